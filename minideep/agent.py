@@ -1,0 +1,269 @@
+"""`Agent` and its verbs: run, stream, resume, and what reads a thread."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
+from typing import Any
+
+from . import loop
+from .calls import abandon
+from .checkpoint import log
+from .checkpoint.log import Journal, ThreadInfo
+from .checkpoint.memory import MemoryCheckpointer
+from .decisions import match, resumption
+from .errors import CheckpointError, ConfigError, ThreadConflict, UnknownThread
+from .events import UserSaid
+from .messages import Input, as_message, clean
+from .models import resolve
+from .ports import AgentSpec, Emit, Middleware, Model, Store
+from .run import Run
+from .state import Decision, Limits, State
+from .stream import Stream
+from .sync import run_sync
+from .tools import Tool, as_tool, in_thread
+from .turn import Turn
+
+KEPT = 16
+"""Threads whose state an agent keeps in memory after a turn."""
+
+
+class Agent:
+    """A model, tools and middleware on the loop: the bare one, with nothing but what it is given.
+
+    *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. Without a *checkpointer* threads live as
+    long as the agent; `agent.checkpointer` may be set at any time, it is read when a turn begins.
+    """
+
+    def __init__(
+        self,
+        model: str | Model,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        system_prompt: str = "",
+        middleware: Iterable[Middleware] = (),
+        *,
+        checkpointer: Store | None = None,
+        limits: Limits | None = None,
+        name: str = "main",
+    ) -> None:
+        self.checkpointer = checkpointer
+        self._own = MemoryCheckpointer()
+        self._kept: dict[str, Journal] = {}
+        self.spec: AgentSpec = build_spec(
+            name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits()
+        )
+
+    async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None) -> Turn:
+        """Run one turn: from *input* to the boundary where the agent hands over.
+
+        *context* is for tools (`ctx.context`) and never recorded. Once the input is accepted a `Turn` always comes
+        back, whatever happened; cancellation saves the thread and raises.
+
+        Raises:
+            ConfigError: the input or the thread's id is not usable.
+            ThreadConflict: another writer was first; nothing was done.
+            CheckpointError: the thread's log cannot be read.
+        """
+        return await self._turn(input, thread_id, context, None)
+
+    def run_sync(self, input: Input, thread_id: str | None = None, *, context: Any = None) -> Turn:
+        """`run` for scripts; also where an event loop runs already, which waits meanwhile."""
+        return run_sync(self.run(input, thread_id, context=context))
+
+    def stream(self, input: Input, thread_id: str | None = None, *, context: Any = None) -> Stream:
+        """`run`, telling what happens while it happens: `async for event in agent.stream(...)`."""
+        return Stream(lambda emit: self._turn(input, thread_id, context, emit))
+
+    async def resume(
+        self, thread_id: str, decisions: Mapping[str, Decision] | None = None, *, context: Any = None
+    ) -> Turn:
+        """Go on with a thread: with *decisions* for any of its waiting calls, by call id (or `path/id` where two
+        runs wait under one id); without them, with a turn that failed, was cancelled, exhausted or killed.
+
+        A thread that ended or asks, or that waits while no decision is given, returns its last turn.
+
+        Raises:
+            UnknownThread: there is none of this name.
+            ConfigError: a decision is for no waiting call; nothing was done.
+            ThreadConflict, CheckpointError: the decisions could not be saved; nothing was done.
+        """
+        return await self._resumed(thread_id, decisions or {}, context, None)
+
+    def resume_stream(
+        self, thread_id: str, decisions: Mapping[str, Decision] | None = None, *, context: Any = None
+    ) -> Stream:
+        """`resume`, telling what happens while it happens."""
+        return Stream(lambda emit: self._resumed(thread_id, decisions or {}, context, emit))
+
+    def get_state(self, thread_id: str, *, subagents: bool = False) -> State:
+        """The thread's state as it was last saved. With *subagents* the state of every run below it stands in
+        `State.subagents`, by the id of its call, nested.
+
+        Raises:
+            UnknownThread, CheckpointError
+        """
+        journal = log.open_thread(self._store, thread_id, subagents=subagents)
+        if journal is None:
+            raise _unknown(thread_id)
+        return journal.root
+
+    def threads(self) -> list[ThreadInfo]:
+        """Every thread of the store, the last used one first."""
+        return log.list_threads(self._store)
+
+    @property
+    def _store(self) -> Store:
+        return self.checkpointer if self.checkpointer is not None else self._own
+
+    async def _turn(self, input: Input, thread_id: str | None, context: Any, emit: Emit | None) -> Turn:
+        message = as_message(input)
+        thread_id, store = _thread_id(thread_id), self._store
+        journal = await self._open(store, thread_id) or Journal(thread_id, store)
+        run = Run(self.spec, journal, listener=emit, context=context)
+        run.record(UserSaid(message, time.time(), self.spec.limits, agent=self.spec.name))
+        return await self._accepted(run, await _append(run))
+
+    async def _resumed(
+        self, thread_id: str, decisions: Mapping[str, Decision], context: Any, emit: Emit | None
+    ) -> Turn:
+        store = self._store
+        journal = await self._open(store, _thread_id(thread_id))
+        if journal is None:
+            raise _unknown(thread_id)
+        run = Run(self.spec, journal, listener=emit, context=context)
+        decided = match(run.state.interrupts, decisions)
+        if not decided and run.state.status in ("ended", "escalated", "paused"):
+            self._keep(journal)
+            return run.turn()
+        for path, event in resumption(decided, self.spec.limits):
+            run.record_at(path, event)
+        failed = await _append(run)
+        if failed and decided:
+            raise failed
+        return await self._accepted(run, failed)
+
+    async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:
+        """Drive a turn whose input is accepted, and save its boundary; the answer comes back even if that fails."""
+        try:
+            await _driven(run)
+        finally:
+            try:
+                failed = await _append(run)
+            except ThreadConflict as exc:
+                failed = exc
+            turn = run.turn()
+            if not isinstance(failed, ThreadConflict):
+                self._keep(run.journal)
+        turn.saved = failed is None
+        turn.error = turn.error or failed
+        return turn
+
+    async def _open(self, store: Store, thread_id: str) -> Journal | None:
+        """The thread as this agent left it, while the store still has it so; else as the store has it."""
+        kept = self._kept.pop(thread_id, None)
+        if kept is not None and kept.store is store and (kept.pending or store.head(thread_id) == kept.stored):
+            return kept
+        return await in_thread(log.open_thread, store, thread_id)
+
+    def _keep(self, journal: Journal) -> None:
+        """Remember a thread: always if something of it is not saved yet, else among the last few."""
+        journal.close_turn()
+        self._kept[journal.thread_id] = journal
+        saved = [thread_id for thread_id, kept in self._kept.items() if not kept.pending]
+        for thread_id in saved[: max(0, len(saved) - KEPT)]:
+            del self._kept[thread_id]
+
+
+async def _driven(run: Run) -> None:
+    """Drive the main run to its boundary. When cancelled, tools get 5 seconds to end, and are then left behind."""
+    task = asyncio.ensure_future(loop.drive(run))
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await abandon(task)
+        raise
+    finally:
+        run.cancel()
+    task.result()
+
+
+async def _append(run: Run) -> CheckpointError | None:
+    """Append what is pending. A failure is returned, not raised, unless another writer was first.
+
+    An append is never cut short: a cancel that comes meanwhile is delivered once it is through.
+    """
+    started, cancels = perf_counter(), 0
+    task = asyncio.ensure_future(log.append(run.journal))
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancels += 1
+    me = asyncio.current_task()
+    if cancels and me is not None:
+        me.uncancel()
+        me.cancel()
+    try:
+        saved = task.result()
+    except ThreadConflict:
+        raise
+    except CheckpointError as exc:
+        return exc
+    finally:
+        run.costs.save_s += perf_counter() - started
+    run.costs.bytes_raw += saved.raw
+    run.costs.bytes_stored += saved.stored
+    run.costs.state_bytes = run.journal.head.stored
+    return None
+
+
+def build_spec(
+    name: str,
+    model: Model,
+    tools: Iterable[Tool | Callable[..., Any]],
+    system_prompt: str,
+    middleware: tuple[Middleware, ...],
+    limits: Limits,
+) -> AgentSpec:
+    """Everything that the loop needs, put together once: prompts joined, tools by name, hooks that are overridden.
+
+    Raises:
+        ConfigError: two tools have one name.
+    """
+    by_name: dict[str, Tool] = {}
+    offered = [tool for part in middleware for tool in part.tools] + [as_tool(value) for value in tools]
+    for tool in offered:
+        if tool.name in by_name:
+            raise ConfigError(f"two tools are named {tool.name!r}; give one of them another name")
+        by_name[tool.name] = tool
+    prompts = [system_prompt, *(part.prompt for part in middleware)]
+    return AgentSpec(
+        name,
+        model,
+        "\n\n".join(prompt.strip() for prompt in prompts if prompt.strip()),
+        by_name,
+        limits,
+        _overriding("before_model", middleware),
+        _overriding("before_tool", middleware),
+        _overriding("after_tool", middleware)[::-1],
+        _overriding("before_finish", middleware),
+        tuple(by_name.values()),
+    )
+
+
+def _overriding(hook: str, middleware: tuple[Middleware, ...]) -> tuple[Middleware, ...]:
+    return tuple(part for part in middleware if getattr(type(part), hook) is not getattr(Middleware, hook))
+
+
+def _thread_id(given: str | None) -> str:
+    if given is None:
+        return uuid.uuid4().hex
+    if not isinstance(given, str) or not given.strip() or len(given) > 500 or clean(given) != given:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"a thread's id is text of 1 to 500 characters, not {given!r}")
+    return given
+
+
+def _unknown(thread_id: str) -> UnknownThread:
+    return UnknownThread(f"there is no thread {thread_id!r}; `threads()` lists those that are")

@@ -1,0 +1,387 @@
+"""The log of a thread: one journal for the main run and all runs below it, appended in one transaction.
+
+Rows of a thread: its head; for each append and each run that it touched, segments (`log/thread/path/number`); for each
+run below the main one, a row that says what it is (`run/thread/path`). Names are percent-encoded, so that no thread's
+rows can stand between another's.
+"""
+
+import secrets
+import time
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+from msgspec import Struct
+
+from .. import codec
+from ..core import apply
+from ..errors import CheckpointError, CorruptSegment, MinideepError, UnknownVersion
+from ..events import AnyEvent, FileEdited, FileWritten, ToolReturned
+from ..ports import Store
+from ..state import FileEntry, Path, State, Status
+from ..tools import in_thread
+
+
+class Head(Struct, frozen=True, array_like=True):
+    """The row that every append compares and replaces."""
+
+    number: int
+    """The number of the thread's last event."""
+    epoch: bytes
+    """Random, made with the thread: a thread that was deleted and begun again is another one."""
+    append: bytes
+    """The id of the last append."""
+    last: int = 0
+    """The number of the main run's last event."""
+    format: tuple[int, int] = codec.FORMAT
+    agent: str = ""
+    status: Status = "ready"
+    turn: int = 0
+    title: str = ""
+    """How the first message begins."""
+    created: float = 0.0
+    updated: float = 0.0
+    """Seconds since 1970."""
+    raw: int = 0
+    stored: int = 0
+    """Bytes of all segments, before and after compression."""
+
+
+class RunRow(Struct, frozen=True, array_like=True):
+    """What a run below the main one is."""
+
+    agent: str
+    status: Status
+    first: int
+    last: int
+    """The numbers of its first and last event."""
+    steps: int = 0
+    """Model replies of its last turn."""
+    tokens: int = 0
+    created: float = 0.0
+    updated: float = 0.0
+    raw: int = 0
+    stored: int = 0
+
+
+class ThreadInfo(Struct, frozen=True):
+    """A line of `Agent.threads()`."""
+
+    thread_id: str
+    agent: str
+    status: Status
+    turns: int
+    title: str
+    created: float
+    updated: float
+    """Seconds since 1970."""
+    bytes_raw: int
+    bytes_stored: int
+
+
+class Saved(Struct, frozen=True):
+    """What an append wrote."""
+
+    raw: int
+    stored: int
+
+
+_encode = msgspec.msgpack.encode
+_decode_head = msgspec.msgpack.Decoder(Head)
+_decode_run = msgspec.msgpack.Decoder(RunRow)
+
+
+class Journal:
+    """What of a thread is in memory: the states of its runs, and the events that no append has written yet."""
+
+    def __init__(self, thread_id: str, store: Store) -> None:
+        self.thread_id = thread_id
+        self.store = store
+        self.stored: bytes | None = None
+        """The head row as the store has it."""
+        self.head = Head(0, secrets.token_bytes(8), b"")
+        self.number = 0
+        self.root = State()
+        self.runs: dict[Path, RunRow] = {}
+        """Every run below the main one that the store knows."""
+        self.states: dict[Path, State] = {(): self.root}
+        """The runs of this turn."""
+        self.pending: list[tuple[Path, bytes]] = []
+        self._written: dict[str, None] = {}
+
+    def record(self, path: Path, event: AnyEvent) -> AnyEvent:
+        """Number *event*, keep its bytes for the next append, apply it, and return it as it was applied.
+
+        Raises:
+            IllegalEvent, SegmentTooLarge: it is refused; nothing was changed.
+        """
+        number = self.number + 1
+        data = codec.encode(number, event)
+        if not (isinstance(event, ToolReturned) and isinstance(event.content, str)):
+            event = codec.decode(data)  # Checks its types, and shares nothing with whoever made it.
+        apply(self.open_run(path), event, number)
+        self.number = number
+        if isinstance(event, FileWritten | FileEdited):
+            self._written[event.file] = None
+        self.pending.append((path, data))
+        return event
+
+    def open_run(self, path: Path) -> State:
+        """The state of the run at *path*: of this turn, of the log, or a new one. Every run has the thread's files."""
+        if path not in self.states:
+            state = read_run(self.store, self.thread_id, path) if path in self.runs else State()
+            state.files = self.root.files
+            self.states[path] = state
+        return self.states[path]
+
+    def artifacts(self) -> dict[str, FileEntry]:
+        """The files that this turn wrote and that are still there, by path."""
+        return {file: self.root.files[file] for file in self._written if file in self.root.files}
+
+    def close_turn(self) -> None:
+        """Forget what only this turn needs."""
+        self.states = {(): self.root}
+        self._written = {}
+
+    def keys_below(self, path: Path) -> Iterable[str]:
+        """The ids of the calls of the run at *path* that are known to have run children."""
+        return (other[-1].split("/")[0] for other in self.runs if other[:-1] == path)
+
+
+def open_thread(store: Store, thread_id: str, *, subagents: bool = False) -> Journal | None:
+    """Read a thread as of one moment; None if the store does not know it. With *subagents* every run below the main
+    one is read too, and stands in its parent's `State.subagents`.
+
+    Raises:
+        CheckpointError: its log cannot be read.
+    """
+    while (stored := _guarded(store.head, thread_id)) is not None:
+        journal = _read_thread(store, thread_id, stored)
+        if subagents:
+            _read_subagents(journal)
+        if _guarded(store.head, thread_id) == stored:
+            return journal
+        # Else somebody appended meanwhile, and the rows may be of two moments.
+    return None
+
+
+def _read_thread(store: Store, thread_id: str, stored: bytes) -> Journal:
+    journal = Journal(thread_id, store)
+    journal.stored, journal.head = stored, _read_head(thread_id, stored)
+    journal.number = journal.head.number
+    journal.runs = _runs(store, thread_id)
+    journal.root = read_run(store, thread_id, ())
+    journal.states = {(): journal.root}
+    return journal
+
+
+def _read_subagents(journal: Journal) -> None:
+    for path in sorted(journal.runs, key=lambda path: (len(path), journal.runs[path].first)):
+        journal.states[path[:-1]].subagents[path[-1]] = journal.open_run(path)
+
+
+async def append(journal: Journal) -> Saved:
+    """Write every pending event of the thread in one transaction: a segment, or more if they are large, per run.
+
+    Raises:
+        ThreadConflict: another writer was first.
+        CheckpointError: the store failed. The events stay pending.
+    """
+    if not journal.pending:
+        return Saved(0, 0)
+    store = journal.store
+    append_id, pending = secrets.token_bytes(8), len(journal.pending)
+    head, rows, runs, saved = _rows(journal, append_id)
+    stored = _encode(head)
+
+    def write() -> None:
+        try:
+            store.append(journal.thread_id, journal.stored, stored, rows)
+        except Exception as exc:
+            if store.head(journal.thread_id) != stored:  # Else it landed, and only the report of it was lost.
+                raise _as_checkpoint_error(exc) from exc
+
+    if getattr(store, "blocking", True):
+        await in_thread(write)
+    else:
+        write()
+    journal.stored, journal.head = stored, head
+    journal.runs |= runs
+    del journal.pending[:pending]
+    return saved
+
+
+def _rows(journal: Journal, append_id: bytes) -> tuple[Head, dict[str, bytes], dict[Path, RunRow], Saved]:
+    """The new head, and the rows of one append."""
+    now = time.time()
+    rows: dict[str, bytes] = {}
+    runs: dict[Path, RunRow] = {}
+    total = Saved(0, 0)
+    for path, entries in _by_path(journal.pending).items():
+        before = journal.runs.get(path)
+        size = Saved(0, 0)
+        prior = before.last if before else 0 if path else journal.head.last
+        for events in _cut(entries):
+            first, last = _number(events[0]), _number(events[-1])
+            header = codec.Header(journal.thread_id, path, first, last, prior, append_id, codec.raw_size(events), now)
+            data = codec.seal(header, events)
+            rows[f"{_log_prefix(journal.thread_id, path)}{first:016d}"] = data
+            size = Saved(size.raw + header.raw, size.stored + len(data))
+            prior = last
+        total = Saved(total.raw + size.raw, total.stored + size.stored)
+        if path:
+            runs[path] = _run_row(journal.states[path], before, _number(entries[0]), prior, now, size)
+            rows[_run_key(journal.thread_id, path)] = _encode(runs[path])
+    return _next_head(journal, append_id, now, total), rows, runs, total
+
+
+def _next_head(journal: Journal, append_id: bytes, now: float, size: Saved) -> Head:
+    old, root = journal.head, journal.root
+    return Head(
+        number=journal.number,
+        epoch=old.epoch,
+        append=append_id,
+        last=root.number,
+        agent=root.agent,
+        status=root.status,
+        turn=root.turn,
+        title=old.title or (root.said.text[:80] if root.said else ""),
+        created=old.created or now,
+        updated=now,
+        raw=old.raw + size.raw,
+        stored=old.stored + size.stored,
+    )
+
+
+def _run_row(state: State, before: RunRow | None, first: int, last: int, now: float, size: Saved) -> RunRow:
+    return RunRow(
+        agent=state.agent,
+        status=state.status,
+        first=before.first if before else first,
+        last=last,
+        steps=state.step,
+        tokens=state.usage.total,
+        created=before.created if before else now,
+        updated=now,
+        raw=(before.raw if before else 0) + size.raw,
+        stored=(before.stored if before else 0) + size.stored,
+    )
+
+
+def _by_path(pending: list[tuple[Path, bytes]]) -> dict[Path, list[bytes]]:
+    found: dict[Path, list[bytes]] = {}
+    for path, data in pending:
+        found.setdefault(path, []).append(data)
+    return found
+
+
+def _cut(events: list[bytes]) -> Iterable[list[bytes]]:
+    """*events* in pieces of at most 1 MiB, unless a single one is larger."""
+    piece: list[bytes] = []
+    size = 0
+    for data in events:
+        if piece and size + len(data) > codec.CUT:
+            yield piece
+            piece, size = [], 0
+        piece.append(data)
+        size += len(data)
+    yield piece
+
+
+def _number(data: bytes) -> int:
+    return msgspec.msgpack.decode(data, type=tuple[int, Any])[0]
+
+
+def read_run(store: Store, thread_id: str, path: Path) -> State:
+    """The state of one run, folded from its segments.
+
+    Raises:
+        CheckpointError: a segment is missing, damaged, of another thread, or of an unknown version.
+    """
+    state = State()
+    for number, event in read_events(store, thread_id, path):
+        apply(state, event, number)
+    return state
+
+
+def read_events(store: Store, thread_id: str, path: Path) -> Iterable[codec.Entry]:
+    """The numbered events of one run, in order."""
+    prefix = _log_prefix(thread_id, path)
+    last = 0
+    for key, data in _guarded(store.rows, prefix, prefix[:-1] + "0"):
+        header, entries = codec.read_segment(data, key)
+        if (header.thread, header.path) != (thread_id, path):
+            raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
+        if header.prior != last:
+            raise CorruptSegment(f"before segment {key!r} one is missing: it follows event {header.prior}, not {last}")
+        last = header.last
+        yield from entries
+
+
+def list_threads(store: Store) -> list[ThreadInfo]:
+    """Every thread of the store, the last used one first."""
+    found: list[ThreadInfo] = []
+    for thread_id, data in _guarded(store.heads):
+        head = _read_head(thread_id, data)
+        found.append(
+            ThreadInfo(
+                thread_id,
+                head.agent,
+                head.status,
+                head.turn,
+                head.title,
+                head.created,
+                head.updated,
+                head.raw,
+                head.stored,
+            )
+        )
+    return sorted(found, key=lambda info: -info.updated)
+
+
+def _runs(store: Store, thread_id: str) -> dict[Path, RunRow]:
+    prefix = _run_key(thread_id, ())
+    found: dict[Path, RunRow] = {}
+    for key, data in _guarded(store.rows, prefix, prefix[:-1] + "0"):
+        path = tuple(unquote(part) for part in key[len(prefix) :].split(","))
+        try:
+            found[path] = _decode_run.decode(data)
+        except msgspec.DecodeError as exc:
+            raise CorruptSegment(f"row {key!r} cannot be read: {exc}") from None
+    return found
+
+
+def _read_head(thread_id: str, data: bytes) -> Head:
+    try:
+        head = _decode_head.decode(data)
+    except msgspec.DecodeError as exc:
+        raise CorruptSegment(f"the head of thread {thread_id!r} cannot be read: {exc}") from None
+    if head.format[0] != codec.FORMAT[0] or head.format > codec.FORMAT:
+        raise UnknownVersion(f"thread {thread_id!r} has format {head.format}, this version reads {codec.FORMAT}")
+    return head
+
+
+def _log_prefix(thread_id: str, path: Path) -> str:
+    return f"log/{quote(thread_id, safe='')}/{_path_key(path)}/"
+
+
+def _run_key(thread_id: str, path: Path) -> str:
+    return f"run/{quote(thread_id, safe='')}/{_path_key(path)}"
+
+
+def _path_key(path: Path) -> str:
+    return ",".join(quote(part, safe="") for part in path)
+
+
+def _guarded(read: Any, *args: str) -> Any:
+    try:
+        return read(*args)
+    except Exception as exc:
+        raise _as_checkpoint_error(exc) from exc
+
+
+def _as_checkpoint_error(exc: Exception) -> MinideepError:
+    if isinstance(exc, MinideepError):
+        return exc
+    return CheckpointError(f"the store failed: {type(exc).__name__}: {exc}")

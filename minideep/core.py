@@ -1,0 +1,311 @@
+"""The step machine: what must happen next, and what a fact does to the state.
+
+Rule 1: every change of a `State` is made in this file.
+Rule 2: nothing here awaits, reads a clock, or knows a provider.
+Rule 3: an event that does not fit raises `IllegalEvent` and changes nothing.
+
+    status        last thing                        effect        event
+    ----------    ------------------------------    -----------   ---------------------------------------
+    ready         -                                 -             UserSaid
+    running       user, or all calls answered       CallModel     ModelReplied
+    running       reply, some calls ready           CallTools     ToolReturned / ToolWaiting, one a call
+    running       reply, every open call waits      Pause         TurnPaused
+    running       reply, no calls                   Finish        TurnEnded(reason) | UserSaid
+    running       a limit is reached                Stop          TurnExhausted(limit)
+    running       -                                 -             TurnFailed / TurnCancelled / TurnEscalated
+    running       -                                 -             Noted, todos, files, Compacted
+    paused        -                                 -             Decided, one a call, then Resumed / UserSaid
+    ended, escalated                                -             UserSaid
+    failed, cancelled, exhausted,
+    or running after a crash                        -             Resumed / UserSaid
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from .errors import IllegalEvent
+from .events import (
+    AnyEvent,
+    CallModel,
+    CallTools,
+    Compacted,
+    Decided,
+    Effect,
+    FileDeleted,
+    FileEdited,
+    FileWritten,
+    Finish,
+    ModelReplied,
+    Noted,
+    Pause,
+    Resumed,
+    Stop,
+    TodosWritten,
+    ToolReturned,
+    ToolWaiting,
+    TurnCancelled,
+    TurnEnded,
+    TurnEscalated,
+    TurnExhausted,
+    TurnFailed,
+    TurnPaused,
+    UserSaid,
+)
+from .messages import AssistantMessage, ToolMessage, ToolResult
+from .state import FileEntry, OpenCall, State
+
+NOT_COMPLETED = ToolResult("this call did not complete: the turn went on without its result", is_error=True)
+
+
+def decide(state: State) -> Effect:
+    """Say what must happen next in a running turn. Reads *state*, changes nothing."""
+    _expect(state.status == "running", state, "there is nothing to decide")
+    if state.open:
+        return _decide_calls(state)
+    if state.ends or (_replied(state) and state.stop != "continue"):
+        return Finish(_reason(state))
+    if state.limits.steps is not None and state.step >= state.limits.steps:
+        return Stop("steps")
+    return CallModel()
+
+
+def _decide_calls(state: State) -> Effect:
+    ready = [entry.call for entry in state.open.values() if entry.result is None and not entry.waits]
+    if not ready:
+        return Pause()
+    if state.limits.tool_calls is not None:
+        ready = ready[: max(0, state.limits.tool_calls - state.tool_calls)]
+    return CallTools(tuple(ready)) if ready else Stop("tool_calls")
+
+
+def _reason(state: State) -> Literal["done", "truncated", "refused"]:
+    if state.ends:
+        return "done"
+    return state.stop if state.stop in ("truncated", "refused") else "done"
+
+
+def apply(state: State, event: AnyEvent, number: int | None = None) -> None:
+    """Change *state* as *event* demands. *number* is the event's number in its thread; the next one by default.
+
+    Raises:
+        IllegalEvent: *event* does not fit; *state* is as it was.
+    """
+    number = state.number + 1 if number is None else number
+    if number <= state.number:
+        raise _illegal(state, f"event {number} comes after event {state.number}")
+    _APPLY[type(event)](state, event, number)
+    state.number = number
+
+
+def _user_said(state: State, event: UserSaid, number: int) -> None:
+    if event.by:
+        _expect(state.status == "running", state, f"{event.by!r} has something to say")
+    for entry in state.open.values():
+        entry.result = entry.result or NOT_COMPLETED
+    if not event.by:
+        state.agent, state.said = event.agent, event.message
+        _begin(state, event)
+    _close(state)
+    if not event.by:
+        state.began = len(state.messages)
+    state.ends, state.stop = False, ""
+    state.messages.append(event.message)
+
+
+def _resumed(state: State, event: Resumed, number: int) -> None:
+    _expect(state.status not in ("ready", "ended", "escalated"), state, "nothing is there to resume")
+    for call_id in event.calls:
+        _expect(call_id in state.open and state.open[call_id].result is None, state, f"call {call_id!r} is not open")
+    for call_id in event.calls:
+        state.open[call_id].waits = ()
+    _begin(state, event)
+    state.began = len(state.messages)
+
+
+def _begin(state: State, event: UserSaid | Resumed) -> None:
+    """Start the counters of an accepted input; a turn that a crash cut short goes on under its number."""
+    state.turn += state.status != "running" or not state.turn
+    state.status = "running"
+    state.step = state.tool_calls = 0
+    state.reason = state.detail = ""
+    if event.limits is not None:
+        state.limits = event.limits
+
+
+def _model_replied(state: State, event: ModelReplied, number: int) -> None:
+    expected = not state.open and not state.ends and (not _replied(state) or state.stop == "continue")
+    _expect(state.status == "running" and state.messages and expected, state, "no reply was asked for")
+    calls = event.message.calls
+    opened = {call.id: OpenCall(call, number) for call in calls}
+    _expect(len(opened) == len(calls) and "" not in opened, state, "the calls of a reply need ids of their own")
+    state.messages.append(event.message)
+    state.open = opened
+    state.stop = event.stop
+    state.step += 1
+    state.usage += event.usage
+
+
+def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
+    entry = _open_call(state, event.call_id)
+    entry.result = ToolResult(event.content, event.is_error)
+    entry.waits = ()
+    state.tool_calls += 1
+    state.ends = state.ends or event.ends
+    if all(other.result for other in state.open.values()):
+        _close(state)
+
+
+def _tool_waiting(state: State, event: ToolWaiting, number: int) -> None:
+    entry = _open_call(state, event.call_id)
+    _expect(bool(event.interrupts), state, f"call {event.call_id!r} waits for nothing")
+    entry.waits = tuple(event.interrupts)
+    entry.decision = None
+
+
+def _open_call(state: State, call_id: str) -> OpenCall:
+    entry = state.open.get(call_id)
+    if state.status != "running" or entry is None or entry.result is not None or entry.waits:
+        raise _illegal(state, f"call {call_id!r} is not being run")
+    return entry
+
+
+def _decided(state: State, event: Decided, number: int) -> None:
+    entry = state.open.get(event.call_id)
+    waits = entry is not None and any(wait.call_id == event.call_id for wait in entry.waits)
+    if state.status != "paused" or entry is None or not waits:
+        raise _illegal(state, f"call {event.call_id!r} does not wait for a decision")
+    entry.waits, entry.decision = (), event.decision
+
+
+def _paused(state: State, event: TurnPaused, number: int) -> None:
+    _running(state)
+    waiting = [entry for entry in state.open.values() if entry.result is None]
+    _expect(bool(waiting) and all(entry.waits for entry in waiting), state, "not every open call waits")
+    state.status = "paused"
+
+
+def _ended(state: State, event: TurnEnded, number: int) -> None:
+    _running(state)
+    _expect(not state.open and (state.ends or _replied(state)), state, "the turn is not over")
+    state.status, state.reason, state.ends = "ended", event.reason, False
+
+
+def _escalated(state: State, event: TurnEscalated, number: int) -> None:
+    _running(state)
+    state.status, state.reason, state.detail = "escalated", "question", event.question
+
+
+def _failed(state: State, event: TurnFailed, number: int) -> None:
+    _running(state)
+    state.status, state.reason, state.detail = "failed", event.kind, event.text
+
+
+def _cancelled(state: State, event: TurnCancelled, number: int) -> None:
+    _running(state)
+    state.status, state.reason = "cancelled", "cancelled"
+
+
+def _exhausted(state: State, event: TurnExhausted, number: int) -> None:
+    _running(state)
+    state.status, state.reason = "exhausted", event.limit
+
+
+def _todos_written(state: State, event: TodosWritten, number: int) -> None:
+    _running(state)
+    state.todos = list(event.todos)
+
+
+def _file_written(state: State, event: FileWritten, number: int) -> None:
+    _running(state)
+    _expect(isinstance(event.content, str | bytes | None), state, f"{event.file!r} is neither text nor bytes")
+    state.files[event.file] = FileEntry(event.content, event.size, event.sha256, event.at, event.by)
+
+
+def _file_edited(state: State, event: FileEdited, number: int) -> None:
+    _running(state)
+    entry = state.files.get(event.file)
+    text = entry.content if entry else None
+    if not isinstance(text, str):
+        raise _illegal(state, f"{event.file!r} is no text file of the state")
+    found = text.count(event.old) if event.old else 0
+    _expect(found >= 1 and (found == 1 or event.all), state, f"{event.file!r} holds the old text {found} times")
+    content = text.replace(event.old, event.new)
+    state.files[event.file] = FileEntry(content, event.size, event.sha256, event.at, event.by)
+
+
+def _file_deleted(state: State, event: FileDeleted, number: int) -> None:
+    _running(state)
+    state.files.pop(event.file, None)  # On a disk, a file may go that no event ever named.
+
+
+def _compacted(state: State, event: Compacted, number: int) -> None:
+    _running(state)
+    kept = state.messages[event.kept :]
+    _expect(0 < event.kept <= len(state.messages), state, f"there are {len(state.messages)} messages, not {event.kept}")
+    _expect(not (kept and isinstance(kept[0], ToolMessage)), state, "a call would be parted from its result")
+    _expect(bool(kept) or not state.open, state, "a call would be parted from its result")
+    state.messages = [event.summary, *kept]
+    state.began = max(1, state.began - event.kept + 1)
+
+
+def _noted(state: State, event: Noted, number: int) -> None:
+    _running(state)
+    notes = state.notes.get(event.owner, {})
+    if event.rule == "append":
+        present: Any = notes.get(event.key, [])
+        _expect(isinstance(present, list), state, f"{event.owner!r} keeps no list under {event.key!r}")
+        present.append(event.value)
+        notes[event.key] = present
+    elif event.rule == "replace":
+        notes[event.key] = event.value
+    else:
+        notes.pop(event.key, None)
+    state.notes[event.owner] = notes
+
+
+def _close(state: State) -> None:
+    """Turn the answers into messages, in the order of the calls."""
+    for entry in state.open.values():
+        result = entry.result or NOT_COMPLETED
+        state.messages.append(ToolMessage(result.content, entry.call.id, entry.call.name, result.is_error))
+    state.open = {}
+
+
+def _replied(state: State) -> bool:
+    return bool(state.messages) and isinstance(state.messages[-1], AssistantMessage)
+
+
+def _running(state: State) -> None:
+    _expect(state.status == "running", state, "no turn is running")
+
+
+def _expect(fits: object, state: State, found: str) -> None:
+    if not fits:
+        raise _illegal(state, found)
+
+
+def _illegal(state: State, found: str) -> IllegalEvent:
+    seen = f"status {state.status!r}, {len(state.messages)} messages, {len(state.open)} open calls"
+    return IllegalEvent(f"{found} ({seen})")
+
+
+_APPLY: dict[type, Callable[[State, Any, int], None]] = {
+    UserSaid: _user_said,
+    ModelReplied: _model_replied,
+    ToolReturned: _tool_returned,
+    ToolWaiting: _tool_waiting,
+    Decided: _decided,
+    Resumed: _resumed,
+    TurnPaused: _paused,
+    TurnEnded: _ended,
+    TurnEscalated: _escalated,
+    TurnFailed: _failed,
+    TurnCancelled: _cancelled,
+    TurnExhausted: _exhausted,
+    TodosWritten: _todos_written,
+    FileWritten: _file_written,
+    FileEdited: _file_edited,
+    FileDeleted: _file_deleted,
+    Compacted: _compacted,
+    Noted: _noted,
+}

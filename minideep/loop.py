@@ -1,0 +1,125 @@
+"""The loop: decide, perform, apply, until the turn hands over. Everything else is a tool, a hook or a store.
+
+Nothing is written here: whoever drives the main run appends its events before and after.
+"""
+
+import asyncio
+import time
+from time import perf_counter
+from typing import Literal
+
+from .calls import ChildPaused, call_tool, cancelling, hooked, side_by_side
+from .context import ToolContext
+from .core import decide
+from .errors import ConfigError, MinideepError, ModelError
+from .events import (
+    CallModel,
+    CallTools,
+    Finish,
+    ModelReplied,
+    Noted,
+    Pause,
+    Resumed,
+    TurnCancelled,
+    TurnEnded,
+    TurnExhausted,
+    TurnFailed,
+    TurnPaused,
+    UserSaid,
+)
+from .messages import AssistantMessage, Input, as_message, clean_content
+from .ports import HasSpec, Messages, Request
+from .run import Run
+from .state import OpenCall
+from .turn import Turn
+
+
+async def drive(run: Run) -> None:
+    """Drive *run* to a boundary; whatever goes wrong, one is recorded."""
+    ctx = ToolContext(run, run_child)
+    try:
+        while run.state.status == "running":
+            match decide(run.state):
+                case CallModel():
+                    run.close_step()
+                    await call_model(run, ctx)
+                case CallTools(calls):
+                    await call_tools(run, [run.state.open[call.id] for call in calls])
+                case Finish(reason):
+                    await finish(run, ctx, reason)
+                case Pause():
+                    run.record(TurnPaused(time.time()))
+                case stop:
+                    run.record(TurnExhausted(time.time(), stop.limit))
+    except asyncio.CancelledError:
+        if not cancelling():
+            return run.record(TurnFailed(time.time(), "ModelError", "the model, or a hook, cancelled itself"))
+        run.record(TurnCancelled(time.time()))
+        raise
+    except MinideepError as exc:
+        run.record(TurnFailed(time.time(), type(exc).__name__, str(exc)))
+    finally:
+        run.close_step()
+
+
+async def call_model(run: Run, ctx: ToolContext) -> None:
+    """One question, one reply."""
+    spec = run.spec
+    request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
+    for middleware in spec.before_model:
+        request = await hooked(middleware, "before_model", middleware.before_model(ctx, request))
+    started = perf_counter()
+    try:
+        reply = await spec.model.complete(request, run.emitter)
+        message = run.named(AssistantMessage(clean_content(reply.message.content)))
+    except MinideepError:
+        raise
+    except Exception as exc:
+        raise ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}") from exc
+    finally:
+        seconds = run.waited(started)
+    run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost))
+    run.replied(reply)
+
+
+async def call_tools(run: Run, entries: list[OpenCall]) -> None:
+    """Run calls side by side; each result is recorded as soon as it is there."""
+    started = perf_counter()
+    work = [call_tool(run, ToolContext(run, run_child, entry), entry) for entry in entries]
+    try:
+        # One call needs no task of its own: whoever started the turn leaves a tool behind that does not end.
+        await (work[0] if len(work) == 1 else side_by_side(work))
+    finally:
+        run.worked(started)
+
+
+async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated", "refused"]) -> None:
+    """End the turn, unless a middleware has one more thing to say."""
+    for middleware in run.spec.before_finish:
+        message = await hooked(middleware, "before_finish", middleware.before_finish(ctx))
+        if message is not None:
+            return run.record(UserSaid(message, time.time(), by=middleware.name))
+    return run.record(TurnEnded(time.time(), reason))
+
+
+async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input, key: str | None) -> Turn:
+    """What `ToolContext.run` does: run *agent* below a call, or go on with what the log holds of it."""
+    started, spec, message = perf_counter(), agent.spec, as_message(input)
+    child, resumed = parent.child(spec, f"{ctx.call_id}/{key}" if key else ctx.call_id, ctx)
+    state = child.state
+    if state.status == "ready":
+        child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
+        for owner in spec.share:
+            for name, value in parent.state.notes.get(owner, {}).items():
+                child.record(Noted(owner, name, value))
+    elif (state.agent, state.said) != (spec.name, message):
+        raise ConfigError(f"run {child.path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
+    elif not resumed and state.status in ("running", "failed", "cancelled", "exhausted"):
+        child.record(Resumed(time.time(), spec.limits))
+    try:
+        await drive(child)
+    finally:
+        parent.delegated(child, started)
+    if state.status == "paused":
+        raise ChildPaused(state.interrupts)
+    return child.turn()

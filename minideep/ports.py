@@ -1,0 +1,213 @@
+"""What an agent is given: a model, a store, a file backend, and middleware with its hooks."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, overload
+
+from msgspec import Struct
+
+from .context import ToolContext
+from .events import Happened
+from .messages import AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
+from .state import Interrupt, Limits
+from .tools import Tool
+
+Emit = Callable[[Happened], None]
+
+
+class Messages(Sequence[Message]):
+    """The first *length* messages of a list that only grows: costs nothing to make, and stays as it is."""
+
+    __slots__ = ("_all", "_length")
+
+    def __init__(self, messages: list[Message], length: int | None = None) -> None:
+        self._all = messages
+        self._length = len(messages) if length is None else length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            return [self._all[i] for i in range(*index.indices(self._length))]
+        if not -self._length <= index < self._length:
+            raise IndexError(f"message {index} of {self._length}")
+        return self._all[index % self._length]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class Request(Struct, frozen=True):
+    """One question to a model, in no provider's dialect."""
+
+    system: str
+    messages: Sequence[Message]
+    tools: tuple[Tool, ...] = ()
+
+
+class Reply(Struct, frozen=True):
+    """What a model answered."""
+
+    message: AssistantMessage
+    usage: Usage = Usage()
+    stop: StopReason = "done"
+    cost: float | None = None
+    """Money, in US dollars, where the provider says it."""
+
+
+class Model(Protocol):
+    """Who answers: a provider behind an SDK, a script, or a plain function of the request (a policy)."""
+
+    name: str
+
+    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+        """Answer *request*. With *emit* somebody listens: stream, and emit `TextDelta`, `ThinkingDelta`, `ArgsDelta`.
+
+        Raises:
+            ModelError: the API failed, after the SDK's own retries.
+        """
+        ...
+
+
+class Store(Protocol):
+    """Where rows are kept. Synchronous and thread-safe; keys are text, values bytes, order is that of the keys.
+
+    A new kind of store is one small module: it needs no knowledge of what the rows say.
+    """
+
+    def head(self, thread: str) -> bytes | None:
+        """The thread's head row, or None."""
+        ...
+
+    def append(
+        self, thread: str, expected: bytes | None, head: bytes, rows: dict[str, bytes], deletes: Iterable[str] = ()
+    ) -> None:
+        """Put *rows*, delete *deletes* and replace the head, all in one transaction, if the head is still *expected*.
+
+        Raises:
+            ThreadConflict: the head is another one; nothing was changed.
+        """
+        ...
+
+    def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
+        """The rows from *start* up to, not including, *stop*, in order, as of one moment."""
+        ...
+
+    def heads(self) -> list[tuple[str, bytes]]:
+        """Each thread and its head row."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and threads; the store opens again when it is used."""
+        ...
+
+
+class FileInfo(Struct, frozen=True):
+    path: str
+    is_dir: bool = False
+    size: int = 0
+    """Bytes."""
+    modified: float = 0.0
+    """Seconds since 1970."""
+
+
+class Backend(Protocol):
+    """Where files are kept. Paths are absolute, with `/`. Methods are plain functions; a slow backend says so.
+
+    Each raises `ToolError`, with the next move in its text, for what is missing, forbidden or too large.
+    """
+
+    blocking: bool
+    """Whether the methods wait for a disk or a network; they are then called on a thread."""
+
+    def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
+        """What stands directly in a folder, sorted."""
+        ...
+
+    def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
+        """Every file below a folder, sorted within each folder; hidden and vendored folders are not entered."""
+        ...
+
+    def read(self, ctx: ToolContext, path: str) -> bytes:
+        """A file's bytes."""
+        ...
+
+    def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
+        """Create or replace a file at once or not at all; with *expect*, only if its SHA-256 is still that one.
+
+        Returns whether the state keeps the content: the recorded event then carries it.
+        """
+        ...
+
+    def delete(self, ctx: ToolContext, path: str) -> list[str]:
+        """Remove a file, or a folder with all that is in it. Returns the paths of the files that are gone."""
+        ...
+
+
+class Middleware:
+    """Something an agent can do: a prompt, tools, and hooks round the loop. Override what you need.
+
+    `before_*` run in list order, `after_tool` in reverse. A hook that raises fails the turn; the error names it.
+    """
+
+    prompt: str = ""
+    """Added to the system prompt, once, when the agent is built."""
+    tools: Sequence[Tool] = ()
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    async def before_model(self, ctx: ToolContext, request: Request) -> Request:
+        """Change what is shown. What must be remembered differently is recorded as an event instead."""
+        return request
+
+    async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
+        """Let the call through (perhaps changed), answer it, or make it wait for a person.
+
+        After a decision every `before_tool` runs again, with `ctx.decision`: so it must not act.
+        """
+        return call
+
+    async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Change what the model is told."""
+        return result
+
+    async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
+        """Return one more thing to say, or None to let the turn end."""
+        return None
+
+
+class AgentSpec(Struct, frozen=True, eq=False):
+    """An agent as the loop sees it: values only, put together once."""
+
+    name: str
+    model: Model
+    system: str
+    tools: dict[str, Tool]
+    limits: Limits
+    before_model: tuple[Middleware, ...] = ()
+    before_tool: tuple[Middleware, ...] = ()
+    after_tool: tuple[Middleware, ...] = ()
+    before_finish: tuple[Middleware, ...] = ()
+    tool_list: tuple[Tool, ...] = ()
+    share: tuple[str, ...] = ()
+    """Owners of the parent's notes that a child run of this agent begins with a copy of."""
+
+
+class HasSpec(Protocol):
+    """What can be run: an `Agent`."""
+
+    @property
+    def spec(self) -> AgentSpec: ...

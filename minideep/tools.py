@@ -1,0 +1,248 @@
+"""Tools: a function, its schema, and how a call's arguments reach it."""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, cast, get_type_hints, overload
+
+import msgspec
+from msgspec import Struct
+
+from .errors import ConfigError, ToolError
+from .messages import Block, ToolCall, ToolResult, clean, clean_content, from_json
+
+MAX_RESULT = 1_000_000
+"""Characters of text, or bytes of media, that a tool may answer; more than that is an error result."""
+
+
+class Given:
+    """Base of parameters that are filled in by the run and are not in a tool's schema."""
+
+
+class Tool:
+    """A function that a model may call.
+
+    *name* (str), *description* (str) and *schema* (a JSON Schema object) are what the model is told.
+    *timeout* is in seconds; None waits for ever.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.function = function
+        self.name: str = name or getattr(function, "__name__", type(function).__name__)
+        self.description = description or inspect.getdoc(function) or ""
+        self.timeout = timeout
+        self.is_async = inspect.iscoroutinefunction(function)
+        arguments, self._context = _arguments(self.name, function)
+        self._fields = arguments.__struct_fields__
+        self._arguments = arguments
+        self._decoder = msgspec.json.Decoder(arguments)
+        self.schema = _schema(arguments)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
+
+    def bind(self, call: ToolCall, ctx: Given) -> dict[str, Any]:
+        """Check the call's arguments and return what the function takes.
+
+        Raises:
+            ToolError: they do not fit; says what is wrong and what the tool takes.
+        """
+        try:
+            checked: Any = self._decoder.decode(call.raw)
+        except msgspec.ValidationError as exc:
+            raise self._refusal(call, str(exc)) from None
+        except msgspec.DecodeError:  # NaN or lone surrogates, which only `json` reads.
+            checked = self._convert(call)
+        given = {field: getattr(checked, field) for field in self._fields}
+        if self._context:
+            given[self._context] = ctx
+        return given
+
+    def _convert(self, call: ToolCall) -> Any:
+        try:
+            return msgspec.convert(from_json(call.raw), self._arguments)
+        except msgspec.ValidationError as exc:
+            raise self._refusal(call, str(exc)) from None
+
+    def _refusal(self, call: ToolCall, problem: str) -> ToolError:
+        if call.malformed:
+            problem = f"the arguments are no JSON object: {call.malformed[:200]!r}"
+        return ToolError(f"{self.name}: {problem}; it takes {self.signature}; fix the arguments and call it again")
+
+    @property
+    def signature(self) -> str:
+        """The arguments as a model reads them: `path (string), limit (integer, optional)`."""
+        required = self.schema.get("required", [])
+        properties: dict[str, Any] = self.schema.get("properties", {})
+        parts = [
+            f"{name} ({about.get('type', 'value')}{'' if name in required else ', optional'})"
+            for name, about in properties.items()
+        ]
+        return ", ".join(parts) or "no arguments"
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(*, name: str | None = None, timeout: float | None = None) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, timeout: float | None = None
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a `Tool` of a function: schema from the type hints, description from the docstring.
+
+    A plain `def` runs in a thread. A call that takes longer than *timeout* seconds is answered with an error.
+
+    >>> @tool
+    ... async def shout(text: str, times: int = 1) -> str:
+    ...     "Return *text* in capitals."
+    ...     return text.upper() * times
+    >>> shout.signature
+    'text (string), times (integer, optional)'
+    """
+    if function is None:
+        return lambda function: Tool(function, name=name, timeout=timeout)
+    return Tool(function, name=name, timeout=timeout)
+
+
+def as_tool(value: Tool | Callable[..., Any]) -> Tool:
+    """*value* itself, or the tool made of a function.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(value, Tool):
+        return value
+    if not callable(value):
+        raise ConfigError(f"a tool must be a function or a `Tool`, not {value!r}")
+    return Tool(value)
+
+
+def as_result(value: Any) -> ToolResult:
+    """What a tool returned, as the model is told: text as it is, blocks as they are, anything else as JSON or `str`."""
+    match value:
+        case str():
+            result = ToolResult(clean(value))
+        case None:
+            result = ToolResult("done")
+        case ToolResult():
+            result = ToolResult(clean_content(value.content), value.is_error, value.ends)
+        case Block():
+            result = ToolResult(clean_content((cast(Any, value),)))
+        case list() | tuple() if value and all(isinstance(item, Block) for item in cast(list[Any], value)):
+            result = ToolResult(clean_content(cast(Any, value)))
+        case _:
+            result = ToolResult(_as_text(value))
+    return _capped(result)
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError):
+        return clean(str(value))
+
+
+def _capped(result: ToolResult) -> ToolResult:
+    size = len(result.content) if isinstance(result.content, str) else sum(map(_size, result.content))
+    if size <= MAX_RESULT:
+        return result
+    problem = f"the tool answered {size:,} characters, more than the {MAX_RESULT:,} that fit; ask it for less"
+    return ToolResult(f"{problem}. It begins: {result.text[:1000]}", is_error=True)
+
+
+def _size(block: Any) -> int:
+    return len(getattr(block, "text", "") or getattr(block, "data", "") or getattr(block, "raw", ""))
+
+
+def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], str]:
+    """The function's parameters as a Struct, and the name of the one that takes the context."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError, NameError) as exc:
+        raise ConfigError(f"tool {name!r}: its signature cannot be read: {exc}") from exc
+    fields: list[Any] = []
+    context = ""
+    for parameter in parameters:
+        hint = hints.get(parameter.name)
+        if isinstance(hint, type) and issubclass(hint, Given):
+            context = parameter.name
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} must be one that can be given by name")
+        elif parameter.name not in hints:
+            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} has no annotation")
+        else:
+            default = () if parameter.default is parameter.empty else (parameter.default,)
+            fields.append((parameter.name, hints[parameter.name], *default))
+    try:
+        return msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True), context
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"tool {name!r}: {exc}") from exc
+
+
+def _schema(arguments: type[Struct]) -> dict[str, Any]:
+    try:
+        (schema,), parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    except TypeError as exc:
+        raise ConfigError(f"a tool's parameter has a type that JSON cannot say: {exc}") from exc
+    own = parts.pop(schema["$ref"].rpartition("/")[2])
+    own.pop("title", None)
+    return {**own, "$defs": parts} if parts else own
+
+
+# ---- plain functions run on threads of ours: they are daemons, so that neither Ctrl-C nor the end of the
+# program waits for one that does not return, which the threads of `asyncio.to_thread` do.
+
+_idle: list[SimpleQueue[Callable[[], None]]] = []
+
+
+async def in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call *function* on another thread, in a copy of this context, and wait for what it returns."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(value: Any, failed: BaseException | None) -> None:
+        if future.done():
+            return
+        if failed is None:
+            future.set_result(value)
+        else:
+            future.set_exception(failed)
+
+    def work() -> None:
+        value, failed = None, None
+        try:
+            value = context.run(function, *args, **kwargs)
+        except StopIteration as exc:  # A future refuses it.
+            failed = RuntimeError(f"StopIteration: {exc}")
+        except BaseException as exc:  # noqa: BLE001 - Carried to the caller, who sorts it.
+            failed = exc
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(deliver, value, failed)
+
+    try:
+        inbox = _idle.pop()
+    except IndexError:
+        inbox = SimpleQueue[Callable[[], None]]()
+        threading.Thread(target=_serve, args=(inbox,), daemon=True, name="minideep-tool").start()
+    inbox.put(work)
+    return await future
+
+
+def _serve(inbox: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        work = inbox.get()
+        work()
+        del work  # What it holds must not live until the next call.
+        _idle.append(inbox)

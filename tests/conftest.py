@@ -1,0 +1,33 @@
+"""What every test may use: a store of each kind, and a model that says what it is told."""
+
+import asyncio
+import inspect
+import os
+
+import pytest
+
+from minideep import DiskCheckpointer, MemoryCheckpointer
+
+# The machine's own keys must never reach a provider from a test.
+for key in [name for name in os.environ if name.startswith(("ANTHROPIC_", "OPENAI_"))]:
+    del os.environ[key]
+
+
+@pytest.fixture(params=["memory", "disk"])
+def store(request, tmp_path):
+    """Each kind of store in turn."""
+    if request.param == "memory":
+        yield MemoryCheckpointer()
+        return
+    with DiskCheckpointer(tmp_path / "state") as disk:
+        yield disk
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """A test that is a coroutine function runs on an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
