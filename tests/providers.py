@@ -1,0 +1,113 @@
+"""A provider on loopback: a real HTTP server that gives scripted answers to a real SDK, and keeps what it was asked.
+
+    with Provider(json_answer({"error": ...}, status=429), sse(*events)) as provider:
+        client = SomeSDK(base_url=provider.url, api_key="x", max_retries=0)
+        ...
+    provider.bodies          # the request bodies, as parsed JSON, in order
+    provider.paths           # the paths that were asked
+    provider.headers         # the request headers, a dict in lower case each
+    provider.left            # a threading.Event: the client hung up on an answer with `hold=True`
+
+Answers are given in order, whatever is asked. When none is left the server says 500 and asks not to be tried again.
+"""
+
+import json
+import threading
+from collections import deque
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    body: bytes
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
+    """Promise more than *body*, and close the connection after it."""
+    hold: bool = False
+    """Promise more than *body*, and wait after it until the client hangs up."""
+
+
+def json_answer(value: Any, status: int = 200, **headers: str) -> Answer:
+    """*value* as JSON; `retry_after="0"` becomes the header `retry-after`."""
+    return Answer(json.dumps(value).encode(), status, _named(headers) | {"content-type": "application/json"})
+
+
+def sse(*events: Any, cut: bool = False, hold: bool = False) -> Answer:
+    """Server-sent events: a dict is sent as JSON, under the name of its `type` if it has one, a str as it is."""
+    body = "".join(map(_event, events)).encode()
+    return Answer(body, headers={"content-type": "text/event-stream"}, cut=cut, hold=hold)
+
+
+def cut(answer: Answer, size: int | None = None) -> Answer:
+    """*answer*, of which *size* bytes, or all but the last event, arrive before the connection is closed."""
+    body = answer.body[:size] if size is not None else answer.body[: answer.body.rstrip().rfind(b"\n\n") + 2]
+    return replace(answer, body=body, cut=True)
+
+
+class Provider:
+    """The server, in a thread of its own, as a context manager."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = deque(answers)
+        self.bodies: list[Any] = []
+        self.paths: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.left = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"provider": self}))
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> "Provider":
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def take(self) -> Answer:
+        return self.answers.popleft() if self.answers else _NONE_LEFT
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    provider: Provider
+
+    def do_POST(self) -> None:
+        provider = self.provider
+        provider.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        provider.paths.append(self.path)
+        provider.headers.append({name.lower(): value for name, value in self.headers.items()})
+        self._send(provider.take())
+
+    def _send(self, answer: Answer) -> None:
+        unfinished = answer.cut or answer.hold
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(answer.body) + 1000 * unfinished))
+        self.end_headers()
+        self.wfile.write(answer.body)
+        self.close_connection = self.close_connection or unfinished
+        if answer.hold:
+            self.rfile.read(1)
+            self.provider.left.set()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _event(event: Any) -> str:
+    if isinstance(event, str):
+        return f"data: {event}\n\n"
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n"
+
+
+def _named(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+_NONE_LEFT = json_answer({"error": {"type": "test", "message": "no answer is left"}}, 500, x_should_retry="false")
