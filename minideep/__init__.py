@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agent import Agent as Agent
     from .checkpoint.disk import DiskCheckpointer as DiskCheckpointer
-    from .checkpoint.log import ThreadInfo as ThreadInfo
     from .checkpoint.memory import MemoryCheckpointer as MemoryCheckpointer
+    from .checkpoint.rows import ThreadInfo as ThreadInfo
     from .context import ToolContext as ToolContext
     from .costs import Costs as Costs
     from .deep_agent import create_deep_agent as create_deep_agent
@@ -153,7 +153,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "agent": ["Agent"],
     "checkpoint.disk": ["DiskCheckpointer"],
-    "checkpoint.log": ["ThreadInfo"],
+    "checkpoint.rows": ["ThreadInfo"],
     "checkpoint.memory": ["MemoryCheckpointer"],
     "context": ["ToolContext"],
     "costs": ["Costs"],

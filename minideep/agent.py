@@ -10,8 +10,9 @@ from typing import Any
 from . import loop
 from .calls import abandon
 from .checkpoint import log
-from .checkpoint.log import Journal, ThreadInfo
+from .checkpoint.log import Journal
 from .checkpoint.memory import MemoryCheckpointer
+from .checkpoint.rows import ThreadInfo
 from .decisions import match, resumption
 from .errors import CheckpointError, ConfigError, ThreadConflict, UnknownThread
 from .events import UserSaid
@@ -22,7 +23,7 @@ from .run import Run
 from .state import Decision, Limits, State
 from .stream import Stream
 from .sync import run_sync
-from .tools import Tool, as_tool, in_thread
+from .tools import Tool, as_tool
 from .turn import Turn
 
 KEPT = 16
@@ -162,9 +163,15 @@ class Agent:
     async def _open(self, store: Store, thread_id: str) -> Journal | None:
         """The thread as this agent left it, while the store still has it so; else as the store has it."""
         kept = self._kept.pop(thread_id, None)
-        if kept is not None and kept.store is store and (kept.pending or store.head(thread_id) == kept.stored):
+        if kept is not None and kept.store is store and kept.pending:
             return kept
-        return await in_thread(log.open_thread, store, thread_id)
+
+        def read() -> Journal | None:
+            if kept is not None and kept.store is store and store.head(thread_id) == kept.stored:
+                return kept
+            return log.open_thread(store, thread_id)
+
+        return await log.off_loop(store, read)
 
     def _keep(self, journal: Journal) -> None:
         """Remember a thread: always if something of it is not saved yet, else among the last few."""
@@ -212,10 +219,8 @@ async def _append(run: Run) -> CheckpointError | None:
     except CheckpointError as exc:
         return exc
     finally:
-        run.costs.save_s += perf_counter() - started
-    run.costs.bytes_raw += saved.raw
-    run.costs.bytes_stored += saved.stored
-    run.costs.state_bytes = run.journal.head.stored
+        run.waited_for_store(started)
+    run.saved(saved)
     return None
 
 

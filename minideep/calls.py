@@ -59,16 +59,15 @@ async def _answer(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult | In
         MiddlewareError: a hook failed.
         ChildPaused: a child run waits for a person.
     """
-    decision = ctx.decision
-    match decision:
+    match decision := ctx.decision:
+        case None | Approve():
+            pass
         case Reject(reason):
             return ToolResult(f"a person rejected this call{': ' if reason else ''}{clean(reason)}", is_error=True)
         case Respond(text):
             return ToolResult(clean(text))
         case Edit():
             call = ToolCall(call.name, decision.raw, call.id)
-        case Approve() | None:
-            pass
     spec = run.spec
     for middleware in spec.before_tool:
         outcome = await hooked(middleware, "before_tool", middleware.before_tool(ctx, call))

@@ -54,19 +54,21 @@ from .events import (
 from .messages import AssistantMessage, ToolMessage, ToolResult
 from .state import FileEntry, OpenCall, State
 
+CALL_MODEL = CallModel()
 NOT_COMPLETED = ToolResult("this call did not complete: the turn went on without its result", is_error=True)
 
 
 def decide(state: State) -> Effect:
     """Say what must happen next in a running turn. Reads *state*, changes nothing."""
-    _expect(state.status == "running", state, "there is nothing to decide")
+    if state.status != "running":
+        raise _illegal(state, "there is nothing to decide")
     if state.open:
         return _decide_calls(state)
     if state.ends or (_replied(state) and state.stop != "continue"):
         return Finish(_reason(state))
     if state.limits.steps is not None and state.step >= state.limits.steps:
         return Stop("steps")
-    return CallModel()
+    return CALL_MODEL
 
 
 def _decide_calls(state: State) -> Effect:
@@ -133,11 +135,13 @@ def _begin(state: State, event: UserSaid | Resumed) -> None:
 
 
 def _model_replied(state: State, event: ModelReplied, number: int) -> None:
-    expected = not state.open and not state.ends and (not _replied(state) or state.stop == "continue")
-    _expect(state.status == "running" and state.messages and expected, state, "no reply was asked for")
+    expected = state.messages and not state.open and not state.ends
+    if state.status != "running" or not expected or (_replied(state) and state.stop != "continue"):
+        raise _illegal(state, "no reply was asked for")
     calls = event.message.calls
     opened = {call.id: OpenCall(call, number) for call in calls}
-    _expect(len(opened) == len(calls) and "" not in opened, state, "the calls of a reply need ids of their own")
+    if len(opened) != len(calls) or "" in opened:
+        raise _illegal(state, "the calls of a reply need ids of their own")
     state.messages.append(event.message)
     state.open = opened
     state.stop = event.stop
@@ -151,8 +155,10 @@ def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
     entry.waits = ()
     state.tool_calls += 1
     state.ends = state.ends or event.ends
-    if all(other.result for other in state.open.values()):
-        _close(state)
+    for other in state.open.values():
+        if other.result is None:
+            return
+    _close(state)
 
 
 def _tool_waiting(state: State, event: ToolWaiting, number: int) -> None:

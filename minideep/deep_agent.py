@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from .agent import Agent
 from .backends.state import StateBackend
@@ -47,37 +47,47 @@ def create_deep_agent(
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    main, offered, files = resolve(model), tuple(tools), backend or StateBackend()
-
-    def build(about: Subagent) -> Agent:
-        forbidden = [shared for shared in about.share if shared in NEVER_SHARED]
-        if forbidden:
-            raise ConfigError(f"subagent {about.name!r} shares {forbidden[0]!r}; messages and todos are never shared")
-        agent = Agent(
-            about.model or main,
-            offered if about.tools is None else about.tools,
-            about.system_prompt,
-            [*stack(about.subagents), *about.middleware],
-            limits=about.limits or limits,
-            name=about.name,
-        )
-        agent.spec = structs.replace(agent.spec, share=tuple(about.share))
-        return agent
-
-    def stack(children: Sequence[Subagent]) -> list[Middleware]:
-        parts: list[Middleware] = [TodoListMiddleware(), FilesystemMiddleware(files)]
-        if children:
-            parts.append(SubAgentMiddleware((about, build(about)) for about in children))
-        return parts
-
-    known = {about.name for about in subagents}
-    children = [*subagents] if GENERAL_PURPOSE.name in known else [GENERAL_PURPOSE, *subagents]
+    kit = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits)
+    own = {about.name for about in subagents}
+    children = [*subagents] if GENERAL_PURPOSE.name in own else [GENERAL_PURPOSE, *subagents]
     return Agent(
-        main,
-        offered,
+        kit.model,
+        kit.tools,
         system_prompt,
-        [*stack(children), *middleware],
+        [*kit.stack(children), *middleware],
         checkpointer=checkpointer,
         limits=limits,
         name=name,
     )
+
+
+class _Kit(Struct, frozen=True):
+    """What an agent and its subagents have in common."""
+
+    model: Model
+    tools: tuple[Tool | Callable[..., Any], ...]
+    files: Backend
+    limits: Limits | None
+
+    def stack(self, children: Sequence[Subagent]) -> list[Middleware]:
+        """The usual middleware, and delegation if there is somebody to delegate to."""
+        parts: list[Middleware] = [TodoListMiddleware(), FilesystemMiddleware(self.files)]
+        if children:
+            parts.append(SubAgentMiddleware((about, self.build(about)) for about in children))
+        return parts
+
+    def build(self, about: Subagent) -> Agent:
+        """The agent that *about* describes, with what it does not say taken from its parent."""
+        for shared in about.share:
+            if shared in NEVER_SHARED:
+                raise ConfigError(f"subagent {about.name!r} shares {shared!r}; messages and todos are never shared")
+        agent = Agent(
+            about.model or self.model,
+            self.tools if about.tools is None else about.tools,
+            about.system_prompt,
+            [*self.stack(about.subagents), *about.middleware],
+            limits=about.limits or self.limits,
+            name=about.name,
+        )
+        agent.spec = structs.replace(agent.spec, share=tuple(about.share))
+        return agent

@@ -105,7 +105,7 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
 async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input, key: str | None) -> Turn:
     """What `ToolContext.run` does: run *agent* below a call, or go on with what the log holds of it."""
     started, spec, message = perf_counter(), agent.spec, as_message(input)
-    child, resumed = parent.child(spec, f"{ctx.call_id}/{key}" if key else ctx.call_id, ctx)
+    child, cut_short = parent.child(spec, f"{ctx.call_id}/{key}" if key else ctx.call_id, ctx)
     state = child.state
     if state.status == "ready":
         child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
@@ -114,7 +114,7 @@ async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input,
                 child.record(Noted(owner, name, value))
     elif (state.agent, state.said) != (spec.name, message):
         raise ConfigError(f"run {child.path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
-    elif not resumed and state.status in ("running", "failed", "cancelled", "exhausted"):
+    elif cut_short:
         child.record(Resumed(time.time(), spec.limits))
     try:
         await drive(child)

@@ -125,7 +125,7 @@ class AssistantMessage(_Message, frozen=True, array_like=True, tag="assistant"):
     def calls(self) -> tuple[ToolCall, ...]:
         if isinstance(self.content, str):
             return ()
-        return tuple(block for block in self.content if isinstance(block, ToolCall))
+        return tuple([block for block in self.content if isinstance(block, ToolCall)])
 
 
 class ToolMessage(_Message, frozen=True, array_like=True, tag="tool"):
@@ -237,7 +237,7 @@ def clean_content(content: Content | Iterable[AnyBlock]) -> Content:
     """*content* with every text block cleaned, as a value that can be kept."""
     if isinstance(content, str):
         return clean(content)
-    return tuple(Text(clean(block.text)) if isinstance(block, Text) else block for block in content)
+    return tuple([Text(clean(block.text)) if isinstance(block, Text) else block for block in content])
 
 
 def as_message(input: Input) -> UserMessage:

@@ -1,6 +1,7 @@
 """What an agent is given: a model, a store, a file backend, and middleware with its hooks."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from typing import Protocol, overload
 
 from msgspec import Struct
@@ -85,6 +86,11 @@ class Store(Protocol):
 
     A new kind of store is one small module: it needs no knowledge of what the rows say.
     """
+
+    @property
+    def executor(self) -> Executor | None:
+        """Where a store that waits for a disk or a network is called; None where it answers at once."""
+        ...
 
     def head(self, thread: str) -> bytes | None:
         """The thread's head row, or None."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from .checkpoint.log import Journal
+from .checkpoint.log import Journal, Saved
 from .context import ToolContext
 from .costs import Costs, Step
 from .errors import ToolError
@@ -51,12 +51,13 @@ class Run:
         return self.journal.thread_id
 
     def child(self, spec: AgentSpec, key: str, opener: ToolContext) -> tuple["Run", bool]:
-        """The run of *spec* below this one, new or as the log has it; and whether this turn has resumed it."""
+        """The run of *spec* below this one, new or as the log has it; and whether it was cut short."""
         path = (*self.path, key)
-        resumed = path in self.journal.states
+        resumed = path in self.journal.states  # By a decision, in this turn: then it is `running` already.
         listener, context = self.listener, self.context
         run = Run(spec, self.journal, listener=listener, context=context, path=path, parent=self, opener=opener)
-        return run, resumed
+        status = run.state.status
+        return run, status in ("failed", "cancelled", "exhausted") or (status == "running" and not resumed)
 
     def record(self, event: AnyEvent) -> None:
         """Apply *event* and keep it for the next append. A file event is the main run's, whoever records it."""
@@ -83,11 +84,11 @@ class Run:
 
     def _check_open(self) -> None:
         """A run that was left behind, in a call that is over, must not change the thread any more."""
-        run: Run | None = self
-        while run is not None:
-            if run.closed or (run.opener is not None and run.opener.closed):
-                raise ToolError(f"run {self.path!r} is over: the call that ran it was answered or left behind")
+        run = self
+        while run.parent is not None and run.opener is not None and not run.opener.closed:
             run = run.parent
+        if run.closed or run.parent is not None:
+            raise ToolError(f"run {self.path!r} is over: the call that ran it was answered or left behind")
 
     # ---- ids of calls
 
@@ -153,6 +154,17 @@ class Run:
         """A child had a call's time since *started*; what it spent is in its own ledger."""
         self._children_s += perf_counter() - started
         self.costs.add(child.costs)
+
+    def waited_for_store(self, started: float) -> None:
+        """An append took the time since *started*, which is no step's."""
+        seconds = perf_counter() - started
+        self.costs.save_s += seconds
+        self._mark += seconds
+
+    def saved(self, saved: Saved) -> None:
+        self.costs.bytes_raw += saved.raw
+        self.costs.bytes_stored += saved.stored
+        self.costs.state_bytes = self.journal.head.stored
 
     def close_step(self) -> None:
         """Book what the step took: all its time that was neither the model's nor the tools' is ours."""

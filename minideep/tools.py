@@ -43,7 +43,6 @@ class Tool:
         self.timeout = timeout
         self.is_async = inspect.iscoroutinefunction(function)
         arguments, self._context = _arguments(self.name, function)
-        self._fields = arguments.__struct_fields__
         self._arguments = arguments
         self._decoder = msgspec.json.Decoder(arguments)
         self.schema = _schema(arguments)
@@ -63,7 +62,7 @@ class Tool:
             raise self._refusal(call, str(exc)) from None
         except msgspec.DecodeError:  # NaN or lone surrogates, which only `json` reads.
             checked = self._convert(call)
-        given = {field: getattr(checked, field) for field in self._fields}
+        given = msgspec.structs.asdict(checked)
         if self._context:
             given[self._context] = ctx
         return given

@@ -15,6 +15,7 @@ from minideep import (
     Image,
     MemoryCheckpointer,
     MinideepError,
+    Subagent,
     Text,
     ThreadConflict,
     Todo,
@@ -97,6 +98,17 @@ async def test_a_failed_save_never_eats_the_answer_and_the_next_boundary_carries
     assert (turn.saved, turn.error) == (True, None)
     state = Agent(ScriptedModel([]), checkpointer=store).get_state("t")
     assert [message.text for message in state.messages] == ["first", "one", "second", "two"]
+
+
+async def test_a_failed_save_keeps_what_subagents_did_too():
+    store = CountingStore()
+    child = Subagent(name="critic", description="", model=ScriptedModel(["bad"]))
+    task = ToolCall("task", {"description": "a", "subagent_type": "critic"}, "t1")
+    agent = create_deep_agent(ScriptedModel([task, "one", "two"]), subagents=[child], checkpointer=store)
+    store.fail = {2}
+    assert not (await agent.run("first", "t")).saved
+    assert (await agent.run("second", "t")).saved
+    assert agent.get_state("t", subagents=True).subagents["t1"].text == "bad"
 
 
 async def test_a_store_that_cannot_write_at_all_does_not_stop_a_turn():

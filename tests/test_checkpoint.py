@@ -1,5 +1,6 @@
 """Stores: one contract for each of them, and what only a disk can suffer."""
 
+import asyncio
 import os
 import pickle
 import sqlite3
@@ -9,6 +10,8 @@ import sys
 import threading
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from minideep import (
     Agent,
@@ -17,13 +20,14 @@ from minideep import (
     DiskCheckpointer,
     ThreadConflict,
     ToolCall,
+    ToolContext,
     UnknownVersion,
     create_deep_agent,
     tool,
 )
-from minideep.models import ScriptedModel
 from minideep.events import FileWritten, Noted
 from minideep.middleware.subagents import Subagent
+from minideep.models import ScriptedModel
 
 
 @tool
@@ -57,7 +61,7 @@ def test_an_append_to_another_head_than_the_expected_changes_nothing(store, expe
     store.append("t", None, b"1", {"a": b"1"})
     with pytest.raises(ThreadConflict, match="thread 't' was appended to by another writer"):
         store.append("t", expected, b"2", {"a": b"2", "b": b"2"}, ["a"])
-    assert (store.head("t"), [row for row in store.rows("a", "c")]) == (b"1", [("a", b"1")])
+    assert (store.head("t"), list(store.rows("a", "c"))) == (b"1", [("a", b"1")])
 
 
 def test_threads_have_heads_of_their_own_whatever_they_are_called(store):
@@ -131,6 +135,52 @@ async def test_the_live_state_is_the_fold_of_the_log_after_every_turn(store):
         assert agent._kept["t"].root == agent.get_state("t")
 
 
+STEP = st.lists(
+    st.sampled_from(
+        [
+            ToolCall("write_file", {"file_path": "/a", "content": "one"}),
+            ToolCall("write_file", {"file_path": "/b", "content": "two"}),
+            ToolCall("edit_file", {"file_path": "/a", "old_string": "one", "new_string": "three"}),
+            ToolCall("delete", {"file_path": "/b"}),
+            ToolCall("write_todos", {"todos": [{"content": "a", "status": "completed"}]}),
+            ToolCall("wait", {"turns": 3}),
+            ToolCall("wait", {"turns": 1}),
+            ToolCall("task", {"description": "a", "subagent_type": "critic"}),
+            ToolCall("nope", {}),
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEP, min_size=1, max_size=4))
+def test_whatever_runs_side_by_side_the_log_folds_to_the_live_state(script):
+    @tool
+    async def wait(turns: int, ctx: ToolContext) -> str:
+        """Wait."""
+        for number in range(turns):
+            await asyncio.sleep(0)
+            ctx.record(Noted("wait", f"{turns}", number, "append"))
+        return "waited"
+
+    child = [ToolCall("write_file", {"file_path": "/c", "content": "child"}), ToolCall("wait", {"turns": 2}), "ok"]
+
+    def say(request):
+        steps = child if "find faults" in request.system else [*script, "done"]
+        return steps[sum(message.role == "assistant" for message in request.messages)]
+
+    critic = Subagent(name="critic", description="", system_prompt="find faults")
+    agent = create_deep_agent(ScriptedModel(say), [wait], subagents=[critic])
+    turn = agent.run_sync("go", "t")
+    assert (turn.status, turn.saved) == ("ended", True)
+    assert agent._kept["t"].root == agent.get_state("t")
+    children = agent.get_state("t", subagents=True).subagents
+    assert len(children) == sum(call.name == "task" for step in script for call in step)
+    assert all(state.text == "ok" for state in children.values())
+
+
 async def damaged(store, change):
     """A thread of two turns, the second turn's boundary changed by *change*."""
     agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
@@ -173,8 +223,6 @@ async def test_a_segment_of_another_thread_or_a_missing_one_is_found(store):
 
 
 async def test_a_tool_may_record_only_what_can_be_saved(store):
-    from minideep import ToolContext
-
     @tool
     async def bad(kind: str, ctx: ToolContext) -> str:
         """Record something wrong."""

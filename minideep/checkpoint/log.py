@@ -1,83 +1,25 @@
-"""The log of a thread: one journal for the main run and all runs below it, appended in one transaction.
+"""The log of a thread: one journal for the main run and all runs below it, appended in one transaction."""
 
-Rows of a thread: its head; for each append and each run that it touched, segments (`log/thread/path/number`); for each
-run below the main one, a row that says what it is (`run/thread/path`). Names are percent-encoded, so that no thread's
-rows can stand between another's.
-"""
-
+import asyncio
 import secrets
 import time
-from collections.abc import Iterable
-from typing import Any
-from urllib.parse import quote, unquote
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from .. import codec
 from ..core import apply
-from ..errors import CheckpointError, CorruptSegment, MinideepError, UnknownVersion
+from ..errors import CheckpointError, CorruptSegment, MinideepError
 from ..events import AnyEvent, FileEdited, FileWritten, ToolReturned
 from ..ports import Store
-from ..state import FileEntry, Path, State, Status
-from ..tools import in_thread
+from ..state import FileEntry, Path, State
+from . import rows as names
+from .rows import Head, RunRow, ThreadInfo
 
-
-class Head(Struct, frozen=True, array_like=True):
-    """The row that every append compares and replaces."""
-
-    number: int
-    """The number of the thread's last event."""
-    epoch: bytes
-    """Random, made with the thread: a thread that was deleted and begun again is another one."""
-    append: bytes
-    """The id of the last append."""
-    last: int = 0
-    """The number of the main run's last event."""
-    format: tuple[int, int] = codec.FORMAT
-    agent: str = ""
-    status: Status = "ready"
-    turn: int = 0
-    title: str = ""
-    """How the first message begins."""
-    created: float = 0.0
-    updated: float = 0.0
-    """Seconds since 1970."""
-    raw: int = 0
-    stored: int = 0
-    """Bytes of all segments, before and after compression."""
-
-
-class RunRow(Struct, frozen=True, array_like=True):
-    """What a run below the main one is."""
-
-    agent: str
-    status: Status
-    first: int
-    last: int
-    """The numbers of its first and last event."""
-    steps: int = 0
-    """Model replies of its last turn."""
-    tokens: int = 0
-    created: float = 0.0
-    updated: float = 0.0
-    raw: int = 0
-    stored: int = 0
-
-
-class ThreadInfo(Struct, frozen=True):
-    """A line of `Agent.threads()`."""
-
-    thread_id: str
-    agent: str
-    status: Status
-    turns: int
-    title: str
-    created: float
-    updated: float
-    """Seconds since 1970."""
-    bytes_raw: int
-    bytes_stored: int
+WRITES = (FileWritten, FileEdited)
+T = TypeVar("T")
 
 
 class Saved(Struct, frozen=True):
@@ -85,11 +27,6 @@ class Saved(Struct, frozen=True):
 
     raw: int
     stored: int
-
-
-_encode = msgspec.msgpack.encode
-_decode_head = msgspec.msgpack.Decoder(Head)
-_decode_run = msgspec.msgpack.Decoder(RunRow)
 
 
 class Journal:
@@ -118,11 +55,11 @@ class Journal:
         """
         number = self.number + 1
         data = codec.encode(number, event)
-        if not (isinstance(event, ToolReturned) and isinstance(event.content, str)):
+        if type(event) is not ToolReturned or type(event.content) is not str:
             event = codec.decode(data)  # Checks its types, and shares nothing with whoever made it.
         apply(self.open_run(path), event, number)
         self.number = number
-        if isinstance(event, FileWritten | FileEdited):
+        if isinstance(event, WRITES):
             self._written[event.file] = None
         self.pending.append((path, data))
         return event
@@ -140,8 +77,9 @@ class Journal:
         return {file: self.root.files[file] for file in self._written if file in self.root.files}
 
     def close_turn(self) -> None:
-        """Forget what only this turn needs."""
-        self.states = {(): self.root}
+        """Forget what only this turn needs; a run with events that are not saved yet is needed for its next append."""
+        unsaved = {path for path, _ in self.pending}
+        self.states = {path: state for path, state in self.states.items() if not path or path in unsaved}
         self._written = {}
 
     def keys_below(self, path: Path) -> Iterable[str]:
@@ -168,9 +106,11 @@ def open_thread(store: Store, thread_id: str, *, subagents: bool = False) -> Jou
 
 def _read_thread(store: Store, thread_id: str, stored: bytes) -> Journal:
     journal = Journal(thread_id, store)
-    journal.stored, journal.head = stored, _read_head(thread_id, stored)
+    journal.stored, journal.head = stored, names.read_head(thread_id, stored)
     journal.number = journal.head.number
-    journal.runs = _runs(store, thread_id)
+    prefix = names.run_prefix(thread_id)
+    found = _guarded(store.rows, prefix, names.after(prefix))
+    journal.runs = {names.run_path(key): names.read_run_row(key, data) for key, data in found}
     journal.root = read_run(store, thread_id, ())
     journal.states = {(): journal.root}
     return journal
@@ -193,7 +133,7 @@ async def append(journal: Journal) -> Saved:
     store = journal.store
     append_id, pending = secrets.token_bytes(8), len(journal.pending)
     head, rows, runs, saved = _rows(journal, append_id)
-    stored = _encode(head)
+    stored = msgspec.msgpack.encode(head)
 
     def write() -> None:
         try:
@@ -202,14 +142,18 @@ async def append(journal: Journal) -> Saved:
             if store.head(journal.thread_id) != stored:  # Else it landed, and only the report of it was lost.
                 raise _as_checkpoint_error(exc) from exc
 
-    if getattr(store, "blocking", True):
-        await in_thread(write)
-    else:
-        write()
+    await off_loop(store, write)
     journal.stored, journal.head = stored, head
     journal.runs |= runs
     del journal.pending[:pending]
     return saved
+
+
+async def off_loop(store: Store, act: Callable[[], T]) -> T:
+    """Call *act*, which uses *store*, where that does not hold up the event loop."""
+    if store.executor is None:
+        return act()
+    return await asyncio.get_running_loop().run_in_executor(store.executor, act)
 
 
 def _rows(journal: Journal, append_id: bytes) -> tuple[Head, dict[str, bytes], dict[Path, RunRow], Saved]:
@@ -226,13 +170,13 @@ def _rows(journal: Journal, append_id: bytes) -> tuple[Head, dict[str, bytes], d
             first, last = _number(events[0]), _number(events[-1])
             header = codec.Header(journal.thread_id, path, first, last, prior, append_id, codec.raw_size(events), now)
             data = codec.seal(header, events)
-            rows[f"{_log_prefix(journal.thread_id, path)}{first:016d}"] = data
+            rows[names.segment_key(journal.thread_id, path, first)] = data
             size = Saved(size.raw + header.raw, size.stored + len(data))
             prior = last
         total = Saved(total.raw + size.raw, total.stored + size.stored)
         if path:
             runs[path] = _run_row(journal.states[path], before, _number(entries[0]), prior, now, size)
-            rows[_run_key(journal.thread_id, path)] = _encode(runs[path])
+            rows[names.run_key(journal.thread_id, path)] = msgspec.msgpack.encode(runs[path])
     return _next_head(journal, append_id, now, total), rows, runs, total
 
 
@@ -307,9 +251,9 @@ def read_run(store: Store, thread_id: str, path: Path) -> State:
 
 def read_events(store: Store, thread_id: str, path: Path) -> Iterable[codec.Entry]:
     """The numbered events of one run, in order."""
-    prefix = _log_prefix(thread_id, path)
+    prefix = names.log_prefix(thread_id, path)
     last = 0
-    for key, data in _guarded(store.rows, prefix, prefix[:-1] + "0"):
+    for key, data in _guarded(store.rows, prefix, names.after(prefix)):
         header, entries = codec.read_segment(data, key)
         if (header.thread, header.path) != (thread_id, path):
             raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
@@ -323,7 +267,7 @@ def list_threads(store: Store) -> list[ThreadInfo]:
     """Every thread of the store, the last used one first."""
     found: list[ThreadInfo] = []
     for thread_id, data in _guarded(store.heads):
-        head = _read_head(thread_id, data)
+        head = names.read_head(thread_id, data)
         found.append(
             ThreadInfo(
                 thread_id,
@@ -338,40 +282,6 @@ def list_threads(store: Store) -> list[ThreadInfo]:
             )
         )
     return sorted(found, key=lambda info: -info.updated)
-
-
-def _runs(store: Store, thread_id: str) -> dict[Path, RunRow]:
-    prefix = _run_key(thread_id, ())
-    found: dict[Path, RunRow] = {}
-    for key, data in _guarded(store.rows, prefix, prefix[:-1] + "0"):
-        path = tuple(unquote(part) for part in key[len(prefix) :].split(","))
-        try:
-            found[path] = _decode_run.decode(data)
-        except msgspec.DecodeError as exc:
-            raise CorruptSegment(f"row {key!r} cannot be read: {exc}") from None
-    return found
-
-
-def _read_head(thread_id: str, data: bytes) -> Head:
-    try:
-        head = _decode_head.decode(data)
-    except msgspec.DecodeError as exc:
-        raise CorruptSegment(f"the head of thread {thread_id!r} cannot be read: {exc}") from None
-    if head.format[0] != codec.FORMAT[0] or head.format > codec.FORMAT:
-        raise UnknownVersion(f"thread {thread_id!r} has format {head.format}, this version reads {codec.FORMAT}")
-    return head
-
-
-def _log_prefix(thread_id: str, path: Path) -> str:
-    return f"log/{quote(thread_id, safe='')}/{_path_key(path)}/"
-
-
-def _run_key(thread_id: str, path: Path) -> str:
-    return f"run/{quote(thread_id, safe='')}/{_path_key(path)}"
-
-
-def _path_key(path: Path) -> str:
-    return ",".join(quote(part, safe="") for part in path)
 
 
 def _guarded(read: Any, *args: str) -> Any:

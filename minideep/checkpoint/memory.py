@@ -10,7 +10,7 @@ from ..errors import ThreadConflict
 class MemoryCheckpointer:
     """Keeps threads in memory, as the same bytes that a disk would hold. Any number of agents may share one."""
 
-    blocking = False
+    executor = None
 
     def __init__(self) -> None:
         self._heads: dict[str, bytes] = {}

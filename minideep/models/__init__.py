@@ -1,10 +1,17 @@
 """Who answers: the providers behind their SDKs, a script, and an offline stand-in."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..ports import Model
+
+if TYPE_CHECKING:
+    from .anthropic import Anthropic
+    from .offline import OfflineModel
+    from .openai import OpenAI
+    from .openai_chat import OpenAIChat
+    from .scripted import ScriptedModel
 
 _HOMES = {
     "Anthropic": "anthropic",
@@ -13,6 +20,7 @@ _HOMES = {
     "OfflineModel": "offline",
     "ScriptedModel": "scripted",
 }
+__all__ = ["Anthropic", "OfflineModel", "OpenAI", "OpenAIChat", "ScriptedModel"]
 _PROVIDERS = {"anthropic": "Anthropic", "openai": "OpenAI", "openai-chat": "OpenAIChat", "offline": "OfflineModel"}
 
 

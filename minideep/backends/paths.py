@@ -1,0 +1,69 @@
+"""Paths as a model may write them: their one normal form, and what it is told when one does not serve."""
+
+import re
+from collections.abc import Sequence
+
+from ..errors import ToolError
+
+VENDORED = frozenset({"node_modules", "__pycache__"})
+
+_REFUSED = (
+    (re.compile(r"\0"), "it holds a NUL"),
+    (re.compile(r"[\ud800-\udfff]"), "it holds what UTF-8 cannot say"),
+    (re.compile(r"(?:\A|/)\.\.(?:/|\Z)"), "'..' is not followed"),
+    (re.compile(r"\A~"), "'~' is not expanded"),
+    (re.compile(r"\A[A-Za-z]:[\\/]"), "there are no drives"),
+)
+
+
+class Missing(ToolError):
+    """There is nothing at *path*. A backend raises this, so that a tool can say what is *near* it instead."""
+
+    def __init__(self, path: str, near: Sequence[str] = ()) -> None:
+        hint = f"did you mean {' or '.join(map(repr, near))}? Else " if near else ""
+        super().__init__(f"{path!r} does not exist; {hint}find it with ls or glob")
+        self.path = path
+
+
+def normal(path: str, home: str = "/") -> str:
+    """*path* from the root, without `//`, `./` or a final `/`; a relative one starts at *home*.
+
+    Raises:
+        ToolError: it has a `..` component, begins with `~` or a drive, or holds a NUL or a lone surrogate.
+    """
+    for pattern, problem in _REFUSED:
+        if pattern.search(path):
+            raise ToolError(f"path {path[:200]!r} is refused: {problem}; write it from the root, as in '/src/main.py'")
+    start = "" if path.startswith("/") else home
+    return "/" + "/".join(part for part in f"{start}/{path}".split("/") if part not in ("", "."))
+
+
+def below(folder: str, name: str = "") -> str:
+    """The path of *name* in *folder*; without a name, what every path below *folder* begins with."""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether *path* is *folder* or stands below it."""
+    return path == folder or path.startswith(below(folder))
+
+
+def entered(name: str) -> bool:
+    """Whether a walk enters a folder of this name: hidden and vendored ones are left out."""
+    return not name.startswith(".") and name not in VENDORED
+
+
+def a_folder(path: str) -> ToolError:
+    return ToolError(f"{path!r} is a folder, not a file; list it with ls, or give the path of a file")
+
+
+def a_file(path: str) -> ToolError:
+    return ToolError(f"{path!r} is a file, not a folder; read it with read_file")
+
+
+def changed(path: str) -> ToolError:
+    return ToolError(f"{path!r} changed since you read it; read it again, then decide whether to repeat the change")
+
+
+def the_root(path: str) -> ToolError:
+    return ToolError(f"{path!r} is or holds the root, which cannot be deleted; delete what is in it by name")

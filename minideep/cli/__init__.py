@@ -1,0 +1,75 @@
+"""The terminal: `minideep run`, `resume`, `threads` and `show`."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import ConfigError, MinideepError, UnknownThread
+
+FAILED, USAGE, CANCELLED = 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    0 ended, 1 failed, 2 usage, 3 paused or escalated, 4 exhausted, 130 cancelled.
+    """
+    options = parser().parse_args(argv)
+    try:
+        from . import commands
+    except ModuleNotFoundError as exc:
+        return _say(f"the terminal needs {exc.name!r}: pip install 'minideep[cli]'", USAGE)
+    try:
+        return getattr(commands, options.command)(options)
+    except (ConfigError, UnknownThread) as exc:
+        return _say(str(exc), USAGE)
+    except MinideepError as exc:
+        return _say(f"{type(exc).__name__}: {exc}", FAILED)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        thread = getattr(options, "thread", None)
+        return _say(f"cancelled; `minideep resume {thread}` goes on with it" if thread else "cancelled", CANCELLED)
+    except BrokenPipeError:
+        # The reader went away; Python would complain when it flushes what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="minideep", description="Deep agents on one loop whose every cost is visible.")
+    commands = top.add_subparsers(dest="command", required=True)
+
+    run = commands.add_parser("run", help="give an agent a goal, and files to work on")
+    run.add_argument("goal", help="what it is to do")
+    run.add_argument("--model", help="provider:model, such as anthropic:claude-sonnet-4-6 or offline:")
+    run.add_argument("--root", type=Path, default=Path(), help="the folder it may read and write (default: this one)")
+    run.add_argument("--thread", help="the thread to go on with, or to begin (default: a new one)")
+    run.add_argument("--limit-steps", type=_positive, default=100, metavar="N", help="model replies a turn (100)")
+    run.add_argument("--json", action="store_true", help="print one event a line, as JSON")
+
+    resume = commands.add_parser("resume", help="go on with a turn that failed, stopped or was killed")
+    resume.add_argument("thread")
+    resume.add_argument("--json", action="store_true", help="print one event a line, as JSON")
+
+    commands.add_parser("threads", help="list the threads, the last used one first")
+    show = commands.add_parser("show", help="print what was said in a thread")
+    show.add_argument("thread")
+    show.add_argument("--subagents", action="store_true", help="print what its subagents said, too")
+    for command in commands.choices.values():
+        command.add_argument(
+            "--state", type=Path, default=Path(".minideep"), help="where threads are kept (default: .minideep)"
+        )
+    return top
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, not {text!r}")
+    return int(text)
+
+
+def _say(problem: str, code: int) -> int:
+    print(f"minideep: {problem}", file=sys.stderr)  # noqa: T201 - The terminal is what this is for.
+    return code

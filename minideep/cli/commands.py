@@ -1,0 +1,137 @@
+"""What each command does."""
+
+import argparse
+import asyncio
+import os
+import sys
+import uuid
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from ..agent import Agent
+from ..backends.filesystem import FilesystemBackend
+from ..checkpoint.disk import DiskCheckpointer
+from ..deep_agent import create_deep_agent
+from ..errors import CheckpointError, ConfigError
+from ..export import event_json
+from ..state import Limits
+from ..stream import Stream
+from .render import Screen
+
+EXIT_CODES = {"ended": 0, "failed": 1, "paused": 3, "escalated": 3, "exhausted": 4, "cancelled": 130}
+
+KEYS = {"ANTHROPIC_API_KEY": "anthropic:claude-sonnet-4-6", "OPENAI_API_KEY": "openai:gpt-5"}
+"""The model that is used when only a key says which."""
+
+
+class Settings(Struct):
+    """How a thread is run, remembered beside it so that `resume THREAD` needs nothing else."""
+
+    model: str
+    root: str
+    limit_steps: int
+
+
+def run(options: argparse.Namespace) -> int:
+    """Begin a thread or go on with one: one turn."""
+    thread = options.thread = uuid.uuid4().hex[:8] if options.thread is None else options.thread
+    settings = Settings(_model(options.model), str(options.root.resolve()), options.limit_steps)
+    with closing(DiskCheckpointer(options.state)) as store:
+        agent = _agent(settings, store)
+        _remember(options.state, thread, settings)
+        return asyncio.run(_watch(agent.stream(options.goal, thread), thread, options))
+
+
+def resume(options: argparse.Namespace) -> int:
+    """Go on with a turn that did not end."""
+    with closing(DiskCheckpointer(options.state)) as store:
+        agent = _agent(_remembered(options.state, options.thread), store)
+        agent.get_state(options.thread)  # Unknown threads are refused before anything is shown.
+        return asyncio.run(_watch(agent.resume_stream(options.thread), options.thread, options))
+
+
+def threads(options: argparse.Namespace) -> int:
+    """List what is kept."""
+    with closing(DiskCheckpointer(options.state)) as store:
+        Screen().threads(_reader(store).threads())
+    return 0
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print a thread."""
+    with closing(DiskCheckpointer(options.state)) as store:
+        state = _reader(store).get_state(options.thread, subagents=True)
+    Screen().transcript(options.thread, state, whole=options.subagents)
+    return 0
+
+
+async def _watch(stream: Stream, thread: str, options: argparse.Namespace) -> int:
+    screen = Screen()
+    screen.begin(thread, quiet=options.json)
+    async for event in stream:
+        if options.json:
+            screen.line(msgspec.json.encode(event_json(event)).decode())
+        else:
+            screen.event(event)
+    turn = stream.turn
+    assert turn is not None  # The stream came to its end.
+    if options.json:
+        screen.line(msgspec.json.encode(event_json(turn)).decode())
+    else:
+        screen.turn(turn)
+    return EXIT_CODES[turn.status]
+
+
+def _agent(settings: Settings, store: DiskCheckpointer) -> Agent:
+    return create_deep_agent(
+        settings.model,
+        backend=FilesystemBackend(settings.root),
+        limits=Limits(steps=settings.limit_steps),
+        checkpointer=store,
+    )
+
+
+def _reader(store: DiskCheckpointer) -> Agent:
+    """An agent that is only asked what the store holds."""
+    return Agent("offline:", checkpointer=store)
+
+
+def _model(asked: str | None) -> str:
+    """The model that was asked for, or the one that a key in the environment allows, or the stand-in."""
+    if asked:
+        return asked
+    for key, model in KEYS.items():
+        if os.environ.get(key):
+            return model
+    Screen.aside(f"no --model and no {' or '.join(KEYS)}: using offline:, a stand-in that is no language model")
+    return "offline:"
+
+
+def _settings_file(state: Path, thread: str) -> Path:
+    return state / "settings" / f"{quote(thread, safe='')}.json"
+
+
+def _remember(state: Path, thread: str, settings: Settings) -> None:
+    """Keep how the thread is run. A state directory that cannot be written to is reported by the turn itself."""
+    file = _settings_file(state, thread)
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.parent.mkdir(exist_ok=True)
+        partial = file.with_suffix(f".{os.getpid()}.part")
+        partial.write_bytes(msgspec.json.encode(settings))
+        partial.replace(file)
+    except OSError as exc:
+        print(f"minideep: this thread will not be kept: {exc}", file=sys.stderr)  # noqa: T201
+
+
+def _remembered(state: Path, thread: str) -> Settings:
+    try:
+        return msgspec.json.decode(_settings_file(state, thread).read_bytes(), type=Settings)
+    except FileNotFoundError:
+        raise ConfigError(f"no thread {thread!r} in {str(state)!r}; `minideep threads` lists them") from None
+    except (OSError, msgspec.DecodeError) as exc:
+        raise CheckpointError(f"the settings of thread {thread!r} cannot be read: {exc}") from exc

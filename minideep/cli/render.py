@@ -1,0 +1,216 @@
+"""What a turn, a thread and a list of threads look like in a terminal.
+
+Nothing that a model or a tool says can move the cursor or set a colour: control characters are shown, not sent.
+"""
+
+import io
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from ..checkpoint.rows import ThreadInfo
+from ..costs import Costs
+from ..events import Happened, Restarted, TextDelta, TodosWritten, ToolEnded, ToolStarted, ToolWaiting, UserSaid
+from ..messages import AssistantMessage, ToolCall, ToolMessage
+from ..state import Path, State, Todo
+from ..turn import Turn
+
+STYLES = {"pending": "dim", "in_progress": "yellow", "completed": "green"}
+ICONS = {"pending": "☐", "in_progress": "⏳", "completed": "☑", "start": "->", "done": "✓", "failed": "✗"}
+ASCII = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]", "start": "->", "done": "ok", "failed": "!!"}
+
+
+class Screen:
+    """Prints to standard output; in colour on a terminal, unless NO_COLOR is set."""
+
+    def __init__(self) -> None:
+        if isinstance(out := cast(Any, sys.stdout), io.TextIOWrapper):
+            out.reconfigure(errors="backslashreplace")  # What the terminal has no letter for is spelled out.
+        self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self.icons = ICONS if _can_say("".join(ICONS.values())) else ASCII
+        self._todos: dict[Path, tuple[Todo, ...]] = {}
+        self._calls: dict[tuple[Path, str], ToolCall] = {}
+        self._midline = False
+
+    @staticmethod
+    def aside(text: str) -> None:
+        """One line beside the output."""
+        print(f"minideep: {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+    def line(self, text: str) -> None:
+        """A line as it is."""
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def begin(self, thread: str, *, quiet: bool) -> None:
+        if not quiet:
+            self._print(f"thread {thread}", style="dim")
+
+    def event(self, event: Happened) -> None:
+        """Show what happened, if it is worth a line."""
+        match event:
+            case TextDelta(text) if not event.path:
+                self.console.print(Text(safe(text)), end="")
+                self._midline = not text.endswith("\n")
+            case ToolStarted(call):
+                self._calls[event.path, call.id] = call
+                self._step(event.path, self.icons["start"], "cyan", describe(call))
+            case ToolEnded():
+                self._ended(event)
+            case ToolWaiting():
+                for wait in event.interrupts:
+                    self._step(event.path, "?", "yellow", f"{describe(wait.call)} waits: {wait.reason}")
+            case TodosWritten(todos):
+                self._list(event.path, todos)
+            case UserSaid(message) if event.path or event.by:
+                self._step(event.path, ">", "magenta", f"{event.by or event.agent}: {one_line(message.text, 100)}")
+            case Restarted() if not event.path:
+                self._print("… the stream broke and begins anew", style="yellow")
+            case _:
+                pass
+
+    def turn(self, turn: Turn) -> None:
+        """Show how the turn ended and what it cost."""
+        self._newline()
+        if turn.status != "ended":
+            problem = turn.question or (turn.error and f"{type(turn.error).__name__}: {turn.error}") or turn.reason
+            self._print(f"{turn.status}: {problem}", style="yellow")
+        elif turn.reason != "done":
+            self._print(f"the last reply was {turn.reason}", style="yellow")
+        for wait in turn.interrupts:
+            self._print(f"waits for a person: {'/'.join((*wait.path, wait.call_id))} {describe(wait.call)}")
+        self._print(summary(turn.costs), style="dim")
+        if not turn.saved:
+            self.aside(f"not saved: {turn.error}")
+        elif turn.status in ("failed", "cancelled", "exhausted"):
+            self._print(f"`minideep resume {turn.thread_id}` goes on with it", style="dim")
+
+    def threads(self, threads: Sequence[ThreadInfo]) -> None:
+        if not threads:
+            return self._print("no threads", style="dim")
+        table = Table("thread", "status", "turns", "updated", "stored", "began with", box=None, pad_edge=False)
+        for info in threads:
+            updated = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
+            row = (info.thread_id, info.status, str(info.turns), updated, size(info.bytes_stored), info.title)
+            table.add_row(*(Text(safe(one_line(cell, 60))) for cell in row))
+        return self.console.print(table, soft_wrap=False)
+
+    def transcript(self, thread: str, state: State, *, whole: bool, path: Path = ()) -> None:
+        """Show what is in a run's context, and its subagents: a line each, or all that they said."""
+        name = f"thread {thread}" if not path else f"subagent {state.agent} {'/'.join(path)}"
+        self._step(path, "#", "bold", f"{name}: {state.status}, {state.usage.total:,} tokens")
+        for message in state.messages if whole or not path else ():
+            self._message(path, message)
+        if state.todos and (whole or not path):
+            self._list(path, tuple(state.todos))
+        for key, child in state.subagents.items():
+            self.transcript(thread, child, whole=whole, path=(*path, key))
+
+    def _message(self, path: Path, message: Any) -> None:
+        match message:
+            case AssistantMessage():
+                if message.text:
+                    self._step(path, "<", "green", message.text)
+                for call in message.calls:
+                    self._step(path, self.icons["start"], "cyan", f"{describe(call)} ({call.id})")
+            case ToolMessage():
+                icon = self.icons["failed" if message.is_error else "done"]
+                self._step(path, icon, "dim", f"{message.name}: {one_line(message.text, 160)} ({message.call_id})")
+            case _:
+                self._step(path, ">", "magenta", message.text)
+
+    def _ended(self, event: ToolEnded) -> None:
+        call = self._calls.pop((event.path, event.call_id), None)
+        icon, style = (self.icons["failed"], "red") if event.is_error else (self.icons["done"], "green")
+        took = f"{event.size:,} characters, {event.seconds * 1000:,.0f} ms"
+        self._step(event.path, icon, style, f"{describe(call) if call else event.name} ({took})")
+
+    def _list(self, path: Path, todos: tuple[Todo, ...]) -> None:
+        """The todo panel, when the list is not the one that was shown last; each run has its own."""
+        if self._todos.get(path, ()) == tuple(todos):
+            return
+        self._todos[path] = tuple(todos)
+        if not todos:
+            return
+        lines = [
+            Text(f"{self.icons[todo.status]} {safe(one_line(todo.content, 200))}", STYLES[todo.status])
+            for todo in todos
+        ]
+        title = Text("Task List" + (f" · {'/'.join(path)}" if path else ""))
+        panel = Panel(Group(*lines), title=title, title_align="left", expand=False, safe_box=True)
+        self._newline()
+        self.console.print(Padding(panel, (0, 0, 0, 2 * len(path)), expand=False), soft_wrap=False)
+
+    def _step(self, path: Path, icon: str, style: str, text: str) -> None:
+        self._newline()
+        first, *more = safe(text).split("\n")
+        indent = "  " * len(path)
+        self.console.print(Text.assemble(indent, (icon, style), " ", first))
+        for line in more:
+            self.console.print(Text(f"{indent}  {line}"))
+
+    def _print(self, text: str, style: str = "") -> None:
+        self._newline()
+        self.console.print(Text(safe(text), style))
+
+    def _newline(self) -> None:
+        if self._midline:
+            self.console.print()
+            self._midline = False
+
+
+def summary(costs: Costs) -> str:
+    """The ledger as one line: the three budgets (model replies, tool output, state), then tokens, money and time."""
+    usage = costs.usage
+    cached = f", {usage.cache_read / usage.input:.0%} of it cached" if usage.cache_read else ""
+    money = f" · ${costs.money:.4f}" if costs.money is not None else ""
+    return (
+        f"{costs.steps} model replies · {costs.tool_calls} tool calls, {costs.tool_chars:,} characters · "
+        f"state {size(costs.state_bytes)}, +{size(costs.bytes_stored)} ({size(costs.bytes_raw)} raw) · "
+        f"{usage.input:,} tokens in{cached}, {usage.output:,} out{money} · "
+        f"model {costs.model_s:.2f} s, tools {costs.tools_s:.2f} s, harness {costs.harness_s * 1000:.1f} ms, "
+        f"saving {costs.save_s * 1000:.1f} ms"
+    )
+
+
+def describe(call: ToolCall) -> str:
+    """A call in a few words: its name and its first short argument."""
+    if call.name == "task":
+        return f"task {call.args.get('subagent_type', '')}: {one_line(str(call.args.get('description', '')), 60)}"
+    values = [value for value in call.args.values() if isinstance(value, str | int | float)]
+    return f"{call.name} {one_line(str(values[0]), 80)}" if values else call.name
+
+
+def one_line(text: str, most: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def safe(text: str) -> str:
+    """*text* with control characters, and what turns the direction of writing, made visible."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", _shown, text.replace("\r\n", "\n"))
+
+
+def _shown(found: "re.Match[str]") -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    return f"{count} B" if count < 1000 else f"{count / 1000:.1f} KB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+
+
+def _can_say(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

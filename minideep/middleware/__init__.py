@@ -1,0 +1,7 @@
+"""What an agent can do; the loop knows none of them."""
+
+from .files import FilesystemMiddleware
+from .subagents import Subagent, SubAgentMiddleware
+from .todos import TodoListMiddleware
+
+__all__ = ["FilesystemMiddleware", "SubAgentMiddleware", "Subagent", "TodoListMiddleware"]

@@ -1,0 +1,88 @@
+"""Subagents: a tool whose work is a run of another agent, with fresh messages and a log of its own."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ..context import ToolContext
+from ..errors import ConfigError, ToolError
+from ..messages import ToolResult
+from ..ports import HasSpec, Middleware, Model
+from ..state import Limits
+from ..tools import Tool
+from ..turn import Turn
+
+PROMPT = """\
+Delegate work that is large, separate or noisy with `task`, several tasks in one reply when they do not depend on each \
+other; do small steps yourself. Plan first, let subagents do the heavy reading, and build on what they answer."""
+
+DESCRIPTION = """\
+Give a self-contained piece of work to a subagent and get its final answer. It starts with nothing but *description* \
+(text: the goal, what is known, paths, what to answer and how long) and shares your files, not this conversation or \
+your todos. Not for one or two quick calls: make those yourself. Several calls in one reply run in parallel. If it \
+fails, the error says why: give a clearer or smaller task, or do it yourself. subagent_type is one of:
+"""
+
+
+class Subagent(Struct, frozen=True, kw_only=True):
+    """A kind of subagent that an agent may delegate to.
+
+    It has its own system prompt and never sees its parent's messages or todos.
+    """
+
+    name: str
+    description: str
+    """What it is for; read by the model that delegates."""
+    system_prompt: str = ""
+    tools: Sequence[Tool | Callable[..., Any]] | None = None
+    """None: the tools that the parent was given."""
+    model: str | Model | None = None
+    """None: the parent's."""
+    middleware: Sequence[Middleware] = ()
+    limits: Limits | None = None
+    """None: the parent's."""
+    subagents: Sequence["Subagent"] = ()
+    """Whom it may delegate to in turn; none by default."""
+    share: Sequence[str] = ()
+    """Owners of notes that a child begins with a copy of. Files are always shared; messages and todos never."""
+
+
+class SubAgentMiddleware(Middleware):
+    """Gives the agent `task`, which runs one of *agents*, pairs of a `Subagent` and the agent built from it."""
+
+    prompt = PROMPT
+
+    def __init__(self, agents: Iterable[tuple[Subagent, HasSpec]]) -> None:
+        self._agents: dict[str, HasSpec] = {}
+        lines: list[str] = []
+        for about, agent in agents:
+            if about.name in self._agents:
+                raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
+            self._agents[about.name] = agent
+            lines.append(f"- {about.name}: {about.description}")
+        self.tools = (Tool(self.task, description=DESCRIPTION + "\n".join(lines)),)
+
+    async def task(self, description: str, subagent_type: str, ctx: ToolContext) -> ToolResult:
+        agent = self._agents.get(subagent_type)
+        if agent is None:
+            raise ToolError(f"no subagent named {subagent_type!r}; there is {', '.join(self._agents)}")
+        if not description.strip():
+            raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
+        return _answer(subagent_type, await ctx.run(agent, description))
+
+
+def _answer(name: str, turn: Turn) -> ToolResult:
+    """What the parent is told of a child's turn: its last words, and what kept it from ending well."""
+    said = f" It said last: {turn.text}" if turn.text else ""
+    match turn.status:
+        case "ended" if turn.text:
+            return ToolResult(turn.text)
+        case "ended":
+            return ToolResult(f"subagent {name} ended without a word; look at its files, or ask again", is_error=True)
+        case "escalated":
+            return ToolResult(f"subagent {name} asks: {turn.question}")
+        case "exhausted":
+            return ToolResult(f"subagent {name} stopped at its limit of {turn.reason}.{said}", is_error=True)
+        case _:
+            return ToolResult(f"subagent {name} {turn.status}: {turn.error or turn.reason}.{said}", is_error=True)

@@ -1,0 +1,437 @@
+"""GPT, through OpenAI's SDK and its Responses API."""
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from json import JSONDecodeError
+from mimetypes import guess_extension
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ..errors import AuthenticationFailed, ContextOverflow, ModelError
+from ..events import ArgsDelta, TextDelta, ThinkingDelta
+from ..messages import (
+    AnyBlock,
+    AssistantMessage,
+    Document,
+    Image,
+    Message,
+    ProviderBlock,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    clean,
+    from_json,
+    parse_arguments,
+    to_json,
+)
+from ..ports import Emit, Reply, Request
+from ..tools import Tool
+from . import wire
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+PROVIDER = "openai"
+KEY = "OPENAI_API_KEY"
+
+PHRASES: Mapping[str, type[ModelError]] = {
+    "missing credentials": AuthenticationFailed,
+    # A limit on the reply that is wrong by itself, though the text goes on about the context length.
+    "tokens' is too large": ModelError,
+    "maximum context length": ContextOverflow,
+    "maximum prompt length": ContextOverflow,
+    "the model's context length": ContextOverflow,
+    "exceeds the available context size": ContextOverflow,
+    "exceeds the context": ContextOverflow,
+    "exceed context window": ContextOverflow,
+    "greater than the context length": ContextOverflow,
+    "prompt is too long": ContextOverflow,
+    "input token count": ContextOverflow,
+}
+"""What the SDK without a key, and compatible servers without a code of their own, say in words only."""
+
+NUMBERS: Mapping[str, str] = {
+    "401": "invalid_api_key",
+    "403": "invalid_api_key",
+    "429": "rate_limit_exceeded",
+    "500": "server_error",
+    "502": "server_error",
+    "503": "server_is_overloaded",
+    "529": "server_is_overloaded",
+}
+"""OpenAI's word for the status that some servers write as the code of an error inside an answer of status 200:
+https://openrouter.ai/docs/api/reference/errors-and-debugging"""
+
+OWN = frozenset({"type", "id", "status", "role", "content", "call_id", "name", "arguments"})
+"""The fields of a message or a call that our own blocks say, or that nobody needs again."""
+
+STOPS: Mapping[str | None, StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
+
+Wire = dict[str, Any]
+
+
+class OpenAI:
+    """A GPT model behind the Responses API: `OpenAI("gpt-5.6", reasoning={"effort": "high"})`.
+
+    *client* is an `openai.AsyncOpenAI`; without one it is made by the SDK's own rules (`OPENAI_API_KEY`, two retries,
+    ten minutes), and the SDK is imported, when it is first used. *settings* are arguments of the SDK's
+    `responses.create` and go there unread; `tools` among them, such as web search, stand before the agent's own.
+
+    Nothing is kept at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
+    """
+
+    def __init__(self, name: str, *, client: "AsyncOpenAI | None" = None, **settings: Any) -> None:
+        self.name = name
+        self._door = Door(name, client)
+        self._extra: Wire = settings.pop("extra_body", {})
+        self._hosted: Iterable[Any] = settings.pop("tools", ())
+        self._settings = {"store": False, "include": ["reasoning.encrypted_content"], **settings}
+        self._converted = wire.Converted(_items)
+
+    async def warm(self) -> None:
+        """Import the SDK, which takes about half a second, and make the client."""
+        await self._door.client()
+
+    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+        """Answer *request*: as one JSON document, or streamed where somebody listens.
+
+        Raises:
+            ModelError: the API failed after the SDK's own retries, or a stream broke twice.
+        """
+
+        def ask(client: "AsyncOpenAI", emit: Emit | None) -> Awaitable[Reply]:
+            create = client.responses.with_raw_response.create
+            return answered(create, self._arguments(request), _reply, _Streamed(emit) if emit else None)
+
+        return await self._door.reply(ask, emit)
+
+    def _arguments(self, request: Request) -> Wire:
+        body: Wire = {"input": [item for message in request.messages for item in self._converted(message)]}
+        if tools := [*self._hosted, *map(_tool, request.tools)]:
+            body["tools"] = tools
+        if request.system:
+            body["instructions"] = request.system
+        return {"model": self.name, **self._settings, "extra_body": body | self._extra}
+
+
+# ---- a request
+
+
+def _tool(tool: Tool) -> Wire:
+    said = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    return {"type": "function", **said, "strict": False}
+
+
+def _items(message: Message) -> list[Wire]:
+    """The message as input items; none where another provider said all of it."""
+    match message:
+        case AssistantMessage():
+            return _said(message.blocks)
+        case ToolMessage():
+            only_text = all(isinstance(block, Text) for block in message.blocks)
+            output = message.text if only_text else _parts(message.blocks)
+            return [{"type": "function_call_output", "call_id": call_id(message.call_id), "output": output}]
+        case _:
+            return [{"role": "user", "content": _parts(message.blocks)}]
+
+
+def _parts(blocks: Iterable[AnyBlock]) -> list[Wire]:
+    return [part for block in blocks if (part := _part(block))]
+
+
+def _part(block: AnyBlock) -> Wire | None:
+    match block:
+        case Text(text):
+            return {"type": "input_text", "text": text}
+        case Image():
+            return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
+        case Document():
+            return {"type": "input_file", "filename": file_name(block), "file_data": data_url(block)}
+        case _:
+            return None
+
+
+def _said(blocks: Iterable[AnyBlock]) -> list[Wire]:
+    """What the model said, in its order: a reasoning item belongs to the one after it.
+
+    Messages and calls go without their item ids, which mean nothing where nothing was stored.
+    """
+    items: list[Wire] = []
+    besides: Wire = {}
+    for item in filter(None, map(_item, blocks)):
+        if "type" in item or "role" in item:
+            items.append(item | besides)
+            besides = {}
+        else:
+            besides = item
+    return items
+
+
+def _item(block: AnyBlock) -> Wire | None:
+    """The block as an item; as the fields that the next item has besides; or None, such as for another provider's."""
+    match block:
+        case Text(text) if text:
+            return {"role": "assistant", "content": text}
+        case ToolCall(name):
+            called = {"type": "function_call", "call_id": call_id(block.id), "name": name}
+            return called | {"arguments": written(block)}
+        case Thinking() | ProviderBlock() if block.provider == PROVIDER:
+            return wire.sendable(block.raw)
+        case _:
+            return None
+
+
+# ---- a reply
+
+
+def _reply(response: Wire) -> Reply:
+    """Raises `BadReply` if *response* failed, or is none that ended."""
+    if error := response.get("error"):
+        raise refusal(error)
+    status, output = response.get("status"), response.get("output")
+    if status not in ("completed", "incomplete") or not isinstance(output, list):
+        raise wire.BadReply(f"a response should end completed or incomplete, found {status!r}")
+    items = cast(list[Wire], output)
+    content = tuple(block for item in items for block in _kept(item))
+    return Reply(AssistantMessage(content), _usage(response.get("usage") or {}), _stop(response, items))
+
+
+def _stop(response: Wire, items: list[Wire]) -> StopReason:
+    if any(part.get("type") == "refusal" for item in items for part in _contents(item)):
+        return "refused"
+    if response["status"] == "completed":
+        return "done"
+    details: Wire = response.get("incomplete_details") or {}
+    return STOPS.get(details.get("reason"), "truncated")
+
+
+def _kept(item: Wire) -> tuple[AnyBlock, ...]:
+    """The item as ours; reasoning, and what only the provider understands, with its own JSON."""
+    match item:
+        case {"type": "message"}:
+            text = "".join(part.get("text") or part.get("refusal") or "" for part in _contents(item))
+            return (*unsaid(item, OWN, PROVIDER), Text(clean(text))) if text else ()
+        case {"type": "function_call", "name": str(name)}:
+            call = ToolCall(name, parse_arguments(json_text(item.get("arguments"))), item.get("call_id"))
+            return *unsaid(item, OWN, PROVIDER), call
+        case {"type": "reasoning"}:
+            told = item.get("summary") or _contents(item)
+            text = "\n\n".join(part.get("text") or "" for part in told)
+            return (Thinking(clean(text), PROVIDER, to_json(item)),)
+        case _:
+            return (ProviderBlock(PROVIDER, to_json(item)),)
+
+
+def _contents(item: Wire) -> list[Wire]:
+    content = item.get("content")
+    return cast(list[Wire], content) if isinstance(content, list) else []
+
+
+def _usage(usage: Wire) -> Usage:
+    read, write = (count(usage, "input_tokens_details", name) for name in ("cached_tokens", "cache_write_tokens"))
+    reasoning = count(usage, "output_tokens_details", "reasoning_tokens")
+    return Usage(count(usage, "input_tokens"), count(usage, "output_tokens"), read, write, reasoning)
+
+
+class _Streamed:
+    """A response as its events arrive; listeners are told at once."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._calls: dict[int, tuple[int, str]] = {}
+        self._items: list[Any] = []
+        self._response: Wire | None = None
+
+    def add(self, event: Wire) -> None:
+        """Take in one event; a kind that is not known is passed over."""
+        match event:
+            case {"type": "response.output_item.added", "output_index": at, "item": {"type": "function_call", **item}}:
+                self._calls[at] = len(self._calls), item.get("name", "")
+            case {"type": "response.output_item.done", "item": item}:
+                self._items.append(item)
+            case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": response}:
+                self._response = response
+            case {"type": "error"}:
+                raise refusal(event)
+            case _:
+                self._tell(event)
+
+    def _tell(self, event: Wire) -> None:
+        match event:
+            case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
+                self._emit(TextDelta(clean(text)))
+            case {
+                "type": "response.reasoning_summary_text.delta" | "response.reasoning_text.delta",
+                "delta": str(text),
+            }:
+                self._emit(ThinkingDelta(clean(text)))
+            case {"type": "response.reasoning_summary_part.added", "summary_index": part} if part:
+                self._emit(ThinkingDelta("\n\n"))
+            case {"type": "response.function_call_arguments.delta", "output_index": at, "delta": text} if (
+                at in self._calls
+            ):
+                self._emit(ArgsDelta(*self._calls[at], clean(text)))
+            case _:
+                pass
+
+    def whole(self, done: bool) -> Wire | None:
+        """The response, once one of the three last events has come. Some servers leave its items to earlier events."""
+        return self._response and self._response | {"output": self._response.get("output") or self._items}
+
+
+# ---- what OpenAI's two APIs share
+
+
+class Stream(Protocol):
+    """A reply as the events of its stream arrive."""
+
+    def add(self, event: Wire) -> None:
+        """Take in one event and tell listeners. Raises `BadReply` for an error among the events."""
+        ...
+
+    def whole(self, done: bool) -> Wire | None:
+        """The reply as the API sends it unstreamed, once all of it is there; *done*: the server said `[DONE]`."""
+        ...
+
+
+class Door:
+    """The way to a model behind OpenAI's SDK."""
+
+    def __init__(self, name: str, client: "AsyncOpenAI | None", base_url: str | None = None) -> None:
+        self._name = name
+        self._client = wire.Client(client, lambda: _connect(base_url))
+
+    async def client(self) -> "AsyncOpenAI":
+        return await self._client.get()
+
+    async def reply(self, ask: Callable[["AsyncOpenAI", Emit | None], Awaitable[Reply]], emit: Emit | None) -> Reply:
+        """What *ask* returns, asked again if a stream breaks. Raises `ModelError` whatever goes wrong."""
+        client = None
+        try:
+            client = opened = await self.client()
+            return await wire.restarting(lambda emit: ask(opened, emit), emit)
+        except Exception as exc:  # noqa: BLE001  The door to a model: whatever fails behind it is the model's error.
+            # Not chained: what a connection refused to send, such as a malformed key, stands in the cause.
+            secrets = [client and client.api_key]
+            raise wire.failure(self._name, exc, key=KEY, secrets=secrets, phrases=PHRASES) from None
+
+
+def _connect(base_url: str | None) -> "AsyncOpenAI":
+    import openai
+
+    return openai.AsyncOpenAI(base_url=base_url)
+
+
+async def answered(create: Any, arguments: Wire, read: Callable[[Wire], Reply], stream: Stream | None) -> Reply:
+    """One request by a `with_raw_response.create`: what *read* makes of the answer, gathered by *stream* if any.
+
+    The answer is read as plain JSON: the SDK's models would reshape what they do not know. What is long in a request
+    is its `extra_body`, which the SDK sends as it is; other arguments it copies, for half a second per 1000 items.
+    """
+    response = await create(**arguments | ({"stream": True} if stream else {}))
+    if stream and not response.headers.get("content-type", "").startswith("application/json"):
+        return await _gathered(response, read, stream)
+    return read(_object(await response.http_response.aread()))
+
+
+async def _gathered(response: Any, read: Callable[[Wire], Reply], stream: Stream) -> Reply:
+    """What *read* makes of the events. A connection lost after the last one is no loss."""
+    import openai
+
+    response.http_response = ending = _Ending(response.http_response)
+    with wire.unbroken(openai.APIConnectionError, JSONDecodeError):
+        async with response.parse(to=openai.AsyncStream[object]) as events:
+            try:
+                async for event in events:
+                    stream.add(event)
+            except openai.APIError as exc:
+                if exc.body:
+                    raise refusal(exc.body) from None
+                if not stream.whole(ending.done):
+                    raise
+        return read(_whole(stream, ending.done))
+
+
+def _whole(stream: Stream, done: bool) -> Wire:
+    if not (whole := stream.whole(done)):
+        raise wire.StreamBroke("the stream ended before the reply did")
+    return whole
+
+
+class _Ending:
+    """A response that knows whether its stream said `[DONE]`, which the SDK keeps to itself."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self._tail = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._response, name)
+
+    @property
+    def done(self) -> bool:
+        return self._tail.rstrip().endswith(b"[DONE]")
+
+    async def aiter_bytes(self) -> Any:
+        async for chunk in self._response.aiter_bytes():
+            self._tail = (self._tail + chunk)[-16:]
+            yield chunk
+
+
+def _object(content: bytes) -> Wire:
+    try:
+        body = from_json(content)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise wire.BadReply(f"the answer should be a JSON object, found {content[:200]!r}")
+    return cast(Wire, body)
+
+
+def refusal(error: Any) -> wire.BadReply:
+    """The error object inside an answer of status 200, as something to raise."""
+    body: Wire = cast(Wire, error) if isinstance(error, dict) else {"message": str(error)}
+    code = body.get("code")
+    return wire.BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
+
+
+def unsaid(said: Wire, own: Iterable[str], provider: str) -> tuple[AnyBlock, ...]:
+    """The fields of an item that our blocks do not say, kept to be sent back with it; nulls say nothing."""
+    rest = {name: value for name, value in said.items() if name not in own and value is not None}
+    return (ProviderBlock(provider, to_json(rest)),) if rest else ()
+
+
+def written(call: ToolCall) -> str:
+    """The call's arguments as JSON text; an empty object where the model wrote none."""
+    return "{}" if call.malformed else call.raw.decode()
+
+
+def json_text(arguments: Any) -> str:
+    """A call's arguments as the text that they should be; some servers send them as an object, or none."""
+    return arguments if isinstance(arguments, str) else to_json(arguments).decode() if arguments else ""
+
+
+def call_id(given: str) -> str:
+    """The id itself, or, where it is longer than the 64 characters that OpenAI takes, one made of its hash."""
+    if 0 < len(given) <= 64:
+        return given
+    return f"call_{hashlib.sha256(given.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def data_url(block: Image | Document) -> str:
+    return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
+
+
+def file_name(block: Document) -> str:
+    return block.name or f"document{guess_extension(block.media_type) or ''}"
+
+
+def count(usage: Wire, *names: str) -> int:
+    """The number of tokens that stands under *names*; 0 where a server says none."""
+    value: Any = usage
+    for name in names:
+        value = cast(Wire, value).get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, int) else 0

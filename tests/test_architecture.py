@@ -1,0 +1,176 @@
+"""What `ls` promises, checked: layers point down, the core is pure, and nothing outgrows its screen."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "minideep"
+LAYERS = [
+    ["errors", "messages", "sync"],
+    ["state", "events", "tools"],
+    ["core", "codec", "costs", "turn", "context", "ports", "decisions", "export"],
+    ["checkpoint", "backends", "stream"],
+    ["run", "calls", "loop", "models"],
+    ["agent"],
+    ["middleware"],
+    ["deep_agent"],
+    ["cli", "__init__", "__main__"],
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+IDS = [str(path.relative_to(PACKAGE)) for path in MODULES]
+THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "wcmatch", "rich"}
+
+
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+def parts(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts
+
+
+def imports(path):
+    """Each import of the package's own modules, in functions and for typing too, as a dotted path from its top."""
+    home = path.relative_to(PACKAGE).parts[:-1]
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            target = [*home[: len(home) - node.level + 1], *(node.module or "").split(".")]
+            base = tuple(part for part in target if part)
+            for alias in node.names:
+                module = PACKAGE.joinpath(*base, alias.name)
+                yield (*base, alias.name) if module.with_suffix(".py").exists() or not base else base
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_imports_point_down_or_stay_in_the_folder(path):
+    mine = parts(path)[0]
+    for target in imports(path):
+        if path.name != "__init__.py" or path.parent != PACKAGE:
+            assert RANK[target[0]] <= RANK[mine], f"{path.name} imports {'.'.join(target)}"
+
+
+def test_no_module_imports_itself_over_others():
+    edges = {parts(path): set(imports(path)) for path in MODULES if parts(path) != ("__init__",)}
+    done, path = set(), []
+
+    def visit(module):
+        assert module not in path, " -> ".join(".".join(step) for step in [*path, module])
+        if module in done:
+            return
+        path.append(module)
+        for target in edges.get(module, edges.get((*module, "__init__"), ())):
+            visit(target)
+        done.add(path.pop())
+
+    for module in edges:
+        visit(module)
+
+
+@pytest.mark.parametrize("name", ["errors", "messages", "state", "events", "core", "costs", "turn", "decisions"])
+def test_the_core_knows_no_loop_no_clock_and_no_library_but_msgspec(name):
+    tree = parsed(PACKAGE / f"{name}.py")
+    outside = {
+        (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
+    }
+    allowed = {"msgspec", "typing", "collections", "json"} | ({"time"} if name == "decisions" else set())
+    assert outside <= allowed
+    assert not any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(tree))
+
+
+def test_only_apply_changes_a_state():
+    fields = set(re.findall(r"^    (\w+): ", (PACKAGE / "state.py").read_text().split("class State")[1], re.MULTILINE))
+    for path in MODULES:
+        if parts(path) == ("core",):
+            continue
+        for node in ast.walk(parsed(path)):
+            for target in node.targets if isinstance(node, ast.Assign) else ():
+                changed = ast.unparse(target)
+                if re.search(r"\bstate\.\w+", changed) and changed.split("state.")[1].split("[")[0] in fields:
+                    # The thread's files are one dict, which every run is given.
+                    assert changed == "state.files", f"{path.name}: {changed}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_a_module_says_what_it_is_for_and_its_functions_fit_on_a_screen(path):
+    tree = parsed(path)
+    assert (ast.get_docstring(tree) or "").split("\n")[0].rstrip().endswith((".", ":")), "no first sentence"
+    assert len(path.read_text().splitlines()) <= 400
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno - node.lineno < 45, f"{node.name} does not fit on a screen"
+
+
+def test_core_and_loop_are_read_in_ten_minutes():
+    lines = {name: len((PACKAGE / f"{name}.py").read_text().splitlines()) for name in ("core", "loop")}
+    assert lines["loop"] <= 135
+    assert lines["core"] <= 330
+
+
+def test_a_broad_except_stands_at_the_four_doors_only():
+    found = {}
+    for path in MODULES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ExceptHandler) and (
+                node.type is None or re.search(r"\b(Base)?Exception\b", ast.unparse(node.type))
+            ):
+                found[".".join(parts(path))] = found.get(".".join(parts(path)), 0) + 1
+    assert found == {
+        "calls": 2,  # the tool door and the hook door
+        "loop": 1,  # the model door
+        "models.anthropic": 1,  # the model door, of each adapter
+        "models.openai": 1,
+        "models.openai_chat": 1,
+        "models.wire": 1,  # sorts a stream's errors and raises them again
+        "checkpoint.log": 2,  # the store door, out and in
+        "context": 1,  # hands an exception from the loop to a tool's thread
+        "tools": 1,  # hands an exception from a tool's thread to the loop
+    }
+
+
+def test_nothing_but_the_declared_libraries_is_imported():
+    for path in MODULES:
+        for node in ast.walk(parsed(path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            for name in names:
+                top = name.split(".")[0]
+                assert top in THIRD_PARTY or top in sys.stdlib_module_names, f"{path.name} imports {name}"
+                assert top not in {"pickle", "marshal", "shelve"}
+
+
+def test_using_the_public_names_and_building_an_agent_loads_no_sdk():
+    code = """
+import sys
+from minideep import *
+from minideep import create_deep_agent
+from minideep.models import ScriptedModel
+create_deep_agent(model=ScriptedModel([]))
+create_deep_agent(model="anthropic:x"), create_deep_agent(model="openai:x"), create_deep_agent(model="openai-chat:x")
+heavy = {"anthropic", "openai", "httpx", "httpx2", "pydantic", "rich", "wcmatch", "langchain", "langgraph"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+def test_importing_the_package_alone_loads_nothing_of_it():
+    code = "import sys, minideep; print([name for name in sys.modules if name.startswith('minideep.')])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "command", [["ruff", "check"], ["ruff", "format", "--check"], ["pyright", "--pythonpath", sys.executable]]
+)
+def test_the_linter_and_the_type_checker_are_content(command):
+    run = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr

@@ -1,0 +1,149 @@
+"""Bytes that an earlier version wrote are read for ever: each format's events, and a thread as it lay in a store."""
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from minideep import (
+    Agent,
+    Approve,
+    Interrupt,
+    Limits,
+    MemoryCheckpointer,
+    Middleware,
+    Todo,
+    ToolCall,
+    ToolContext,
+    Usage,
+    codec,
+)
+from minideep import events as ev
+from minideep.export import plain
+from minideep.messages import (
+    AssistantMessage,
+    Document,
+    Image,
+    ProviderBlock,
+    Text,
+    Thinking,
+    UserMessage,
+)
+from minideep.models import ScriptedModel
+from minideep.state import Edit, Reject, Respond
+from minideep.tools import tool
+
+FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.json"))
+EVERY_BLOCK = (
+    Text("é"),
+    Thinking("hm", "anthropic", b'{"signature":"x"}'),
+    ToolCall("ls", {"big": 2**70, "lone": "\ud800", "none": None}, "c1"),
+    Image(b"\x89PNG", "image/jpeg"),
+    Document(b"%PDF", "text/plain", "a.pdf"),
+    ProviderBlock("openai", b'{"type":"new"}'),
+)
+WAIT = Interrupt(ToolCall("pay", {"amount": 5}, "p"), "sure?", ("t1", "t2"))
+EVERY_EVENT = [
+    ev.UserSaid(UserMessage(EVERY_BLOCK), 1.5, Limits(7, 9), "Rubric", "main"),
+    ev.ModelReplied(AssistantMessage(EVERY_BLOCK), "truncated", Usage(1, 2, 3, 4, 5), "m", 0.5, 0.25),
+    ev.ToolReturned("c1", EVERY_BLOCK, True, True, 0.5),
+    ev.ToolWaiting("c1", (WAIT,)),
+    ev.Decided("c1", Edit({"amount": 6})),
+    ev.Decided("c1", Approve()),
+    ev.Decided("c1", Reject("no")),
+    ev.Decided("c1", Respond("42")),
+    ev.Resumed(2.5, Limits(None, 1), ("c1",)),
+    ev.TurnPaused(3.5),
+    ev.TurnEnded(4.5, "refused"),
+    ev.TurnEscalated(5.5, "which?"),
+    ev.TurnFailed(6.5, "Overloaded", "busy"),
+    ev.TurnCancelled(7.5),
+    ev.TurnExhausted(8.5, "steps"),
+    ev.TodosWritten((Todo("a", "in_progress"), Todo("b", "completed"))),
+    ev.FileWritten("/a", "text", 4, "sha", 9.5, ("c1",)),
+    ev.FileWritten("/b", b"\xff", 1, "sha", 9.5, ("c1",)),
+    ev.FileEdited("/a", "te", "to", True, 4, "sha", 10.5, ("c1",)),
+    ev.FileDeleted("/a", 11.5, ("c1",)),
+    ev.Compacted(UserMessage("so far"), 3),
+    ev.Noted("me", "key", {"plain": [1, "x", None, 2.5]}, "append"),
+]
+
+
+def test_there_is_a_sample_of_every_event_with_no_field_at_its_default():
+    assert {type(event) for event in EVERY_EVENT} == set(get_args(ev.AnyEvent))
+    for event in EVERY_EVENT:
+        for field in msgspec.structs.fields(event):
+            if field.name != "path":
+                assert getattr(event, field.name) != field.default, f"{type(event).__name__}.{field.name}"
+
+
+class Ask(Middleware):
+    async def before_tool(self, ctx, call):
+        return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
+
+
+@tool
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+def delegating(agent, id):
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Have it done."""
+        return (await ctx.run(agent, "pay 5")).text
+
+    return Agent(ScriptedModel([ToolCall("delegate", {}, id), "done"]), [delegate], name=f"agent-{id}")
+
+
+def paused_thread():
+    """A thread of one ended turn and one that waits two levels below."""
+    payer = Agent(ScriptedModel([ToolCall("pay", {"amount": 5}, "p"), "paid"]), [pay], middleware=[Ask()], name="payer")
+    store = MemoryCheckpointer()
+    Agent(ScriptedModel(["hello"]), checkpointer=store, name="top").run_sync("hi", "thread/ü")
+    top = delegating(delegating(payer, "t2"), "t1")
+    top.checkpointer = store
+    turn = top.run_sync("pay it", "thread/ü")
+    assert turn.interrupts[0].path == ("t1", "t2")
+    return store
+
+
+def frozen_now():
+    """The bytes of this version, for a new file when the format's number is raised."""
+    store = paused_thread()
+    state = Agent("offline:", checkpointer=store).get_state("thread/ü", subagents=True)
+    return {
+        "format": list(codec.FORMAT),
+        "events": [codec.encode(number, event).hex() for number, event in enumerate(EVERY_EVENT, 1)],
+        "head": store.head("thread/ü").hex(),
+        "rows": {key: value.hex() for key, value in store.rows("", "\x7f")},
+        "state": plain(state),
+    }
+
+
+def test_this_format_has_its_bytes_frozen():
+    assert [path.stem for path in FROZEN][-1] == "{}.{}".format(*codec.FORMAT)
+
+
+@pytest.mark.parametrize("path", FROZEN, ids=lambda path: path.stem)
+def test_frozen_events_are_read_as_they_were_written(path):
+    frozen = json.loads(path.read_text())["events"]
+    assert [codec.decode(bytes.fromhex(data)) for data in frozen] == EVERY_EVENT
+    if path == FROZEN[-1]:
+        assert [codec.encode(number, event).hex() for number, event in enumerate(EVERY_EVENT, 1)] == frozen
+
+
+@pytest.mark.parametrize("path", FROZEN, ids=lambda path: path.stem)
+async def test_a_frozen_thread_is_loaded_and_goes_on(path):
+    frozen = json.loads(path.read_text())
+    store = MemoryCheckpointer()
+    rows = {key: bytes.fromhex(value) for key, value in frozen["rows"].items()}
+    store.append("thread/ü", None, bytes.fromhex(frozen["head"]), rows)
+    reader = Agent("offline:", checkpointer=store)
+    assert plain(reader.get_state("thread/ü", subagents=True)) == frozen["state"]
+    assert reader.threads()[0].title == "hi"
+    turn = await reader.run("never mind", "thread/ü")
+    assert (turn.status, turn.saved) == ("ended", True)

@@ -1,0 +1,53 @@
+"""The public names and their signatures, as they stand: a change here is a change for users."""
+
+import inspect
+from pathlib import Path
+
+import minideep
+import minideep.backends
+import minideep.events
+import minideep.middleware
+import minideep.models
+
+SNAPSHOT = Path(__file__).parent / "public_names.txt"
+MODULES = [minideep, minideep.backends, minideep.middleware, minideep.models]
+
+
+def signature(value):
+    """Names, kinds and defaults; annotations are the type checker's, and print differently from Python to Python."""
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return ""
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in found.parameters.values()]
+    return str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+
+
+def described(module):
+    for name in sorted(module.__all__):
+        value = getattr(module, name)
+        yield f"{module.__name__}.{name}{signature(value)}"
+        if inspect.isclass(value) and not issubclass(value, BaseException):
+            for member, method in sorted(vars(value).items()):
+                if not member.startswith("_") and inspect.isfunction(method):
+                    yield f"    .{member}{signature(method)}"
+                elif not member.startswith("_") and isinstance(method, property):
+                    yield f"    .{member}"
+
+
+def test_the_public_names_and_signatures_are_those_of_the_snapshot():
+    """If this is meant to change, write the new text into `tests/public_names.txt`."""
+    found = "\n".join(line for module in MODULES for line in described(module)) + "\n"
+    assert found == SNAPSHOT.read_text()
+
+
+def test_the_names_for_type_checkers_are_those_at_run_time():
+    source = Path(minideep.__file__).read_text()
+    typed = {word for line in source.splitlines() if " as " in line for word in [line.split(" as ")[1].strip(" ,")]}
+    assert typed == set(minideep.__all__)
+
+
+def test_every_error_is_public():
+    from minideep import errors
+
+    assert set(errors.__all__) <= set(minideep.__all__)

@@ -1,0 +1,472 @@
+"""Children: fresh messages, a log of their own in the parent's transaction, pauses through every level."""
+
+import asyncio
+
+import pytest
+
+from minideep import (
+    Agent,
+    Approve,
+    AssistantMessage,
+    ConfigError,
+    Edit,
+    Interrupt,
+    Limits,
+    Middleware,
+    Overloaded,
+    Reject,
+    Subagent,
+    ToolCall,
+    ToolContext,
+    ToolMessage,
+    UserMessage,
+    create_deep_agent,
+    tool,
+)
+from minideep.events import Noted
+from minideep.models import ScriptedModel
+from minideep.ports import Middleware as Port
+
+
+@tool
+async def look(at: str) -> str:
+    """Look at something."""
+    return f"saw {at}"
+
+
+def task(description, kind="critic", id=None):
+    return ToolCall("task", {"description": description, "subagent_type": kind}, id)
+
+
+def critic(*script, **more):
+    return Subagent(name="critic", description="finds faults", system_prompt="You find faults.",
+                    model=ScriptedModel(script), **more)  # fmt: skip
+
+
+def answers(turn):
+    return [message.text for message in turn.messages if isinstance(message, ToolMessage)]
+
+
+async def test_a_subagent_gets_its_own_prompt_and_nothing_of_its_parent():
+    child = ScriptedModel([ToolCall("look", {"at": "it"}), "bad"])
+    about = Subagent(name="critic", description="finds faults", system_prompt="You find faults.", model=child)
+    parent = ScriptedModel([task("judge it"), "thanks"])
+    turn = await create_deep_agent(parent, [look], "You are the boss.", subagents=[about]).run("secret plan")
+    request = child.requests[0]
+    assert list(request.messages) == [UserMessage("judge it")]
+    assert request.system.startswith("You find faults.")
+    assert "You are the boss." not in request.system
+    assert "secret plan" not in repr(child.requests)
+    assert "task" not in [item.name for item in request.tools]
+    assert answers(turn) == ["bad"]
+    assert len(turn.messages) == 4
+
+
+async def test_the_whole_history_of_a_subagent_is_there_after_the_run_and_a_restart(store):
+    def agent(*script):
+        child = critic(ToolCall("look", {"at": "it"}, "x1"), "bad")
+        return create_deep_agent(ScriptedModel(script), [look], subagents=[child], checkpointer=store)
+
+    await agent(task("judge it", id="t1"), "thanks").run("go", "thread")
+    state = agent().get_state("thread", subagents=True)
+    assert state.subagents["t1"].agent == "critic"
+    assert state.subagents["t1"].status == "ended"
+    assert state.subagents["t1"].messages == [
+        UserMessage("judge it"),
+        AssistantMessage((ToolCall("look", {"at": "it"}, "x1"),)),
+        ToolMessage("saw it", "x1", "look"),
+        AssistantMessage("bad"),
+    ]
+    assert agent().get_state("thread").subagents == {}
+
+
+async def test_the_general_purpose_subagent_is_there_and_has_a_log_too():
+    def say(request):
+        if "task" in [item.name for item in request.tools]:
+            return task("look", "general-purpose", "t1") if len(request.messages) == 1 else "done"
+        return "looked"
+
+    agent = create_deep_agent(ScriptedModel(say), [look])
+    turn = await agent.run("go", "thread")
+    assert answers(turn) == ["looked"]
+    assert agent.get_state("thread", subagents=True).subagents["t1"].agent == "general-purpose"
+
+
+async def test_a_checkpointer_set_after_the_agent_was_built_keeps_subagents_too(store):
+    agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "ok"]), subagents=[critic("bad")])
+    agent.checkpointer = store
+    await agent.run("go", "thread")
+    reader = Agent(ScriptedModel([]), checkpointer=store)
+    assert list(reader.get_state("thread", subagents=True).subagents) == ["t1"]
+
+
+async def test_two_runs_of_one_subagent_know_nothing_of_each_other():
+    model = ScriptedModel(["first", "second"])
+    about = Subagent(name="critic", description="finds faults", model=model)
+    agent = create_deep_agent(ScriptedModel([task("one", id="a"), task("two", id="b"), "ok"]), subagents=[about])
+    turn = await agent.run("go", "thread")
+    assert [list(request.messages) for request in model.requests] == [[UserMessage("one")], [UserMessage("two")]]
+    assert answers(turn) == ["first", "second"]
+    tree = agent.get_state("thread", subagents=True).subagents
+    assert {key: child.text for key, child in tree.items()} == {"a": "first", "b": "second"}
+
+
+async def test_parallel_subagents_run_side_by_side_and_answer_in_call_order():
+    gate = asyncio.Event()
+
+    async def say(request):
+        if request.messages[0].text == "last":
+            gate.set()
+        await gate.wait()
+        return request.messages[0].text.upper()
+
+    about = Subagent(name="critic", description="finds faults", model=ScriptedModel(say))
+    script = [[task(text) for text in ("one", "two", "last")], "ok"]
+    turn = await create_deep_agent(ScriptedModel(script), subagents=[about]).run("go")
+    assert answers(turn) == ["ONE", "TWO", "LAST"]
+
+
+async def test_subagents_nest_if_they_are_given_subagents():
+    inner = Subagent(name="inner", description="deeper", model=ScriptedModel(["deep"]))
+    outer = critic(task("dig", "inner", "t2"), "outer done", subagents=[inner])
+    agent = create_deep_agent(ScriptedModel([task("judge", id="t1"), "ok"]), subagents=[outer])
+    await agent.run("go", "thread")
+    tree = agent.get_state("thread", subagents=True)
+    assert tree.subagents["t1"].subagents["t2"].text == "deep"
+
+
+async def test_one_call_id_in_two_runs_is_two_calls():
+    child = critic(ToolCall("look", {"at": "child"}, "c1"), "bad")
+    script = [ToolCall("look", {"at": "parent"}, "c1"), task("judge", id="t1"), "ok"]
+    agent = create_deep_agent(ScriptedModel(script), [look], subagents=[child])
+    await agent.run("go", "thread")
+    state = agent.get_state("thread", subagents=True)
+    assert [m.call_id for m in state.messages if isinstance(m, ToolMessage)] == ["c1", "t1"]
+    assert [m.call_id for m in state.subagents["t1"].messages if isinstance(m, ToolMessage)] == ["c1"]
+
+
+@pytest.mark.parametrize(
+    ("script", "told", "is_error"),
+    [
+        (["said", ""], None, None),
+        ([Overloaded("busy")], "subagent critic failed: busy.", True),
+        ([""], "subagent critic ended without a word; look at its files, or ask again", True),
+        (
+            [ToolCall("look", {"at": "a"}), ToolCall("look", {"at": "b"}), "ok"],
+            "subagent critic stopped at its limit",
+            True,
+        ),
+    ],
+)
+async def test_the_parent_is_told_how_a_subagent_ended(script, told, is_error):
+    child = critic(*script, limits=Limits(steps=2))
+    turn = await create_deep_agent(ScriptedModel([task("a"), "ok"]), [look], subagents=[child]).run("go")
+    message = turn.messages[2]
+    assert message.text.startswith(told or "said")
+    assert message.is_error == bool(is_error)
+    assert (turn.status, turn.text) == ("ended", "ok")
+
+
+async def test_the_last_words_are_the_last_that_are_not_empty():
+    class Nudge(Middleware):
+        async def before_finish(self, ctx):
+            return UserMessage("go on") if len(ctx.state.messages) < 4 else None
+
+    about = Subagent(name="critic", description="", model=ScriptedModel(["the answer", ""]), middleware=[Nudge()])
+    turn = await create_deep_agent(ScriptedModel([task("a"), "ok"]), subagents=[about]).run("go")
+    assert answers(turn) == ["the answer"]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (task("a", "nobody"), "no subagent named 'nobody'; there is general-purpose, critic"),
+        (task(" "), "the description is empty"),
+        (
+            ToolCall("task", {"description": "a", "prompt": "b", "subagent_type": "critic"}),
+            "task: Object contains unknown field `prompt`; it takes description (string), subagent_type (string)",
+        ),
+    ],
+)
+async def test_a_wrong_task_call_is_told_what_would_be_right(call, told):
+    turn = await create_deep_agent(ScriptedModel([call, "ok"]), subagents=[critic()]).run("go")
+    assert answers(turn)[0].startswith(told)
+
+
+async def test_notes_cross_only_by_name():
+    class Plan(Port):
+        async def before_model(self, ctx, request):
+            if not ctx.path and "Plan" not in ctx.state.notes:
+                ctx.record(Noted("Plan", "goal", "win"))
+                ctx.record(Noted("Other", "secret", 1))
+            return request
+
+    agent = create_deep_agent(
+        ScriptedModel([task("a", id="t1"), "ok"]), subagents=[critic("bad", share=["Plan"])], middleware=[Plan()]
+    )
+    await agent.run("go", "thread")
+    assert agent.get_state("thread", subagents=True).subagents["t1"].notes == {"Plan": {"goal": "win"}}
+
+
+@pytest.mark.parametrize("shared", ["messages", "todos"])
+def test_messages_and_todos_are_never_shared(shared):
+    with pytest.raises(ConfigError, match=f"subagent 'critic' shares '{shared}'"):
+        create_deep_agent(ScriptedModel([]), subagents=[critic(share=[shared])])
+
+
+def test_two_subagents_of_one_name_are_refused():
+    with pytest.raises(ConfigError, match="two subagents are named 'critic'"):
+        create_deep_agent(ScriptedModel([]), subagents=[critic(), critic()])
+
+
+async def test_files_are_the_threads_and_todos_the_runs():
+    todos = ToolCall("write_todos", {"todos": [{"content": "mine", "status": "pending"}]})
+    child = critic([ToolCall("write_file", {"file_path": "/a", "content": "child"}), todos], "wrote")
+    agent = create_deep_agent(
+        ScriptedModel([task("write", id="t1"), ToolCall("read_file", {"file_path": "/a"}), "ok"]), subagents=[child]
+    )
+    turn = await agent.run("go", "thread")
+    assert "child" in answers(turn)[1]
+    state = agent.get_state("thread", subagents=True)
+    assert (state.files["/a"].content, state.files["/a"].by) == ("child", ("t1",))
+    assert (state.todos, [todo.content for todo in state.subagents["t1"].todos]) == ([], ["mine"])
+    assert list(turn.artifacts) == ["/a"]
+
+
+# ---- ctx.run
+
+
+async def test_one_call_may_run_several_children_by_key():
+    helper = Agent(ScriptedModel(lambda request: request.messages[0].text * 2), name="helper")
+
+    @tool
+    async def both(ctx: ToolContext) -> str:
+        turns = await asyncio.gather(ctx.run(helper, "a", "left"), ctx.run(helper, "b", "right"))
+        return "".join(turn.text for turn in turns)
+
+    agent = Agent(ScriptedModel([ToolCall("both", {}, "c"), "ok"]), [both])
+    turn = await agent.run("go", "t")
+    assert answers(turn) == ["aabb"]
+    assert sorted(agent.get_state("t", subagents=True).subagents) == ["c/left", "c/right"]
+
+
+async def test_a_second_child_without_a_key_of_its_own_is_refused(caplog):
+    helper = Agent(ScriptedModel(["one", "two"]), name="helper")
+
+    @tool
+    async def twice(ctx: ToolContext) -> str:
+        await ctx.run(helper, "a")
+        return (await ctx.run(helper, "b")).text
+
+    turn = await Agent(ScriptedModel([ToolCall("twice", {}, "c"), "ok"]), [twice]).run("go")
+    assert "already runs a child under key None" in answers(turn)[0]
+
+
+# ---- pauses
+
+
+class Ask(Middleware):
+    async def before_tool(self, ctx, call):
+        return Interrupt(call, "may I?") if call.name == "pay" and ctx.decision is None else call
+
+
+class Bank:
+    """Counts what was really done."""
+
+    def __init__(self):
+        self.done = []
+
+        @tool
+        async def pay(amount: int) -> str:
+            self.done.append(amount)
+            return f"paid {amount}"
+
+        @tool
+        async def note(text: str) -> str:
+            self.done.append(text)
+            return "noted"
+
+        self.tools = [pay, note]
+
+
+def payer(bank, amount, depth, **more):
+    """A subagent that pays after *depth* more delegations."""
+    if depth:
+        inner = payer(bank, amount, depth - 1)
+        script = [task("pay", "payer", f"d{depth}"), f"level {depth} done"]
+        return Subagent(name="payer", description="", model=Replay(script), subagents=[inner], tools=bank.tools)
+    script = [[ToolCall("note", {"text": f"n{amount}"}), ToolCall("pay", {"amount": amount}, f"p{amount}")], "paid"]
+    return Subagent(name="payer", description="", model=Replay(script), tools=bank.tools, middleware=[Ask()])
+
+
+class Replay:
+    """Says what stands in the script where the conversation is, so that a second process may go on with it."""
+
+    name = "replay"
+
+    def __init__(self, script):
+        self.script = script
+
+    async def complete(self, request, emit):
+        said = sum(message.role == "assistant" for message in request.messages)
+        return await ScriptedModel([self.script[said]]).complete(request, emit)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("decision", [Approve(), Edit({"amount": 7}), Reject("no")])
+async def test_a_pause_deep_below_is_answered_from_above_in_another_process(store, depth, decision):
+    bank = Bank()
+
+    def agent():
+        return create_deep_agent(
+            Replay([task("pay", "payer", "top"), "all done"]), subagents=[payer(bank, 5, depth)], checkpointer=store
+        )
+
+    turn = await agent().run("go", "t")
+    path = ("top", *(f"d{level}" for level in range(depth, 0, -1)))
+    assert (turn.status, turn.interrupts[0].call_id, turn.interrupts[0].path) == ("paused", "p5", path)
+    assert bank.done == ["n5"]
+    paused = agent().get_state("t", subagents=True)
+    assert paused.subagents["top"].status == "paused"
+    turn = await agent().resume("t", {"p5": decision})
+    assert (turn.status, turn.text) == ("ended", "all done")
+    paid = {Approve: [5], Edit: [7], Reject: []}[type(decision)]
+    assert bank.done == ["n5", *paid]
+
+
+async def test_parallel_children_pause_together_and_may_be_answered_one_by_one(store):
+    bank = Bank()
+    kinds = [Subagent(**{f: getattr(payer(bank, n, 0), f) for f in ("description", "model", "tools", "middleware")},
+                      name=f"payer{n}") for n in (1, 2)]  # fmt: skip
+
+    def agent():
+        script = [[task("pay", "payer1", "a"), task("pay", "payer2", "b")], "all done"]
+        return create_deep_agent(Replay(script), subagents=kinds, checkpointer=store)
+
+    turn = await agent().run("go", "t")
+    assert [wait.call_id for wait in turn.interrupts] == ["p1", "p2"]
+    turn = await agent().resume("t", {"p2": Approve()})
+    assert (turn.status, [wait.call_id for wait in turn.interrupts]) == ("paused", ["p1"])
+    assert bank.done == ["n1", "n2", 2]
+    turn = await agent().resume("t", {"a/p1": Approve()})
+    assert (turn.status, bank.done) == ("ended", ["n1", "n2", 2, 1])
+    assert answers(turn) == ["paid", "paid"]
+
+
+async def test_an_id_that_two_runs_wait_under_must_be_given_with_its_path():
+    bank = Bank()
+    script = [[task("pay", "payer", "a"), task("pay", "payer", "b")], "all done"]
+    agent = create_deep_agent(Replay(script), subagents=[payer(bank, 5, 0)])
+    turn = await agent.run("go", "t")
+    assert len(turn.interrupts) == 2
+    with pytest.raises(ConfigError, match="more than one call waits under 'p5'; waiting are a/p5, b/p5"):
+        await agent.resume("t", {"p5": Approve()})
+    turn = await agent.resume("t", {"a/p5": Approve(), "b/p5": Reject()})
+    assert (turn.status, bank.done) == ("ended", ["n5", "n5", 5])
+
+
+async def test_a_broad_except_in_a_tool_does_not_swallow_the_question():
+    bank = Bank()
+    waiter = Agent(Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[Ask()])
+
+    @tool
+    async def careless(ctx: ToolContext) -> str:
+        try:
+            return (await ctx.run(waiter, "pay")).text
+        except Exception:
+            return "swallowed"
+
+    agent = Agent(Replay([ToolCall("careless", {}, "c"), "done"]), [careless])
+    assert (await agent.run("go", "t")).status == "paused"
+    turn = await agent.resume("t", {"p5": Approve()})
+    assert answers(turn) == ["paid"]
+
+
+async def test_a_child_known_with_another_input_is_refused(store, caplog):
+    bank = Bank()
+    inputs = iter(["pay", "steal"])
+    waiter = Agent(Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[Ask()], name="w")
+
+    @tool
+    async def fickle(ctx: ToolContext) -> str:
+        return (await ctx.run(waiter, next(inputs))).text
+
+    agent = Agent(Replay([ToolCall("fickle", {}, "c"), "done"]), [fickle], checkpointer=store)
+    await agent.run("go", "t")
+    turn = await agent.resume("t", {"p5": Approve()})
+    assert "was begun by agent 'w' or with another input" in answers(turn)[0]
+    assert bank.done == []
+
+
+async def test_cancelling_records_every_level_and_resume_goes_on_with_the_child():
+    started, runs = asyncio.Event(), []
+
+    @tool
+    async def slow() -> str:
+        runs.append(1)
+        started.set()
+        if len(runs) == 1:
+            await asyncio.sleep(60)
+        return "slow"
+
+    child = Subagent(name="critic", description="", tools=[slow], model=Replay([ToolCall("slow", {}, "s"), "bad"]))
+    agent = create_deep_agent(Replay([task("a", id="t1"), "ok"]), subagents=[child])
+    turn = asyncio.ensure_future(agent.run("go", "t"))
+    await started.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    state = agent.get_state("t", subagents=True)
+    assert (state.status, state.subagents["t1"].status) == ("cancelled", "cancelled")
+    turn = await agent.resume("t")
+    assert (turn.status, answers(turn), len(runs)) == ("ended", ["bad"], 2)
+    assert next(m.text for m in agent.get_state("t", subagents=True).subagents["t1"].messages) == "a"
+
+
+async def test_a_new_message_after_a_cancel_leaves_the_old_child_alone():
+    started = asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        started.set()
+        await asyncio.sleep(60)
+        return ""
+
+    child = Subagent(name="critic", description="", tools=[slow], model=Replay([ToolCall("slow", {}, "s"), "bad"]))
+    agent = create_deep_agent(Replay([task("a", id="t1"), "fine"]), subagents=[child])
+    turn = asyncio.ensure_future(agent.run("go", "t"))
+    await started.wait()
+    turn.cancel()
+    await asyncio.wait([turn])
+    turn = await agent.run("never mind", "t")
+    assert (turn.status, turn.text) == ("ended", "fine")
+    assert agent.get_state("t", subagents=True).subagents["t1"].status == "cancelled"
+
+
+async def test_the_events_of_a_child_have_its_path_and_its_todos_are_its_own():
+    todos = ToolCall("write_todos", {"todos": [{"content": "mine"}]})
+    agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "ok"]), subagents=[critic(todos, "bad")])
+    paths = {}
+    async for event in agent.stream("go"):
+        paths.setdefault(type(event).__name__, set()).add(event.path)
+    assert paths["TodosWritten"] == {("t1",)}
+    assert paths["TurnEnded"] == {(), ("t1",)}
+    assert paths["ToolStarted"] == {(), ("t1",)}
+
+
+async def test_the_ledger_of_a_turn_counts_its_subagents():
+    agent = create_deep_agent(
+        ScriptedModel([task("a"), "ok"]), [look], subagents=[critic(ToolCall("look", {"at": "x"}), "bad")]
+    )
+    costs = (await agent.run("go")).costs
+    assert (costs.steps, costs.tool_calls, costs.tool_chars) == (4, 2, len("saw x") + len("bad"))
+
+
+async def test_what_a_parent_grows_by_is_what_its_subagent_answers():
+    child = critic(*([ToolCall("look", {"at": "x" * 5000})] * 40), "short")
+    agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "ok"]), [look], subagents=[child])
+    turn = await agent.run("go", "t")
+    assert sum(len(message.text) for message in turn.messages) < 50
+    spent = agent.get_state("t", subagents=True).subagents["t1"]
+    assert sum(len(message.text) for message in spent.messages) > 200_000
+    assert sum(len(message.text) for message in agent.get_state("t").messages) < 50
