@@ -122,6 +122,7 @@ class Agent:
         thread_id, store = _thread_id(thread_id), self._store
         journal = await self._open(store, thread_id) or Journal(thread_id, store)
         run = Run(self.spec, journal, listener=emit, context=context)
+        run.close_children()
         run.record(UserSaid(message, time.time(), self.spec.limits, agent=self.spec.name))
         return await self._accepted(run, await _append(run))
 

@@ -12,7 +12,8 @@ Rule 3: an event that does not fit raises `IllegalEvent` and changes nothing.
     running       reply, every open call waits      Pause         TurnPaused
     running       reply, no calls                   Finish        TurnEnded(reason) | UserSaid
     running       a limit is reached                Stop          TurnExhausted(limit)
-    running       -                                 -             TurnFailed / TurnCancelled / TurnEscalated
+    running       -                                 -             TurnFailed / TurnEscalated
+    running, or a child that waits for nobody now   -             TurnCancelled
     running       -                                 -             Noted, todos, files, Compacted
     paused        -                                 -             Decided, one a call, then Resumed / UserSaid
     ended, escalated                                -             UserSaid
@@ -207,7 +208,7 @@ def _failed(state: State, event: TurnFailed, number: int) -> None:
 
 
 def _cancelled(state: State, event: TurnCancelled, number: int) -> None:
-    _running(state)
+    _expect(state.status in ("running", "paused"), state, "no turn is running or paused")
     state.status, state.reason = "cancelled", "cancelled"
 
 

@@ -5,7 +5,7 @@ from msgspec import Struct, field
 from .messages import Usage
 
 
-class Step(Struct, frozen=True):
+class Step(Struct, frozen=True, gc=False):
     """One model reply and the results of its calls. Seconds."""
 
     model_s: float

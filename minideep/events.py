@@ -14,7 +14,7 @@ from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, Us
 from .state import Decision, Interrupt, Limits, Path, Todo
 
 
-class Happened(Struct, frozen=True, array_like=True, kw_only=True):
+class Happened(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """Base of all that a listener is told."""
 
     path: Path = ()

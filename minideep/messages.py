@@ -17,8 +17,8 @@ StopReason = Literal["done", "truncated", "refused", "continue"]
 """Why a reply ended: by itself, at its size limit, by refusal; `continue`: the provider wants to be asked again."""
 
 
-class Block(Struct, frozen=True, array_like=True):
-    """Base of what messages are made of."""
+class Block(Struct, frozen=True, array_like=True, gc=False):
+    """Base of what messages are made of. Frozen values hold no cycles, so the garbage collector may pass them over."""
 
 
 class Text(Block, frozen=True, array_like=True, tag="text"):
@@ -95,7 +95,7 @@ AnyBlock = Text | Thinking | ToolCall | Image | Document | ProviderBlock
 Content = str | tuple[AnyBlock, ...]
 
 
-class _Message(Struct, frozen=True, array_like=True):
+class _Message(Struct, frozen=True, array_like=True, gc=False):
     """Base of the three messages."""
 
     content: Content
@@ -144,7 +144,7 @@ Input = str | UserMessage | Iterable[AnyBlock]
 """What `run` takes."""
 
 
-class ToolResult(Struct, frozen=True, array_like=True):
+class ToolResult(Struct, frozen=True, array_like=True, gc=False):
     """What a tool answers; becomes the call's `ToolMessage`."""
 
     content: Content
@@ -157,7 +157,7 @@ class ToolResult(Struct, frozen=True, array_like=True):
         return text_of(self.content)
 
 
-class Usage(Struct, frozen=True, array_like=True):
+class Usage(Struct, frozen=True, array_like=True, gc=False):
     """Tokens. The cached ones are part of *input*, the reasoning ones part of *output*."""
 
     input: int = 0

@@ -49,7 +49,7 @@ class Messages(Sequence[Message]):
         return repr(list(self))
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, gc=False):
     """One question to a model, in no provider's dialect."""
 
     system: str
@@ -136,13 +136,15 @@ class Backend(Protocol):
 
     blocking: bool
     """Whether the methods wait for a disk or a network; they are then called on a thread."""
+    home: str
+    """Where relative paths start."""
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
         """What stands directly in a folder, sorted."""
         ...
 
     def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
-        """Every file below a folder, sorted within each folder; hidden and vendored folders are not entered."""
+        """Every file below a folder, or the file itself, sorted by folder; hidden and vendored ones are left out."""
         ...
 
     def read(self, ctx: ToolContext, path: str) -> bytes:

@@ -71,6 +71,13 @@ class Run:
                 self.record_at(path, TurnCancelled(time.time()))
         self.closed = True
 
+    def close_children(self) -> None:
+        """Record as cancelled what runs or waits below calls that a new message answers; leaves first."""
+        unanswered = {call_id for call_id, entry in self.state.open.items() if entry.result is None}
+        for path, row in sorted(self.journal.runs.items(), key=lambda item: -len(item[0])):
+            if path[0].split("/")[0] in unanswered and row.status in ("running", "paused"):
+                self.record_at(path, TurnCancelled(time.time()))
+
     def record_at(self, path: Path, event: AnyEvent) -> None:
         """`record` for the run at *path* of the same thread."""
         event = self.journal.record(path, event)

@@ -12,10 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from .errors import ConfigError, ToolError
-from .messages import Block, ToolCall, ToolResult, clean, clean_content, from_json
+from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
 MAX_RESULT = 1_000_000
-"""Characters of text, or bytes of media, that a tool may answer; more than that is an error result."""
+"""Characters of text that a tool may answer; more than that is an error result."""
+MAX_MEDIA = 10_000_000
+"""Bytes of images and documents that a tool may answer."""
 
 
 class Given:
@@ -152,15 +154,15 @@ def _as_text(value: Any) -> str:
 
 
 def _capped(result: ToolResult) -> ToolResult:
-    size = len(result.content) if isinstance(result.content, str) else sum(map(_size, result.content))
-    if size <= MAX_RESULT:
+    text, media = len(result.text), 0
+    if not isinstance(result.content, str):
+        media = sum(len(block.data) for block in result.content if isinstance(block, Image | Document))
+    if text <= MAX_RESULT and media <= MAX_MEDIA:
         return result
-    problem = f"the tool answered {size:,} characters, more than the {MAX_RESULT:,} that fit; ask it for less"
+    problem = f"the tool answered {text:,} characters, more than the {MAX_RESULT:,} that fit; ask it for less"
+    if media > MAX_MEDIA:
+        problem = f"the tool answered {media:,} bytes of media, more than the {MAX_MEDIA:,} that fit; ask it for less"
     return ToolResult(f"{problem}. It begins: {result.text[:1000]}", is_error=True)
-
-
-def _size(block: Any) -> int:
-    return len(getattr(block, "text", "") or getattr(block, "data", "") or getattr(block, "raw", ""))
 
 
 def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], str]:

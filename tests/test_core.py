@@ -169,6 +169,7 @@ def test_a_compaction_makes_a_new_list_and_leaves_views_of_the_old_one_alone():
         ([GO], PAUSED),
         ([GO], TurnEnded(1.0)),
         ([GO], Decided("c1", Approve())),
+        ([GO, ANSWER, TurnEnded(2.0)], TurnCancelled(3.0)),
         ([GO, BOTH], ANSWER),
         ([GO, BOTH], ToolReturned("c9", "")),
         ([GO, BOTH], ToolWaiting("c1", ())),

@@ -447,9 +447,11 @@ def test_deleting_a_folder_conflicts_with_changes_in_it(desk):
 
 
 def test_reading_what_is_changed_in_the_same_reply_is_no_conflict(desk):
+    desk.put("/f", b"before")
     read = ("read_file", {"file_path": "/f"})
     refused = [("write_file", {"file_path": ".."}), ("write_file", {}), ("write_file", {"file_path": 7})]
-    assert [result.is_error for result in desk.ask(*refused, *writes("/f"), read)] == [True, True, True, False, False]
+    results = desk.ask(*refused, read, *writes("/f"), read)
+    assert [result.is_error for result in results] == [True, True, True, False, False, False]
 
 
 def test_a_path_that_a_person_changed_is_the_one_that_counts(desk):

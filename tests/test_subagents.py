@@ -365,6 +365,19 @@ async def test_an_id_that_two_runs_wait_under_must_be_given_with_its_path():
     assert (turn.status, bank.done) == ("ended", ["n5", "n5", 5])
 
 
+async def test_a_message_instead_of_a_decision_closes_every_run_that_waited(store):
+    bank = Bank()
+
+    def agent(script):
+        return create_deep_agent(Replay(script), subagents=[payer(bank, 5, 1)], checkpointer=store)
+
+    await agent([task("pay", "payer", "top"), "never"]).run("go", "t")
+    turn = await agent([None, "as you like"]).run("forget it", "t")
+    assert (turn.status, turn.text, bank.done) == ("ended", "as you like", ["n5"])
+    child = agent([]).get_state("t", subagents=True).subagents["top"]
+    assert (child.status, child.subagents["d1"].status) == ("cancelled", "cancelled")
+
+
 async def test_a_broad_except_in_a_tool_does_not_swallow_the_question():
     bank = Bank()
     waiter = Agent(Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[Ask()])

@@ -54,7 +54,7 @@ class FilesystemMiddleware(Middleware):
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._home: str = getattr(backend, "home", "/")
+        self._home: str = backend.home
         self.prompt = _PROMPT if self._home == "/" else f"{_PROMPT} Relative paths start at {self._home!r}."
         functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
         self.tools = tuple(Tool(function) for function in functions)
