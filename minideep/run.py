@@ -61,7 +61,8 @@ class Run:
 
     def record(self, event: AnyEvent) -> None:
         """Apply *event* and keep it for the next append. A file event is the main run's, whoever records it."""
-        self._check_open()
+        if self.closed or self.parent is not None:
+            self._check_open()
         self.record_at(() if isinstance(event, FILE_EVENTS) else self.path, event)
 
     def cancel(self) -> None:
@@ -153,8 +154,9 @@ class Run:
     def returned(self, result: ToolResult) -> int:
         """A tool answered; returns the characters that the model is told."""
         size = len(result.text)
-        self.costs.tool_calls += 1
-        self.costs.tool_chars += size
+        costs = self.costs
+        costs.tool_calls += 1
+        costs.tool_chars += size
         return size
 
     def delegated(self, child: "Run", started: float) -> None:

@@ -131,6 +131,8 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
 def as_result(value: Any) -> ToolResult:
     """What a tool returned, as the model is told: text as it is, blocks as they are, anything else as JSON or `str`."""
     match value:
+        case str() if len(value) <= MAX_RESULT:
+            return ToolResult(clean(value))
         case str():
             result = ToolResult(clean(value))
         case None:

@@ -40,6 +40,11 @@ class Turn(Struct, kw_only=True):
     saved: bool = True
     """Whether the store has the turn; if not, its events go with the thread's next append."""
 
+    def __repr__(self) -> str:
+        """Short: asyncio and debuggers ask for it in passing, and a turn may be long."""
+        text = self.text if len(self.text) <= 60 else f"{self.text[:59]}…"
+        return f"<Turn of {self.thread_id!r}: {self.status}, {len(self.messages)} messages, {text!r}>"
+
     def raise_for_status(self) -> "Turn":
         """Return the turn if it ended, waits or asks; raise what stopped it otherwise.
 

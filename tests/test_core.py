@@ -210,6 +210,13 @@ def test_an_event_must_come_after_the_last_one():
         apply(made, ANSWER, 1)
 
 
+def test_a_state_has_the_declared_fields_and_no_others():
+    with pytest.raises(TypeError):
+        State(unknown=1)
+    with pytest.raises(AttributeError):
+        State().unknown = 1
+
+
 CALLS = st.lists(st.sampled_from(["c1", "c2", "c3", ""]), max_size=3)
 EVENTS = st.one_of(
     st.builds(UserSaid, st.just(UserMessage("go")), st.just(1.0), st.none(), st.sampled_from(["", "Todos"])),

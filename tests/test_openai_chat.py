@@ -330,6 +330,11 @@ def test_usage_may_be_missing(say, usage):
     assert (reply.usage, reply.cost) == (Usage(), None)
 
 
+def test_usage_may_come_before_the_last_chunk():
+    usage = {"usage": {"prompt_tokens": 7, "completion_tokens": 3}}
+    assert ask(sse(chunk({"content": "hi"}) | usage, chunk({}, "stop"), "[DONE]")).reply.usage == Usage(7, 3)
+
+
 @pytest.mark.parametrize(
     ("reason", "stop"),
     [
@@ -392,9 +397,10 @@ def test_images_of_tools_follow_when_all_results_are_told():
 
 
 def test_blocks_of_other_providers_are_left_out():
-    foreign = (Thinking("hm", "openai", b"{}"), Text("so"), ProviderBlock("anthropic", b'{"a":1}'))
+    raw = b'{"a":1}'
+    foreign = (Thinking("hm", "openai", raw), Text("so"), ProviderBlock("anthropic", raw), ToolCall("ls", {}, "c1"))
     said = sent(*HELLO.messages, AssistantMessage(foreign), AssistantMessage(foreign[:1]), AssistantMessage(""))
-    assert said == [SAID, {"role": "assistant", "content": "so"}]
+    assert said == [SAID, {"role": "assistant", "content": "so", "tool_calls": [call("c1", "{}")]}]
 
 
 def test_long_call_ids_are_mapped_alike_in_call_and_result():

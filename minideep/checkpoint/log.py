@@ -57,7 +57,7 @@ class Journal:
         data = codec.encode(number, event)
         if type(event) is not ToolReturned or type(event.content) is not str:
             event = codec.decode(data)  # Checks its types, and shares nothing with whoever made it.
-        apply(self.open_run(path), event, number)
+        apply(self.states.get(path) or self.open_run(path), event, number)
         self.number = number
         if isinstance(event, WRITES):
             self._written[event.file] = None

@@ -1,6 +1,5 @@
 """A model that says what it was told to: for tests, examples and benchmarks."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -40,7 +39,7 @@ class ScriptedModel:
     async def _next(self, request: Request) -> Say:
         if self._function:
             said: Any = self._function(request)
-            return await said if inspect.isawaitable(said) else said
+            return await said if hasattr(said, "__await__") else said
         try:
             return next(self._replies)
         except StopIteration:
@@ -66,6 +65,6 @@ def as_reply(said: Say) -> Reply:
         case ToolCall():
             return Reply(AssistantMessage((said,)))
         case list():
-            return Reply(AssistantMessage(tuple(Text(part) if isinstance(part, str) else part for part in said)))
+            return Reply(AssistantMessage(tuple([Text(part) if isinstance(part, str) else part for part in said])))
         case _:
             raise ConfigError(f"a model cannot say {said!r}; say text, a `ToolCall`, a list of those, or an exception")
