@@ -1,9 +1,10 @@
 """`Agent` and its verbs: run, stream, resume, and what reads a thread."""
 
 import asyncio
+import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -14,7 +15,7 @@ from .checkpoint.log import Journal
 from .checkpoint.memory import MemoryCheckpointer
 from .checkpoint.rows import ThreadInfo
 from .decisions import match, resumption
-from .errors import CheckpointError, ConfigError, ThreadConflict, UnknownThread
+from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict, UnknownThread
 from .events import UserSaid
 from .messages import Input, as_message, clean
 from .models import resolve
@@ -119,31 +120,56 @@ class Agent:
 
     async def _turn(self, input: Input, thread_id: str | None, context: Any, emit: Emit | None) -> Turn:
         message = as_message(input)
-        thread_id, store = _thread_id(thread_id), self._store
+        thread_id, store = checked_thread_id(thread_id), self._store
         journal = await self._open(store, thread_id) or Journal(thread_id, store)
+
+        async def accept(run: Run) -> CheckpointError | None:
+            run.close_children()
+            try:
+                run.record(UserSaid(message, time.time(), self.spec.limits, agent=self.spec.name))
+            except IllegalEvent as exc:
+                raise ConfigError(f"the input cannot be kept: {exc}") from None
+            return await _append(run)
+
         run = Run(self.spec, journal, listener=emit, context=context)
-        run.close_children()
-        run.record(UserSaid(message, time.time(), self.spec.limits, agent=self.spec.name))
-        return await self._accepted(run, await _append(run))
+        return await self._accepted(run, await self._or_as_before(run, accept))
 
     async def _resumed(
         self, thread_id: str, decisions: Mapping[str, Decision], context: Any, emit: Emit | None
     ) -> Turn:
         store = self._store
-        journal = await self._open(store, _thread_id(thread_id))
+        journal = await self._open(store, checked_thread_id(thread_id))
         if journal is None:
             raise _unknown(thread_id)
         run = Run(self.spec, journal, listener=emit, context=context)
-        decided = match(run.state.interrupts, decisions)
-        if not decided and run.state.status in ("ended", "escalated", "paused"):
-            self._keep(journal)
-            return run.turn()
-        for path, event in resumption(decided, self.spec.limits):
-            run.record_at(path, event)
-        failed = await _append(run)
-        if failed and decided:
-            raise failed
-        return await self._accepted(run, failed)
+        over = not decisions and run.state.status in ("ended", "escalated", "paused")
+
+        async def accept(run: Run) -> CheckpointError | None:
+            decided = match(run.state, decisions)
+            for path, event in () if over else resumption(decided, self.spec.limits):
+                run.record_at(path, event)
+            failed = await _append(run)
+            if failed and decided:
+                raise failed
+            return failed
+
+        failed = await self._or_as_before(run, accept)
+        return self._handed_back(run, failed) if over else await self._accepted(run, failed)
+
+    async def _or_as_before(
+        self, run: Run, accept: Callable[[Run], Awaitable[CheckpointError | None]]
+    ) -> CheckpointError | None:
+        """Accept an input; if that raises, what earlier turns left unsaved is kept as it was."""
+        unsaved = list(run.journal.pending)
+        try:
+            return await accept(run)
+        except ThreadConflict:  # What was not saved can never be: another writer has gone on.
+            raise
+        except BaseException:
+            if unsaved:
+                with contextlib.suppress(CheckpointError):
+                    self._keep(await log.off_loop(run.journal.store, lambda: log.rewound(run.journal, unsaved)))
+            raise
 
     async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:
         """Drive a turn whose input is accepted, and save its boundary; the answer comes back even if that fails."""
@@ -154,11 +180,15 @@ class Agent:
                 failed = await _append(run)
             except ThreadConflict as exc:
                 failed = exc
-            turn = run.turn()
-            if not isinstance(failed, ThreadConflict):
-                self._keep(run.journal)
+            turn = self._handed_back(run, failed)
+        return turn
+
+    def _handed_back(self, run: Run, failed: CheckpointError | None) -> Turn:
+        turn = run.turn()
         turn.saved = failed is None
         turn.error = turn.error or failed
+        if not isinstance(failed, ThreadConflict):
+            self._keep(run.journal)
         return turn
 
     async def _open(self, store: Store, thread_id: str) -> Journal | None:
@@ -168,7 +198,7 @@ class Agent:
             return kept
 
         def read() -> Journal | None:
-            if kept is not None and kept.store is store and store.head(thread_id) == kept.stored:
+            if kept is not None and kept.store is store and log.read_stored_head(store, thread_id) == kept.stored:
                 return kept
             return log.open_thread(store, thread_id)
 
@@ -178,9 +208,9 @@ class Agent:
         """Remember a thread: always if something of it is not saved yet, else among the last few."""
         journal.close_turn()
         self._kept[journal.thread_id] = journal
-        saved = [thread_id for thread_id, kept in self._kept.items() if not kept.pending]
+        saved = [thread_id for thread_id, kept in list(self._kept.items()) if not kept.pending]
         for thread_id in saved[: max(0, len(saved) - KEPT)]:
-            del self._kept[thread_id]
+            self._kept.pop(thread_id, None)
 
 
 async def _driven(run: Run) -> None:
@@ -189,12 +219,13 @@ async def _driven(run: Run) -> None:
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
-        task.cancel()
+        run.journal.cancelled = True
         await abandon(task)
         raise
     finally:
         run.cancel()
-    task.result()
+    if not task.cancelled():  # Else a tool has cancelled its own task: the turn is `cancelled`, and comes back so.
+        task.result()
 
 
 async def _append(run: Run) -> CheckpointError | None:
@@ -239,8 +270,7 @@ def build_spec(
         ConfigError: two tools have one name.
     """
     by_name: dict[str, Tool] = {}
-    offered = [tool for part in middleware for tool in part.tools] + [as_tool(value) for value in tools]
-    for tool in offered:
+    for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
         if tool.name in by_name:
             raise ConfigError(f"two tools are named {tool.name!r}; give one of them another name")
         by_name[tool.name] = tool
@@ -263,7 +293,12 @@ def _overriding(hook: str, middleware: tuple[Middleware, ...]) -> tuple[Middlewa
     return tuple(part for part in middleware if getattr(type(part), hook) is not getattr(Middleware, hook))
 
 
-def _thread_id(given: str | None) -> str:
+def checked_thread_id(given: str | None) -> str:
+    """*given*, or a new id.
+
+    Raises:
+        ConfigError: it is no text of 1 to 500 characters.
+    """
     if given is None:
         return uuid.uuid4().hex
     if not isinstance(given, str) or not given.strip() or len(given) > 500 or clean(given) != given:  # pyright: ignore[reportUnnecessaryIsInstance]

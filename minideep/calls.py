@@ -2,33 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import structs
 
 from .context import ToolContext
-from .errors import MiddlewareError, ToolError
+from .errors import IllegalEvent, MiddlewareError, SegmentTooLarge, ToolError
 from .events import ToolEnded, ToolReturned, ToolStarted, ToolWaiting
 from .messages import ToolCall, ToolResult, clean
-from .ports import AgentSpec, Middleware
+from .ports import Middleware
 from .run import Run
 from .state import Approve, Edit, Interrupt, OpenCall, Reject, Respond
-from .tools import Tool, as_result, in_thread
+from .tools import Tool, as_result, start_thread
 
 logger = logging.getLogger("minideep")
 GRACE = 5.0
 """Seconds that a cancelled tool has to end before it is left behind."""
-T = TypeVar("T")
-
-
-class ChildPaused(BaseException):
-    """Leaves a tool whose child waits for a person. No `Exception`, so that no tool swallows a question by accident."""
-
-    def __init__(self, interrupts: tuple[Interrupt, ...]) -> None:
-        super().__init__("a child run waits for a person")
-        self.interrupts = interrupts
 
 
 async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
@@ -38,18 +29,30 @@ async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
         run.emitter(ToolStarted(call))
     try:
         outcome = await _answer(run, ctx, call)
-    except ChildPaused as pause:
-        return run.record(ToolWaiting(call.id, pause.interrupts))
+        # However a tool ended whose child asks something, the call waits: no `except` may eat a question.
+        if ctx.paused:
+            await ctx.children_over()
+            run.record(ToolWaiting(call.id, ctx.paused))
+            return
     finally:
         ctx.close()
     if isinstance(outcome, Interrupt):
-        return run.record(ToolWaiting(call.id, (structs.replace(outcome, path=run.path),)))
-    seconds = perf_counter() - started
-    run.record(ToolReturned(call.id, outcome.content, outcome.is_error, outcome.ends, seconds))
-    size = run.returned(outcome)
+        asked = structs.replace(outcome, call=structs.replace(outcome.call, id=call.id), path=run.path)
+        run.record(ToolWaiting(call.id, (asked,)))
+    else:
+        _returned(run, call, outcome, perf_counter() - started)
+
+
+def _returned(run: Run, call: ToolCall, result: ToolResult, seconds: float) -> None:
+    """Record a result, or, if it cannot be kept, an error result that says so."""
+    try:
+        run.record(ToolReturned(call.id, result.content, result.is_error, result.ends, seconds))
+    except (IllegalEvent, SegmentTooLarge) as exc:
+        result = ToolResult(f"{call.name}: its result cannot be kept: {exc}", is_error=True)
+        run.record(ToolReturned(call.id, result.content, True, False, seconds))
+    size = run.returned(result)
     if run.emitter:
-        run.emitter(ToolEnded(call.id, call.name, outcome.is_error, seconds, size))
-    return None
+        run.emitter(ToolEnded(call.id, call.name, result.is_error, seconds, size))
 
 
 async def _answer(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult | Interrupt:
@@ -57,7 +60,6 @@ async def _answer(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult | In
 
     Raises:
         MiddlewareError: a hook failed.
-        ChildPaused: a child run waits for a person.
     """
     match decision := ctx.decision:
         case None | Approve():
@@ -70,69 +72,94 @@ async def _answer(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult | In
             call = ToolCall(call.name, decision.raw, call.id)
     spec = run.spec
     for middleware in spec.before_tool:
-        outcome = await hooked(middleware, "before_tool", middleware.before_tool(ctx, call))
-        if isinstance(outcome, ToolResult | Interrupt):
+        outcome = await hooked(middleware, "before_tool", (ToolCall, ToolResult, Interrupt), ctx, call)
+        if not isinstance(outcome, ToolCall):
             return outcome
-        if not isinstance(outcome, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise MiddlewareError(f"{middleware.name}.before_tool gave {outcome!r}, no call, result or interrupt")
         call = outcome
-    result = await _execute(spec, ctx, call)
+    result = await _execute(run, ctx, call)
     for middleware in spec.after_tool:
-        result = as_result(await hooked(middleware, "after_tool", middleware.after_tool(ctx, call, result)))
+        result = await hooked(middleware, "after_tool", (ToolResult,), ctx, call, result)
     return result
 
 
-async def hooked(middleware: Middleware, hook: str, outcome: Awaitable[T]) -> T:
-    """What a hook gives.
+async def hooked(middleware: Middleware, hook: str, kinds: tuple[type, ...], *args: Any) -> Any:
+    """What a hook gives, which is of one of *kinds*.
 
     Raises:
-        MiddlewareError: it raised; names the middleware and the hook.
+        MiddlewareError: it raised, or gave something else; names the middleware and the hook.
     """
     try:
-        return await outcome
-    except Exception as exc:
+        outcome = await getattr(middleware, hook)(*args)
+    except Exception as exc:  # The hook door: the turn fails, the thread is kept, the culprit is named.
         raise MiddlewareError(f"{middleware.name}.{hook} raised {type(exc).__name__}: {exc}") from exc
+    if not isinstance(outcome, kinds):
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise MiddlewareError(f"{middleware.name}.{hook} must give {expected}, not {outcome!r}")
+    return outcome
 
 
-async def _execute(spec: AgentSpec, ctx: ToolContext, call: ToolCall) -> ToolResult:
-    tool = spec.tools.get(call.name)
+async def _execute(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult:
+    tools = run.spec.tools
+    tool = tools.get(call.name)
     if tool is None:
-        return ToolResult(f"no tool named {call.name!r}; there is {', '.join(spec.tools) or 'none'}", is_error=True)
+        return ToolResult(f"no tool named {call.name!r}; there is {', '.join(tools) or 'none'}", is_error=True)
     try:
         arguments = tool.bind(call, ctx)
-        if tool.timeout is not None:
-            return as_result(await _timed(tool, arguments))
-        if tool.is_async:
+        if tool.is_async and tool.timeout is None:
             return as_result(await tool.function(**arguments))
-        ctx.bind(asyncio.get_running_loop())
-        return as_result(await in_thread(tool.function, **arguments))
+        value = await _apart(tool, arguments)
+        return as_result(await value if hasattr(value, "__await__") else value)
     except ToolError as exc:
         return ToolResult(clean(str(exc)), is_error=True)
     except asyncio.CancelledError:
-        if cancelling():
+        if cancelling(run):
             raise
         return ToolResult(f"{call.name}: the tool cancelled itself", is_error=True)
-    except (Exception, SystemExit) as exc:
-        logger.warning("tool %s failed", call.name, exc_info=exc)
-        return ToolResult(f"{call.name} failed: {type(exc).__name__}: {clean(str(exc))}", is_error=True)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:
+        if not ctx.paused:
+            logger.warning("tool %s failed", call.name, exc_info=exc)
+        return ToolResult(f"{call.name} failed: {type(exc).__name__}: {clean(str(exc))[:10_000]}", is_error=True)
 
 
-async def _timed(tool: Tool, arguments: dict[str, Any]) -> Any:
-    """Call *tool* in a task of its own; after its timeout cancel it, and leave it behind if it does not end."""
-    work = tool.function(**arguments) if tool.is_async else in_thread(tool.function, **arguments)
-    task = asyncio.ensure_future(work)
+async def _apart(tool: Tool, arguments: dict[str, Any]) -> Any:
+    """Call a plain function on a thread, or a coroutine in a task, and wait as long as it may take.
+
+    Cancelled, it has 5 seconds to end, and what it has done by then counts: a thread cannot be stopped, and done work
+    must not be done again. Over its timeout, or after those seconds, it is left behind.
+    """
+    work = _contained(tool, arguments) if tool.is_async else start_thread(tool.function, **arguments)
+    work = asyncio.ensure_future(work)
     try:
-        done, _ = await asyncio.wait([task], timeout=tool.timeout)
-    finally:
-        task.cancel()
-    if done:
-        return task.result()
-    await abandon(task)
-    raise ToolError(f"{tool.name} did not end within {tool.timeout} s and was stopped; ask it for less")
+        await asyncio.wait([work], timeout=tool.timeout)
+    except asyncio.CancelledError:
+        await _leave(work, tool.is_async, GRACE)
+        if not work.done() or work.cancelled():
+            raise
+    else:
+        if not work.done():
+            await _leave(work, tool.is_async, GRACE if tool.is_async else 0)
+            raise ToolError(f"{tool.name} did not end within {tool.timeout} s and was stopped; ask it for less")
+    return work.result()
+
+
+async def _leave(work: "asyncio.Future[Any]", stop: bool, seconds: float) -> None:
+    if stop:
+        work.cancel()
+    await asyncio.wait([work], timeout=seconds)
+    work.add_done_callback(_forget)
+
+
+async def _contained(tool: Tool, arguments: dict[str, Any]) -> Any:
+    try:
+        return await tool.function(**arguments)
+    except SystemExit as exc:  # Out of a task it would end the program.
+        raise RuntimeError(f"SystemExit: {exc}") from exc
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run calls each in a task of its own and wait for all; then raise what one of them raised."""
+    """Run calls each in a task of its own and wait for all; then raise what the first of them raised."""
     tasks = [asyncio.ensure_future(call) for call in work]
     try:
         await asyncio.wait(tasks)
@@ -141,22 +168,34 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
             task.cancel()
         await asyncio.wait(tasks)
         raise
-    for task in tasks:
-        task.result()
+    failed = [exc for task in tasks if not task.cancelled() and (exc := task.exception())]
+    if failed:
+        raise failed[0]
 
 
 async def abandon(task: "asyncio.Task[Any]") -> None:
-    """Give a task that was cancelled 5 seconds to end, then leave it behind."""
-    await asyncio.wait([task], timeout=GRACE)
-    task.add_done_callback(_forget)
+    """Cancel a task, give it 5 seconds to end, and leave it behind if it does not."""
+    await _leave(task, True, GRACE)
 
 
-def _forget(task: "asyncio.Task[Any]") -> None:
+def _forget(task: "asyncio.Future[Any]") -> None:
     if not task.cancelled():
         task.exception()  # Retrieved, so that nobody is warned of what was left behind.
 
 
-def cancelling() -> bool:
-    """Whether somebody asked this task to end; a `CancelledError` that nobody asked for is a bug of the callee."""
+def cancelling(run: Run) -> bool:
+    """Whether somebody asked for this task's end; a `CancelledError` that nobody asked for is a bug of the callee."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return run.journal.cancelled or (task is not None and task.cancelling() > 0)
+
+
+def settle(run: Run) -> None:
+    """Go on only if the turn is not cancelled, even if a tool, a hook or a model has swallowed that.
+
+    A `TaskGroup` that failed in one of them has cancelled this task, and Python 3.11 does not take that back.
+    """
+    if run.journal.cancelled:
+        raise asyncio.CancelledError
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()

@@ -16,7 +16,8 @@ import zstandard
 from msgspec import Struct
 
 from .errors import CorruptSegment, IllegalEvent, SegmentTooLarge, UnknownVersion
-from .events import AnyEvent
+from .events import AnyEvent, Noted
+from .messages import too_deep
 from .state import Path
 
 MAGIC = b"mdl"
@@ -75,6 +76,8 @@ def encode(number: int, event: AnyEvent) -> bytes:
         SegmentTooLarge: it is over 16 MiB.
     """
     try:
+        if isinstance(event, Noted) and too_deep(event.value):
+            raise ValueError("its value nests deeper than 100")
         data = _encoder.encode((number, event))
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise IllegalEvent(f"{type(event).__name__} cannot be saved: {exc}") from None
@@ -89,8 +92,13 @@ def decode(data: bytes) -> AnyEvent:
     Raises:
         IllegalEvent: the event was not made as its class says.
     """
+    return decode_numbered(data)[1]
+
+
+def decode_numbered(data: bytes) -> Entry:
+    """`decode`, with the event's number in its thread before it."""
     try:
-        return _event_decoder.decode(data)[1]
+        return _event_decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise IllegalEvent(f"an event that could not be read back: {exc}") from None
 

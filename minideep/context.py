@@ -5,11 +5,15 @@ from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from .errors import ConfigError, ToolError
-from .events import AnyEvent, Happened
-from .state import Decision, OpenCall, Path, State
+from .errors import ConfigError, IllegalEvent, MinideepError, ToolError
+from .events import FILE_EVENTS, AnyEvent, Compacted, Happened, Noted, TodosWritten, TurnEscalated
+from .messages import clean
+from .state import Decision, Interrupt, OpenCall, Path, State
 from .tools import Given
 from .turn import Turn
+
+OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
+"""What tools and hooks may record."""
 
 
 class Running(Protocol):
@@ -21,7 +25,7 @@ class Running(Protocol):
 
     @property
     def thread_id(self) -> str: ...
-    def record(self, event: AnyEvent) -> None: ...
+    def record(self, event: AnyEvent) -> object: ...
     def emit(self, event: Happened) -> None: ...
 
 
@@ -32,15 +36,17 @@ class ToolContext(Given):
     `emit` and `run` raise.
     """
 
-    __slots__ = ("_asked", "_child", "_closed", "_keys", "_loop", "_run", "call_id", "decision")
+    __slots__ = ("_asked", "_child", "_children", "_closed", "_loop", "_run", "call_id", "decision", "paused")
 
     def __init__(self, run: Running, child: Callable[..., Awaitable[Turn]], entry: OpenCall | None = None) -> None:
         self._run = run
         self._child = child
         self._asked = entry.asked if entry else 0
         self._closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._keys: set[str] = set()
+        self._loop = _running_loop()
+        self._children: dict[str, asyncio.Future[None]] | None = None
+        self.paused: tuple[Interrupt, ...] = ()
+        """What children of this call wait for."""
         self.call_id = entry.call.id if entry else ""
         self.decision: Decision | None = entry.decision if entry else None
         """What a person decided about this call, if it waited."""
@@ -62,16 +68,24 @@ class ToolContext(Given):
 
     @property
     def idempotency_key(self) -> str:
-        """The same each time this call is run, and for no other call: thread, path, and the asking event's number."""
+        """The same each time that this call, once its request is saved, is run: thread, path, its id, and the number
+        of the event that asked for it. A call that was never saved is asked for anew after a crash, as another one.
+        """
         return "/".join((self._run.thread_id, *self._run.path, self.call_id, str(self._asked)))
 
     def record(self, event: AnyEvent) -> None:
-        """Apply *event* at once and save it with the turn. May be called from the tool's thread.
+        """Apply *event* at once and save it with the turn. May be called from any thread.
+
+        It is `Noted`, `TodosWritten`, a file event or `Compacted`; or `TurnEscalated`, which ends the turn with a
+        question once the calls of this reply are answered.
 
         Raises:
-            IllegalEvent: it does not fit the state, or the call is over.
-            SegmentTooLarge, TypeError: it cannot be saved; nothing was changed.
+            IllegalEvent: it does not fit the state, is another event, or cannot be saved; nothing was changed.
+            SegmentTooLarge: it is over 16 MiB.
+            ToolError: the call is over.
         """
+        if not isinstance(event, OFFERED):
+            raise IllegalEvent(f"{type(event).__name__} is for the loop to record, not for a tool or a hook")
         self._on_loop(self._run.record, event)
 
     def emit(self, event: Happened) -> None:
@@ -90,12 +104,25 @@ class ToolContext(Given):
             ConfigError: a second run under the same key, or a key that the log knows with another agent or input.
         """
         self._check_open()
+        name, known = key or "", self._children if self._children is not None else {}
         if not self.call_id:
             raise ConfigError("a hook cannot run a child: only a tool's call can, for the child is known by it")
-        if (key or "") in self._keys:
+        if name in known:
             raise ConfigError(f"call {self.call_id!r} already runs a child under key {key!r}; give each its own `key`")
-        self._keys.add(key or "")
-        return await self._child(self, self._run, agent, input, key)
+        if clean(name) != name:
+            raise ConfigError(f"key {key!r} holds what UTF-8 cannot say; give another one")
+        self._children = known
+        known[name] = over = asyncio.get_running_loop().create_future()
+        try:
+            return await self._child(self, self._run, agent, input, key)
+        finally:
+            over.set_result(None)
+
+    async def children_over(self) -> None:
+        """Wait for children that still run though their tool has ended, as under a `gather` that one of them left."""
+        running = [over for over in (self._children or {}).values() if not over.done()]
+        if running:
+            await asyncio.wait(running)
 
     @property
     def closed(self) -> bool:
@@ -105,25 +132,22 @@ class ToolContext(Given):
     def close(self) -> None:
         self._closed = True
 
-    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From here on, calls from another thread are handed over to *loop*."""
-        self._loop = loop
-
     def _check_open(self) -> None:
         if self._closed:
             raise ToolError(f"call {self.call_id!r} is over; its context is closed")
 
-    def _on_loop(self, act: Callable[[Any], None], event: Any) -> None:
+    def _on_loop(self, act: Callable[[Any], object], event: Any) -> None:
         self._check_open()
         if self._loop is None or _running_loop() is self._loop:
-            return act(event)
-        done: SimpleQueue[BaseException | None] = SimpleQueue()
+            act(event)
+            return
+        done: SimpleQueue[MinideepError | None] = SimpleQueue()
 
         def there() -> None:
             try:
                 self._check_open()
                 act(event)
-            except Exception as exc:  # noqa: BLE001 - Handed to the waiting thread, which raises it.
+            except MinideepError as exc:  # For the waiting thread, which raises it.
                 done.put(exc)
             else:
                 done.put(None)
@@ -131,7 +155,6 @@ class ToolContext(Given):
         self._loop.call_soon_threadsafe(there)
         if (failed := done.get()) is not None:
             raise failed
-        return None
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

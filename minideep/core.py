@@ -15,6 +15,7 @@ Rule 3: an event that does not fit raises `IllegalEvent` and changes nothing.
     running       -                                 -             TurnFailed / TurnEscalated
     running, or a child that waits for nobody now   -             TurnCancelled
     running       -                                 -             Noted, todos, files, Compacted
+    escalated     calls that run beside the one that asked        ToolReturned
     paused        -                                 -             Decided, one a call, then Resumed / UserSaid
     ended, escalated                                -             UserSaid
     failed, cancelled, exhausted,
@@ -151,7 +152,7 @@ def _model_replied(state: State, event: ModelReplied, number: int) -> None:
 
 
 def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
-    entry = _open_call(state, event.call_id)
+    entry = _open_call(state, event.call_id, "running", "escalated")
     entry.result = ToolResult(event.content, event.is_error)
     entry.waits = ()
     state.tool_calls += 1
@@ -163,15 +164,15 @@ def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
 
 
 def _tool_waiting(state: State, event: ToolWaiting, number: int) -> None:
-    entry = _open_call(state, event.call_id)
+    entry = _open_call(state, event.call_id, "running")
     _expect(bool(event.interrupts), state, f"call {event.call_id!r} waits for nothing")
     entry.waits = tuple(event.interrupts)
     entry.decision = None
 
 
-def _open_call(state: State, call_id: str) -> OpenCall:
+def _open_call(state: State, call_id: str, *statuses: str) -> OpenCall:
     entry = state.open.get(call_id)
-    if state.status != "running" or entry is None or entry.result is not None or entry.waits:
+    if state.status not in statuses or entry is None or entry.result is not None or entry.waits:
         raise _illegal(state, f"call {call_id!r} is not being run")
     return entry
 

@@ -3,28 +3,41 @@
 import time
 from collections.abc import Mapping
 
-from .errors import ConfigError
+from . import codec
+from .errors import ConfigError, MinideepError
 from .events import AnyEvent, Decided, Resumed
-from .state import Decision, Interrupt, Limits, Path
+from .state import Decision, Interrupt, Limits, Path, State
 
 
-def match(waiting: tuple[Interrupt, ...], decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
+def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
     """Each decision with the call that it is for, found by the call's id or by `path/id`.
 
     Raises:
-        ConfigError: it is for no waiting call, or for more than one.
+        ConfigError: it is no decision; or for no waiting call, for more than one, or for one that another is for.
     """
-    found: list[tuple[Interrupt, Decision]] = []
+    found: dict[tuple[Path, str], tuple[Interrupt, Decision]] = {}
+    waiting = state.interrupts if state.status == "paused" else ()
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]
     for name, decision in decisions.items():
+        _check(name, decision)
         matching = [wait for full, wait in names if name in (full, wait.call_id)]
-        if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"{name!r}: a decision is Approve, Edit, Reject or Respond, not {decision!r}")
         if len(matching) != 1:
             problem = "more than one call waits under" if matching else "no call waits under"
             raise ConfigError(f"{problem} {name!r}; waiting are {', '.join(full for full, _ in names) or 'none'}")
-        found.append((matching[0], decision))
-    return found
+        place = (matching[0].path, matching[0].call_id)
+        if place in found:
+            raise ConfigError(f"two decisions are for the call that waits under {name!r}")
+        found[place] = (matching[0], decision)
+    return list(found.values())
+
+
+def _check(name: str, decision: object) -> None:
+    if not isinstance(decision, Decision):
+        raise ConfigError(f"{name!r}: a decision is Approve, Edit, Reject or Respond, not {decision!r}")
+    try:
+        codec.decode(codec.encode(1, Decided(name, decision)))
+    except MinideepError as exc:
+        raise ConfigError(f"{name!r}: {decision!r} cannot be kept: {exc}") from None
 
 
 def resumption(decided: list[tuple[Interrupt, Decision]], limits: Limits) -> list[tuple[Path, AnyEvent]]:

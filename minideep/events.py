@@ -5,7 +5,7 @@ Events are facts in the past tense. The union is closed: a middleware that must 
 again. Clocks, ids and sizes are inside the event, so that replaying a log gives the same state.
 """
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -14,11 +14,11 @@ from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, Us
 from .state import Decision, Interrupt, Limits, Path, Todo
 
 
-class Happened(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
+class Happened(Struct, frozen=True, array_like=True, dict=True):
     """Base of all that a listener is told."""
 
-    path: Path = ()
-    """The run it belongs to. Filled in for listeners; a log keeps it once per segment."""
+    path: ClassVar[Path] = ()
+    """The run it belongs to. No field: `told` sets it for listeners, a log keeps it once a segment."""
 
 
 class Event(Happened, frozen=True, array_like=True):
@@ -189,6 +189,8 @@ AnyEvent = (
     | Compacted
     | Noted
 )
+E = TypeVar("E", bound=AnyEvent)
+"""Some event."""
 FILE_EVENTS = (FileWritten, FileEdited, FileDeleted)
 BOUNDARIES = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 
@@ -263,4 +265,8 @@ Effect = CallModel | CallTools | Pause | Finish | Stop
 
 def told(event: Happened, path: Path) -> Happened:
     """*event* as a listener to the whole thread gets it."""
-    return msgspec.structs.replace(event, path=path) if path else event
+    if not path:
+        return event
+    copy = msgspec.structs.replace(event)
+    vars(copy)["path"] = path
+    return copy

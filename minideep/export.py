@@ -29,7 +29,7 @@ def message_json(message: Message) -> dict[str, Any]:
 
 def event_json(event: Struct) -> dict[str, Any]:
     """An event as `{"event": its name, "path": [...], ...}` with its other fields by name."""
-    return {"event": type(event).__name__, **plain(event)}
+    return {"event": type(event).__name__, "path": list(getattr(event, "path", ())), **plain(event)}
 
 
 def plain(value: Any) -> Any:

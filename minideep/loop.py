@@ -6,9 +6,10 @@ Nothing is written here: whoever drives the main run appends its events before a
 import asyncio
 import time
 from time import perf_counter
+from types import NoneType
 from typing import Literal
 
-from .calls import ChildPaused, call_tool, cancelling, hooked, side_by_side
+from .calls import call_tool, cancelling, hooked, settle, side_by_side
 from .context import ToolContext
 from .core import decide
 from .errors import ConfigError, MinideepError, ModelError
@@ -27,7 +28,7 @@ from .events import (
     TurnPaused,
     UserSaid,
 )
-from .messages import AssistantMessage, Input, as_message, clean_content
+from .messages import AssistantMessage, Input, UserMessage, as_message, clean, clean_content
 from .ports import HasSpec, Messages, Request
 from .run import Run
 from .state import OpenCall
@@ -39,6 +40,7 @@ async def drive(run: Run) -> None:
     ctx = ToolContext(run, run_child)
     try:
         while run.state.status == "running":
+            settle(run)
             match decide(run.state):
                 case CallModel():
                     run.close_step()
@@ -52,12 +54,12 @@ async def drive(run: Run) -> None:
                 case stop:
                     run.record(TurnExhausted(time.time(), stop.limit))
     except asyncio.CancelledError:
-        if not cancelling():
-            return run.record(TurnFailed(time.time(), "ModelError", "the model, or a hook, cancelled itself"))
-        run.record(TurnCancelled(time.time()))
-        raise
+        if cancelling(run):
+            run.record(TurnCancelled(time.time()))
+            raise
+        run.record(TurnFailed(time.time(), "ModelError", "the model, or a hook, cancelled itself"))
     except MinideepError as exc:
-        run.record(TurnFailed(time.time(), type(exc).__name__, str(exc)))
+        run.record(TurnFailed(time.time(), type(exc).__name__, clean(str(exc))[:10_000]))
     finally:
         run.close_step()
 
@@ -67,7 +69,9 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     spec = run.spec
     request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
     for middleware in spec.before_model:
-        request = await hooked(middleware, "before_model", middleware.before_model(ctx, request))
+        request = await hooked(middleware, "before_model", (Request,), ctx, request)
+    if run.state.status != "running":
+        return  # A hook has escalated.
     started = perf_counter()
     try:
         reply = await spec.model.complete(request, run.emitter)
@@ -78,8 +82,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         raise ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}") from exc
     finally:
         seconds = run.waited(started)
-    run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost))
-    run.replied(reply)
+    run.replied(run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost)))
 
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:
@@ -94,12 +97,14 @@ async def call_tools(run: Run, entries: list[OpenCall]) -> None:
 
 
 async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated", "refused"]) -> None:
-    """End the turn, unless a middleware has one more thing to say."""
+    """End the turn, unless a middleware has one more thing to say, or to ask."""
     for middleware in run.spec.before_finish:
-        message = await hooked(middleware, "before_finish", middleware.before_finish(ctx))
+        message = await hooked(middleware, "before_finish", (UserMessage, NoneType), ctx)
         if message is not None:
-            return run.record(UserSaid(message, time.time(), by=middleware.name))
-    return run.record(TurnEnded(time.time(), reason))
+            run.record(UserSaid(message, time.time(), by=middleware.name))
+            return
+    if run.state.status == "running":
+        run.record(TurnEnded(time.time(), reason))
 
 
 async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input, key: str | None) -> Turn:
@@ -121,5 +126,10 @@ async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input,
     finally:
         parent.delegated(child, started)
     if state.status == "paused":
-        raise ChildPaused(state.interrupts)
+        ctx.paused += state.interrupts
+        raise ChildPaused
     return child.turn()
+
+
+class ChildPaused(BaseException):
+    """Leaves a tool whose child waits for a person. No `Exception`, so that few tools go on by mistake."""

@@ -180,18 +180,36 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
         )
 
 
+DEEPEST = 100
+"""How deep plain data may nest; readers recurse, and what is kept must be read from wherever they are called."""
+
+
 def to_json(value: Any) -> bytes:
     """Plain data as compact JSON; whatever `json.loads` can give survives, lone surrogates, NaN and big integers too.
 
     Raises:
         TypeError: *value* holds something that JSON cannot say.
+        ValueError: it nests deeper than 100.
     """
+    if too_deep(value):
+        raise ValueError(f"nested deeper than {DEEPEST}")
     try:
         raw = msgspec.json.encode(value)
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
     # msgspec writes NaN and the infinities as null.
     return json.dumps(value, separators=(",", ":")).encode() if b"null" in raw else raw
+
+
+def too_deep(value: Any) -> bool:
+    """Whether lists and mappings in *value* nest deeper than 100."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = [item for item in level if isinstance(item, dict | list | tuple)]
+        if not inner:
+            return False
+        level = [part for item in inner for part in (item.values() if isinstance(item, dict) else item)]  # pyright: ignore
+    return True
 
 
 def from_json(raw: bytes | str) -> Any:
@@ -206,13 +224,28 @@ def from_json(raw: bytes | str) -> Any:
         return json.loads(raw)
 
 
+def is_json(raw: bytes) -> bool:
+    """Whether *raw* can be read by `from_json`."""
+    try:
+        _skimmer.decode(raw)
+    except msgspec.DecodeError:
+        try:
+            json.loads(raw)
+        except (ValueError, RecursionError):
+            return False
+    return True
+
+
+_skimmer = msgspec.json.Decoder(msgspec.Raw)
+
+
 def parse_arguments(text: str) -> bytes:
     """A call's arguments as a model wrote them, as `ToolCall` keeps them: what is no JSON object becomes a string."""
     try:
         value = from_json(text or "{}")
+        return to_json(value if isinstance(value, dict) else text)
     except (ValueError, RecursionError):
-        value = text
-    return to_json(value if isinstance(value, dict) else text)
+        return to_json(text)
 
 
 def text_of(content: Content) -> str:
@@ -257,4 +290,7 @@ def as_message(input: Input) -> UserMessage:
             raise ConfigError(f"the input must be text, blocks or a `UserMessage`; it holds {block!r}")
     if not content or (isinstance(content, str) and not content.strip()):
         raise ConfigError("the input is empty; say what the agent is to do")
-    return UserMessage(clean_content(content))
+    try:
+        return UserMessage(clean_content(content))
+    except (AttributeError, TypeError) as exc:
+        raise ConfigError(f"the input holds a block that was not made as its class says: {exc}") from None

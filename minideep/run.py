@@ -10,9 +10,9 @@ from .checkpoint.log import Journal, Saved
 from .context import ToolContext
 from .costs import Costs, Step
 from .errors import ToolError
-from .events import FILE_EVENTS, AnyEvent, Happened, TurnCancelled, told
-from .messages import AssistantMessage, ToolCall, ToolResult
-from .ports import AgentSpec, Emit, Reply
+from .events import FILE_EVENTS, E, Happened, ModelReplied, TurnCancelled, told
+from .messages import AssistantMessage, ToolCall, ToolResult, is_json, parse_arguments
+from .ports import AgentSpec, Emit
 from .state import Path, State
 from .turn import Turn, error_of
 
@@ -42,7 +42,6 @@ class Run:
         self.state: State = journal.open_run(path)
         self.costs = Costs()
         self.emitter: Emit | None = self.emit if listener else None
-        self._ids = self._known_ids()
         self._model_s = self._tools_s = self._children_s = 0.0
         self._mark = perf_counter()
 
@@ -51,19 +50,25 @@ class Run:
         return self.journal.thread_id
 
     def child(self, spec: AgentSpec, key: str, opener: ToolContext) -> tuple["Run", bool]:
-        """The run of *spec* below this one, new or as the log has it; and whether it was cut short."""
+        """The run of *spec* below this one, new or as the log has it; and whether it was cut short.
+
+        One that failed or reached a limit was not: it is over, and its caller was told.
+        """
         path = (*self.path, key)
         resumed = path in self.journal.states  # By a decision, in this turn: then it is `running` already.
         listener, context = self.listener, self.context
         run = Run(spec, self.journal, listener=listener, context=context, path=path, parent=self, opener=opener)
         status = run.state.status
-        return run, status in ("failed", "cancelled", "exhausted") or (status == "running" and not resumed)
+        return run, status == "cancelled" or (status == "running" and not resumed)
 
-    def record(self, event: AnyEvent) -> None:
-        """Apply *event* and keep it for the next append. A file event is the main run's, whoever records it."""
+    def record(self, event: E) -> E:
+        """Apply *event*, keep it for the next append, and return it as it is kept.
+
+        A file event is the main run's, whoever records it.
+        """
         if self.closed or self.parent is not None:
             self._check_open()
-        self.record_at(() if isinstance(event, FILE_EVENTS) else self.path, event)
+        return self.record_at(() if isinstance(event, FILE_EVENTS) else self.path, event)
 
     def cancel(self) -> None:
         """Close the turn for good: whatever still runs of it was left behind, and is recorded as cancelled."""
@@ -75,15 +80,18 @@ class Run:
     def close_children(self) -> None:
         """Record as cancelled what runs or waits below calls that a new message answers; leaves first."""
         unanswered = {call_id for call_id, entry in self.state.open.items() if entry.result is None}
-        for path, row in sorted(self.journal.runs.items(), key=lambda item: -len(item[0])):
-            if path[0].split("/")[0] in unanswered and row.status in ("running", "paused"):
+        known = {path: row.status for path, row in self.journal.runs.items()}
+        known |= {path: state.status for path, state in self.journal.states.items() if path}
+        for path in sorted(known, key=len, reverse=True):
+            if path[0].split("/")[0] in unanswered and known[path] in ("running", "paused"):
                 self.record_at(path, TurnCancelled(time.time()))
 
-    def record_at(self, path: Path, event: AnyEvent) -> None:
+    def record_at(self, path: Path, event: E) -> E:
         """`record` for the run at *path* of the same thread."""
         event = self.journal.record(path, event)
         if self.listener:
             self.listener(told(event, path))
+        return event
 
     def emit(self, event: Happened) -> None:
         """Tell the listener, if there is one."""
@@ -109,28 +117,26 @@ class Run:
         calls = message.calls
         if not calls:
             return message
-        ids = [call.id for call in calls]
-        if self._ids.isdisjoint(ids) and len(set(ids)) == len(ids) and "" not in ids and "/" not in "".join(ids):
-            self._ids.update(ids)
+        taken, ids = self.journal.ids(self.path), [call.id for call in calls]
+        if all(map(self._usable, calls)) and taken.isdisjoint(ids) and len(set(ids)) == len(ids):
+            taken.update(ids)
             return message
-        blocks = [self._renamed(block) if isinstance(block, ToolCall) else block for block in message.blocks]
+        blocks = [self._renamed(block, taken) if isinstance(block, ToolCall) else block for block in message.blocks]
         return AssistantMessage(tuple(blocks))
 
-    def _renamed(self, call: ToolCall) -> ToolCall:
-        wanted = call.id
-        number = self.journal.number + 1
-        count = 0
-        while not wanted or "/" in wanted or wanted in self._ids:
-            wanted = f"call_{number}_{count}"
-            count += 1
-        self._ids.add(wanted)
-        return structs.replace(call, id=wanted)
+    def _usable(self, call: ToolCall) -> bool:
+        fits = call.id and "/" not in call.id and is_json(call.raw)
+        return bool(fits) and not (self.journal.root.open and self.journal.is_waiting(call.id))
 
-    def _known_ids(self) -> set[str]:
-        replies = (message for message in self.state.messages if isinstance(message, AssistantMessage))
-        shown = (call.id for reply in replies for call in reply.calls)
-        waiting = (wait.call_id for wait in self.journal.root.interrupts)
-        return {*shown, *waiting, *self.journal.keys_below(self.path)}
+    def _renamed(self, call: ToolCall, taken: set[str]) -> ToolCall:
+        wanted, raw = call.id, call.raw
+        number, count = self.journal.number + 1, 0
+        while not wanted or "/" in wanted or wanted in taken or self.journal.is_waiting(wanted):
+            wanted, count = f"call_{number}_{count}", count + 1
+        taken.add(wanted)
+        return structs.replace(
+            call, id=wanted, raw=raw if is_json(raw) else parse_arguments(raw.decode(errors="replace"))
+        )
 
     # ---- the ledger
 
@@ -140,12 +146,12 @@ class Run:
         self._model_s += seconds
         return seconds
 
-    def replied(self, reply: Reply) -> None:
+    def replied(self, event: ModelReplied) -> None:
         costs = self.costs
         costs.steps += 1
-        costs.usage += reply.usage
-        if reply.cost is not None:
-            costs.money = (costs.money or 0.0) + reply.cost
+        costs.usage += event.usage
+        if event.cost is not None:
+            costs.money = (costs.money or 0.0) + event.cost
 
     def worked(self, started: float) -> None:
         """Tools ran since *started*."""
@@ -202,7 +208,7 @@ class Run:
             error=error_of(state),
             interrupts=state.interrupts,
             question=state.detail if state.status == "escalated" else "",
-            artifacts=self.journal.artifacts(),
+            artifacts=self.journal.artifacts(self.path),
             messages=said,
             usage=self.costs.usage,
             costs=self.costs,

@@ -10,15 +10,25 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from .errors import ConfigError
+
 T = TypeVar("T")
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _pid = 0
+_thread: int | None = 0
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* to its end and return what it returns. Ctrl-C cancels it, waits until it has ended, and raises."""
+    """Run *work* to its end and return what it returns. Ctrl-C cancels it, waits until it has ended, and raises.
+
+    Raises:
+        ConfigError: called by something that itself runs on that loop, which would wait for itself for ever.
+    """
     loop, over = _running_loop(), threading.Event()
+    if threading.get_ident() == _thread:
+        work.close()
+        raise ConfigError("`run_sync` was called by a coroutine that `run_sync` runs; `await agent.run(...)` there")
 
     async def watched() -> T:
         try:
@@ -37,9 +47,11 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 def _running_loop() -> asyncio.AbstractEventLoop:
     """The program's loop; a new one after a fork, which does not copy threads."""
-    global _loop, _pid
+    global _loop, _pid, _thread
     with _lock:
         if _loop is None or _pid != os.getpid():
             _loop, _pid = asyncio.new_event_loop(), os.getpid()
-            threading.Thread(target=_loop.run_forever, daemon=True, name="minideep-loop").start()
+            runner = threading.Thread(target=_loop.run_forever, daemon=True, name="minideep-loop")
+            runner.start()
+            _thread = runner.ident
         return _loop

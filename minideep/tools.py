@@ -1,8 +1,10 @@
 """Tools: a function, its schema, and how a call's arguments reach it."""
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
+import os
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -207,10 +209,16 @@ def _schema(arguments: type[Struct]) -> dict[str, Any]:
 # program waits for one that does not return, which the threads of `asyncio.to_thread` do.
 
 _idle: list[SimpleQueue[Callable[[], None]]] = []
+os.register_at_fork(after_in_child=_idle.clear)  # Threads do not survive a fork.
 
 
 async def in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call *function* on another thread, in a copy of this context, and wait for what it returns."""
+    return await start_thread(function, *args, **kwargs)
+
+
+def start_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "asyncio.Future[Any]":
+    """Call *function* on another thread, in a copy of this context; the future gets what it returns."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -227,11 +235,11 @@ async def in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) 
         value, failed = None, None
         try:
             value = context.run(function, *args, **kwargs)
-        except StopIteration as exc:  # A future refuses it.
-            failed = RuntimeError(f"StopIteration: {exc}")
+        except (StopIteration, SystemExit, KeyboardInterrupt) as exc:  # A future refuses the first, a loop the others.
+            failed = RuntimeError(f"{type(exc).__name__}: {exc}")
         except BaseException as exc:  # noqa: BLE001 - Carried to the caller, who sorts it.
             failed = exc
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # The loop has ended: nobody waits any more.
             loop.call_soon_threadsafe(deliver, value, failed)
 
     try:
@@ -240,7 +248,7 @@ async def in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) 
         inbox = SimpleQueue[Callable[[], None]]()
         threading.Thread(target=_serve, args=(inbox,), daemon=True, name="minideep-tool").start()
     inbox.put(work)
-    return await future
+    return future
 
 
 def _serve(inbox: SimpleQueue[Callable[[], None]]) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from minideep import AssistantMessage, Image, Text, Thinking, Todo, ToolCall, ToolMessage, UserMessage
-from minideep.events import Decided, FileWritten, TodosWritten, ToolStarted
+from minideep.events import Decided, FileWritten, TodosWritten, ToolStarted, told
 from minideep.export import event_json, message_json
 from minideep.state import Edit
 
@@ -53,10 +53,10 @@ def test_a_message_says_who_spoke_and_what(message, form):
 
 
 def test_an_event_is_an_object_with_its_name_its_run_and_its_fields():
-    assert event_json(TodosWritten((Todo("a", "completed"),), path=("c1",))) == {
+    assert event_json(told(TodosWritten((Todo("a", "completed"),)), ("c1",))) == {
         "event": "TodosWritten",
-        "todos": [{"content": "a", "status": "completed"}],
         "path": ["c1"],
+        "todos": [{"content": "a", "status": "completed"}],
     }
     assert event_json(ToolStarted(ToolCall("ls", {}, "c1")))["call"] == {"id": "c1", "name": "ls", "args": {}}
     assert event_json(Decided("c1", Edit({"a": 1})))["decision"] == {"type": "edit", "args": {"a": 1}}

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,8 @@ from msgspec import Struct
 from .. import codec
 from ..core import apply
 from ..errors import CheckpointError, CorruptSegment, MinideepError
-from ..events import AnyEvent, FileEdited, FileWritten, ToolReturned
+from ..events import E, FileEdited, FileWritten
+from ..messages import AssistantMessage
 from ..ports import Store
 from ..state import FileEntry, Path, State
 from . import rows as names
@@ -45,9 +46,12 @@ class Journal:
         self.states: dict[Path, State] = {(): self.root}
         """The runs of this turn."""
         self.pending: list[tuple[Path, bytes]] = []
-        self._written: dict[str, None] = {}
+        self.cancelled = False
+        """Whether the caller has cancelled this turn."""
+        self._ids: dict[Path, set[str]] = {}
+        self._written: dict[str, Path] = {}
 
-    def record(self, path: Path, event: AnyEvent) -> AnyEvent:
+    def record(self, path: Path, event: E) -> E:
         """Number *event*, keep its bytes for the next append, apply it, and return it as it was applied.
 
         Raises:
@@ -55,36 +59,48 @@ class Journal:
         """
         number = self.number + 1
         data = codec.encode(number, event)
-        if type(event) is not ToolReturned or type(event.content) is not str:
-            event = codec.decode(data)  # Checks its types, and shares nothing with whoever made it.
+        event = cast(E, codec.decode(data))  # Checks its types, and shares nothing with whoever made it.
         apply(self.states.get(path) or self.open_run(path), event, number)
         self.number = number
         if isinstance(event, WRITES):
-            self._written[event.file] = None
+            self._written[event.file] = event.by
         self.pending.append((path, data))
         return event
 
     def open_run(self, path: Path) -> State:
         """The state of the run at *path*: of this turn, of the log, or a new one. Every run has the thread's files."""
         if path not in self.states:
-            state = read_run(self.store, self.thread_id, path) if path in self.runs else State()
+            known = self.runs.get(path)
+            state = read_run(self.store, self.thread_id, path, known.last) if known else State()
             state.files = self.root.files
             self.states[path] = state
         return self.states[path]
 
-    def artifacts(self) -> dict[str, FileEntry]:
-        """The files that this turn wrote and that are still there, by path."""
-        return {file: self.root.files[file] for file in self._written if file in self.root.files}
+    def artifacts(self, path: Path) -> dict[str, FileEntry]:
+        """The files that the run at *path*, or one below it, wrote in this turn and that are still there, by path."""
+        files, depth = self.root.files, len(path)
+        return {file: files[file] for file, by in self._written.items() if by[:depth] == path and file in files}
 
     def close_turn(self) -> None:
         """Forget what only this turn needs; a run with events that are not saved yet is needed for its next append."""
         unsaved = {path for path, _ in self.pending}
         self.states = {path: state for path, state in self.states.items() if not path or path in unsaved}
+        self._ids = {path: ids for path, ids in self._ids.items() if not path}
         self._written = {}
+        self.cancelled = False
 
-    def keys_below(self, path: Path) -> Iterable[str]:
-        """The ids of the calls of the run at *path* that are known to have run children."""
-        return (other[-1].split("/")[0] for other in self.runs if other[:-1] == path)
+    def ids(self, path: Path) -> set[str]:
+        """The ids that a new call of the run at *path* must not have: of calls in its context, and of its children."""
+        if path not in self._ids:
+            replies = (message for message in self.open_run(path).messages if isinstance(message, AssistantMessage))
+            shown = (call.id for reply in replies for call in reply.calls)
+            children = (other[-1].split("/")[0] for other in self.runs if other[:-1] == path)
+            self._ids[path] = {*shown, *children}
+        return self._ids[path]
+
+    def is_waiting(self, call_id: str) -> bool:
+        """Whether a call of this id waits for a person anywhere in the thread."""
+        return any(wait.call_id == call_id for wait in self.root.interrupts)
 
 
 def open_thread(store: Store, thread_id: str, *, subagents: bool = False) -> Journal | None:
@@ -94,14 +110,39 @@ def open_thread(store: Store, thread_id: str, *, subagents: bool = False) -> Jou
     Raises:
         CheckpointError: its log cannot be read.
     """
-    while (stored := _guarded(store.head, thread_id)) is not None:
-        journal = _read_thread(store, thread_id, stored)
-        if subagents:
-            _read_subagents(journal)
-        if _guarded(store.head, thread_id) == stored:
-            return journal
-        # Else somebody appended meanwhile, and the rows may be of two moments.
+    while (stored := read_stored_head(store, thread_id)) is not None:
+        try:
+            journal = _read_thread(store, thread_id, stored)
+            if subagents:
+                _read_subagents(journal)
+        except CorruptSegment:
+            if read_stored_head(store, thread_id) == stored:
+                raise
+        else:
+            if read_stored_head(store, thread_id) == stored:
+                return journal
+        # Somebody appended meanwhile, and the rows were of two moments.
     return None
+
+
+def rewound(journal: Journal, unsaved: list[tuple[Path, bytes]]) -> Journal:
+    """The thread as the store has it, with *unsaved*, events of earlier turns that no append has written, on top."""
+    fresh = open_thread(journal.store, journal.thread_id) or Journal(journal.thread_id, journal.store)
+    for path, data in unsaved:
+        number, event = codec.decode_numbered(data)
+        apply(fresh.open_run(path), event, number)
+        fresh.number = number
+        fresh.pending.append((path, data))
+    return fresh
+
+
+def read_stored_head(store: Store, thread_id: str) -> bytes | None:
+    """The head row as it is stored, whatever it says.
+
+    Raises:
+        CheckpointError: the store failed.
+    """
+    return _guarded(store.head, thread_id)
 
 
 def _read_thread(store: Store, thread_id: str, stored: bytes) -> Journal:
@@ -111,7 +152,7 @@ def _read_thread(store: Store, thread_id: str, stored: bytes) -> Journal:
     prefix = names.run_prefix(thread_id)
     found = _guarded(store.rows, prefix, names.after(prefix))
     journal.runs = {names.run_path(key): names.read_run_row(key, data) for key, data in found}
-    journal.root = read_run(store, thread_id, ())
+    journal.root = read_run(store, thread_id, (), journal.head.last)
     journal.states = {(): journal.root}
     return journal
 
@@ -139,7 +180,9 @@ async def append(journal: Journal) -> Saved:
         try:
             store.append(journal.thread_id, journal.stored, stored, rows)
         except Exception as exc:
-            if store.head(journal.thread_id) != stored:  # Else it landed, and only the report of it was lost.
+            if (
+                read_stored_head(store, journal.thread_id) != stored
+            ):  # Else it landed, and only the report of it was lost.
                 raise _as_checkpoint_error(exc) from exc
 
     await off_loop(store, write)
@@ -205,7 +248,7 @@ def _run_row(state: State, before: RunRow | None, first: int, last: int, now: fl
         first=before.first if before else first,
         last=last,
         steps=state.step,
-        tokens=state.usage.total,
+        tokens=min(state.usage.total, 2**63),
         created=before.created if before else now,
         updated=now,
         raw=(before.raw if before else 0) + size.raw,
@@ -237,8 +280,8 @@ def _number(data: bytes) -> int:
     return msgspec.msgpack.decode(data, type=tuple[int, Any])[0]
 
 
-def read_run(store: Store, thread_id: str, path: Path) -> State:
-    """The state of one run, folded from its segments.
+def read_run(store: Store, thread_id: str, path: Path, last: int) -> State:
+    """The state of one run, folded from its segments up to its event *last*.
 
     Raises:
         CheckpointError: a segment is missing, damaged, of another thread, or of an unknown version.
@@ -246,6 +289,8 @@ def read_run(store: Store, thread_id: str, path: Path) -> State:
     state = State()
     for number, event in read_events(store, thread_id, path):
         apply(state, event, number)
+    if state.number != last:
+        raise CorruptSegment(f"run {path!r} of thread {thread_id!r} ends with event {state.number}, expected {last}")
     return state
 
 

@@ -17,6 +17,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0 ended, 1 failed, 2 usage, 3 paused or escalated, 4 exhausted, 130 cancelled.
     """
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # Closed by whoever started us.
+            setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115
     options = parser().parse_args(argv)
     try:
         from . import commands
@@ -35,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader went away; Python would complain when it flushes what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as exc:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _say(f"cannot write the output: {exc}", FAILED)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,8 +71,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, not {text!r}")
+    if not text.isdecimal() or not 1 <= int(text) <= 10**9:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 1,000,000,000, not {text[:20]!r}")
     return int(text)
 
 

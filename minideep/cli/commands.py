@@ -6,18 +6,20 @@ import os
 import sys
 import uuid
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
-from ..agent import Agent
+from ..agent import Agent, checked_thread_id
 from ..backends.filesystem import FilesystemBackend
 from ..checkpoint.disk import DiskCheckpointer
 from ..deep_agent import create_deep_agent
 from ..errors import CheckpointError, ConfigError
 from ..export import event_json
+from ..messages import as_message, to_json
 from ..state import Limits
 from ..stream import Stream
 from .render import Screen
@@ -38,7 +40,8 @@ class Settings(Struct):
 
 def run(options: argparse.Namespace) -> int:
     """Begin a thread or go on with one: one turn."""
-    thread = options.thread = uuid.uuid4().hex[:8] if options.thread is None else options.thread
+    as_message(options.goal)
+    thread = options.thread = checked_thread_id(uuid.uuid4().hex[:8] if options.thread is None else options.thread)
     settings = Settings(_model(options.model), str(options.root.resolve()), options.limit_steps)
     with closing(DiskCheckpointer(options.state)) as store:
         agent = _agent(settings, store)
@@ -74,13 +77,13 @@ async def _watch(stream: Stream, thread: str, options: argparse.Namespace) -> in
     screen.begin(thread, quiet=options.json)
     async for event in stream:
         if options.json:
-            screen.line(msgspec.json.encode(event_json(event)).decode())
+            screen.line(to_json(event_json(event)).decode())
         else:
             screen.event(event)
     turn = stream.turn
     assert turn is not None  # The stream came to its end.
     if options.json:
-        screen.line(msgspec.json.encode(event_json(turn)).decode())
+        screen.line(to_json(event_json(turn)).decode())
     else:
         screen.turn(turn)
     return EXIT_CODES[turn.status]
@@ -112,7 +115,8 @@ def _model(asked: str | None) -> str:
 
 
 def _settings_file(state: Path, thread: str) -> Path:
-    return state / "settings" / f"{quote(thread, safe='')}.json"
+    name = quote(thread, safe="")
+    return state / "settings" / f"{name if len(name) < 200 else sha256(name.encode()).hexdigest()}.json"
 
 
 def _remember(state: Path, thread: str, settings: Settings) -> None:

@@ -37,8 +37,8 @@ def resolve(model: str | Model) -> Model:
         ConfigError: the string names no provider, or no model; or *model* is no model.
     """
     if not isinstance(model, str):
-        if not callable(getattr(model, "complete", None)):
-            raise ConfigError(f"a model is a string or has `async complete(request, emit)`, unlike {model!r}")
+        if not callable(getattr(model, "complete", None)) or not isinstance(getattr(model, "name", None), str):
+            raise ConfigError(f"a model is a string or has `name` and `async complete(request, emit)`, not {model!r}")
         return model
     provider, colon, name = model.partition(":")
     if not colon or provider not in _PROVIDERS:
@@ -46,5 +46,7 @@ def resolve(model: str | Model) -> Model:
         raise ConfigError(f"unknown model {model!r}; write `provider:model`, the provider one of {known}")
     if not name and provider != "offline":
         raise ConfigError(f"model {model!r} names no model; write for example `{provider}:MODEL`")
+    if name and provider == "offline":
+        raise ConfigError(f"there is one offline model; write 'offline:', not {model!r}")
     made: Any = __getattr__(_PROVIDERS[provider])
     return made(name) if name else made()
