@@ -2,8 +2,8 @@
 
     python bench/boundary.py
 
-For each store: milliseconds of saving a turn (both appends), bytes before and after compression, and the same late in a
-thread of many turns; then encoding, compressing and storing apart, beside a bare `diskcache.Cache.add` of the same bytes.
+For each store: milliseconds of saving a turn (both appends) early and late in a thread of many turns, and bytes before
+and after compression; then encoding, compressing and storing apart, beside a bare `diskcache.Cache.add` of as much.
 """
 
 import asyncio

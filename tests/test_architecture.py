@@ -126,11 +126,11 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "calls": 2,  # the tool door and the hook door
         "loop": 1,  # the model door
         "models.anthropic": 1,  # the model door, of each adapter
-        "models.openai": 1,
-        "models.openai_chat": 1,
+        "models.openai_sdk": 1,
         "models.wire": 1,  # sorts a stream's errors and raises them again
         "checkpoint.log": 2,  # the store door, out and in
-        "context": 1,  # hands an exception from the loop to a tool's thread
+        "checkpoint.disk": 1,  # closes what could not be opened whole, and raises again
+        "agent": 1,  # takes back what a refused input has recorded, and raises again
         "tools": 1,  # hands an exception from a tool's thread to the loop
     }
 

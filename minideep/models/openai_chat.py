@@ -25,7 +25,7 @@ from ..messages import (
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from . import wire
-from .openai import Door, Wire, answered, call_id, count, data_url, file_name, json_text, refusal, unsaid, written
+from .openai_sdk import Door, Wire, answered, call_id, count, data_url, file_name, json_text, refusal, unsaid, written
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
