@@ -23,6 +23,9 @@ class Running(Protocol):
     state: State
     context: Any
 
+    loop: asyncio.AbstractEventLoop | None
+    """The event loop that the run is on, to which other threads hand over."""
+
     @property
     def thread_id(self) -> str: ...
     def record(self, event: AnyEvent) -> object: ...
@@ -43,7 +46,7 @@ class ToolContext(Given):
         self._child = child
         self._asked = entry.asked if entry else 0
         self._closed = False
-        self._loop = _running_loop()
+        self._loop = run.loop
         self._children: dict[str, asyncio.Future[None]] | None = None
         self.paused: tuple[Interrupt, ...] = ()
         """What children of this call wait for."""

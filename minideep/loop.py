@@ -37,16 +37,17 @@ from .turn import Turn
 
 async def drive(run: Run) -> None:
     """Drive *run* to a boundary; whatever goes wrong, one is recorded."""
-    ctx = ToolContext(run, run_child)
+    ctx, state, task = ToolContext(run, run_child), run.state, asyncio.current_task()
     try:
-        while run.state.status == "running":
-            settle(run)
-            match decide(run.state):
+        while state.status == "running":
+            if run.journal.cancelled or (task and task.cancelling()):
+                settle(run)
+            match decide(state):
                 case CallModel():
                     run.close_step()
                     await call_model(run, ctx)
                 case CallTools(calls):
-                    await call_tools(run, [run.state.open[call.id] for call in calls])
+                    await call_tools(run, [state.open[call.id] for call in calls])
                 case Finish(reason):
                     await finish(run, ctx, reason)
                 case Pause():
@@ -62,6 +63,7 @@ async def drive(run: Run) -> None:
         run.record(TurnFailed(time.time(), type(exc).__name__, clean(str(exc))[:10_000]))
     finally:
         run.close_step()
+        run.book()
 
 
 async def call_model(run: Run, ctx: ToolContext) -> None:
@@ -75,14 +77,17 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     started = perf_counter()
     try:
         reply = await spec.model.complete(request, run.emitter)
-        message = run.named(AssistantMessage(clean_content(reply.message.content)))
+        content = clean_content(reply.message.content)
+        message = run.named(reply.message if content is reply.message.content else AssistantMessage(content))
     except MinideepError:
         raise
     except Exception as exc:
         raise ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}") from exc
     finally:
         seconds = run.waited(started)
-    run.replied(run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost)))
+    run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost))
+    if reply.cost is not None:
+        run.costs.money = (run.costs.money or 0.0) + reply.cost
 
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:

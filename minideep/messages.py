@@ -170,6 +170,15 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
     def total(self) -> int:
         return self.input + self.output
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input - other.input,
+            self.output - other.output,
+            self.cache_read - other.cache_read,
+            self.cache_write - other.cache_write,
+            self.reasoning - other.reasoning,
+        )
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.input + other.input,
@@ -270,7 +279,11 @@ def clean_content(content: Content | Iterable[AnyBlock]) -> Content:
     """*content* with every text block cleaned, as a value that can be kept."""
     if isinstance(content, str):
         return clean(content)
-    return tuple([Text(clean(block.text)) if isinstance(block, Text) else block for block in content])
+    blocks = content if isinstance(content, tuple) else tuple(content)
+    for block in blocks:
+        if isinstance(block, Text) and not block.text.isascii():
+            return tuple([Text(clean(part.text)) if isinstance(part, Text) else part for part in blocks])
+    return blocks
 
 
 def as_message(input: Input) -> UserMessage:

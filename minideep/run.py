@@ -1,16 +1,15 @@
 """One run of one agent: its spec, its state, its place in the thread's journal, and what it costs."""
 
+import asyncio
 import time
 from time import perf_counter
 from typing import Any
-
-from msgspec import structs
 
 from .checkpoint.log import Journal, Saved
 from .context import ToolContext
 from .costs import Costs, Step
 from .errors import ToolError
-from .events import FILE_EVENTS, E, Happened, ModelReplied, TurnCancelled, told
+from .events import FILE_EVENTS, E, Happened, TurnCancelled, told
 from .messages import AssistantMessage, ToolCall, ToolResult, is_json, parse_arguments
 from .ports import AgentSpec, Emit
 from .state import Path, State
@@ -39,8 +38,10 @@ class Run:
         self.parent = parent
         self.opener = opener
         self.closed = False
+        self.loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         self.state: State = journal.open_run(path)
         self.costs = Costs()
+        self._usage_before = self.state.usage
         self.emitter: Emit | None = self.emit if listener else None
         self._model_s = self._tools_s = self._children_s = 0.0
         self._mark = perf_counter()
@@ -68,7 +69,11 @@ class Run:
         """
         if self.closed or self.parent is not None:
             self._check_open()
-        return self.record_at(() if isinstance(event, FILE_EVENTS) else self.path, event)
+        path = () if isinstance(event, FILE_EVENTS) else self.path
+        event = self.journal.record(path, event)
+        if self.listener:
+            self.listener(told(event, path))
+        return event
 
     def cancel(self) -> None:
         """Close the turn for good: whatever still runs of it was left behind, and is recorded as cancelled."""
@@ -125,8 +130,7 @@ class Run:
         return AssistantMessage(tuple(blocks))
 
     def _usable(self, call: ToolCall) -> bool:
-        fits = call.id and "/" not in call.id and is_json(call.raw)
-        return bool(fits) and not (self.journal.root.open and self.journal.is_waiting(call.id))
+        return bool(call.id) and "/" not in call.id and is_json(call.raw) and not self.journal.is_waiting(call.id)
 
     def _renamed(self, call: ToolCall, taken: set[str]) -> ToolCall:
         wanted, raw = call.id, call.raw
@@ -134,9 +138,7 @@ class Run:
         while not wanted or "/" in wanted or wanted in taken or self.journal.is_waiting(wanted):
             wanted, count = f"call_{number}_{count}", count + 1
         taken.add(wanted)
-        return structs.replace(
-            call, id=wanted, raw=raw if is_json(raw) else parse_arguments(raw.decode(errors="replace"))
-        )
+        return ToolCall(call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted)
 
     # ---- the ledger
 
@@ -146,13 +148,6 @@ class Run:
         self._model_s += seconds
         return seconds
 
-    def replied(self, event: ModelReplied) -> None:
-        costs = self.costs
-        costs.steps += 1
-        costs.usage += event.usage
-        if event.cost is not None:
-            costs.money = (costs.money or 0.0) + event.cost
-
     def worked(self, started: float) -> None:
         """Tools ran since *started*."""
         self._tools_s += perf_counter() - started
@@ -160,9 +155,7 @@ class Run:
     def returned(self, result: ToolResult) -> int:
         """A tool answered; returns the characters that the model is told."""
         size = len(result.text)
-        costs = self.costs
-        costs.tool_calls += 1
-        costs.tool_chars += size
+        self.costs.tool_chars += size
         return size
 
     def delegated(self, child: "Run", started: float) -> None:
@@ -182,18 +175,23 @@ class Run:
         self.costs.state_bytes = self.journal.head.stored
 
     def close_step(self) -> None:
-        """Book what the step took: all its time that was neither the model's nor the tools' is ours."""
+        """Note what the step took: all its time that was neither the model's nor the tools' is ours."""
         now = perf_counter()
         model_s, tools_s = self._model_s, self._tools_s
-        harness_s = max(0.0, now - self._mark - model_s - tools_s)
-        tools_s = max(0.0, tools_s - self._children_s)
-        costs = self.costs
-        costs.model_s += model_s
-        costs.tools_s += tools_s
-        costs.harness_s += harness_s
-        costs.table.append(Step(model_s, tools_s, harness_s))
+        harness_s = now - self._mark - model_s - tools_s
+        self.costs.table.append(Step(model_s, max(0.0, tools_s - self._children_s), harness_s))
         self._model_s = self._tools_s = self._children_s = 0.0
         self._mark = now
+
+    def book(self) -> None:
+        """Add up the ledger, once the run is over."""
+        costs, state = self.costs, self.state
+        costs.model_s += sum(step.model_s for step in costs.table)
+        costs.tools_s += sum(step.tools_s for step in costs.table)
+        costs.harness_s += sum(step.harness_s for step in costs.table)
+        costs.steps += state.step
+        costs.tool_calls += state.tool_calls
+        costs.usage += state.usage - self._usage_before
 
     def turn(self) -> Turn:
         """What the run hands back."""

@@ -30,7 +30,7 @@ class Alone:
     """A run without a loop: what is recorded is applied."""
 
     def __init__(self) -> None:
-        self.path, self.thread_id, self.context = (), "t", None
+        self.path, self.thread_id, self.context, self.loop = (), "t", None, None
         self.state = State()
         self.events: list[AnyEvent] = []
         apply(self.state, UserSaid(UserMessage("go"), at=0.0))

@@ -100,7 +100,7 @@ class Journal:
 
     def is_waiting(self, call_id: str) -> bool:
         """Whether a call of this id waits for a person anywhere in the thread."""
-        return any(wait.call_id == call_id for wait in self.root.interrupts)
+        return bool(self.root.open) and any(wait.call_id == call_id for wait in self.root.interrupts)
 
 
 def open_thread(store: Store, thread_id: str, *, subagents: bool = False) -> Journal | None:

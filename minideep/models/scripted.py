@@ -54,17 +54,17 @@ def as_reply(said: Say) -> Reply:
         ConfigError: it is nothing that a model can say.
     """
     match said:
-        case BaseException():
-            raise said
-        case Reply():
-            return said
-        case AssistantMessage():
-            return Reply(said)
         case str():
             return Reply(AssistantMessage(said))
         case ToolCall():
             return Reply(AssistantMessage((said,)))
         case list():
             return Reply(AssistantMessage(tuple([Text(part) if isinstance(part, str) else part for part in said])))
+        case AssistantMessage():
+            return Reply(said)
+        case Reply():
+            return said
+        case BaseException():
+            raise said
         case _:
             raise ConfigError(f"a model cannot say {said!r}; say text, a `ToolCall`, a list of those, or an exception")
