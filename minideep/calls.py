@@ -28,7 +28,9 @@ async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
     if run.emitter:
         run.emitter(ToolStarted(call))
     try:
-        outcome = await _answer(run, ctx, call)
+        # Hooks that nobody overrides cost nothing, not even the asking.
+        plain = ctx.decision is None and not (run.spec.before_tool or run.spec.after_tool)
+        outcome = await (_execute if plain else _answer)(run, ctx, call)
         # However a tool ended whose child asks something, the call waits: no `except` may eat a question.
         if ctx.paused:
             await ctx.children_over()

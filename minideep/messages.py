@@ -58,7 +58,7 @@ class _Call(type(Struct)):
     """Lets `ToolCall` be made from a mapping, though what it keeps is bytes."""
 
     def __call__(cls, name: str, args: Mapping[str, Any] | bytes = b"{}", id: str | None = None) -> Any:
-        return super().__call__(name, args if isinstance(args, bytes) else to_json(args), id or "")
+        return super().__call__(name, args if isinstance(args, bytes) else arguments_json(args), id or "")
 
 
 class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call):
@@ -198,16 +198,25 @@ def to_json(value: Any) -> bytes:
 
     Raises:
         TypeError: *value* holds something that JSON cannot say.
-        ValueError: it nests deeper than 100.
     """
-    if too_deep(value):
-        raise ValueError(f"nested deeper than {DEEPEST}")
     try:
         raw = msgspec.json.encode(value)
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
     # msgspec writes NaN and the infinities as null.
     return json.dumps(value, separators=(",", ":")).encode() if b"null" in raw else raw
+
+
+def arguments_json(value: Any) -> bytes:
+    """`to_json` of a call's arguments.
+
+    Raises:
+        TypeError: JSON cannot say them.
+        ValueError: they nest deeper than 100.
+    """
+    if too_deep(value):
+        raise ValueError(f"arguments nest deeper than {DEEPEST}")
+    return to_json(value)
 
 
 def too_deep(value: Any) -> bool:
@@ -252,7 +261,7 @@ def parse_arguments(text: str) -> bytes:
     """A call's arguments as a model wrote them, as `ToolCall` keeps them: what is no JSON object becomes a string."""
     try:
         value = from_json(text or "{}")
-        return to_json(value if isinstance(value, dict) else text)
+        return arguments_json(value if isinstance(value, dict) else text)
     except (ValueError, RecursionError):
         return to_json(text)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 
-from .messages import Message, ToolCall, ToolResult, Usage, UserMessage, from_json, to_json
+from .messages import Message, ToolCall, ToolResult, Usage, UserMessage, arguments_json, from_json
 
 Status = Literal["ready", "running", "paused", "ended", "escalated", "failed", "cancelled", "exhausted"]
 TodoStatus = Literal["pending", "in_progress", "completed"]
@@ -49,7 +49,7 @@ class _Edit(type(Struct)):
     """Lets `Edit` be made from a mapping, though what it keeps is bytes, like a `ToolCall`."""
 
     def __call__(cls, args: Mapping[str, Any] | bytes) -> Any:
-        return super().__call__(args if isinstance(args, bytes) else to_json(args))
+        return super().__call__(args if isinstance(args, bytes) else arguments_json(args))
 
 
 class Edit(Struct, frozen=True, array_like=True, tag="edit", metaclass=_Edit):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -154,6 +155,28 @@ def test_a_state_that_cannot_be_written_costs_the_thread_not_the_answer(cats):
     assert run.returncode == 0
     assert "/REPORT.md is written" in run.stdout
     assert "not saved: cannot write the state in 'file/state'" in run.stderr
+
+
+@pytest.mark.parametrize("no_color", [None, "1"])
+def test_a_terminal_has_colours_unless_somebody_minds(cats, no_color):
+    env = {k: v for k, v in ENV.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"}
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "minideep", "run", "Say what is here"]
+    with subprocess.Popen(
+        command, cwd=cats, env=env | ({"NO_COLOR": no_color} if no_color else {}), stdout=theirs, stderr=theirs
+    ) as run:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                shown += (part := os.read(ours, 65536))
+            except OSError:  # The other side is closed: Linux says EIO.
+                break
+            if not part:
+                break
+    os.close(ours)
+    assert run.returncode == 0
+    assert (b"\x1b[33m" in shown, b"\x1b[32m" in shown) == ((not no_color,) * 2)
 
 
 def test_nothing_that_is_read_can_move_the_cursor(cats):

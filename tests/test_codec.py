@@ -105,6 +105,13 @@ def test_arguments_that_are_no_object_are_kept_as_what_the_model_wrote(text):
     assert (call.args, call.malformed) == ({}, text)
 
 
+def test_arguments_that_nest_too_deep_to_be_read_from_anywhere_are_what_the_model_wrote():
+    text = '{"a": ' + "[" * 200 + "]" * 200 + "}"
+    assert ToolCall("x", parse_arguments(text)).malformed == text
+    with pytest.raises(ValueError, match="nest deeper than 100"):
+        ToolCall("x", from_json(text))
+
+
 def test_arguments_may_be_left_out():
     assert ToolCall("x", parse_arguments("")).args == {}
 
