@@ -162,7 +162,8 @@ async def _contained(tool: Tool, arguments: dict[str, Any]) -> Any:
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run calls each in a task of its own and wait for all; then raise what the first of them raised."""
-    tasks = [asyncio.ensure_future(call) for call in work]
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(call) for call in work]
     try:
         await asyncio.wait(tasks)
     except asyncio.CancelledError:

@@ -1,7 +1,9 @@
 """One run of one agent: its spec, its state, its place in the thread's journal, and what it costs."""
 
 import asyncio
+import itertools
 import time
+from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
@@ -126,17 +128,17 @@ class Run:
         if all(map(self._usable, calls)) and taken.isdisjoint(ids) and len(set(ids)) == len(ids):
             taken.update(ids)
             return message
-        blocks = [self._renamed(block, taken) if isinstance(block, ToolCall) else block for block in message.blocks]
+        fresh = (f"call_{self.journal.number + 1}_{count}" for count in itertools.count())
+        blocks = [self._renamed(part, taken, fresh) if isinstance(part, ToolCall) else part for part in message.blocks]
         return AssistantMessage(tuple(blocks))
 
     def _usable(self, call: ToolCall) -> bool:
         return bool(call.id) and "/" not in call.id and is_json(call.raw) and not self.journal.is_waiting(call.id)
 
-    def _renamed(self, call: ToolCall, taken: set[str]) -> ToolCall:
-        wanted, raw = call.id, call.raw
-        number, count = self.journal.number + 1, 0
-        while not wanted or "/" in wanted or wanted in taken or self.journal.is_waiting(wanted):
-            wanted, count = f"call_{number}_{count}", count + 1
+    def _renamed(self, call: ToolCall, taken: set[str], fresh: Iterator[str]) -> ToolCall:
+        wanted, raw = call.id or next(fresh), call.raw
+        while wanted in taken or "/" in wanted or self.journal.is_waiting(wanted):
+            wanted = next(fresh)
         taken.add(wanted)
         return ToolCall(call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted)
 
