@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
@@ -121,25 +120,25 @@ class Run:
         Servers exist that say `call_0` in every reply; an id must find one call in all that is shown to the model,
         one waiting call, and one child run.
         """
-        calls = message.calls
-        if not calls:
+        if isinstance(message.content, str):
             return message
-        taken, ids = self.journal.ids(self.path), [call.id for call in calls]
-        if all(map(self._usable, calls)) and taken.isdisjoint(ids) and len(set(ids)) == len(ids):
-            taken.update(ids)
-            return message
-        fresh = (f"call_{self.journal.number + 1}_{count}" for count in itertools.count())
-        blocks = [self._renamed(part, taken, fresh) if isinstance(part, ToolCall) else part for part in message.blocks]
+        taken, blocks = self.journal.ids(self.path), list(message.content)
+        for place, block in enumerate(blocks):
+            if isinstance(block, ToolCall):
+                if not block.id or not is_json(block.raw) or self._confusable(block.id, taken):
+                    blocks[place] = block = self._renamed(block, place, taken)
+                taken.add(block.id)
         return AssistantMessage(tuple(blocks))
 
-    def _usable(self, call: ToolCall) -> bool:
-        return bool(call.id) and "/" not in call.id and is_json(call.raw) and not self.journal.is_waiting(call.id)
+    def _confusable(self, call_id: str, taken: set[str]) -> bool:
+        return call_id in taken or "/" in call_id or self.journal.is_waiting(call_id)
 
-    def _renamed(self, call: ToolCall, taken: set[str], fresh: Iterator[str]) -> ToolCall:
-        wanted, raw = call.id or next(fresh), call.raw
-        while wanted in taken or "/" in wanted or self.journal.is_waiting(wanted):
-            wanted = next(fresh)
-        taken.add(wanted)
+    def _renamed(self, call: ToolCall, place: int, taken: set[str]) -> ToolCall:
+        raw, wanted = call.raw, call.id or f"call_{self.journal.number + 1}_{place}"
+        for count in itertools.count():
+            if not self._confusable(wanted, taken):
+                break
+            wanted = f"call_{self.journal.number + 1}_{place}" + (f"_{count}" if count else "")
         return ToolCall(call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted)
 
     # ---- the ledger
