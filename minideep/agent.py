@@ -160,15 +160,18 @@ class Agent:
         self, run: Run, accept: Callable[[Run], Awaitable[CheckpointError | None]]
     ) -> CheckpointError | None:
         """Accept an input; if that raises, what earlier turns left unsaved is kept as it was."""
-        unsaved = list(run.journal.pending)
+        journal, unsaved = run.journal, list(run.journal.pending)
         try:
             return await accept(run)
         except ThreadConflict:  # What was not saved can never be: another writer has gone on.
             raise
         except BaseException:
+            kept = journal
+            if len(journal.pending) > len(unsaved):
+                with contextlib.suppress(CheckpointError):  # A store that cannot even be read: better too much kept.
+                    kept = await log.off_loop(journal.store, lambda: log.rewound(journal, unsaved))
             if unsaved:
-                with contextlib.suppress(CheckpointError):
-                    self._keep(await log.off_loop(run.journal.store, lambda: log.rewound(run.journal, unsaved)))
+                self._keep(kept)
             raise
 
     async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:

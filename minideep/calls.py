@@ -119,7 +119,7 @@ async def _execute(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult:
         return ToolResult(f"{call.name}: the tool cancelled itself", is_error=True)
     except KeyboardInterrupt:
         raise
-    except BaseException as exc:
+    except BaseException as exc:  # The tool door: a broken tool must not end a long run.
         if not ctx.paused:
             logger.warning("tool %s failed", call.name, exc_info=exc)
         return ToolResult(f"{call.name} failed: {type(exc).__name__}: {clean(str(exc))[:10_000]}", is_error=True)

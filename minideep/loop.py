@@ -81,7 +81,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         message = run.named(reply.message if content is reply.message.content else AssistantMessage(content))
     except MinideepError:
         raise
-    except Exception as exc:
+    except Exception as exc:  # The model door: a model may be anybody's, and its failure is the turn's.
         raise ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}") from exc
     finally:
         seconds = run.waited(started)

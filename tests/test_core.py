@@ -228,7 +228,11 @@ EVENTS = st.one_of(
     st.sampled_from([PAUSED, TurnEnded(1.0), TurnCancelled(1.0), TurnFailed(1.0, "ModelError", "")]),
     st.builds(Compacted, st.just(UserMessage("so far")), st.integers(0, 4)),
     st.builds(
-        Noted, st.just("me"), st.sampled_from("kl"), st.integers(), st.sampled_from(["replace", "append", "delete"])
+        Noted,
+        st.just("me"),
+        st.sampled_from("kl"),
+        st.integers(-9, 9),
+        st.sampled_from(["replace", "append", "delete"]),
     ),
 )
 

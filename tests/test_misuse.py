@@ -561,8 +561,10 @@ async def unsaved(script=("one", "two")):
         lambda agent: agent.run("", "t"),
     ],
 )
-async def test_a_refused_input_does_not_cost_what_was_not_saved_yet(fail):
+@pytest.mark.parametrize("broken", [True, "all"])
+async def test_a_refused_input_does_not_cost_what_was_not_saved_yet(fail, broken):
     agent, store = await unsaved()
+    store.broken = broken
     with pytest.raises((ConfigError, CheckpointError)):
         await fail(agent)
     store.broken = False

@@ -179,10 +179,9 @@ async def append(journal: Journal) -> Saved:
     def write() -> None:
         try:
             store.append(journal.thread_id, journal.stored, stored, rows)
-        except Exception as exc:
-            if (
-                read_stored_head(store, journal.thread_id) != stored
-            ):  # Else it landed, and only the report of it was lost.
+        except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
+            landed = read_stored_head(store, journal.thread_id) == stored  # And only the report of it was lost.
+            if not landed:
                 raise _as_checkpoint_error(exc) from exc
 
     await off_loop(store, write)
@@ -332,7 +331,7 @@ def list_threads(store: Store) -> list[ThreadInfo]:
 def _guarded(read: Any, *args: str) -> Any:
     try:
         return read(*args)
-    except Exception as exc:
+    except Exception as exc:  # The store door: a store may be anybody's, and its errors become ours.
         raise _as_checkpoint_error(exc) from exc
 
 
