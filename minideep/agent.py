@@ -114,6 +114,12 @@ class Agent:
         """Every thread of the store, the last used one first."""
         return log.list_threads(self._store)
 
+    async def warm(self) -> None:
+        """Import what the model needs, such as its SDK, now rather than at the first question: it may take a second."""
+        warm = getattr(self.spec.model, "warm", None)
+        if warm is not None:
+            await warm()
+
     @property
     def _store(self) -> Store:
         return self.checkpointer if self.checkpointer is not None else self._own

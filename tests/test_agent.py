@@ -1,6 +1,7 @@
 """Threads: what an agent keeps, gives back, and does when the store or the caller misbehaves."""
 
 import asyncio
+import os
 import pickle
 import subprocess
 import sys
@@ -359,6 +360,22 @@ async def test_a_default_agent_has_these_tools_on_every_request():
     assert names[0] == [
         "write_todos", "ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "task", "ping",
     ]  # fmt: skip
+
+
+def test_warming_an_agent_imports_its_sdk_and_nothing_else_does():
+    code = """
+import asyncio, sys
+from minideep import Agent
+from minideep.models import ScriptedModel
+agent = Agent("openai:gpt-x")
+print("openai" in sys.modules)
+asyncio.run(agent.warm())
+print("openai" in sys.modules)
+asyncio.run(Agent(ScriptedModel([])).warm())
+"""
+    env = os.environ | {"OPENAI_API_KEY": "x"}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    assert run.stdout == "False\nTrue\n", run.stderr
 
 
 async def test_every_error_is_ours():

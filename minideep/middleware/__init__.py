@@ -1,7 +1,8 @@
 """What an agent can do; the loop knows none of them."""
 
+from ..ports import Middleware
 from .files import FilesystemMiddleware
 from .subagents import Subagent, SubAgentMiddleware
 from .todos import TodoListMiddleware
 
-__all__ = ["FilesystemMiddleware", "SubAgentMiddleware", "Subagent", "TodoListMiddleware"]
+__all__ = ["FilesystemMiddleware", "Middleware", "SubAgentMiddleware", "Subagent", "TodoListMiddleware"]
