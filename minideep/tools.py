@@ -209,7 +209,8 @@ def _schema(arguments: type[Struct]) -> dict[str, Any]:
 # program waits for one that does not return, which the threads of `asyncio.to_thread` do.
 
 _idle: list[SimpleQueue[Callable[[], None]]] = []
-os.register_at_fork(after_in_child=_idle.clear)  # Threads do not survive a fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # Threads do not survive a fork.
 
 
 async def in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
