@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -653,3 +655,41 @@ def test_the_events_alone_give_the_same_state(desk):
     for event in desk.run.events:
         apply(replayed, event)
     assert replayed == desk.state
+
+
+def test_a_file_that_may_not_be_read_or_written_is_told_and_the_turn_goes_on():
+    """In a process of its own, which gives up the rights of root if it has them."""
+    code = """
+import asyncio, os, tempfile
+from pathlib import Path
+from minideep import ToolCall, create_deep_agent
+from minideep.backends import FilesystemBackend
+from minideep.models import ScriptedModel
+
+with tempfile.TemporaryDirectory() as folder:
+    Path(folder).chmod(0o755)
+    secret = Path(folder, "secret.txt")
+    secret.write_text("secret")
+    secret.chmod(0)
+    calls = [
+        ToolCall("read_file", {"file_path": "/secret.txt"}),
+        ToolCall("write_file", {"file_path": "/new.txt", "content": "x"}),
+        ToolCall("ls", {"path": "/"}),
+    ]
+    agent = create_deep_agent(ScriptedModel([calls, "ok"]), backend=FilesystemBackend(folder))
+    Path(folder).chmod(0o555)
+    if os.getuid() == 0:
+        os.seteuid(65534)
+    turn = asyncio.run(agent.run("go"))
+    if os.getuid() == 0:
+        os.seteuid(0)
+    Path(folder).chmod(0o755)
+    print(*(message.text for message in turn.messages if message.role == "tool"), turn.status, sep="\\n")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert run.stdout.splitlines() == [
+        "'/secret.txt': permission denied; leave it, or ask for access",
+        "'/new.txt': permission denied; leave it, or ask for access",
+        "/secret.txt",
+        "ended",
+    ], run.stderr
