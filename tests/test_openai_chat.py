@@ -213,13 +213,15 @@ def test_reasoning_goes_back_unchanged(say, fields):
 
 def test_reasoning_that_is_streamed_in_pieces_goes_back_as_one():
     pieces = [{"type": "reasoning.text", "text": said, "index": 0, "signature": None} for said in ("let ", "me see")]
-    closing = {"type": "reasoning.text", "signature": "c2ln", "index": 0}
+    closing = [{"type": "reasoning.text", "signature": signature, "index": 0} for signature in ("c2ln", None)]
+    others = [{"type": "reasoning.text", "text": "b", "index": 1}, {"type": "reasoning.summary", "summary": "c"}]
+    others.append({"type": "reasoning.text", "text": "d"})
     sealed = [{"type": "reasoning.encrypted", "data": data, "index": 1} for data in ("b3Bh", "cXVl")]
-    heard = streamed(*({"reasoning_details": [detail]} for detail in (*pieces, closing, *sealed)))
+    heard = streamed(*({"reasoning_details": [detail]} for detail in (*pieces, *closing, *others, *sealed)))
     whole = {"type": "reasoning.text", "text": "let me see", "index": 0, "signature": "c2ln"}
     (thinking,) = heard.reply.message.blocks
-    assert from_json(thinking.raw) == {"reasoning_details": [whole, *sealed]}
-    assert heard.events == [ThinkingDelta("let "), ThinkingDelta("me see")]
+    assert from_json(thinking.raw) == {"reasoning_details": [whole, *others, *sealed]}
+    assert heard.events == [ThinkingDelta(said) for said in ("let ", "me see", "b", "c", "d")]
 
 
 def test_what_a_server_adds_to_a_call_goes_back_with_it(say):
@@ -298,10 +300,20 @@ TWO = (ToolCall("ls", {"n": 1}, "a"), ToolCall("ls", {"n": 2}, "b"))
         (call("a", '{"n":1}', index=0), call("b", '{"n":2}', index=0)),
         (call("a", '{"n"', index=0), rest(":1}", index=0), call("b", '{"n"', index=0), rest(":2}", index=0)),
         (call("a", '{"n"', index=0), call("b", '{"n"', index=1), rest(":1}", index=0), rest(":2}", index=1)),
+        (call("a", '{"n"', index=0), rest(":1}"), call("b", '{"n":2}', index=1)),
         (call("a", '{"n"', index=0), call("a", ":1}", index=0), call("b", '{"n":2}', index=1)),
         (call("a", '{"n"', index=0), call("", ":1}", index=0), call("b", '{"n":2}', index=1)),
     ],
-    ids=["no index", "no index, in pieces", "one index", "one index, in pieces", "mixed", "name again", "no id again"],
+    ids=[
+        "no index",
+        "no index, in pieces",
+        "one index",
+        "one index, in pieces",
+        "mixed",
+        "index once",
+        "name again",
+        "no id again",
+    ],
 )
 def test_calls_are_told_apart_whatever_a_server_leaves_out(stream):
     assert pieces(*stream) == TWO
