@@ -192,7 +192,6 @@ AnyEvent = (
 E = TypeVar("E", bound=AnyEvent)
 """Some event."""
 FILE_EVENTS = (FileWritten, FileEdited, FileDeleted)
-BOUNDARIES = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 
 # ---- what a listener is told besides, and no log keeps
 

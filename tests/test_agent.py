@@ -169,9 +169,6 @@ async def test_different_threads_run_side_by_side(store):
 
 
 async def test_a_killed_turn_goes_on_from_its_input(store):
-    class Killed(BaseException):
-        pass
-
     agent = Agent(ScriptedModel(["unreachable"]), checkpointer=store)
     never = asyncio.Event()
 

@@ -28,7 +28,6 @@ from minideep import (
     ToolContext,
     ToolMessage,
     ToolResult,
-    UserMessage,
     create_deep_agent,
     tool,
 )
@@ -358,14 +357,6 @@ async def test_a_childs_artifacts_are_its_own():
 # ---- hooks and models
 
 
-class Forgets(Middleware):
-    def __init__(self, hook):
-        async def nothing(*args):
-            return 7 if hook == "before_finish" else None
-
-        setattr(self, hook, nothing)
-
-
 @pytest.mark.parametrize("hook", ["before_model", "before_tool", "after_tool", "before_finish"])
 async def test_a_hook_that_gives_nothing_it_may_give_is_named(hook):
     async def nothing(self, *args):
@@ -631,7 +622,3 @@ def test_the_terminal_survives_closed_and_full_outputs(tmp_path):
         run = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=60,
                              env={k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")})  # fmt: skip
         assert (run.returncode, "Traceback" in run.stderr) == (code, False), run.stderr
-
-
-def test_a_message_may_still_be_a_user_message():
-    assert UserMessage("hi").text == "hi"
