@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agent import Agent as Agent
     from .checkpoint.disk import DiskCheckpointer as DiskCheckpointer
+    from .checkpoint.history import Boundary as Boundary
+    from .checkpoint.history import Difference as Difference
     from .checkpoint.memory import MemoryCheckpointer as MemoryCheckpointer
+    from .checkpoint.rows import RunInfo as RunInfo
     from .checkpoint.rows import ThreadInfo as ThreadInfo
     from .context import ToolContext as ToolContext
     from .costs import Costs as Costs
@@ -114,6 +117,9 @@ if TYPE_CHECKING:
     from .ports import (
         Request as Request,
     )
+    from .ports import (
+        Retention as Retention,
+    )
     from .state import (
         Approve as Approve,
     )
@@ -153,7 +159,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "agent": ["Agent"],
     "checkpoint.disk": ["DiskCheckpointer"],
-    "checkpoint.rows": ["ThreadInfo"],
+    "checkpoint.history": ["Boundary", "Difference"],
+    "checkpoint.rows": ["RunInfo", "ThreadInfo"],
     "checkpoint.memory": ["MemoryCheckpointer"],
     "context": ["ToolContext"],
     "costs": ["Costs"],
@@ -193,7 +200,7 @@ _HOMES = {
         "UserMessage",
     ],
     "middleware.subagents": ["Subagent"],
-    "ports": ["Middleware", "Reply", "Request"],
+    "ports": ["Middleware", "Reply", "Request", "Retention"],
     "state": ["Approve", "Edit", "FileEntry", "Interrupt", "Limits", "Reject", "Respond", "State", "Todo"],
     "stream": ["Stream"],
     "tools": ["Tool", "tool"],

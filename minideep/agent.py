@@ -1,34 +1,28 @@
 """`Agent` and its verbs: run, stream, resume, and what reads a thread."""
 
-import asyncio
-import contextlib
-import time
-import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from time import perf_counter
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, get_args
 
-from . import loop
-from .calls import abandon
-from .checkpoint import log
-from .checkpoint.log import Journal
+from .checkpoint import fork as forks
+from .checkpoint import history, retention
+from .checkpoint.history import Boundary, Difference
+from .checkpoint.journal import Durability
 from .checkpoint.memory import MemoryCheckpointer
-from .checkpoint.rows import ThreadInfo
-from .decisions import match, resumption
-from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict, UnknownThread
-from .events import UserSaid
-from .messages import Input, as_message, clean
+from .checkpoint.reading import Log, as_of_one_moment, content_of, read_state
+from .checkpoint.redaction import Redact
+from .checkpoint.rows import RunInfo, ThreadInfo
+from .errors import ConfigError
+from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
-from .run import Run
 from .state import Decision, Limits, State
 from .stream import Stream
 from .sync import run_sync
+from .threads import Terms, Threads, checked_thread_id, unknown
 from .tools import Tool, as_tool
 from .turn import Turn
 
-KEPT = 16
-"""Threads whose state an agent keeps in memory after a turn."""
+T = TypeVar("T")
 
 
 class Agent:
@@ -36,6 +30,11 @@ class Agent:
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. Without a *checkpointer* threads live as
     long as the agent; `agent.checkpointer` may be set at any time, it is read when a turn begins.
+
+    *durability* says when a turn is saved besides at its two ends: `turn` not at all, `step` before each question to
+    a model, `tool` after each reply and each result as well. It is the same events, earlier: what is saved is not done
+    again after a crash. *redact* gives the event that is saved in the place of one that happened: of the same type,
+    with the same ids.
     """
 
     def __init__(
@@ -46,73 +45,85 @@ class Agent:
         middleware: Iterable[Middleware] = (),
         *,
         checkpointer: Store | None = None,
+        durability: Durability = "turn",
         limits: Limits | None = None,
         name: str = "main",
+        redact: Redact | None = None,
     ) -> None:
         self.checkpointer = checkpointer
+        self.durability: Durability = checked_durability(durability)
+        self.redact = redact
         self._own = MemoryCheckpointer()
-        self._kept: dict[str, Journal] = {}
+        self._threads = Threads()
         self.spec: AgentSpec = build_spec(
             name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits()
         )
 
-    async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None) -> Turn:
+    async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
         """Run one turn: from *input* to the boundary where the agent hands over.
 
-        *context* is for tools (`ctx.context`) and never recorded. Once the input is accepted a `Turn` always comes
-        back, whatever happened; cancellation saves the thread and raises.
+        *context* is for tools (`ctx.context`) and never recorded. With *wait* a thread that is busy is waited for.
+        Once the input is accepted a `Turn` always comes back, whatever happened; cancellation saves the thread and
+        raises.
 
         Raises:
             ConfigError: the input or the thread's id is not usable.
+            ThreadBusy: another run, in whatever process, has the thread; nothing was done.
             ThreadConflict: another writer was first; nothing was done.
             CheckpointError: the thread's log cannot be read.
         """
-        return await self._turn(input, thread_id, context, None)
+        return await self._threads.turn(self._terms(context, None, wait), input, thread_id)
 
-    def run_sync(self, input: Input, thread_id: str | None = None, *, context: Any = None) -> Turn:
+    def run_sync(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
         """`run` for scripts; also where an event loop runs already, which waits meanwhile."""
-        return run_sync(self.run(input, thread_id, context=context))
+        return run_sync(self.run(input, thread_id, context=context, wait=wait))
 
-    def stream(self, input: Input, thread_id: str | None = None, *, context: Any = None) -> Stream:
+    def stream(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Stream:
         """`run`, telling what happens while it happens: `async for event in agent.stream(...)`."""
-        return Stream(lambda emit: self._turn(input, thread_id, context, emit))
+        return Stream(lambda emit: self._threads.turn(self._terms(context, emit, wait), input, thread_id))
 
     async def resume(
-        self, thread_id: str, decisions: Mapping[str, Decision] | None = None, *, context: Any = None
+        self,
+        thread_id: str,
+        decisions: Mapping[str, Decision] | None = None,
+        *,
+        context: Any = None,
+        wait: bool = False,
     ) -> Turn:
         """Go on with a thread: with *decisions* for any of its waiting calls, by call id (or `path/id` where two
         runs wait under one id); without them, with a turn that failed, was cancelled, exhausted or killed.
 
-        A thread that ended or asks, or that waits while no decision is given, returns its last turn.
+        A thread that ended or asks, or that waits while no decision is given, returns its last turn. A call that a
+        person let run, and that was cut short, waits again.
 
         Raises:
             UnknownThread: there is none of this name.
             ConfigError: a decision is for no waiting call; nothing was done.
+            ThreadBusy: another run has the thread; nothing was done.
             ThreadConflict, CheckpointError: the decisions could not be saved; nothing was done.
         """
-        return await self._resumed(thread_id, decisions or {}, context, None)
+        return await self._threads.resumed(self._terms(context, None, wait), thread_id, decisions or {})
 
     def resume_stream(
-        self, thread_id: str, decisions: Mapping[str, Decision] | None = None, *, context: Any = None
+        self,
+        thread_id: str,
+        decisions: Mapping[str, Decision] | None = None,
+        *,
+        context: Any = None,
+        wait: bool = False,
     ) -> Stream:
         """`resume`, telling what happens while it happens."""
-        return Stream(lambda emit: self._resumed(thread_id, decisions or {}, context, emit))
+        return Stream(lambda emit: self._threads.resumed(self._terms(context, emit, wait), thread_id, decisions or {}))
 
-    def get_state(self, thread_id: str, *, subagents: bool = False) -> State:
-        """The thread's state as it was last saved. With *subagents* the state of every run below it stands in
-        `State.subagents`, by the id of its call, nested.
+    async def save(self, thread_id: str) -> None:
+        """Append what a failed save has left of a thread; nothing, if there is nothing.
 
         Raises:
-            UnknownThread, CheckpointError
+            UnknownThread, ThreadBusy
+            CheckpointError: it fails again, and is kept for the next time.
+            ThreadConflict: another writer has gone on with the thread; what was left is dropped.
         """
-        journal = log.open_thread(self._store, thread_id, subagents=subagents)
-        if journal is None:
-            raise _unknown(thread_id)
-        return journal.root
-
-    def threads(self) -> list[ThreadInfo]:
-        """Every thread of the store, the last used one first."""
-        return log.list_threads(self._store)
+        await self._threads.save(self._terms(None, None, False), thread_id)
 
     async def warm(self) -> None:
         """Import what the model needs, such as its SDK, now rather than at the first question: it may take a second."""
@@ -120,149 +131,117 @@ class Agent:
         if warm is not None:
             await warm()
 
+    def _terms(self, context: Any, emit: Emit | None, wait: bool) -> Terms:
+        return Terms(self.spec, self._store, self.durability, self.redact, context, emit, wait)
+
+    # ---- what reads a thread
+
+    def get_state(self, thread_id: str, *, subagents: bool = False, at: int | None = None) -> State:
+        """The thread's state as it was last saved, or at its boundary *at*. With *subagents* the state of every run
+        below it stands in `State.subagents`, by the id of its call, nested.
+
+        Raises:
+            UnknownThread, CheckpointError
+            ConfigError: there is no boundary *at*.
+            HistoryCut: there was, before retention removed it.
+        """
+        return self._read(thread_id, lambda log: read_state(log, at, subagents))
+
+    def history(self, thread_id: str, call_id: str | None = None) -> list[Boundary]:
+        """The boundaries of a thread, or of the run below it that answers the call *call_id*; the first one first.
+
+        Raises:
+            UnknownThread, CheckpointError
+            ConfigError: there is no such run.
+        """
+        return self._read(thread_id, lambda log: list(history.boundaries(log, history.find_run(log, call_id))))
+
+    def transcript(self, thread_id: str, call_id: str | None = None) -> list[Message]:
+        """All that was said in a thread, or in the run below it that answers the call *call_id*: the original
+        messages, whatever was compacted since.
+
+        Raises:
+            UnknownThread, CheckpointError
+            ConfigError: there is no such run.
+        """
+        return self._read(
+            thread_id, lambda log: [message for _, message in history.said(log, history.find_run(log, call_id))]
+        )
+
+    def runs(self, thread_id: str) -> list[RunInfo]:
+        """Every run below the thread's main one, parents first: whose it was, how it ended, what it cost.
+
+        Raises:
+            UnknownThread, CheckpointError
+        """
+        return self._read(thread_id, history.runs)
+
+    def diff(self, thread_id: str, a: int, b: int) -> Difference:
+        """What changed from boundary *a* to the later boundary *b*.
+
+        Raises:
+            UnknownThread, CheckpointError, HistoryCut
+            ConfigError: one of them is not there.
+        """
+        return self._read(thread_id, lambda log: history.difference(log, a, b))
+
+    def read_file(self, thread_id: str, file: str, *, at: int | None = None) -> str | bytes | None:
+        """What a file of the thread's state holds, now or at a boundary, wherever the store keeps it; None where a
+        disk is the truth.
+
+        Raises:
+            KeyError: there is no such file.
+            UnknownThread, CheckpointError, ConfigError, HistoryCut: as `get_state`.
+        """
+        return self._read(thread_id, lambda log: content_of(log.store, read_state(log, at, False).files[file]))
+
+    def export(self, thread_id: str) -> list[str]:
+        """Every message of a thread and of the runs below it, each as a line of JSON.
+
+        A line has `path`, `agent` and `turn`, and the message as `{"type": "human" | "ai" | "tool", "content",
+        "tool_calls": [{"id", "name", "args"}], "name", "tool_call_id"}`.
+
+        Raises:
+            UnknownThread, CheckpointError
+        """
+        return self._read(thread_id, lambda log: list(history.lines(log)))
+
+    def threads(self) -> list[ThreadInfo]:
+        """Every thread of the store with its size, the last used one first."""
+        return history.threads(self._store)
+
+    def fork(self, source: str, *, at: int | None = None, thread_id: str | None = None) -> str:
+        """Begin the thread *thread_id* (default: a new id, which is returned) as *source* was at boundary *at*, or as
+        it was last saved. History, subagents and files come along; large files are shared, not copied.
+
+        Raises:
+            UnknownThread, CheckpointError, HistoryCut
+            ConfigError: there is no boundary *at*, or there is a thread of that id.
+        """
+        new_id = checked_thread_id(thread_id)
+        forks.fork(self._store, source, at, new_id)
+        return new_id
+
+    def delete(self, thread_id: str) -> None:
+        """Remove a thread, with every run below it and the files that only it refers to.
+
+        Raises:
+            UnknownThread
+            ThreadBusy: it is being run.
+            CheckpointError: the store failed; nothing was removed.
+        """
+        retention.delete(self._store, thread_id)
+        self._threads.forget(self._store, thread_id)
+
     @property
     def _store(self) -> Store:
         return self.checkpointer if self.checkpointer is not None else self._own
 
-    async def _turn(self, input: Input, thread_id: str | None, context: Any, emit: Emit | None) -> Turn:
-        message = as_message(input)
-        thread_id, store = checked_thread_id(thread_id), self._store
-        journal = await self._open(store, thread_id) or Journal(thread_id, store)
-
-        async def accept(run: Run) -> CheckpointError | None:
-            run.close_children()
-            try:
-                run.record(UserSaid(message, time.time(), self.spec.limits, agent=self.spec.name))
-            except IllegalEvent as exc:
-                raise ConfigError(f"the input cannot be kept: {exc}") from None
-            return await _append(run)
-
-        run = Run(self.spec, journal, listener=emit, context=context)
-        return await self._accepted(run, await self._or_as_before(run, accept))
-
-    async def _resumed(
-        self, thread_id: str, decisions: Mapping[str, Decision], context: Any, emit: Emit | None
-    ) -> Turn:
-        store = self._store
-        journal = await self._open(store, checked_thread_id(thread_id))
-        if journal is None:
-            raise _unknown(thread_id)
-        run = Run(self.spec, journal, listener=emit, context=context)
-        over = not decisions and run.state.status in ("ended", "escalated", "paused")
-
-        async def accept(run: Run) -> CheckpointError | None:
-            decided = match(run.state, decisions)
-            for path, event in () if over else resumption(decided, self.spec.limits):
-                run.record_at(path, event)
-            failed = await _append(run)
-            if failed and decided:
-                raise failed
-            return failed
-
-        failed = await self._or_as_before(run, accept)
-        return self._handed_back(run, failed) if over else await self._accepted(run, failed)
-
-    async def _or_as_before(
-        self, run: Run, accept: Callable[[Run], Awaitable[CheckpointError | None]]
-    ) -> CheckpointError | None:
-        """Accept an input; if that raises, what earlier turns left unsaved is kept as it was."""
-        journal, unsaved = run.journal, list(run.journal.pending)
-        try:
-            return await accept(run)
-        except ThreadConflict:  # What was not saved can never be: another writer has gone on.
-            raise
-        except BaseException:
-            kept = journal
-            if len(journal.pending) > len(unsaved):
-                with contextlib.suppress(CheckpointError):  # A store that cannot even be read: better too much kept.
-                    kept = await log.off_loop(journal.store, lambda: log.rewound(journal, unsaved))
-            if unsaved:
-                self._keep(kept)
-            raise
-
-    async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:
-        """Drive a turn whose input is accepted, and save its boundary; the answer comes back even if that fails."""
-        try:
-            await _driven(run)
-        finally:
-            try:
-                failed = await _append(run)
-            except ThreadConflict as exc:
-                failed = exc
-            turn = self._handed_back(run, failed)
-        return turn
-
-    def _handed_back(self, run: Run, failed: CheckpointError | None) -> Turn:
-        turn = run.turn()
-        turn.saved = failed is None
-        turn.error = turn.error or failed
-        if not isinstance(failed, ThreadConflict):
-            self._keep(run.journal)
-        return turn
-
-    async def _open(self, store: Store, thread_id: str) -> Journal | None:
-        """The thread as this agent left it, while the store still has it so; else as the store has it."""
-        kept = self._kept.pop(thread_id, None)
-        if kept is not None and kept.store is store and kept.pending:
-            return kept
-
-        def read() -> Journal | None:
-            if kept is not None and kept.store is store and log.read_stored_head(store, thread_id) == kept.stored:
-                return kept
-            return log.open_thread(store, thread_id)
-
-        return await log.off_loop(store, read)
-
-    def _keep(self, journal: Journal) -> None:
-        """Remember a thread: always if something of it is not saved yet, else among the last few."""
-        journal.close_turn()
-        self._kept[journal.thread_id] = journal
-        saved = [thread_id for thread_id, kept in list(self._kept.items()) if not kept.pending]
-        for thread_id in saved[: max(0, len(saved) - KEPT)]:
-            self._kept.pop(thread_id, None)
-
-
-async def _driven(run: Run) -> None:
-    """Drive the main run to its boundary. When cancelled, tools get 5 seconds to end, and are then left behind."""
-    task = asyncio.ensure_future(loop.drive(run))
-    try:
-        await asyncio.wait([task])
-    except asyncio.CancelledError:
-        run.journal.cancelled = True
-        await abandon(task)
-        raise
-    finally:
-        run.cancel()
-    if not task.cancelled():  # Else a tool has cancelled its own task: the turn is `cancelled`, and comes back so.
-        task.result()
-
-
-async def _append(run: Run) -> CheckpointError | None:
-    """Append what is pending. A failure is returned, not raised, unless another writer was first.
-
-    An append is never cut short: a cancel that comes meanwhile is delivered once it is through.
-    """
-    started, cancels = perf_counter(), 0
-    task = asyncio.ensure_future(log.append(run.journal))
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            cancels += 1
-    me = asyncio.current_task()
-    if cancels and me is not None:
-        me.uncancel()
-        me.cancel()
-    try:
-        saved = task.result()
-    except ThreadConflict:
-        raise
-    except CheckpointError as exc:
-        return exc
-    finally:
-        run.waited_for_store(started)
-    run.saved(saved)
-    return None
+    def _read(self, thread_id: str, read: Callable[[Log], T]) -> T:
+        found = as_of_one_moment(self._store, thread_id, lambda log: (read(log),))
+        if found is None:
+            raise unknown(thread_id)
+        return found[0]
 
 
 def build_spec(
@@ -302,18 +281,12 @@ def _overriding(hook: str, middleware: tuple[Middleware, ...]) -> tuple[Middlewa
     return tuple(part for part in middleware if getattr(type(part), hook) is not getattr(Middleware, hook))
 
 
-def checked_thread_id(given: str | None) -> str:
-    """*given*, or a new id.
+def checked_durability(given: Durability) -> Durability:
+    """*given*.
 
     Raises:
-        ConfigError: it is no text of 1 to 500 characters.
+        ConfigError: there is no such durability.
     """
-    if given is None:
-        return uuid.uuid4().hex
-    if not isinstance(given, str) or not given.strip() or len(given) > 500 or clean(given) != given:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"a thread's id is text of 1 to 500 characters, not {given!r}")
+    if given not in get_args(Durability):
+        raise ConfigError(f"durability is {', '.join(map(repr, get_args(Durability)))}, not {given!r}")
     return given
-
-
-def _unknown(thread_id: str) -> UnknownThread:
-    return UnknownThread(f"there is no thread {thread_id!r}; `threads()` lists those that are")

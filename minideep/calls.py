@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from .context import ToolContext
-from .errors import IllegalEvent, MiddlewareError, SegmentTooLarge, ToolError
+from .errors import IllegalEvent, MiddlewareError, SegmentTooLarge, ThreadConflict, ToolError
 from .events import ToolEnded, ToolReturned, ToolStarted, ToolWaiting
 from .messages import ToolCall, ToolResult, clean
 from .ports import Middleware
@@ -18,6 +18,7 @@ from .state import Approve, Edit, Interrupt, OpenCall, Reject, Respond
 from .tools import Tool, as_result, start_thread
 
 logger = logging.getLogger("minideep")
+CUT_SHORT = "a person let it run, and it had begun when the turn was cut short; it may have taken effect"
 GRACE = 5.0
 """Seconds that a cancelled tool has to end before it is left behind."""
 
@@ -25,6 +26,10 @@ GRACE = 5.0
 async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
     """Answer one call, or have it wait for a person."""
     call, started = entry.call, perf_counter()
+    if entry.started and not run.has_children(call.id):
+        ctx.close()
+        run.record(ToolWaiting(call.id, (Interrupt(call, CUT_SHORT, run.path),)))
+        return
     if run.emitter:
         run.emitter(ToolStarted(call))
     try:
@@ -38,11 +43,16 @@ async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
             return
     finally:
         ctx.close()
+    _answered(run, call, outcome, perf_counter() - started)
+    await (run.save() if entry.started else run.save_if("tool"))
+
+
+def _answered(run: Run, call: ToolCall, outcome: ToolResult | Interrupt, seconds: float) -> None:
     if isinstance(outcome, Interrupt):
         asked = structs.replace(outcome, call=structs.replace(outcome.call, id=call.id), path=run.path)
         run.record(ToolWaiting(call.id, (asked,)))
     else:
-        _returned(run, call, outcome, perf_counter() - started)
+        _returned(run, call, outcome, seconds)
 
 
 def _returned(run: Run, call: ToolCall, result: ToolResult, seconds: float) -> None:
@@ -78,7 +88,11 @@ async def _answer(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult | In
         if not isinstance(outcome, ToolCall):
             return outcome
         call = outcome
+    if decision is not None and (failed := await run.begin(call)):
+        return ToolResult(f"{call.name} was not run: its beginning could not be saved: {failed}", is_error=True)
     result = await _execute(run, ctx, call)
+    if ctx.paused:
+        return result  # Which nobody is told: the call waits.
     for middleware in spec.after_tool:
         result = await hooked(middleware, "after_tool", (ToolResult,), ctx, call, result)
     return result
@@ -120,6 +134,8 @@ async def _execute(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult:
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # The tool door: a broken tool must not end a long run.
+        if exc is run.journal.conflict:
+            raise
         if not ctx.paused:
             logger.warning("tool %s failed", call.name, exc_info=exc)
         return ToolResult(f"{call.name} failed: {type(exc).__name__}: {clean(str(exc))[:10_000]}", is_error=True)
@@ -161,11 +177,19 @@ async def _contained(tool: Tool, arguments: dict[str, Any]) -> Any:
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run calls each in a task of its own and wait for all; then raise what the first of them raised."""
+    """Run calls each in a task of its own and wait for all; then raise what the first of them raised.
+
+    Once another writer has gone on with the thread nothing that they do can be saved: they are cancelled.
+    """
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(call) for call in work]
     try:
-        await asyncio.wait(tasks)
+        done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        if any(isinstance(task.exception(), ThreadConflict) for task in done if not task.cancelled()):
+            for task in others:
+                task.cancel()
+        if others:
+            await asyncio.wait(others)
     except asyncio.CancelledError:
         for task in tasks:
             task.cancel()
@@ -197,6 +221,7 @@ def settle(run: Run) -> None:
 
     A `TaskGroup` that failed in one of them has cancelled this task, and Python 3.11 does not take that back.
     """
+    run.journal.check()
     if run.journal.cancelled:
         raise asyncio.CancelledError
     task = asyncio.current_task()

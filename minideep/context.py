@@ -28,6 +28,7 @@ class Running(Protocol):
 
     @property
     def thread_id(self) -> str: ...
+    def content_of(self, file: str) -> str | bytes | None: ...
     def record(self, event: AnyEvent) -> object: ...
     def emit(self, event: Happened) -> None: ...
 
@@ -90,6 +91,16 @@ class ToolContext(Given):
         if not isinstance(event, OFFERED):
             raise IllegalEvent(f"{type(event).__name__} is for the loop to record, not for a tool or a hook")
         self._on_loop(self._run.record, event)
+
+    def content_of(self, file: str) -> str | bytes | None:
+        """What a file of the thread's state holds, read from the store if it is only named in `state.files`; None
+        where the disk is the truth.
+
+        Raises:
+            KeyError: there is no such file.
+            CheckpointError: the store has lost it.
+        """
+        return self._run.content_of(file)
 
     def emit(self, event: Happened) -> None:
         """Tell the turn's listeners; nothing is saved."""

@@ -8,14 +8,15 @@ Rule 3: an event that does not fit raises `IllegalEvent` and changes nothing.
     ----------    ------------------------------    -----------   ---------------------------------------
     ready         -                                 -             UserSaid
     running       user, or all calls answered       CallModel     ModelReplied
-    running       reply, some calls ready           CallTools     ToolReturned / ToolWaiting, one a call
+    running       reply, some calls ready           CallTools     ToolReturned / ToolWaiting, one a call;
+                                                                  CallStarted before, where a person decided
     running       reply, every open call waits      Pause         TurnPaused
     running       reply, no calls                   Finish        TurnEnded(reason) | UserSaid
     running       a limit is reached                Stop          TurnExhausted(limit)
     running       -                                 -             TurnFailed / TurnEscalated
     running, or a child that waits for nobody now   -             TurnCancelled
     running       -                                 -             Noted, todos, files, Compacted
-    escalated     calls that run beside the one that asked        ToolReturned
+    escalated     calls that run beside the one that asked        ToolReturned / ToolWaiting / TurnFailed
     paused        -                                 -             Decided, one a call, then Resumed / UserSaid
     ended, escalated                                -             UserSaid
     failed, cancelled, exhausted,
@@ -29,6 +30,7 @@ from .errors import IllegalEvent
 from .events import (
     AnyEvent,
     CallModel,
+    CallStarted,
     CallTools,
     Compacted,
     Decided,
@@ -164,10 +166,11 @@ def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
 
 
 def _tool_waiting(state: State, event: ToolWaiting, number: int) -> None:
-    entry = _open_call(state, event.call_id, "running")
+    entry = _open_call(state, event.call_id, "running", "escalated")
     _expect(bool(event.interrupts), state, f"call {event.call_id!r} waits for nothing")
-    entry.waits = tuple(event.interrupts)
-    entry.decision = None
+    entry.waits, entry.started = tuple(event.interrupts), False
+    if any(wait.call_id == event.call_id for wait in event.interrupts):
+        entry.decision = None  # Else it was let run, and its children ask.
 
 
 def _open_call(state: State, call_id: str, *statuses: str) -> OpenCall:
@@ -183,6 +186,12 @@ def _decided(state: State, event: Decided, number: int) -> None:
     if state.status != "paused" or entry is None or not waits:
         raise _illegal(state, f"call {event.call_id!r} does not wait for a decision")
     entry.waits, entry.decision = (), event.decision
+
+
+def _call_started(state: State, event: CallStarted, number: int) -> None:
+    entry = _open_call(state, event.call_id, "running")
+    _expect(entry.decision is not None, state, f"nobody decided about call {event.call_id!r}")
+    entry.started = True
 
 
 def _paused(state: State, event: TurnPaused, number: int) -> None:
@@ -204,7 +213,7 @@ def _escalated(state: State, event: TurnEscalated, number: int) -> None:
 
 
 def _failed(state: State, event: TurnFailed, number: int) -> None:
-    _running(state)
+    _expect(state.status in ("running", "escalated"), state, "no turn is running")
     state.status, state.reason, state.detail = "failed", event.kind, event.text
 
 
@@ -226,7 +235,7 @@ def _todos_written(state: State, event: TodosWritten, number: int) -> None:
 def _file_written(state: State, event: FileWritten, number: int) -> None:
     _running(state)
     _expect(isinstance(event.content, str | bytes | None), state, f"{event.file!r} is neither text nor bytes")
-    state.files[event.file] = FileEntry(event.content, event.size, event.sha256, event.at, event.by)
+    state.files[event.file] = FileEntry(event.content, event.size, event.sha256, event.at, event.by, event.blob)
 
 
 def _file_edited(state: State, event: FileEdited, number: int) -> None:
@@ -304,6 +313,7 @@ _APPLY: dict[type, Callable[[State, Any, int], None]] = {
     ToolWaiting: _tool_waiting,
     Decided: _decided,
     Resumed: _resumed,
+    CallStarted: _call_started,
     TurnPaused: _paused,
     TurnEnded: _ended,
     TurnEscalated: _escalated,

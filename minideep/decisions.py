@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from . import codec
 from .errors import ConfigError, MinideepError
 from .events import AnyEvent, Decided, Resumed
-from .state import Decision, Interrupt, Limits, Path, State
+from .messages import is_json
+from .state import Decision, Edit, Interrupt, Limits, Path, State
 
 
 def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
@@ -15,6 +16,8 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
     Raises:
         ConfigError: it is no decision; or for no waiting call, for more than one, or for one that another is for.
     """
+    if decisions and state.status in ("cancelled", "failed", "exhausted") and state.interrupts:
+        raise ConfigError(f"the turn was {state.status} while calls waited: `resume` it alone, and decide then")
     found: dict[tuple[Path, str], tuple[Interrupt, Decision]] = {}
     waiting = state.interrupts if state.status == "paused" else ()
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]
@@ -34,6 +37,8 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
 def _check(name: str, decision: object) -> None:
     if not isinstance(decision, Decision):
         raise ConfigError(f"{name!r}: a decision is Approve, Edit, Reject or Respond, not {decision!r}")
+    if isinstance(decision, Edit) and not (decision.raw.startswith(b"{") and is_json(decision.raw)):
+        raise ConfigError(f"{name!r}: an Edit holds the call's arguments as a mapping, not {decision.raw!r}")
     try:
         codec.decode(codec.encode(1, Decided(name, decision)))
     except MinideepError as exc:
@@ -50,7 +55,8 @@ def resumption(decided: list[tuple[Interrupt, Decision]], limits: Limits) -> lis
         going.setdefault(wait.path, set())
         for depth, key in enumerate(wait.path):
             going.setdefault(wait.path[:depth], set()).add(key.split("/")[0])
-    decisions: list[tuple[Path, AnyEvent]] = [(wait.path, Decided(wait.call_id, answer)) for wait, answer in decided]
-    return decisions + [
-        (path, Resumed(now, None if path else limits, tuple(sorted(calls)))) for path, calls in going.items()
-    ]
+    events: list[tuple[Path, AnyEvent]] = []
+    for path in sorted(going, key=len):  # The main run first: its log alone says where a turn begins.
+        events += [(path, Decided(wait.call_id, answer)) for wait, answer in decided if wait.path == path]
+        events.append((path, Resumed(now, None if path else limits, tuple(sorted(going[path])))))
+    return events

@@ -1,13 +1,16 @@
 """`create_deep_agent`: the usual list of middleware on an `Agent`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
 
-from .agent import Agent
+from .agent import Agent, checked_durability
 from .backends.state import StateBackend
+from .checkpoint.journal import Durability
+from .checkpoint.redaction import Redact
 from .errors import ConfigError
+from .middleware.approvals import HumanInTheLoopMiddleware, switches
 from .middleware.files import FilesystemMiddleware
 from .middleware.subagents import Subagent, SubAgentMiddleware
 from .middleware.todos import TodoListMiddleware
@@ -32,62 +35,93 @@ def create_deep_agent(
     *,
     subagents: Sequence[Subagent] = (),
     backend: Backend | None = None,
+    interrupt_on: Mapping[str, bool] | None = None,
     middleware: Sequence[Middleware] = (),
     limits: Limits | None = None,
     checkpointer: Store | None = None,
+    durability: Durability = "turn",
     name: str = "main",
+    redact: Redact | None = None,
 ) -> Agent:
     """An agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
     own. *tools* are functions or `Tool`s. *backend* is where files are; by default the thread's own state. There is
-    always a `general-purpose` subagent, with the same tools, unless *subagents* holds one of that name. *middleware*
-    comes after the built-in: todos, files, subagents.
+    always a `general-purpose` subagent, with the same tools, unless *subagents* holds one of that name. Calls of the
+    tools that *interrupt_on* maps to True wait for a person (`Agent.resume`), also in subagents, unless one says
+    otherwise. *middleware* comes after the built-in: todos, files, subagents; and before the approvals. *durability*
+    and *redact* are as for `Agent`.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    kit = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits)
     own = {about.name for about in subagents}
     children = [*subagents] if GENERAL_PURPOSE.name in own else [GENERAL_PURPOSE, *subagents]
-    return Agent(
-        kit.model,
-        kit.tools,
-        system_prompt,
-        [*kit.stack(children), *middleware],
-        checkpointer=checkpointer,
-        limits=limits,
+    main = Subagent(
         name=name,
+        description="the main agent",
+        system_prompt=system_prompt,
+        middleware=middleware,
+        subagents=children,
+        interrupt_on=interrupt_on,
     )
+    agent = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits).build(main).agent
+    agent.checkpointer, agent.durability, agent.redact = checkpointer, checked_durability(durability), redact
+    return agent
+
+
+class _Built(Struct, frozen=True):
+    agent: Agent
+    known: frozenset[str]
+    """The names of its tools and of all tools below it."""
 
 
 class _Kit(Struct, frozen=True):
-    """What an agent and its subagents have in common."""
+    """What an agent hands on to its subagents, unless they say otherwise."""
 
     model: Model
     tools: tuple[Tool | Callable[..., Any], ...]
     files: Backend
     limits: Limits | None
+    interrupt_on: dict[str, bool] = {}
 
-    def stack(self, children: Sequence[Subagent]) -> list[Middleware]:
-        """The usual middleware, and delegation if there is somebody to delegate to."""
-        parts: list[Middleware] = [TodoListMiddleware(), FilesystemMiddleware(self.files)]
-        if children:
-            parts.append(SubAgentMiddleware((about, self.build(about)) for about in children))
-        return parts
+    def of(self, about: Subagent) -> "_Kit":
+        """The kit of the agent that *about* describes, with what it does not say taken from its parent."""
+        return _Kit(
+            resolve(about.model) if about.model else self.model,
+            self.tools if about.tools is None else tuple(about.tools),
+            self.files,
+            about.limits or self.limits,
+            self.interrupt_on | switches(about.interrupt_on),
+        )
 
-    def build(self, about: Subagent) -> Agent:
-        """The agent that *about* describes, with what it does not say taken from its parent."""
+    def build(self, about: Subagent) -> _Built:
+        """The agent that *about* describes, and those below it."""
         for shared in about.share:
             if shared in NEVER_SHARED:
                 raise ConfigError(f"subagent {about.name!r} shares {shared!r}; messages and todos are never shared")
+        kit = self.of(about)
+        children = [(child, kit.build(child)) for child in about.subagents]
+        delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []
         agent = Agent(
-            about.model or self.model,
-            self.tools if about.tools is None else about.tools,
+            kit.model,
+            kit.tools,
             about.system_prompt,
-            [*self.stack(about.subagents), *about.middleware],
-            limits=about.limits or self.limits,
+            [TodoListMiddleware(), FilesystemMiddleware(kit.files), *delegation, *about.middleware, *kit.approvals()],
+            limits=kit.limits,
             name=about.name,
         )
         agent.spec = structs.replace(agent.spec, share=tuple(about.share))
-        return agent
+        known = frozenset(agent.spec.tools).union(*(built.known for _, built in children))
+        _check_names(about, known)
+        return _Built(agent, known)
+
+    def approvals(self) -> list[Middleware]:
+        return [HumanInTheLoopMiddleware(self.interrupt_on)] if any(self.interrupt_on.values()) else []
+
+
+def _check_names(about: Subagent, known: frozenset[str]) -> None:
+    for name in about.interrupt_on or ():
+        if name not in known:
+            problem = f"agent {about.name!r}: interrupt_on names {name!r}, which neither it nor a subagent below it has"
+            raise ConfigError(f"{problem}; there is {', '.join(sorted(known))}")

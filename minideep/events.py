@@ -82,6 +82,12 @@ class Resumed(Event, frozen=True, array_like=True, tag=6):
     """The calls whose children go on."""
 
 
+class CallStarted(Event, frozen=True, array_like=True, tag=19):
+    """A call that a person let run has begun; saved before it does anything."""
+
+    call_id: str
+
+
 # ---- boundaries
 
 
@@ -132,6 +138,8 @@ class FileWritten(Event, frozen=True, array_like=True, tag=14):
     at: float
     by: Path = ()
     """The run that wrote it; file events themselves always stand in the main run's log."""
+    blob: bool = False
+    """Whether the store holds the content under its SHA-256; a log keeps large files so."""
 
 
 class FileEdited(Event, frozen=True, array_like=True, tag=15):
@@ -176,6 +184,7 @@ AnyEvent = (
     | ToolWaiting
     | Decided
     | Resumed
+    | CallStarted
     | TurnPaused
     | TurnEnded
     | TurnEscalated

@@ -18,9 +18,7 @@ from .events import (
     CallTools,
     Finish,
     ModelReplied,
-    Noted,
     Pause,
-    Resumed,
     TurnCancelled,
     TurnEnded,
     TurnExhausted,
@@ -40,11 +38,10 @@ async def drive(run: Run) -> None:
     ctx, state, task = ToolContext(run, run_child), run.state, asyncio.current_task()
     try:
         while state.status == "running":
-            if run.journal.cancelled or (task and task.cancelling()):
+            if run.journal.stopped or (task and task.cancelling()):
                 settle(run)
             match decide(state):
                 case CallModel():
-                    run.close_step()
                     await call_model(run, ctx)
                 case CallTools(calls):
                     await call_tools(run, [state.open[call.id] for call in calls])
@@ -68,7 +65,9 @@ async def drive(run: Run) -> None:
 
 async def call_model(run: Run, ctx: ToolContext) -> None:
     """One question, one reply."""
+    run.close_step()
     spec = run.spec
+    await run.save_if("step", "tool")
     request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
     for middleware in spec.before_model:
         request = await hooked(middleware, "before_model", (Request,), ctx, request)
@@ -88,17 +87,18 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost))
     if reply.cost is not None:
         run.costs.money = (run.costs.money or 0.0) + reply.cost
+    await run.save_if("tool")
 
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:
     """Run calls side by side; each result is recorded as soon as it is there."""
-    started = perf_counter()
+    started, save_s = perf_counter(), run.root.costs.save_s
     work = [call_tool(run, ToolContext(run, run_child, entry), entry) for entry in entries]
     try:
         # One call needs no task of its own: whoever started the turn leaves a tool behind that does not end.
         await (work[0] if len(work) == 1 else side_by_side(work))
     finally:
-        run.worked(started)
+        run.worked(started, save_s)
 
 
 async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated", "refused"]) -> None:
@@ -119,17 +119,17 @@ async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input,
     state = child.state
     if state.status == "ready":
         child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
-        for owner in spec.share:
-            for name, value in parent.state.notes.get(owner, {}).items():
-                child.record(Noted(owner, name, value))
+        child.share_notes(parent.state)
     elif (state.agent, state.said) != (spec.name, message):
         raise ConfigError(f"run {child.path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
     elif cut_short:
-        child.record(Resumed(time.time(), spec.limits))
+        child.go_on()
     try:
-        await drive(child)
+        if state.status == "running":
+            await drive(child)
     finally:
         parent.delegated(child, started)
+    parent.journal.check()
     if state.status == "paused":
         ctx.paused += state.interrupts
         raise ChildPaused

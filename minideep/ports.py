@@ -1,6 +1,6 @@
 """What an agent is given: a model, a store, a file backend, and middleware with its hooks."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Protocol, overload
 
@@ -81,41 +81,84 @@ class Model(Protocol):
         ...
 
 
-class Store(Protocol):
-    """Where rows are kept. Synchronous and thread-safe; keys are text, values bytes, order is that of the keys.
+class Retention(Struct, frozen=True):
+    """What a store lets go of by itself; None keeps it for ever."""
 
-    A new kind of store is one small module: it needs no knowledge of what the rows say.
+    boundaries: int | None = None
+    """Boundaries of each thread that stay addressable, at least; older ones are cut off now and then."""
+    seconds: float | None = None
+    """How long a thread may lie unused before it is deleted."""
+
+
+class Store(Protocol):
+    """Where rows are kept. Synchronous and thread-safe; keys are ASCII text, values bytes, order is that of the keys.
+
+    A new kind of store is one small module: it needs no knowledge of what the rows say, but for two kinds of keys.
+    `head/...` is what an append compares. A row under `blob/NAME` is written once and never replaced, and goes with
+    the last of the rows whose keys begin with `ref/NAME/`.
     """
 
+    inline: int
+    """An append of up to so many bytes may be made on an event loop's own thread; a larger one goes to `executor`."""
+    retention: Retention
+
     @property
-    def executor(self) -> Executor | None:
-        """Where a store that waits for a disk or a network is called; None where it answers at once."""
+    def executor(self) -> Executor:
+        """One thread for large appends and for what is done after a turn; `close` waits until it has done all."""
         ...
 
     def head(self, thread: str) -> bytes | None:
-        """The thread's head row, or None."""
+        """The thread's head row, `head_key(thread)`, or None."""
         ...
 
-    def append(
-        self, thread: str, expected: bytes | None, head: bytes, rows: dict[str, bytes], deletes: Iterable[str] = ()
-    ) -> None:
-        """Put *rows*, delete *deletes* and replace the head, all in one transaction, if the head is still *expected*.
-
-        Raises:
-            ThreadConflict: the head is another one; nothing was changed.
-        """
+    def get(self, key: str) -> bytes | None:
+        """One row, or None."""
         ...
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
         """The rows from *start* up to, not including, *stop*, in order, as of one moment."""
         ...
 
-    def heads(self) -> list[tuple[str, bytes]]:
-        """Each thread and its head row."""
+    def keys(self, start: str, stop: str) -> list[str]:
+        """The keys of `rows`, without reading the values."""
+        ...
+
+    def append(
+        self,
+        thread: str,
+        expected: bytes | None,
+        head: bytes | None,
+        rows: Mapping[str, bytes],
+        deletes: Iterable[str] = (),
+        *,
+        patience: float = 0.02,
+    ) -> None:
+        """Delete *deletes*, put *rows* and replace the head (None: remove it), all in one transaction; but only if the
+        head is still *expected* and every one of *deletes* is there.
+
+        Raises:
+            ThreadConflict: they are not; nothing was changed.
+            TimeoutError: other writers held the store for longer than *patience* seconds; nothing was changed.
+        """
+        ...
+
+    def hold(self, thread: str) -> bool:
+        """Take the thread for one runner, over all processes; False if somebody has it. Never waits.
+
+        A process that ends, however it ends, lets go of what it holds.
+        """
+        ...
+
+    def release(self, thread: str) -> None:
+        """Let go of a thread that is held."""
+        ...
+
+    def size(self) -> int:
+        """Bytes that the store takes up, on disk or in memory."""
         ...
 
     def close(self) -> None:
-        """Let go of files and threads; the store opens again when it is used."""
+        """Finish what is under way and let go of files and threads; the store opens again when it is used."""
         ...
 
 

@@ -6,11 +6,12 @@ import time
 from time import perf_counter
 from typing import Any
 
-from .checkpoint.log import Journal, Saved
+from .checkpoint.journal import Durability, Journal
+from .checkpoint.log import append
 from .context import ToolContext
 from .costs import Costs, Step
-from .errors import ToolError
-from .events import FILE_EVENTS, E, Happened, TurnCancelled, told
+from .errors import CheckpointError, ThreadConflict, ToolError
+from .events import FILE_EVENTS, CallStarted, E, Happened, Noted, Resumed, TurnCancelled, told
 from .messages import AssistantMessage, ToolCall, ToolResult, is_json, parse_arguments
 from .ports import AgentSpec, Emit
 from .state import Path, State
@@ -51,6 +52,15 @@ class Run:
     def thread_id(self) -> str:
         return self.journal.thread_id
 
+    @property
+    def root(self) -> "Run":
+        """The main run of the turn."""
+        return self if self.parent is None else self.parent.root
+
+    def content_of(self, file: str) -> str | bytes | None:
+        """What a file of the thread holds; None where the disk is the truth."""
+        return self.journal.content_of(file)
+
     def child(self, spec: AgentSpec, key: str, opener: ToolContext) -> tuple["Run", bool]:
         """The run of *spec* below this one, new or as the log has it; and whether it was cut short.
 
@@ -62,6 +72,24 @@ class Run:
         run = Run(spec, self.journal, listener=listener, context=context, path=path, parent=self, opener=opener)
         status = run.state.status
         return run, status == "cancelled" or (status == "running" and not resumed)
+
+    def has_children(self, call_id: str) -> bool:
+        """Whether a call has run children: then it is safe to begin it again, for they go on from the log."""
+        depth = len(self.path)
+        return any(
+            len(path) > depth and path[:depth] == self.path and path[depth].partition("/")[0] == call_id
+            for path in (*self.journal.runs, *self.journal.states)
+        )
+
+    def go_on(self) -> None:
+        """Go on with a run that was cut short."""
+        self.record(Resumed(time.time(), self.spec.limits))
+
+    def share_notes(self, parent: State) -> None:
+        """Begin with a copy of what the agent may see of the parent's notes."""
+        for owner in self.spec.share:
+            for name, value in parent.notes.get(owner, {}).items():
+                self.record(Noted(owner, name, value))
 
     def record(self, event: E) -> E:
         """Apply *event*, keep it for the next append, and return it as it is kept.
@@ -83,14 +111,13 @@ class Run:
                 self.record_at(path, TurnCancelled(time.time()))
         self.closed = True
 
-    def close_children(self) -> None:
-        """Record as cancelled what runs or waits below calls that a new message answers; leaves first."""
-        unanswered = {call_id for call_id, entry in self.state.open.items() if entry.result is None}
+    def unanswered(self) -> list[Path]:
+        """The runs that run or wait below calls that a new message answers; leaves first."""
+        calls = {call_id for call_id, entry in self.state.open.items() if entry.result is None}
         known = {path: row.status for path, row in self.journal.runs.items()}
         known |= {path: state.status for path, state in self.journal.states.items() if path}
-        for path in sorted(known, key=len, reverse=True):
-            if path[0].split("/")[0] in unanswered and known[path] in ("running", "paused"):
-                self.record_at(path, TurnCancelled(time.time()))
+        cut_off = [path for path, status in known.items() if status in ("running", "paused")]
+        return sorted((path for path in cut_off if path[0].split("/")[0] in calls), key=len, reverse=True)
 
     def record_at(self, path: Path, event: E) -> E:
         """`record` for the run at *path* of the same thread."""
@@ -149,9 +176,10 @@ class Run:
         self._model_s += seconds
         return seconds
 
-    def worked(self, started: float) -> None:
-        """Tools ran since *started*."""
-        self._tools_s += perf_counter() - started
+    def worked(self, started: float, save_s: float) -> None:
+        """Tools ran since *started*, when the turn had been saving for *save_s* seconds."""
+        saving = self.root.costs.save_s - save_s
+        self._tools_s += max(0.0, perf_counter() - started - saving)
 
     def returned(self, result: ToolResult) -> int:
         """A tool answered; returns the characters that the model is told."""
@@ -164,22 +192,43 @@ class Run:
         self._children_s += perf_counter() - started
         self.costs.add(child.costs)
 
-    def waited_for_store(self, started: float) -> None:
-        """An append took the time since *started*, which is no step's."""
-        seconds = perf_counter() - started
-        self.costs.save_s += seconds
-        self._mark += seconds
+    async def save(self) -> CheckpointError | None:
+        """Append what is pending of the thread. A failure is returned, and the next append tries again.
 
-    def saved(self, saved: Saved) -> None:
-        self.costs.bytes_raw += saved.raw
-        self.costs.bytes_stored += saved.stored
-        self.costs.state_bytes = self.journal.head.stored
+        Raises:
+            ThreadConflict: another writer was first.
+        """
+        started, root = perf_counter(), self.root
+        try:
+            saved = await append(self.journal)
+        except ThreadConflict:
+            raise
+        except CheckpointError as exc:
+            return exc
+        finally:
+            seconds = perf_counter() - started
+            root.costs.save_s += seconds
+            self._mark += seconds
+        root.costs.bytes_raw += saved.raw
+        root.costs.bytes_stored += saved.stored
+        root.costs.state_bytes = self.journal.head.stored
+        return None
+
+    async def save_if(self, *durabilities: Durability) -> None:
+        """Save in the middle of a turn, if the agent's durability is one of these."""
+        if self.journal.durability in durabilities:
+            await self.save()
+
+    async def begin(self, call: ToolCall) -> CheckpointError | None:
+        """Save that a call begins which a person let run; if that fails it must not run."""
+        self.record(CallStarted(call.id))
+        return await self.save()
 
     def close_step(self) -> None:
         """Note what the step took: all its time that was neither the model's nor the tools' is ours."""
         now = perf_counter()
         model_s, tools_s = self._model_s, self._tools_s
-        harness_s = now - self._mark - model_s - tools_s
+        harness_s = max(0.0, now - self._mark - model_s - tools_s)
         self.costs.table.append(Step(model_s, max(0.0, tools_s - self._children_s), harness_s))
         self._model_s = self._tools_s = self._children_s = 0.0
         self._mark = now

@@ -31,7 +31,7 @@ class FileEntry(Struct, frozen=True, array_like=True):
     """A file of the thread's file space."""
 
     content: Any
-    """The file itself: `str`, or `bytes` of what is no UTF-8 text; None where the disk is the truth."""
+    """The file itself: `str`, or `bytes` of what is no UTF-8 text; None where the store or the disk holds it."""
     size: int
     """Bytes."""
     sha256: str
@@ -39,6 +39,8 @@ class FileEntry(Struct, frozen=True, array_like=True):
     """Seconds since 1970."""
     by: Path = ()
     """The run that wrote it last."""
+    blob: bool = False
+    """Whether the store holds the content, under its SHA-256, and it is read when it is needed."""
 
 
 class Approve(Struct, frozen=True, array_like=True, tag="approve"):
@@ -104,6 +106,8 @@ class OpenCall(Struct, array_like=True):
     waits: tuple[Interrupt, ...] = ()
     """What it waits for: itself, or calls of its children."""
     decision: Decision | None = None
+    started: bool = False
+    """Whether it was let run by a person, and has begun: should it be cut short, it waits again."""
 
 
 class State(Struct, kw_only=True, array_like=True):

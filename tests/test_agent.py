@@ -18,6 +18,7 @@ from minideep import (
     MinideepError,
     Subagent,
     Text,
+    ThreadBusy,
     ThreadConflict,
     Todo,
     ToolCall,
@@ -131,7 +132,14 @@ async def test_an_append_that_landed_but_reported_failure_is_not_done_twice():
     assert len(agent.get_state("t").messages) == 4
 
 
-async def test_a_second_writer_is_refused_before_it_does_anything(store):
+class Unlocked(MemoryCheckpointer):
+    """A store on which nobody can hold a thread."""
+
+    def hold(self, thread):
+        return True
+
+
+async def test_a_second_runner_is_refused_before_it_does_anything(store):
     slow, other = asyncio.Event(), ScriptedModel(["never"])
 
     async def wait(request):
@@ -142,23 +150,83 @@ async def test_a_second_writer_is_refused_before_it_does_anything(store):
     running = asyncio.ensure_future(first.run("first", "t"))
     while store.head("t") is None:
         await asyncio.sleep(0.01)
-    await Agent(other, checkpointer=store).run("second", "t")
+    for act in (Agent(other, checkpointer=store).run("second", "t"), first.run("second", "t"), first.resume("t")):
+        with pytest.raises(ThreadBusy, match="thread 't' is being run; wait for it with `wait=True`"):
+            await act
+    with pytest.raises(ThreadBusy):
+        first.delete("t")
     slow.set()
-    turn = await running
-    assert (turn.text, turn.saved) == ("mine", False)
-    assert isinstance(turn.error, ThreadConflict)
-    state = first.get_state("t")
-    assert [message.text for message in state.messages] == ["first", "second", "never"]
+    assert ((await running).text, (await running).saved, other.requests) == ("mine", True, [])
+    assert [message.text for message in first.get_state("t").messages] == ["first", "mine"]
 
 
-async def test_the_loser_of_a_race_for_a_thread_gets_a_conflict_and_calls_no_model(store):
-    model = ScriptedModel(lambda request: "ok")
+async def test_a_second_runner_waits_when_it_is_asked_to(store):
+    model = ScriptedModel(lambda request: f"{len(request.messages)}")
+    agents = [Agent(model, checkpointer=store) for _ in range(4)]
+    turns = await asyncio.gather(*(agent.run("go", "t", wait=True) for agent in agents))
+    assert sorted(turn.text for turn in turns) == ["1", "3", "5", "7"]
+
+
+async def test_of_runners_on_one_thread_one_runs_and_the_others_call_no_model(store):
+    async def slow(request):
+        await asyncio.sleep(0.02)
+        return "ok"
+
+    model = ScriptedModel(slow)
+    agents = [Agent(model, checkpointer=store) for _ in range(4)]
+    outcomes = await asyncio.gather(*(agent.run("go", "t") for agent in agents), return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["ThreadBusy"] * 3 + ["Turn"]
+    assert len(model.requests) == 1
+    assert len(agents[0].get_state("t").messages) == 2
+
+
+async def test_where_nobody_holds_a_thread_the_loser_of_a_race_calls_no_model():
+    store, model = Unlocked(), ScriptedModel(lambda request: "ok")
     agents = [Agent(model, checkpointer=store) for _ in range(4)]
     outcomes = await asyncio.gather(*(agent.run("go", "t") for agent in agents), return_exceptions=True)
     won = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
     assert all(isinstance(outcome, ThreadConflict) for outcome in outcomes if outcome not in won)
     assert len(won) == len(model.requests)
     assert len(agents[0].get_state("t").messages) == 2 * len(won)
+
+
+async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_what_the_other_wrote():
+    store, stopped = Unlocked(), []
+
+    @tool
+    async def slow() -> str:
+        """Wait."""
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            stopped.append("slow")
+            raise
+        return "never"
+
+    @tool
+    async def lose() -> str:
+        """Let another runner go on with the thread."""
+        await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("other", "t")
+        return "lost"
+
+    model = ScriptedModel([[ToolCall("slow"), ToolCall("lose")], "never"])
+    turn = await Agent(model, [slow, lose], checkpointer=store, durability="tool").run("go", "t")
+    assert (turn.status, turn.reason, turn.saved, stopped) == ("failed", "ThreadConflict", False, ["slow"])
+    assert isinstance(turn.error, ThreadConflict)
+    assert len(model.requests) == 1
+    assert Agent(model, checkpointer=store).get_state("t").text == "theirs"
+
+
+async def test_a_conflict_at_the_boundary_gives_the_answer_back_unsaved():
+    store = Unlocked()
+
+    async def answer(request):
+        await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("second", "t")
+        return "mine"
+
+    turn = await Agent(ScriptedModel(answer), checkpointer=store).run("first", "t")
+    assert (turn.status, turn.text, turn.saved) == ("failed", "mine", False)
+    assert isinstance(turn.error, ThreadConflict)
 
 
 async def test_different_threads_run_side_by_side(store):
@@ -168,9 +236,9 @@ async def test_different_threads_run_side_by_side(store):
     assert len(agent.threads()) == 8
 
 
-async def test_a_killed_turn_goes_on_from_its_input(store):
+async def test_a_killed_turn_goes_on_from_its_input():
+    store, never = Unlocked(), asyncio.Event()
     agent = Agent(ScriptedModel(["unreachable"]), checkpointer=store)
-    never = asyncio.Event()
 
     async def hang(request):
         await never.wait()

@@ -35,6 +35,9 @@ class Alone:
         self.events: list[AnyEvent] = []
         apply(self.state, UserSaid(UserMessage("go"), at=0.0))
 
+    def content_of(self, file: str) -> str | bytes | None:
+        return self.state.files[file].content
+
     def record(self, event: AnyEvent) -> None:
         apply(self.state, event)
         self.events.append(event)

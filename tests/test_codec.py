@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minideep import codec
-from minideep.codec import Header, decode, encode, read_segment, seal
+from minideep.codec import FORMAT, Header, decode, encode, read_segment, seal
 from minideep.errors import CorruptSegment, IllegalEvent, SegmentTooLarge, UnknownVersion
 from minideep.events import AnyEvent, FileWritten, ModelReplied, Noted, TodosWritten, ToolReturned, TurnEnded
 from minideep.messages import (
@@ -172,9 +172,9 @@ def test_a_truncated_segment_is_found(length):
         read_segment(GOOD[:length], "key")
 
 
-@pytest.mark.parametrize(("major", "minor"), [(2, 0), (0, 9), (1, 1)])
+@pytest.mark.parametrize(("major", "minor"), [(2, 0), (0, 9), (1, FORMAT[1] + 1)])
 def test_a_format_of_the_future_is_refused_by_name(major, minor):
-    with pytest.raises(UnknownVersion, match=f"has format {major}.{minor}, this version reads 1.0"):
+    with pytest.raises(UnknownVersion, match=f"has format {major}.{minor}, this version reads 1.{FORMAT[1]}"):
         read_segment(GOOD[:3] + bytes([major, minor]) + GOOD[5:], "key")
 
 

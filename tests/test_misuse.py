@@ -510,9 +510,9 @@ os.wait()
 async def test_the_ids_of_a_long_thread_are_not_looked_for_again_each_turn():
     agent = Agent(ScriptedModel(lambda r: "ok" if r.messages[-1].role == "tool" else ToolCall("ping")), [ping])
     await agent.run("go", "t")
-    known = agent._kept["t"].ids(())
+    known = agent._threads._kept[id(agent._own), "t"].ids(())
     await agent.run("go", "t")
-    assert agent._kept["t"].ids(()) is known
+    assert agent._threads._kept[id(agent._own), "t"].ids(()) is known
     assert len(known) == 2
 
 

@@ -1,6 +1,8 @@
 """Children: fresh messages, a log of their own in the parent's transaction, pauses through every level."""
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -9,6 +11,7 @@ from minideep import (
     Approve,
     AssistantMessage,
     ConfigError,
+    DiskCheckpointer,
     Edit,
     Interrupt,
     Limits,
@@ -16,6 +19,8 @@ from minideep import (
     Overloaded,
     Reject,
     Subagent,
+    Text,
+    Thinking,
     ToolCall,
     ToolContext,
     ToolMessage,
@@ -483,3 +488,107 @@ async def test_what_a_parent_grows_by_is_what_its_subagent_answers():
     spent = agent.get_state("t", subagents=True).subagents["t1"]
     assert sum(len(message.text) for message in spent.messages) > 200_000
     assert sum(len(message.text) for message in agent.get_state("t").messages) < 50
+
+
+# ---- a history of its own
+
+
+async def test_everything_a_subagent_said_is_kept_and_its_parent_gets_one_message(store):
+    seen = ToolCall("look", {"at": "it"}, "x1")
+    again = ToolCall("look", {"at": "that"}, "x2")
+    first = AssistantMessage((Thinking("hm", "anthropic", b"{}"), Text("I look twice"), seen, again))
+    agent = create_deep_agent(
+        ScriptedModel([task("judge it", id="t1"), "thanks"]),
+        [look],
+        subagents=[critic(first, "bad")],
+        checkpointer=store,
+    )
+    await agent.run("go", "t")
+    state = Agent(ScriptedModel([]), checkpointer=store).get_state("t", subagents=True)
+    assert state.messages == [
+        UserMessage("go"),
+        AssistantMessage((task("judge it", id="t1"),)),
+        ToolMessage("bad", "t1", "task"),
+        AssistantMessage("thanks"),
+    ]
+    assert state.subagents["t1"].messages == [
+        UserMessage("judge it"),
+        first,
+        ToolMessage("saw it", "x1", "look"),
+        ToolMessage("saw that", "x2", "look"),
+        AssistantMessage("bad"),
+    ]
+
+
+async def test_each_turn_is_kept_where_the_agent_keeps_it_then(tmp_path):
+    agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "ok"] * 2), subagents=[critic("one", "two")])
+    found = []
+    for name in ("first", "second"):
+        with DiskCheckpointer(tmp_path / name) as store:
+            agent.checkpointer = store
+            await agent.run("go", "t")
+            found.append(agent.get_state("t", subagents=True).subagents["t1"].text)
+    assert found == ["one", "two"]
+
+
+async def test_a_later_turn_begins_a_new_run_of_the_subagent_and_keeps_the_old_one(store):
+    model = ScriptedModel(["first", "second"])
+    about = Subagent(name="critic", description="finds faults", model=model)
+    script = [task("one", id="a"), "ok", task("two", id="b"), "ok"]
+    agent = create_deep_agent(ScriptedModel(script), subagents=[about], checkpointer=store)
+    await agent.run("go", "t")
+    await agent.run("again", "t")
+    assert list(model.requests[1].messages) == [UserMessage("two")]
+    tree = agent.get_state("t", subagents=True).subagents
+    assert {key: (child.agent, child.status, child.text) for key, child in tree.items()} == {
+        "a": ("critic", "ended", "first"),
+        "b": ("critic", "ended", "second"),
+    }
+
+
+async def test_parallel_runs_of_one_subagent_have_histories_of_their_own():
+    about = Subagent(name="critic", description="", model=ScriptedModel(lambda r: f"did {r.messages[0].text}"))
+    agent = create_deep_agent(ScriptedModel([[task("a", id="1"), task("b", id="2")], "ok"]), subagents=[about])
+    await agent.run("go", "t")
+    tree = agent.get_state("t", subagents=True).subagents
+    assert {key: [message.text for message in child.messages] for key, child in tree.items()} == {
+        "1": ["a", "did a"],
+        "2": ["b", "did b"],
+    }
+
+
+def test_another_process_reads_what_a_subagent_did_and_goes_on_with_the_thread(tmp_path):
+    with DiskCheckpointer(tmp_path) as store:
+        child = critic(ToolCall("look", {"at": "it"}, "x1"), "bad")
+        agent = create_deep_agent(ScriptedModel([task("judge it", id="t1"), "thanks"]), [look], subagents=[child],
+                                  checkpointer=store)  # fmt: skip
+        agent.run_sync("go", "t")
+    code = f"""
+from minideep import *
+from minideep.models import ScriptedModel
+with DiskCheckpointer({str(tmp_path)!r}) as store:
+    agent = create_deep_agent(ScriptedModel(["and bye"]), checkpointer=store)
+    child = agent.get_state("t", subagents=True).subagents["t1"]
+    print(child.agent, child.status, [(m.role, m.text) for m in child.messages])
+    print(agent.run_sync("more", "t").text, list(agent.get_state("t", subagents=True).subagents))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    said = [("user", "judge it"), ("assistant", ""), ("tool", "saw it"), ("assistant", "bad")]
+    assert run.stdout == f"critic ended {said}\nand bye ['t1']\n", run.stderr
+
+
+async def test_a_nested_subagent_takes_from_its_parent_what_it_does_not_say():
+    tools = []
+
+    def say(request):
+        tools.append([item.name for item in request.tools])
+        if request.messages[0].text == "dig":
+            return "deep"
+        return task("dig", "inner", "t2") if len(request.messages) == 1 else "done"
+
+    inner = Subagent(name="inner", description="deeper")
+    outer = Subagent(name="outer", description="", model=ScriptedModel(say), tools=[], subagents=[inner])
+    agent = create_deep_agent(ScriptedModel([task("judge", "outer", "t1"), "ok"]), [look], subagents=[outer])
+    assert answers(await agent.run("go", "t")) == ["done"]
+    assert ["task" in names for names in tools] == [True, False, True]
+    assert not any("look" in names for names in tools)

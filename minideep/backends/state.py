@@ -44,12 +44,12 @@ class StateBackend:
     def read(self, ctx: ToolContext, path: str) -> bytes:
         """A file's bytes."""
         path = normal(path)
-        entry = ctx.state.files.get(path)
-        if entry is None:
+        if path not in ctx.state.files:
             raise a_folder(path) if _is_folder(ctx, path) else Missing(path)
-        if entry.content is None:
+        content = ctx.content_of(path)
+        if content is None:
             raise ToolError(f"{path!r} was written to a disk that is no longer there; write it again")
-        return entry.content.encode() if isinstance(entry.content, str) else entry.content
+        return content.encode() if isinstance(content, str) else content
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
         """Check that *path* can be written, and leave the writing to the event that carries the content."""

@@ -1,23 +1,32 @@
-"""A store in a directory: diskcache, with everything switched off that a cache does and a store may not."""
+"""A store in a directory: diskcache's database, without everything that a cache does and a store may not."""
 
 import contextlib
 import os
 import sqlite3
-import threading
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Executor
+from functools import cached_property
 from pathlib import Path
+from sqlite3 import SQLITE_BUSY, SQLITE_LOCKED, Connection
 from threading import Lock
-from typing import Any, cast
-from urllib.parse import quote, unquote
+from typing import Any, TypeVar, cast
+from weakref import WeakSet
 
 import diskcache
 
 from ..errors import CheckpointError, CorruptSegment, ThreadConflict
+from ..ports import Retention
+from . import locks
+from .rows import head_key
+from .worker import Worker
+
+T = TypeVar("T")
 
 MODE_RAW = 1
 """How diskcache marks a value that is bytes in its row."""
-
+PATIENCE = 60.0
+"""Seconds that a call waits for other writers, unless it says otherwise."""
 
 SETTINGS = {
     "disk_min_file_size": 2**40,  # A value in a file of its own would outlive a rollback.
@@ -25,82 +34,66 @@ SETTINGS = {
     "cull_limit": 0,
     "size_limit": 2**60,
     "sqlite_mmap_size": 0,
+    "sqlite_auto_vacuum": 2,  # Free pages are given back after the append, not in it.
 }
+LAYOUT = 1
+"""Marks a database that is set up. What diskcache counts and when a row expires nobody asks, and each row would pay."""
+LEAN = f"""
+BEGIN IMMEDIATE;
+DROP TRIGGER IF EXISTS Settings_count_insert;
+DROP TRIGGER IF EXISTS Settings_count_delete;
+DROP TRIGGER IF EXISTS Settings_size_insert;
+DROP TRIGGER IF EXISTS Settings_size_update;
+DROP TRIGGER IF EXISTS Settings_size_delete;
+DROP INDEX IF EXISTS Cache_expire_time;
+PRAGMA user_version = {LAYOUT};
+COMMIT;
+"""
 
+WAL_PAGES = 160
+"""An append that finds so many pages (4 KiB) in the write-ahead log moves them into the database, and waits for it."""
+TIDY_BYTES, TIDY_SECONDS = 384 * 1024, 0.05
+"""After how much of that log, and at the soonest after how long, the store's thread does it first."""
+SPARE_PAGES = 256
+"""Free pages that stay for later rows; more are given back."""
 
-class _BytesDisk(cast(Any, diskcache).Disk):
-    """Reads and writes text keys and raw bytes, inside SQLite, and nothing else.
-
-    diskcache's own unpickles whatever a row says is a pickle (CVE-2025-69872): who can write the file could run code.
-    """
-
-    def put(self, key: Any) -> tuple[str, bool]:
-        if type(key) is not str:
-            raise CheckpointError(f"a key must be text, not {key!r}")
-        return key, True
-
-    def get(self, key: Any, raw: Any) -> str:
-        return _checked_key(key, raw)
-
-    def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, memoryview]:
-        if type(value) is not bytes:
-            raise CheckpointError(f"a value must be bytes, not {type(value).__name__}")
-        return len(value), MODE_RAW, None, memoryview(value)
-
-    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> bytes:
-        return _checked_value(mode, filename, value)
-
-
-class _Open:
-    """A cache, and the one thread that uses it: diskcache has a connection a thread, which only that can close."""
-
-    def __init__(self, directory: str, fsync: bool) -> None:
-        self.pid = os.getpid()
-        self._threads: list[int] = []
-        known = self._threads.append  # Not this object, which could never end if its own thread held it.
-        self.executor = ThreadPoolExecutor(1, "minideep-store", lambda: known(threading.get_ident()))
-        self._directory = directory
-        self._settings = SETTINGS | {"sqlite_synchronous": 2 if fsync else 1}
-        self._cache: Any = None
-
-    def do(self, act: Callable[[Any], Any]) -> Any:
-        """Call *act* with the cache, on the thread that it belongs to, and wait for what it returns."""
-        if threading.get_ident() in self._threads:
-            return act(self._cached())
-        return self.executor.submit(lambda: act(self._cached())).result()
-
-    def close(self) -> None:
-        """Close the cache and end the thread; in a forked process there is neither."""
-        if self.pid == os.getpid():
-            self.executor.submit(lambda: self._cache and self._cache.close())
-            self.executor.shutdown()
-
-    def _cached(self) -> Any:
-        if self._cache is None:
-            kind: Any = cast(Any, diskcache).Cache
-            cache = kind.__new__(kind)
-            try:
-                cache.__init__(self._directory, disk=_BytesDisk, **self._settings)
-            except BaseException:
-                cache.close()  # What could not be opened whole still has a connection.
-                raise
-            self._cache = cache
-        return self._cache
+GET = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
+KEYS = "SELECT key, raw FROM Cache WHERE key >= ? AND key < ? ORDER BY key"
+ROWS = "SELECT key, raw, mode, filename, value FROM Cache WHERE key >= ? AND key < ? ORDER BY key"
+ADD = f"INSERT INTO Cache(key, raw, store_time, size, mode, value) VALUES (?, 1, ?, ?, {MODE_RAW}, ?)"
+ADD_ONCE = f"{ADD} ON CONFLICT(key, raw) DO NOTHING"
+PUT = f"""{ADD} ON CONFLICT(key, raw) DO UPDATE SET
+    store_time = excluded.store_time, size = excluded.size, mode = excluded.mode, filename = NULL,
+    value = excluded.value"""
+DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
+DELETE_UNREFERRED = "DELETE FROM Cache WHERE key = ? AND NOT EXISTS (SELECT 1 FROM Cache WHERE key >= ? AND key < ?)"
 
 
 class DiskCheckpointer:
-    """Keeps threads in a directory, private to its owner (0700), which is made when it is first written to.
+    """Keeps threads in a directory, private to its owner (0700), which is made when it is first needed.
 
     Survives any kill of the process. Power loss may cost the last boundaries unless *fsync* is set, which makes every
     append wait for the disk. Safe to share between agents, threads and processes. `close`, or `with`, lets go of it,
     as of a file; it opens again when it is used.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], *, fsync: bool = False) -> None:
+    inline = 64 * 1024
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        retention: Retention = Retention(),  # noqa: B008 - it cannot be changed
+        fsync: bool = False,
+    ) -> None:
         self.directory = Path(directory).expanduser()
+        self.retention = retention
         self._fsync = fsync
-        self._open: _Open | None = None
+        self._worker = Worker()
         self._lock = Lock()
+        self._con: Connection | None = None
+        self._untidy, self._tidied = 0, 0.0
+        _stores.add(self)
 
     def __enter__(self) -> "DiskCheckpointer":
         return self
@@ -110,70 +103,184 @@ class DiskCheckpointer:
 
     @property
     def executor(self) -> Executor:
-        return self._opened().executor
+        return self._worker.executor
 
     def head(self, thread: str) -> bytes | None:
-        if not self._exists():
-            return None
-        with self._errors("read"):
-            return self._opened().do(lambda cache: cache.get(_head_key(thread)))
+        return self.get(head_key(thread))
 
-    def append(
-        self, thread: str, expected: bytes | None, head: bytes, rows: dict[str, bytes], deletes: Iterable[str] = ()
-    ) -> None:
-        def write(cache: Any) -> None:
-            with cache.transact():
-                if cache.get(_head_key(thread)) != expected:
-                    raise ThreadConflict(f"thread {thread!r} was appended to by another writer; run it again")
-                for key in deletes:
-                    cache.delete(key)
-                for key, value in rows.items():
-                    cache.set(key, value)
-                cache.set(_head_key(thread), head)
-
-        with self._errors("write"):
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._opened().do(write)
+    def get(self, key: str) -> bytes | None:
+        found = self._read(GET, key)
+        return _checked_value(*found[0]) if found else None
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
-        if not self._exists():
-            return []
-        query = "SELECT key, raw, mode, filename, value FROM Cache WHERE key >= ? AND key < ? ORDER BY key"
-        with self._errors("read"):
-            found = self._opened().do(lambda cache: cache._sql(query, (start, stop)).fetchall())
-            return [(_checked_key(key, raw), _checked_value(*row)) for key, raw, *row in found]
+        return [(_checked_key(key, raw), _checked_value(*row)) for key, raw, *row in self._read(ROWS, start, stop)]
 
-    def heads(self) -> list[tuple[str, bytes]]:
-        return [(unquote(key[len("head/") :]), value) for key, value in self.rows("head/", "head0")]
+    def keys(self, start: str, stop: str) -> list[str]:
+        return [_checked_key(*row) for row in self._read(KEYS, start, stop)]
+
+    def append(
+        self,
+        thread: str,
+        expected: bytes | None,
+        head: bytes | None,
+        rows: Mapping[str, bytes],
+        deletes: Iterable[str] = (),
+        *,
+        patience: float = 0.02,
+    ) -> None:
+        at, gone = head_key(thread), set(deletes)
+
+        def write(con: Connection) -> None:
+            with con:  # Commits, or rolls back.
+                con.execute("BEGIN IMMEDIATE")
+                found = con.execute(GET, (at,)).fetchone()
+                if (found and _checked_value(*found)) != expected:
+                    raise ThreadConflict(f"thread {thread!r} was changed by another writer; run it again")
+                _delete(con, thread, gone)
+                _put(con, rows if head is None else {**rows, at: head})
+                if head is None:
+                    con.execute(DELETE, (at,))
+                _delete_blobs(con, gone)
+
+        with self._errors("write"):
+            self._patiently(write, patience)
+        self._tidy_later(sum(map(len, rows.values())), bool(gone))
+
+    def hold(self, thread: str) -> bool:
+        if self._con is None:
+            with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return locks.hold(self._real_path, thread)
+
+    def release(self, thread: str) -> None:
+        locks.release(self._real_path, thread)
+
+    def size(self) -> int:
+        files = [self.directory / "cache.db", self.directory / "cache.db-wal"]
+        with self._errors("read"):
+            return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
+        self._worker.finish()
         with self._lock:
-            if self._open is not None:
-                self._open.close()
-            self._open = None
+            con, self._con = self._con, None
+            if con is not None:
+                con.close()
 
-    def _exists(self) -> bool:
-        """Whether anything was ever written: reading must not make a directory."""
-        return (self.directory / "cache.db").exists()
+    @cached_property
+    def _real_path(self) -> str:
+        return os.path.realpath(self.directory)
 
-    def _opened(self) -> "_Open":
-        """The open store; opened again after a fork, which neither threads nor SQLite's connections survive."""
-        with self._lock:
-            if self._open is None or self._open.pid != os.getpid():
-                self._open = _Open(str(self.directory), self._fsync)
-            return self._open
+    def _read(self, query: str, *args: str) -> list[Any]:
+        with self._errors("read"):
+            if self._con is None and not (self.directory / "cache.db").exists():
+                return []  # Nothing was ever written, and reading must not make a directory.
+            return self._patiently(lambda con: con.execute(query, args).fetchall(), PATIENCE)
 
     @contextlib.contextmanager
-    def _errors(self, act: str) -> Generator[None]:
+    def _errors(self, verb: str) -> Generator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error, cast(Any, diskcache).Timeout) as exc:
-            problem = str(exc) or "it was locked by another process for too long"
-            raise CheckpointError(f"cannot {act} the state in {str(self.directory)!r}: {problem}") from exc
+        except TimeoutError:
+            raise
+        except (OSError, sqlite3.Error) as exc:
+            raise CheckpointError(f"cannot {verb} the state in {str(self.directory)!r}: {exc}") from exc
+
+    def _patiently(self, act: Callable[[Connection], T], patience: float) -> T:
+        """Call *act* while no other thread does, again as long as another process has the database locked.
+
+        Between two tries others may use the connection: who reads need not wait for who waits to write.
+        """
+        deadline = time.monotonic() + patience
+        while self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            try:
+                return act(self._opened())
+            except sqlite3.OperationalError as exc:
+                if exc.sqlite_errorcode & 0xFF not in (SQLITE_BUSY, SQLITE_LOCKED):
+                    raise
+            finally:
+                self._lock.release()
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.001)
+        raise TimeoutError(f"the database was locked by other writers for more than {patience:g} s")
+
+    def _opened(self) -> Connection:
+        if self._con is None:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            con = self._connect()
+            try:
+                if con.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
+                    _lay_out(str(self.directory))
+                    con.executescript(LEAN)
+                con.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
+            except BaseException:
+                con.close()
+                raise
+            self._con = con
+        return self._con
+
+    def _connect(self) -> Connection:
+        con = sqlite3.connect(self.directory / "cache.db", timeout=0, isolation_level=None, check_same_thread=False)
+        con.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        con.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * 4096}")
+        return con
+
+    def _tidy_later(self, size: int, deleted: bool) -> None:
+        """Let the store's thread tidy up, after deletions or when the write-ahead log has grown."""
+        self._untidy += size + 6 * 4096  # The pages of the table and of its index that an append changes besides.
+        now = time.monotonic()
+        if deleted or (self._untidy > TIDY_BYTES and now > self._tidied + TIDY_SECONDS):
+            self._untidy, self._tidied = 0, now
+            with contextlib.suppress(RuntimeError):  # The program is ending; the next one does it.
+                self.executor.submit(self._tidy)
+
+    def _tidy(self) -> None:
+        """Give back free pages, and move the write-ahead log into the database, while appends go on."""
+        with contextlib.closing(self._connect()) as con:
+            con.execute("PRAGMA busy_timeout = 1000")
+            (free,) = con.execute("PRAGMA freelist_count").fetchone()
+            for _ in range(free // SPARE_PAGES):  # In steps, so that no append waits for all of it.
+                con.execute(f"PRAGMA incremental_vacuum({SPARE_PAGES})").fetchall()
+            con.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _forget(self) -> None:
+        """Begin anew in a forked process, which has neither the threads nor the locks of its parent.
+
+        The parent's connection is never closed here: that would undo what the parent is about to commit.
+        """
+        if self._con is not None:
+            import ctypes
+
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._con))
+        self._con, self._lock = None, Lock()
 
 
-def _head_key(thread: str) -> str:
-    return f"head/{quote(thread, safe='')}"
+def _lay_out(directory: str) -> None:
+    """Let diskcache make its tables and keep its settings."""
+    kind: Any = cast(Any, diskcache).Cache
+    cache = kind.__new__(kind)
+    try:
+        cache.__init__(directory, **SETTINGS)
+    finally:
+        cache.close()  # Also what could not be opened whole has a connection.
+
+
+def _delete(con: Connection, thread: str, keys: set[str]) -> None:
+    for key in keys:
+        if con.execute(DELETE, (key,)).rowcount != 1:
+            raise ThreadConflict(f"thread {thread!r} was changed by another writer: row {key!r} is gone; run it again")
+
+
+def _put(con: Connection, rows: Mapping[str, bytes]) -> None:
+    now = time.time()
+    for key, value in rows.items():
+        con.execute(ADD_ONCE if key.startswith("blob/") else PUT, (key, now, len(value), value))
+
+
+def _delete_blobs(con: Connection, gone: set[str]) -> None:
+    for name in {key.split("/")[1] for key in gone if key.startswith("ref/")}:
+        con.execute(DELETE_UNREFERRED, (f"blob/{name}", f"ref/{name}/", f"ref/{name}0"))
 
 
 def _checked_key(key: Any, raw: Any) -> str:
@@ -186,3 +293,15 @@ def _checked_value(mode: Any, filename: Any, value: Any) -> bytes:
     if mode != MODE_RAW or filename is not None or not isinstance(value, bytes):
         raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}); refusing to read it")
     return value
+
+
+_stores: "WeakSet[DiskCheckpointer]" = WeakSet()
+
+
+def _forget_all() -> None:
+    for store in list(_stores):
+        store._forget()  # pyright: ignore[reportPrivateUsage]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -1,257 +1,276 @@
-"""The log of a thread: one journal for the main run and all runs below it, appended in one transaction."""
+"""Writing a log: everything that is pending of a thread, in one transaction."""
 
 import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from .. import codec
-from ..core import apply
-from ..errors import CheckpointError, CorruptSegment, MinideepError
-from ..events import E, FileEdited, FileWritten
-from ..messages import AssistantMessage
+from ..codec import Header
+from ..errors import SegmentTooLarge, ThreadConflict
 from ..ports import Store
-from ..state import FileEntry, Path, State
+from ..state import Path, State
 from . import rows as names
-from .rows import Head, RunRow, ThreadInfo
+from .blobs import Blobs
+from .journal import Journal
+from .reading import PATIENCE, Piece, as_checkpoint_error, stored_head
+from .rows import Head, RunRow
 
-WRITES = (FileWritten, FileEdited)
 T = TypeVar("T")
 
 
 class Saved(Struct, frozen=True):
     """What an append wrote."""
 
+    raw: int = 0
+    stored: int = 0
+
+    def __add__(self, other: "Saved") -> "Saved":
+        return Saved(self.raw + other.raw, self.stored + other.stored)
+
+
+class _Part(Struct):
+    """What an append adds to one run."""
+
+    path: Path
+    segments: list[tuple[Header, list[bytes]]] = field(default_factory=list[tuple[Header, list[bytes]]])
+    base: tuple[Header, bytes] | None = None
+    row: RunRow | None = None
+    """None for the main run, of which the head tells."""
+
+    def headers(self) -> list[Header]:
+        return [header for header, _ in self.segments] + ([self.base[0]] if self.base else [])
+
+
+class Append(Struct):
+    """One transaction: worked out on the event loop, while nothing changes; compressed and written anywhere."""
+
+    journal: Journal
+    count: int
+    """How many pending events it holds."""
     raw: int
-    stored: int
+    head: Head
+    parts: list[_Part]
+    blobs: Blobs
+    pieces: list[tuple[Path, Piece]]
+    compacted: set[Path]
+    """Runs that get a base."""
+    gained: int
+    """How many of the journal's `gained` are in the head."""
+    rows: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    saved: Saved = Saved()
+    stored: bytes = b""
 
-
-class Journal:
-    """What of a thread is in memory: the states of its runs, and the events that no append has written yet."""
-
-    def __init__(self, thread_id: str, store: Store) -> None:
-        self.thread_id = thread_id
-        self.store = store
-        self.stored: bytes | None = None
-        """The head row as the store has it."""
-        self.head = Head(0, secrets.token_bytes(8), b"")
-        self.number = 0
-        self.root = State()
-        self.runs: dict[Path, RunRow] = {}
-        """Every run below the main one that the store knows."""
-        self.states: dict[Path, State] = {(): self.root}
-        """The runs of this turn."""
-        self.pending: list[tuple[Path, bytes]] = []
-        self.cancelled = False
-        """Whether the caller has cancelled this turn."""
-        self._ids: dict[Path, set[str]] = {}
-        self._written: dict[str, Path] = {}
-
-    def record(self, path: Path, event: E) -> E:
-        """Number *event*, keep its bytes for the next append, apply it, and return it as it was applied.
+    def write(self) -> None:
+        """Write it, or find that it was written though the store said otherwise.
 
         Raises:
-            IllegalEvent, SegmentTooLarge: it is refused; nothing was changed.
+            ThreadConflict: another writer was first.
+            CheckpointError: the store failed.
         """
-        number = self.number + 1
-        data = codec.encode(number, event)
-        event = cast(E, codec.decode(data))  # Checks its types, and shares nothing with whoever made it.
-        apply(self.states.get(path) or self.open_run(path), event, number)
-        self.number = number
-        if isinstance(event, WRITES):
-            self._written[event.file] = event.by
-        self.pending.append((path, data))
-        return event
+        self._write(patience=PATIENCE)
 
-    def open_run(self, path: Path) -> State:
-        """The state of the run at *path*: of this turn, of the log, or a new one. Every run has the thread's files."""
-        if path not in self.states:
-            known = self.runs.get(path)
-            state = read_run(self.store, self.thread_id, path, known.last) if known else State()
-            state.files = self.root.files
-            self.states[path] = state
-        return self.states[path]
-
-    def artifacts(self, path: Path) -> dict[str, FileEntry]:
-        """The files that the run at *path*, or one below it, wrote in this turn and that are still there, by path."""
-        files, depth = self.root.files, len(path)
-        return {file: files[file] for file, by in self._written.items() if by[:depth] == path and file in files}
-
-    def close_turn(self) -> None:
-        """Forget what only this turn needs; a run with events that are not saved yet is needed for its next append."""
-        unsaved = {path for path, _ in self.pending}
-        self.states = {path: state for path, state in self.states.items() if not path or path in unsaved}
-        self._ids = {path: ids for path, ids in self._ids.items() if not path}
-        self._written = {}
-        self.cancelled = False
-
-    def ids(self, path: Path) -> set[str]:
-        """The ids that a new call of the run at *path* must not have: of calls in its context, and of its children."""
-        if path not in self._ids:
-            replies = (message for message in self.open_run(path).messages if isinstance(message, AssistantMessage))
-            shown = (call.id for reply in replies for call in reply.calls)
-            children = (other[-1].split("/")[0] for other in self.runs if other[:-1] == path)
-            self._ids[path] = {*shown, *children}
-        return self._ids[path]
-
-    def is_waiting(self, call_id: str) -> bool:
-        """Whether a call of this id waits for a person anywhere in the thread."""
-        return bool(self.root.open) and any(wait.call_id == call_id for wait in self.root.interrupts)
-
-
-def open_thread(store: Store, thread_id: str, *, subagents: bool = False) -> Journal | None:
-    """Read a thread as of one moment; None if the store does not know it. With *subagents* every run below the main
-    one is read too, and stands in its parent's `State.subagents`.
-
-    Raises:
-        CheckpointError: its log cannot be read.
-    """
-    while (stored := read_stored_head(store, thread_id)) is not None:
+    def write_at_once(self) -> bool:
+        """`write`, unless others write to the store for longer than an event loop may be held up."""
         try:
-            journal = _read_thread(store, thread_id, stored)
-            if subagents:
-                _read_subagents(journal)
-        except CorruptSegment:
-            if read_stored_head(store, thread_id) == stored:
+            self._write()
+        except TimeoutError:
+            return False
+        return True
+
+    def _write(self, **how: Any) -> None:
+        store, thread_id = self.journal.store, self.journal.thread_id
+        self.rows = self.rows or self._rows()
+        try:
+            store.append(thread_id, self.journal.stored, self.stored, self.rows, **how)
+        except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
+            if isinstance(exc, TimeoutError) and not how:
                 raise
-        else:
-            if read_stored_head(store, thread_id) == stored:
-                return journal
-        # Somebody appended meanwhile, and the rows were of two moments.
-    return None
+            landed = stored_head(store, thread_id) == self.stored  # And only the report of it was lost.
+            if not landed:
+                raise as_checkpoint_error(exc) from exc
 
+    def _rows(self) -> dict[str, bytes]:
+        rows = {names.blob_key(name): codec.seal_blob(content) for name, content in self.blobs.contents.items()}
+        total = Saved(self.blobs.size(), sum(map(len, rows.values())))
+        for part in self.parts:
+            sealed = self._sealed(part)
+            rows |= sealed
+            written = Saved(sum(header.raw for header in part.headers()), sum(map(len, sealed.values())))
+            for name in {name for header in part.headers() for name in header.blobs}:
+                rows |= names.use_rows(self.journal.thread_id, name)
+            if part.row:
+                raw, stored = part.row.raw + written.raw, part.row.stored + written.stored
+                part.row = structs.replace(part.row, raw=raw, stored=stored)
+                rows[names.run_key(self.journal.thread_id, part.path)] = msgspec.msgpack.encode(part.row)
+            total += written
+        self.saved = total
+        self.head = structs.replace(self.head, raw=self.head.raw + total.raw, stored=self.head.stored + total.stored)
+        self.stored = msgspec.msgpack.encode(self.head)
+        return rows
 
-def rewound(journal: Journal, unsaved: list[tuple[Path, bytes]]) -> Journal:
-    """The thread as the store has it, with *unsaved*, events of earlier turns that no append has written, on top."""
-    fresh = open_thread(journal.store, journal.thread_id) or Journal(journal.thread_id, journal.store)
-    for path, data in unsaved:
-        number, event = codec.decode_numbered(data)
-        apply(fresh.open_run(path), event, number)
-        fresh.number = number
-        fresh.pending.append((path, data))
-    return fresh
+    def _sealed(self, part: _Part) -> dict[str, bytes]:
+        thread_id = self.journal.thread_id
+        rows = {
+            names.segment_key(thread_id, part.path, header.first): codec.seal(header, events)
+            for header, events in part.segments
+        }
+        if part.base:
+            header, state = part.base
+            rows[names.base_key(thread_id, part.path, header.last)] = codec.seal_base(header, state)
+        return rows
 
-
-def read_stored_head(store: Store, thread_id: str) -> bytes | None:
-    """The head row as it is stored, whatever it says.
-
-    Raises:
-        CheckpointError: the store failed.
-    """
-    return _guarded(store.head, thread_id)
-
-
-def _read_thread(store: Store, thread_id: str, stored: bytes) -> Journal:
-    journal = Journal(thread_id, store)
-    journal.stored, journal.head = stored, names.read_head(thread_id, stored)
-    journal.number = journal.head.number
-    prefix = names.run_prefix(thread_id)
-    found = _guarded(store.rows, prefix, names.after(prefix))
-    journal.runs = {names.run_path(key): names.read_run_row(key, data) for key, data in found}
-    journal.root = read_run(store, thread_id, (), journal.head.last)
-    journal.states = {(): journal.root}
-    return journal
-
-
-def _read_subagents(journal: Journal) -> None:
-    for path in sorted(journal.runs, key=lambda path: (len(path), journal.runs[path].first)):
-        journal.states[path[:-1]].subagents[path[-1]] = journal.open_run(path)
+    def done(self) -> Saved:
+        """Take note, in the journal, that it was written."""
+        journal = self.journal
+        journal.stored, journal.head = self.stored, self.head
+        journal.runs |= {part.path: part.row for part in self.parts if part.row}
+        del journal.pending[: self.count]
+        del journal.gained[: self.gained]
+        journal.compacted -= self.compacted
+        if journal.redaction:
+            journal.redaction.done(self.count, set(journal.states))
+        journal.blobs |= self.blobs.contents.keys()
+        for path, piece in self.pieces:
+            journal.tails.setdefault(path, []).append(piece)
+        return self.saved
 
 
 async def append(journal: Journal) -> Saved:
     """Write every pending event of the thread in one transaction: a segment, or more if they are large, per run.
 
+    There is one append at a time, and none is cut short: a cancel that comes meanwhile is delivered once it is through.
+
     Raises:
-        ThreadConflict: another writer was first.
+        ThreadConflict: another writer was first, now or at an earlier append of this journal.
         CheckpointError: the store failed. The events stay pending.
     """
+    while journal.appending is not None:
+        await _through(journal.appending)
+    journal.check()
     if not journal.pending:
-        return Saved(0, 0)
-    store = journal.store
-    append_id, pending = secrets.token_bytes(8), len(journal.pending)
-    head, rows, runs, saved = _rows(journal, append_id)
-    stored = msgspec.msgpack.encode(head)
+        return Saved()
+    work = prepare(journal)
+    try:
+        # A small one is written here and now, which costs less than to hand it over.
+        if work.raw > journal.store.inline or not work.write_at_once():
+            journal.appending = asyncio.get_running_loop().run_in_executor(journal.store.executor, work.write)
+            await _through(journal.appending)
+            journal.appending.result()
+    except ThreadConflict as exc:
+        journal.conflict = exc
+        raise
+    finally:
+        journal.appending = None
+    return work.done()
 
-    def write() -> None:
+
+async def _through(work: "asyncio.Future[Any]") -> None:
+    """Wait until *work* is done, whoever cancels; then let the cancel happen."""
+    cancels = 0
+    while not work.done():
         try:
-            store.append(journal.thread_id, journal.stored, stored, rows)
-        except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
-            landed = read_stored_head(store, journal.thread_id) == stored  # And only the report of it was lost.
-            if not landed:
-                raise _as_checkpoint_error(exc) from exc
-
-    await off_loop(store, write)
-    journal.stored, journal.head = stored, head
-    journal.runs |= runs
-    del journal.pending[:pending]
-    return saved
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            cancels += 1
+    me = asyncio.current_task()
+    if cancels and me is not None:
+        me.uncancel()
+        me.cancel()
 
 
 async def off_loop(store: Store, act: Callable[[], T]) -> T:
-    """Call *act*, which uses *store*, where that does not hold up the event loop."""
-    if store.executor is None:
-        return act()
+    """Call *act*, which reads from *store*, where that does not hold up the event loop."""
     return await asyncio.get_running_loop().run_in_executor(store.executor, act)
 
 
-def _rows(journal: Journal, append_id: bytes) -> tuple[Head, dict[str, bytes], dict[Path, RunRow], Saved]:
-    """The new head, and the rows of one append."""
-    now = time.time()
-    rows: dict[str, bytes] = {}
-    runs: dict[Path, RunRow] = {}
-    total = Saved(0, 0)
-    for path, entries in _by_path(journal.pending).items():
-        before = journal.runs.get(path)
-        size = Saved(0, 0)
-        prior = before.last if before else 0 if path else journal.head.last
-        for events in _cut(entries):
-            first, last = _number(events[0]), _number(events[-1])
-            header = codec.Header(journal.thread_id, path, first, last, prior, append_id, codec.raw_size(events), now)
-            data = codec.seal(header, events)
-            rows[names.segment_key(journal.thread_id, path, first)] = data
-            size = Saved(size.raw + header.raw, size.stored + len(data))
-            prior = last
-        total = Saved(total.raw + size.raw, total.stored + size.stored)
-        if path:
-            runs[path] = _run_row(journal.states[path], before, _number(entries[0]), prior, now, size)
-            rows[names.run_key(journal.thread_id, path)] = msgspec.msgpack.encode(runs[path])
-    return _next_head(journal, append_id, now, total), rows, runs, total
+def prepare(journal: Journal) -> Append:
+    """The transaction that writes everything pending."""
+    pending, compacted, gained = journal.written(), set(journal.compacted), len(journal.gained)
+    work = Append(journal, len(pending), 0, journal.head, [], Blobs(journal.blobs), [], compacted, gained)
+    now, append_id = time.time(), secrets.token_bytes(8)
+    for path, entries in _by_path(pending).items():
+        work.parts.append(_part(work, path, entries, append_id, now))
+    work.raw += work.blobs.size()
+    work.head = _next_head(work, append_id, now)
+    return work
 
 
-def _next_head(journal: Journal, append_id: bytes, now: float, size: Saved) -> Head:
-    old, root = journal.head, journal.root
-    return Head(
+def _next_head(work: Append, append_id: bytes, now: float) -> Head:
+    journal = work.journal
+    root, old = journal.written_state(()), journal.head
+    return structs.replace(
+        old,
         number=journal.number,
-        epoch=old.epoch,
         append=append_id,
         last=root.number,
+        format=codec.FORMAT,
         agent=root.agent,
         status=root.status,
         turn=root.turn,
         title=old.title or (root.said.text[:80] if root.said else ""),
         created=old.created or now,
         updated=now,
-        raw=old.raw + size.raw,
-        stored=old.stored + size.stored,
+        stored=old.stored - sum(journal.gained[: work.gained]),
+        base=next((part.base[0].last for part in work.parts if part.base and not part.path), old.base),
     )
 
 
-def _run_row(state: State, before: RunRow | None, first: int, last: int, now: float, size: Saved) -> RunRow:
+def _part(work: Append, path: Path, entries: list[bytes], append_id: bytes, now: float) -> _Part:
+    """What the append adds to the run at *path*: its events, and a base if its context was compacted."""
+    journal = work.journal
+    thread_id, before = journal.thread_id, journal.runs.get(path)
+    prior = before.last if before else 0 if path else journal.head.last
+    part = _Part(path)
+    for events in _cut(work.blobs.stored_form(data) for data in entries):
+        first, last, raw = codec.number_of(events[0]), codec.number_of(events[-1]), codec.raw_size(events)
+        header = Header(thread_id, path, first, last, prior, append_id, raw, now, work.blobs.named())
+        part.segments.append((header, events))
+        work.raw += raw
+        prior = last
+    if path in work.compacted:
+        part.base = _base(work, path, append_id, now)
+    if path:
+        part.row = _run_row(journal.written_state(path), before, part, now)
+    for header, _ in part.segments:
+        closes = part.base is not None and header.last == prior
+        work.pieces.append((path, Piece(names.segment_key(thread_id, path, header.first), header.raw, closes)))
+    return part
+
+
+def _base(work: Append, path: Path, append_id: bytes, now: float) -> tuple[Header, bytes] | None:
+    """The run's whole state as the append leaves it; None if it is too large to help."""
+    journal = work.journal
+    state, before = journal.written_state(path), journal.runs.get(path)
+    try:
+        raw = work.blobs.base_form(state, main=not path)
+    except SegmentTooLarge:
+        return None
+    finally:
+        named = work.blobs.named()
+    prior = before.base if before else 0 if path else journal.head.base
+    work.raw += len(raw)
+    number = state.number
+    return Header(journal.thread_id, path, number, number, prior, append_id, len(raw), now, named, state.turn), raw
+
+
+def _run_row(state: State, before: RunRow | None, part: _Part, now: float) -> RunRow:
     return RunRow(
         agent=state.agent,
         status=state.status,
-        first=before.first if before else first,
-        last=last,
+        first=before.first if before else part.segments[0][0].first,
+        last=part.segments[-1][0].last,
         steps=state.step,
         tokens=min(state.usage.total, 2**63),
         created=before.created if before else now,
         updated=now,
-        raw=(before.raw if before else 0) + size.raw,
-        stored=(before.stored if before else 0) + size.stored,
+        raw=before.raw if before else 0,
+        stored=before.stored if before else 0,
+        base=part.base[0].last if part.base else before.base if before else 0,
     )
 
 
@@ -262,8 +281,8 @@ def _by_path(pending: list[tuple[Path, bytes]]) -> dict[Path, list[bytes]]:
     return found
 
 
-def _cut(events: list[bytes]) -> Iterable[list[bytes]]:
-    """*events* in pieces of at most 1 MiB, unless a single one is larger."""
+def _cut(events: Iterable[bytes]) -> Iterable[list[bytes]]:
+    """*events* in pieces of at most 1 MiB."""
     piece: list[bytes] = []
     size = 0
     for data in events:
@@ -273,69 +292,3 @@ def _cut(events: list[bytes]) -> Iterable[list[bytes]]:
         piece.append(data)
         size += len(data)
     yield piece
-
-
-def _number(data: bytes) -> int:
-    return msgspec.msgpack.decode(data, type=tuple[int, Any])[0]
-
-
-def read_run(store: Store, thread_id: str, path: Path, last: int) -> State:
-    """The state of one run, folded from its segments up to its event *last*.
-
-    Raises:
-        CheckpointError: a segment is missing, damaged, of another thread, or of an unknown version.
-    """
-    state = State()
-    for number, event in read_events(store, thread_id, path):
-        apply(state, event, number)
-    if state.number != last:
-        raise CorruptSegment(f"run {path!r} of thread {thread_id!r} ends with event {state.number}, expected {last}")
-    return state
-
-
-def read_events(store: Store, thread_id: str, path: Path) -> Iterable[codec.Entry]:
-    """The numbered events of one run, in order."""
-    prefix = names.log_prefix(thread_id, path)
-    last = 0
-    for key, data in _guarded(store.rows, prefix, names.after(prefix)):
-        header, entries = codec.read_segment(data, key)
-        if (header.thread, header.path) != (thread_id, path):
-            raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
-        if header.prior != last:
-            raise CorruptSegment(f"before segment {key!r} one is missing: it follows event {header.prior}, not {last}")
-        last = header.last
-        yield from entries
-
-
-def list_threads(store: Store) -> list[ThreadInfo]:
-    """Every thread of the store, the last used one first."""
-    found: list[ThreadInfo] = []
-    for thread_id, data in _guarded(store.heads):
-        head = names.read_head(thread_id, data)
-        found.append(
-            ThreadInfo(
-                thread_id,
-                head.agent,
-                head.status,
-                head.turn,
-                head.title,
-                head.created,
-                head.updated,
-                head.raw,
-                head.stored,
-            )
-        )
-    return sorted(found, key=lambda info: -info.updated)
-
-
-def _guarded(read: Any, *args: str) -> Any:
-    try:
-        return read(*args)
-    except Exception as exc:  # The store door: a store may be anybody's, and its errors become ours.
-        raise _as_checkpoint_error(exc) from exc
-
-
-def _as_checkpoint_error(exc: Exception) -> MinideepError:
-    if isinstance(exc, MinideepError):
-        return exc
-    return CheckpointError(f"the store failed: {type(exc).__name__}: {exc}")

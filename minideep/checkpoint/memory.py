@@ -1,49 +1,106 @@
 """A store that lives as long as the program: for tests, scripts, and agents that were given none."""
 
+import sys
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
 from threading import Lock
 
 from ..errors import ThreadConflict
+from ..ports import Retention
+from .rows import head_key
+from .worker import Worker
 
 
 class MemoryCheckpointer:
     """Keeps threads in memory, as the same bytes that a disk would hold. Any number of agents may share one."""
 
-    executor = None
+    inline = sys.maxsize
 
-    def __init__(self) -> None:
-        self._heads: dict[str, bytes] = {}
+    def __init__(self, *, retention: Retention = Retention()) -> None:  # noqa: B008 - it cannot be changed
+        self.retention = retention
         self._rows: dict[str, bytes] = {}
         self._keys: list[str] = []
+        self._held: set[str] = set()
         self._lock = Lock()
+        self._worker = Worker()
+
+    def __enter__(self) -> "MemoryCheckpointer":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    @property
+    def executor(self) -> Executor:
+        return self._worker.executor
 
     def head(self, thread: str) -> bytes | None:
-        return self._heads.get(thread)
+        return self.get(head_key(thread))
 
-    def append(
-        self, thread: str, expected: bytes | None, head: bytes, rows: dict[str, bytes], deletes: Iterable[str] = ()
-    ) -> None:
-        with self._lock:
-            if self._heads.get(thread) != expected:
-                raise ThreadConflict(f"thread {thread!r} was appended to by another writer; run it again")
-            self._heads[thread] = head
-            for key in deletes:
-                if self._rows.pop(key, None) is not None:
-                    del self._keys[bisect_left(self._keys, key)]
-            for key, value in rows.items():
-                if key not in self._rows:
-                    insort(self._keys, key)
-                self._rows[key] = value
+    def get(self, key: str) -> bytes | None:
+        return self._rows.get(key)
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
         with self._lock:
-            keys = self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, stop)]
-            return [(key, self._rows[key]) for key in keys]
+            return [(key, self._rows[key]) for key in self._between(start, stop)]
 
-    def heads(self) -> list[tuple[str, bytes]]:
+    def keys(self, start: str, stop: str) -> list[str]:
         with self._lock:
-            return sorted(self._heads.items())
+            return self._between(start, stop)
+
+    def append(
+        self,
+        thread: str,
+        expected: bytes | None,
+        head: bytes | None,
+        rows: Mapping[str, bytes],
+        deletes: Iterable[str] = (),
+        *,
+        patience: float = 0.02,
+    ) -> None:
+        at, gone = head_key(thread), set(deletes)
+        with self._lock:
+            if self._rows.get(at) != expected or not gone <= self._rows.keys():
+                raise ThreadConflict(f"thread {thread!r} was changed by another writer; run it again")
+            for key in gone:
+                self._remove(key)
+            for key, value in rows.items():
+                if not (key.startswith("blob/") and key in self._rows):
+                    self._put(key, value)
+            if head is not None:
+                self._put(at, head)
+            else:
+                self._remove(at)
+            for name in {key.split("/")[1] for key in gone if key.startswith("ref/")}:
+                if not self._between(f"ref/{name}/", f"ref/{name}0"):
+                    self._remove(f"blob/{name}")
+
+    def hold(self, thread: str) -> bool:
+        with self._lock:
+            free = thread not in self._held
+            self._held.add(thread)
+            return free
+
+    def release(self, thread: str) -> None:
+        with self._lock:
+            self._held.discard(thread)
+
+    def size(self) -> int:
+        with self._lock:
+            return sum(len(key) + len(value) for key, value in self._rows.items())
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        self._worker.finish()
+
+    def _between(self, start: str, stop: str) -> list[str]:
+        return self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, stop)]
+
+    def _put(self, key: str, value: bytes) -> None:
+        if key not in self._rows:
+            insort(self._keys, key)
+        self._rows[key] = value
+
+    def _remove(self, key: str) -> None:
+        if self._rows.pop(key, None) is not None:
+            del self._keys[bisect_left(self._keys, key)]

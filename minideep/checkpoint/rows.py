@@ -1,7 +1,14 @@
 """The rows of a thread: what they are called, and what those say that are no segments.
 
-A thread has a head; for each append and each run that it touched segments, `log/thread/run/number`; for each run below
-the main one a row, `run/thread/run`. Names are percent-encoded, so that no thread's rows stand between another's.
+    head/THREAD                 Head
+    log/THREAD/RUN/NUMBER       a segment, by the number of its first event
+    base/THREAD/RUN/NUMBER      a base, by the number of the last event in it
+    run/THREAD/RUN              RunRow, of each run below the main one
+    use/THREAD/NAME             empty: the thread names the blob
+    ref/NAME/THREAD             empty: the same, the other way round
+    blob/NAME                   a large file or event
+
+Names are percent-encoded, so that no thread's rows stand between another's.
 """
 
 from urllib.parse import quote, unquote
@@ -12,6 +19,17 @@ from msgspec import Struct
 from ..codec import FORMAT
 from ..errors import CorruptSegment, UnknownVersion
 from ..state import Path, Status
+
+
+class Cut(Struct, frozen=True, array_like=True):
+    """Where a thread begins, once retention has cut off what was before."""
+
+    number: int
+    """The number of the base that stands for all before it."""
+    turn: int
+    """The first boundary that is left."""
+    time: float = 0.0
+    """When that was."""
 
 
 class Head(Struct, frozen=True, array_like=True):
@@ -36,7 +54,10 @@ class Head(Struct, frozen=True, array_like=True):
     """Seconds since 1970."""
     raw: int = 0
     stored: int = 0
-    """Bytes of all segments, before and after compression."""
+    """Bytes of all that was appended, before and after compression, less what was saved or cut off since."""
+    base: int = 0
+    """The number of the main run's newest base, or 0."""
+    cut: Cut | None = None
 
 
 class RunRow(Struct, frozen=True, array_like=True):
@@ -54,6 +75,30 @@ class RunRow(Struct, frozen=True, array_like=True):
     updated: float = 0.0
     raw: int = 0
     stored: int = 0
+    base: int = 0
+    """The number of its newest base, or 0."""
+
+
+class RunInfo(Struct, frozen=True):
+    """A run below the main one: a line of `Agent.runs()`."""
+
+    path: Path
+    """The keys of the calls that lead to it."""
+    agent: str
+    status: Status
+    steps: int
+    """Model replies of its last turn."""
+    tokens: int
+    created: float
+    updated: float
+    """Seconds since 1970."""
+    bytes_raw: int
+    bytes_stored: int
+
+    @property
+    def call_id(self) -> str:
+        """The call that it answers."""
+        return self.path[-1].partition("/")[0]
 
 
 class ThreadInfo(Struct, frozen=True):
@@ -75,6 +120,15 @@ _head_decoder = msgspec.msgpack.Decoder(Head)
 _run_decoder = msgspec.msgpack.Decoder(RunRow)
 
 
+def head_key(thread_id: str) -> str:
+    return f"head/{quote(thread_id, safe='')}"
+
+
+def thread_prefixes(thread_id: str) -> list[str]:
+    """How the keys of all rows of a thread begin, but for its head and its `ref/...`."""
+    return [f"{kind}/{quote(thread_id, safe='')}/" for kind in ("base", "log", "run", "use")]
+
+
 def log_prefix(thread_id: str, path: Path) -> str:
     """How the keys of a run's segments begin; the event number follows, as text that sorts like a number."""
     return f"log/{quote(thread_id, safe='')}/{_path_key(path)}/"
@@ -84,6 +138,14 @@ def segment_key(thread_id: str, path: Path, first: int) -> str:
     return f"{log_prefix(thread_id, path)}{first:016d}"
 
 
+def base_prefix(thread_id: str, path: Path) -> str:
+    return f"base/{quote(thread_id, safe='')}/{_path_key(path)}/"
+
+
+def base_key(thread_id: str, path: Path, number: int) -> str:
+    return f"{base_prefix(thread_id, path)}{number:016d}"
+
+
 def run_prefix(thread_id: str) -> str:
     """How the keys of the rows of a thread's runs begin."""
     return f"run/{quote(thread_id, safe='')}/"
@@ -91,6 +153,29 @@ def run_prefix(thread_id: str) -> str:
 
 def run_key(thread_id: str, path: Path) -> str:
     return run_prefix(thread_id) + _path_key(path)
+
+
+def use_prefix(thread_id: str) -> str:
+    return f"use/{quote(thread_id, safe='')}/"
+
+
+def blob_key(name: str) -> str:
+    return f"blob/{name}"
+
+
+def use_rows(thread_id: str, name: str) -> dict[str, bytes]:
+    """The two rows that say that a thread names a blob."""
+    return {f"{use_prefix(thread_id)}{name}": b"", f"ref/{name}/{quote(thread_id, safe='')}": b""}
+
+
+def number_in(key: str) -> int:
+    """The event number in the key of a segment or a base."""
+    return int(key.rpartition("/")[2])
+
+
+def thread_of(key: str) -> str:
+    """The thread that the row under *key*, of whatever kind but `ref` and `blob`, is of."""
+    return unquote(key.split("/")[1])
 
 
 def run_path(key: str) -> Path:

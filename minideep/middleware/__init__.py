@@ -1,8 +1,16 @@
 """What an agent can do; the loop knows none of them."""
 
 from ..ports import Middleware
+from .approvals import HumanInTheLoopMiddleware
 from .files import FilesystemMiddleware
 from .subagents import Subagent, SubAgentMiddleware
 from .todos import TodoListMiddleware
 
-__all__ = ["FilesystemMiddleware", "Middleware", "SubAgentMiddleware", "Subagent", "TodoListMiddleware"]
+__all__ = [
+    "FilesystemMiddleware",
+    "HumanInTheLoopMiddleware",
+    "Middleware",
+    "SubAgentMiddleware",
+    "Subagent",
+    "TodoListMiddleware",
+]

@@ -1,6 +1,6 @@
 """Subagents: a tool whose work is a run of another agent, with fresh messages and a log of its own."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -44,6 +44,9 @@ class Subagent(Struct, frozen=True, kw_only=True):
     """None: the parent's."""
     subagents: Sequence["Subagent"] = ()
     """Whom it may delegate to in turn; none by default."""
+    interrupt_on: Mapping[str, bool] | None = None
+    """What it says otherwise than its parent: tools whose calls wait for a person, or, with False, no longer do. None:
+    the parent's."""
     share: Sequence[str] = ()
     """Owners of notes that a child begins with a copy of. Files are always shared; messages and todos never."""
 

@@ -1,0 +1,94 @@
+"""A thread that begins as another one was: compressed rows are copied as they are, what is large is shared."""
+
+import secrets
+import time
+from functools import partial
+
+import msgspec
+from msgspec import structs
+
+from .. import codec
+from ..errors import ConfigError, ThreadConflict, UnknownThread
+from ..ports import Store
+from ..state import Path, State
+from . import rows as names
+from .reading import PATIENCE, Log, as_of_one_moment, guarded, read_run, run_at, runs_at, state_at
+from .rows import Head, RunRow
+
+
+def fork(store: Store, thread_id: str, at: int | None, new_id: str) -> None:
+    """Make the thread *new_id* from another one as it was at boundary *at*, or as it was last saved.
+
+    Raises:
+        UnknownThread: there is none of the name *thread_id*.
+        ConfigError: there is no such boundary, or there is a thread *new_id*.
+        CheckpointError: the thread cannot be read, or the store failed.
+    """
+    copied = as_of_one_moment(store, thread_id, lambda log: _copied(log, at, new_id))
+    if copied is None:
+        raise UnknownThread(f"there is no thread {thread_id!r}")
+    head, rows = copied
+    try:
+        guarded(partial(store.append, patience=PATIENCE), new_id, None, msgspec.msgpack.encode(head), rows)
+    except ThreadConflict:
+        raise ConfigError(f"there is a thread {new_id!r} already; give the fork another id") from None
+
+
+def _copied(log: Log, at: int | None, new_id: str) -> tuple[Head, dict[str, bytes]]:
+    """The head and the rows of the new thread."""
+    root, extent = (read_run(log, ())[0], log.head.number) if at is None else state_at(log, at)
+    rows = _run_rows(log, (), extent, new_id)
+    for path in runs_at(log, extent):
+        rows |= _run_rows(log, path, extent, new_id)
+        rows[names.run_key(new_id, path)] = msgspec.msgpack.encode(_row(log, path, extent))
+    used = {
+        name for key, data in rows.items() if not key.startswith("run/") for name in codec.read_header(data, key).blobs
+    }
+    stored = sum(map(len, rows.values()))
+    for name in used:
+        rows |= names.use_rows(new_id, name)
+        rows[names.blob_key(name)] = guarded(log.store.get, names.blob_key(name)) or b""
+    return _head(log, root, extent, stored), rows
+
+
+def _run_rows(log: Log, path: Path, extent: int, new_id: str) -> dict[str, bytes]:
+    """The segments and bases of one run up to the event *extent*, for the new thread."""
+    rows: dict[str, bytes] = {}
+    prefix = names.log_prefix(log.thread_id, path)
+    for key, data in guarded(log.store.rows, prefix, names.segment_key(log.thread_id, path, extent + 1)):
+        part = codec.cut(data, key, extent, after=False) if codec.read_header(data, key).last > extent else data
+        if part is not None:
+            rows[names.segment_key(new_id, path, names.number_in(key))] = codec.moved(part, key, new_id)
+    prefix = names.base_prefix(log.thread_id, path)
+    for key, data in guarded(log.store.rows, prefix, names.base_key(log.thread_id, path, extent + 1)):
+        rows[names.base_key(new_id, path, names.number_in(key))] = codec.moved(data, key, new_id)
+    return rows
+
+
+def _row(log: Log, path: Path, extent: int) -> RunRow:
+    row, state = log.runs[path], run_at(log, path, extent)
+    tokens = min(state.usage.total, 2**63)
+    base = _last_base(log, path, extent)
+    return structs.replace(row, status=state.status, last=state.number, steps=state.step, tokens=tokens, base=base)
+
+
+def _last_base(log: Log, path: Path, extent: int) -> int:
+    prefix = names.base_prefix(log.thread_id, path)
+    keys = guarded(log.store.keys, prefix, names.base_key(log.thread_id, path, extent + 1))
+    return names.number_in(keys[-1]) if keys else 0
+
+
+def _head(log: Log, root: State, extent: int, stored: int) -> Head:
+    return structs.replace(
+        log.head,
+        number=extent,
+        epoch=secrets.token_bytes(8),
+        append=secrets.token_bytes(8),
+        last=root.number,
+        format=codec.FORMAT,
+        status=root.status,
+        turn=root.turn,
+        updated=time.time(),
+        stored=stored,
+        base=_last_base(log, (), extent),
+    )

@@ -1,0 +1,213 @@
+"""What a thread went through: its boundaries, all that was said, its runs, and what changed between two boundaries."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from ..errors import ConfigError
+from ..events import (
+    Compacted,
+    TurnCancelled,
+    TurnEnded,
+    TurnEscalated,
+    TurnExhausted,
+    TurnFailed,
+    TurnPaused,
+)
+from ..export import message_json
+from ..messages import Message, Usage, to_json
+from ..ports import Store
+from ..state import Path, State, Status, Todo
+from . import rows as names
+from .reading import (
+    Log,
+    accepts,
+    at_boundary,
+    fold,
+    guarded,
+    last_base,
+    read_run,
+    runs_at,
+    segments,
+    state_at,
+)
+from .rows import RunInfo, ThreadInfo
+
+BOUNDARIES = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
+
+
+class Boundary(Struct, frozen=True):
+    """Where a turn handed over: a line of `Agent.history()`."""
+
+    at: int
+    """Its number, from 1, as `get_state(at=)` and `fork(at=)` take it."""
+    status: Status
+    reason: str
+    """`done`, `truncated`, `refused`, the limit that was reached, or the kind of error."""
+    time: float
+    """Seconds since 1970."""
+    said: str
+    """How the last accepted message begins."""
+    text: str
+    """How the last thing begins that the agent said."""
+    steps: int
+    """Model replies of the turn."""
+    tool_calls: int
+    usage: Usage
+    """Tokens of the run until here."""
+
+
+class Difference(Struct, frozen=True):
+    """What changed from one boundary to another."""
+
+    messages: list[Message]
+    """What was said between them."""
+    files: dict[str, str]
+    """`added`, `changed` or `removed`, by path."""
+    todos: list[Todo] | None
+    """The new list, if it is another."""
+    notes: dict[str, dict[str, Any]]
+    """What middleware remembers otherwise: owner, key, the new value, or None."""
+    subagents: list[Path]
+    """The runs that began."""
+    usage: Usage
+    """Tokens spent."""
+    status: tuple[Status, Status]
+
+
+def beginning(log: Log, path: Path) -> State:
+    """The run as its log begins: new, or as it was where retention has cut."""
+    cut = log.head.cut
+    if cut is None or path:
+        return State()
+    return last_base(log, path, lambda header: header.last == cut.number)[0]
+
+
+def boundaries(log: Log, path: Path = ()) -> Iterator[Boundary]:
+    """The boundaries of a run, in order."""
+    state, when, told = beginning(log, path), log.head.cut.time if log.head.cut else 0.0, 0
+    for _, entries in segments(log, path, state.number):
+        for number, event in entries:
+            if at_boundary(state) and accepts(event) and state.turn > told:  # Several decisions begin one turn.
+                yield _boundary(state, when)
+                told = state.turn
+            fold(log.store, state, number, event)
+            if isinstance(event, BOUNDARIES):
+                when = event.at
+    if at_boundary(state):
+        yield _boundary(state, when)
+
+
+def _boundary(state: State, when: float) -> Boundary:
+    return Boundary(
+        at=state.turn,
+        status=state.status,
+        reason=state.reason,
+        time=when,
+        said=state.said.text[:80] if state.said else "",
+        text=state.text[:80],
+        steps=state.step,
+        tool_calls=state.tool_calls,
+        usage=state.usage,
+    )
+
+
+def said(log: Log, path: Path = ()) -> Iterator[tuple[int, Message]]:
+    """Every message of a run as it was said, whatever was compacted since; each with the number of its turn."""
+    state = beginning(log, path)
+    seen = 0
+    for _, entries in segments(log, path, state.number):
+        for number, event in entries:
+            if isinstance(event, Compacted):
+                continue
+            fold(log.store, state, number, event)
+            for message in state.messages[seen:]:
+                yield state.turn, message
+            seen = len(state.messages)
+    for message in state.messages[seen:]:
+        yield state.turn, message
+
+
+def lines(log: Log) -> Iterator[str]:
+    """Every message of every run as a line of JSON, the main run first: `path`, `agent`, `turn`, and `message_json`."""
+    root, _ = read_run(log, ())
+    for path in [(), *runs_at(log, log.head.number)]:
+        agent = log.runs[path].agent if path else root.agent
+        for turn, message in said(log, path):
+            yield to_json({"path": list(path), "agent": agent, "turn": turn, **message_json(message)}).decode()
+
+
+def find_run(log: Log, call_id: str | Path | None) -> Path:
+    """The path of a run, by the key of its call, or by its whole path where that is not enough.
+
+    Raises:
+        ConfigError: there is none, or more than one.
+    """
+    if call_id is None:
+        return ()
+    found = [path for path in log.runs if call_id in (path, "/".join(path), path[-1], path[-1].partition("/")[0])]
+    if len(found) != 1:
+        there = ", ".join(repr("/".join(path)) for path in found or log.runs) or "none"
+        raise ConfigError(f"{'more than one run is' if found else 'no run is'} called {call_id!r}; there are {there}")
+    return found[0]
+
+
+def runs(log: Log) -> list[RunInfo]:
+    """Every run below the main one, parents first."""
+    return [_info(path, log) for path in runs_at(log, log.head.number)]
+
+
+def _info(path: Path, log: Log) -> RunInfo:
+    row = log.runs[path]
+    return RunInfo(path, row.agent, row.status, row.steps, row.tokens, row.created, row.updated, row.raw, row.stored)
+
+
+def threads(store: Store) -> list[ThreadInfo]:
+    """Every thread of the store, the last used one first."""
+    found: list[ThreadInfo] = []
+    for key, data in guarded(store.rows, "head/", "head0"):
+        thread_id = names.thread_of(key)
+        head = names.read_head(thread_id, data)
+        times, sizes = (head.created, head.updated), (head.raw, head.stored)
+        found.append(ThreadInfo(thread_id, head.agent, head.status, head.turn, head.title, *times, *sizes))
+    return sorted(found, key=lambda info: -info.updated)
+
+
+def difference(log: Log, a: int, b: int) -> Difference:
+    """What changed from boundary *a* to the later boundary *b*.
+
+    Raises:
+        ConfigError, HistoryCut: one of them is not there.
+    """
+    if a >= b:
+        raise ConfigError(f"boundary {a} is not before boundary {b}; name the earlier one first")
+    (before, first), (after, last) = state_at(log, a), state_at(log, b)
+    return Difference(
+        messages=[message for turn, message in said(log) if a < turn <= b],
+        files=_changed_files(before, after),
+        todos=None if before.todos == after.todos else after.todos,
+        notes=_changed_notes(before, after),
+        subagents=[path for path in runs_at(log, last) if log.runs[path].first > first],
+        usage=after.usage - before.usage,
+        status=(before.status, after.status),
+    )
+
+
+def _changed_files(before: State, after: State) -> dict[str, str]:
+    changed = {file: "removed" for file in before.files if file not in after.files}
+    for file, entry in after.files.items():
+        old = before.files.get(file)
+        if old is None or old.sha256 != entry.sha256:
+            changed[file] = "changed" if old else "added"
+    return dict(sorted(changed.items()))
+
+
+def _changed_notes(before: State, after: State) -> dict[str, dict[str, Any]]:
+    changed: dict[str, dict[str, Any]] = {}
+    for owner in {*before.notes, *after.notes}:
+        old, new = before.notes.get(owner, {}), after.notes.get(owner, {})
+        values = {key: new.get(key) for key in {*old, *new} if old.get(key) != new.get(key)}
+        if values:
+            changed[owner] = values
+    return changed

@@ -1,0 +1,188 @@
+"""What of a thread is in memory: the states of its runs, and the events that no append has written yet."""
+
+import asyncio
+import secrets
+from typing import Any, Literal, cast
+
+from .. import codec
+from ..errors import CorruptSegment, ThreadConflict
+from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
+from ..messages import AssistantMessage
+from ..ports import Store
+from ..state import FileEntry, Path, State
+from . import reading
+from .reading import Log, Piece
+from .redaction import Redaction
+from .rows import Head, RunRow
+
+Durability = Literal["turn", "step", "tool"]
+WRITES = (FileWritten, FileEdited)
+
+
+class Journal:
+    """One for the main run and all runs below it: numbers every event, applies it, and keeps its bytes."""
+
+    def __init__(self, thread_id: str, store: Store) -> None:
+        self.thread_id = thread_id
+        self.store = store
+        self.stored: bytes | None = None
+        """The head row as the store has it."""
+        self.head = Head(0, secrets.token_bytes(8), b"")
+        self.number = 0
+        self.root = State()
+        self.runs: dict[Path, RunRow] = {}
+        """Every run below the main one that the store knows."""
+        self.states: dict[Path, State] = {(): self.root}
+        """The runs of this turn."""
+        self.pending: list[tuple[Path, bytes]] = []
+        self.compacted: set[Path] = set()
+        """Runs with a compaction that no append has written yet."""
+        self.blobs: set[str] = set()
+        """Blobs that the thread is known to name in the store."""
+        self.tails: dict[Path, list[Piece]] = {}
+        """The newest segments of each run: those that are still to be joined."""
+        self.gained: list[int] = []
+        """Bytes that joining has saved since the last append."""
+        self.durability: Durability = "turn"
+        self.redaction: Redaction | None = None
+        self.conflict: ThreadConflict | None = None
+        """Set once another writer has gone on with the thread: nothing of it can be saved any more."""
+        self.appending: asyncio.Future[Any] | None = None
+        """The append that is under way: there is one at a time."""
+        self.cancelled = False
+        """Whether the caller has cancelled this turn."""
+        self._ids: dict[Path, set[str]] = {}
+        self._written: dict[str, Path] = {}
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the turn must not go on."""
+        return self.cancelled or self.conflict is not None
+
+    def check(self) -> None:
+        """Make sure that the thread is still ours.
+
+        Raises:
+            ThreadConflict
+        """
+        if self.conflict is not None:
+            raise self.conflict
+
+    def record(self, path: Path, event: E) -> E:
+        """Number *event*, keep its bytes for the next append, apply it, and return it as it was applied.
+
+        Raises:
+            IllegalEvent, SegmentTooLarge: it is refused; nothing was changed.
+            CheckpointError: it edits a file that the store holds and cannot read.
+        """
+        number = self.number + 1
+        data = codec.encode(number, event)
+        event = cast(E, codec.decode(data))  # Checks its types, and shares nothing with whoever made it.
+        self._applied(path, number, event)
+        self.pending.append((path, data))
+        return event
+
+    def replay(self, path: Path, data: bytes) -> None:
+        """Record again, under its old number, what `record` has kept the bytes of."""
+        number, event = codec.decode_numbered(data)
+        self._applied(path, number, event)
+        self.pending.append((path, data))
+
+    def _applied(self, path: Path, number: int, event: AnyEvent) -> None:
+        reading.fold(self.store, self.states.get(path) or self.open_run(path), number, event)
+        self.number = number
+        if isinstance(event, WRITES):
+            self._written[event.file] = event.by
+        elif isinstance(event, Compacted):
+            self.compacted.add(path)
+
+    def open_run(self, path: Path) -> State:
+        """The state of the run at *path*: of this turn, of the log, or a new one. Every run has the thread's files."""
+        if path not in self.states:
+            state, self.tails[path] = self._saved_run(path)
+            state.files = self.root.files
+            self.states[path] = state
+        return self.states[path]
+
+    def _saved_run(self, path: Path) -> tuple[State, list[Piece]]:
+        """A run as the store has it, or a new one, and its newest segments."""
+        if self.stored is None or (path and path not in self.runs):
+            return State(), []
+        try:
+            return reading.read_run(Log(self.store, self.thread_id, self.stored, self.head, self.runs), path)
+        except CorruptSegment:
+            if reading.stored_head(self.store, self.thread_id) == self.stored:
+                raise
+            raise ThreadConflict(f"thread {self.thread_id!r} was changed by another writer; run it again") from None
+
+    def written(self) -> list[tuple[Path, bytes]]:
+        """The pending events as they are to be saved.
+
+        Raises:
+            CheckpointError: what redacts them failed.
+        """
+        if self.redaction is None:
+            return self.pending
+        return self.redaction.pending(self.pending, self.root.files, lambda path: self._saved_run(path)[0])
+
+    def written_state(self, path: Path) -> State:
+        """The run as the events that are `written` say."""
+        return self.redaction.states[path] if self.redaction else self.states[path]
+
+    def content_of(self, file: str) -> str | bytes | None:
+        """What a file of the thread holds, fetched from the store if need be; None where the disk is the truth."""
+        reading.fill(self.store, self.root.files, file)
+        return self.root.files[file].content
+
+    def artifacts(self, path: Path) -> dict[str, FileEntry]:
+        """The files that the run at *path*, or one below it, wrote in this turn and that are still there, by path."""
+        files, depth = self.root.files, len(path)
+        return {file: files[file] for file, by in self._written.items() if by[:depth] == path and file in files}
+
+    def close_turn(self) -> None:
+        """Forget what only this turn needs; a run with events that are not saved yet is needed for its next append."""
+        unsaved = {path for path, _ in self.pending}
+        self.states = {path: state for path, state in self.states.items() if not path or path in unsaved}
+        self.tails = {path: tail for path, tail in self.tails.items() if path in self.states}
+        self._ids = {path: ids for path, ids in self._ids.items() if not path}
+        self._written = {}
+        self.cancelled = False
+
+    def ids(self, path: Path) -> set[str]:
+        """The ids that a new call of the run at *path* must not have: of calls in its context, and of its children."""
+        if path not in self._ids:
+            replies = (message for message in self.open_run(path).messages if isinstance(message, AssistantMessage))
+            shown = (call.id for reply in replies for call in reply.calls)
+            children = (other[-1].split("/")[0] for other in self.runs if other[:-1] == path)
+            self._ids[path] = {*shown, *children}
+        return self._ids[path]
+
+    def is_waiting(self, call_id: str) -> bool:
+        """Whether a call of this id waits for a person anywhere in the thread."""
+        return bool(self.root.open) and any(wait.call_id == call_id for wait in self.root.interrupts)
+
+
+def open_thread(store: Store, thread_id: str) -> Journal | None:
+    """Read a thread, to go on with it; None if the store does not know it.
+
+    Raises:
+        CheckpointError: its log cannot be read.
+    """
+
+    def read(log: Log) -> Journal:
+        journal = Journal(thread_id, store)
+        journal.stored, journal.head, journal.runs = log.stored, log.head, log.runs
+        journal.number = log.head.number
+        journal.root, journal.tails[()] = reading.read_run(log, ())
+        journal.states = {(): journal.root}
+        return journal
+
+    return reading.as_of_one_moment(store, thread_id, read)
+
+
+def rewound(journal: Journal, unsaved: list[tuple[Path, bytes]]) -> Journal:
+    """The thread as the store has it, with *unsaved*, events of earlier turns that no append has written, on top."""
+    fresh = open_thread(journal.store, journal.thread_id) or Journal(journal.thread_id, journal.store)
+    for path, data in unsaved:
+        fresh.replay(path, data)
+    return fresh

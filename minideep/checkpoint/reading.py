@@ -1,0 +1,285 @@
+"""Reading a log: the events of a run, the blobs and bases it names, and the states that they fold to."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from .. import codec
+from ..codec import Entry, Header, Spilled
+from ..core import apply
+from ..errors import CheckpointError, ConfigError, CorruptSegment, HistoryCut, MinideepError
+from ..events import AnyEvent, Decided, FileEdited, Resumed, UserSaid
+from ..ports import Store
+from ..state import FileEntry, Path, State
+from . import rows as names
+from .rows import Head, RunRow
+
+T = TypeVar("T")
+PATIENCE = 60.0
+"""Seconds that an append waits for other writers where no event loop waits for it."""
+
+
+class Log(Struct, frozen=True):
+    """A thread as the store has it: the rows that lead to all others."""
+
+    store: Store
+    thread_id: str
+    stored: bytes
+    """The head row."""
+    head: Head
+    runs: dict[Path, RunRow]
+
+    def newest_base(self, path: Path) -> int:
+        """The number of the run's last base, or 0."""
+        return self.runs[path].base if path else self.head.base
+
+
+class Piece(Struct, frozen=True):
+    """A segment, as whoever joins segments sees it."""
+
+    key: str
+    raw: int
+    closes: bool = False
+    """Whether a base stands behind it."""
+
+
+def guarded(read: Callable[..., T], *args: Any) -> T:
+    """What the store gives.
+
+    Raises:
+        CheckpointError: the store failed, however it did.
+    """
+    try:
+        return read(*args)
+    except Exception as exc:  # The store door: a store may be anybody's, and its errors become ours.
+        raise as_checkpoint_error(exc) from exc
+
+
+def as_checkpoint_error(exc: Exception) -> MinideepError:
+    if isinstance(exc, MinideepError):
+        return exc
+    return CheckpointError(f"the store failed: {type(exc).__name__}: {exc}")
+
+
+def stored_head(store: Store, thread_id: str) -> bytes | None:
+    """The head row as it is stored, whatever it says.
+
+    Raises:
+        CheckpointError: the store failed.
+    """
+    return guarded(store.head, thread_id)
+
+
+def as_of_one_moment(store: Store, thread_id: str, read: Callable[[Log], T]) -> T | None:
+    """What *read* makes of the thread; None if the store does not know it. Asks again if the rows were of two moments.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    while (stored := stored_head(store, thread_id)) is not None:
+        try:
+            value = read(_open_log(store, thread_id, stored))
+        except CorruptSegment:
+            if stored_head(store, thread_id) == stored:
+                raise
+        else:
+            if stored_head(store, thread_id) == stored:
+                return value
+    return None
+
+
+def _open_log(store: Store, thread_id: str, stored: bytes) -> Log:
+    head, prefix = names.read_head(thread_id, stored), names.run_prefix(thread_id)
+    found = guarded(store.rows, prefix, names.after(prefix))
+    return Log(
+        store, thread_id, stored, head, {names.run_path(key): names.read_run_row(key, data) for key, data in found}
+    )
+
+
+def segments(log: Log, path: Path, after: int = 0, stop: int | None = None) -> Iterator[tuple[Piece, Iterator[Entry]]]:
+    """The segments of one run after its event *after*, and those only that begin before *stop*; with their events.
+
+    Raises:
+        CheckpointError: one is missing, damaged, of another thread, or of an unknown version.
+    """
+    thread_id, last = log.thread_id, after
+    start, end = names.segment_key(thread_id, path, after + 1), names.after(names.log_prefix(thread_id, path))
+    if stop is not None:
+        end = names.segment_key(thread_id, path, stop)
+    for key, data in guarded(log.store.rows, start, end):
+        header, entries = codec.read_segment(data, key)
+        check_owner(log, path, header, key)
+        if header.prior != last:
+            raise CorruptSegment(f"before segment {key!r} one is missing: it follows event {header.prior}, not {last}")
+        last = header.last
+        yield Piece(key, header.raw), _unspilled(log.store, entries)
+
+
+def check_owner(log: Log, path: Path, header: Header, key: str) -> None:
+    """Make sure that what is stored under *key* was written for it.
+
+    Raises:
+        CorruptSegment
+    """
+    if (header.thread, header.path) != (log.thread_id, path):
+        raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
+
+
+def _unspilled(store: Store, entries: Iterable[codec.Stored]) -> Iterator[Entry]:
+    for number, event in entries:
+        if isinstance(event, Spilled):
+            yield number, codec.unspilled(read_blob(store, event.name), event.name)
+        else:
+            yield number, event
+
+
+def read_blob(store: Store, name: str) -> bytes:
+    """The content of a blob.
+
+    Raises:
+        CheckpointError: it is missing or damaged, or the store failed.
+    """
+    data = guarded(store.get, names.blob_key(name))
+    if data is None:
+        raise CorruptSegment(f"blob {name!r} is missing")
+    return codec.read_blob(data, name)
+
+
+def content_of(store: Store, entry: FileEntry) -> str | bytes | None:
+    """What a file holds, wherever that is kept; None where the disk is the truth."""
+    if not entry.blob or entry.content is not None:
+        return entry.content
+    data = read_blob(store, entry.sha256)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def fill(store: Store, files: dict[str, FileEntry], file: str) -> None:
+    """Fetch a file's content into *files*, if it is only named there."""
+    entry = files.get(file)
+    if entry is not None and entry.blob and entry.content is None:
+        files[file] = structs.replace(entry, content=content_of(store, entry))
+
+
+def fold(store: Store, state: State, number: int, event: AnyEvent) -> None:
+    """`apply`, with the file at hand that an edit changes."""
+    if isinstance(event, FileEdited):
+        fill(store, state.files, event.file)
+    apply(state, event, number)
+
+
+def last_base(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: True) -> tuple[State, int | None]:
+    """The newest base of a run that *fits*, or a new state; and the number of the base after it.
+
+    Raises:
+        HistoryCut: there was one, or a beginning, before retention cut it off.
+        CheckpointError: a base is missing or damaged.
+    """
+    number, later = log.newest_base(path), None
+    while number:
+        key = names.base_key(log.thread_id, path, number)
+        data = guarded(log.store.get, key)
+        if data is None:
+            raise CorruptSegment(f"base {key!r} is missing")
+        header = codec.read_header(data, key)
+        check_owner(log, path, header, key)
+        if fits(header):
+            return codec.read_base(data, key)[1], later
+        later, number = number, header.prior
+    if log.head.cut and not path:
+        first = log.head.cut.turn
+        raise HistoryCut(f"thread {log.thread_id!r} begins with boundary {first}; retention removed what was before")
+    return State(), later
+
+
+def read_run(log: Log, path: Path) -> tuple[State, list[Piece]]:
+    """One run as it was last saved, and the segments that follow its last base.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    state, _ = last_base(log, path)
+    pieces: list[Piece] = []
+    for piece, entries in segments(log, path, state.number):
+        pieces.append(piece)
+        for number, event in entries:
+            fold(log.store, state, number, event)
+    last = log.runs[path].last if path else log.head.last
+    if state.number != last:
+        raise CorruptSegment(
+            f"run {path!r} of thread {log.thread_id!r} ends with event {state.number}, expected {last}"
+        )
+    return state, pieces
+
+
+def accepts(event: AnyEvent) -> bool:
+    """Whether a turn of the main run begins with *event*."""
+    return isinstance(event, Resumed | Decided) or (isinstance(event, UserSaid) and not event.by)
+
+
+def at_boundary(state: State) -> bool:
+    """Whether the turn has handed over."""
+    return state.status not in ("ready", "running")
+
+
+def state_at(log: Log, at: int) -> tuple[State, int]:
+    """The main run at its boundary *at*, and the number of the thread's last event that belongs to it.
+
+    Raises:
+        ConfigError: there is no such boundary.
+        HistoryCut: there was.
+        CheckpointError: it cannot be read.
+    """
+    if type(at) is not int or at < 1:
+        raise ConfigError(f"boundaries are numbered from 1, not {at!r}")
+    state, later = last_base(log, (), lambda header: header.turn <= at)
+    try:
+        for _, entries in segments(log, (), state.number, later and later + 1):
+            for number, event in entries:
+                if state.turn == at and at_boundary(state) and accepts(event):
+                    return state, number - 1
+                fold(log.store, state, number, event)
+    except CheckpointError:
+        if not (state.turn == at and at_boundary(state)):  # What is damaged comes after what was asked for.
+            raise
+    if state.turn == at and at_boundary(state):
+        return state, log.head.number if state.number == log.head.last else state.number
+    there = state.turn - (not at_boundary(state))
+    raise ConfigError(f"thread {log.thread_id!r} has no boundary {at}; there are {there}")
+
+
+def run_at(log: Log, path: Path, extent: int) -> State:
+    """A run as of the thread's event *extent*."""
+    state, later = last_base(log, path, lambda header: header.last <= extent)
+    for _, entries in segments(log, path, state.number, later and later + 1):
+        for number, event in entries:
+            if number > extent:
+                return state
+            fold(log.store, state, number, event)
+    return state
+
+
+def read_state(log: Log, at: int | None, subagents: bool) -> State:
+    """The thread at a boundary, or as it was last saved; with *subagents* every run stands in its parent's state."""
+    root, extent = (read_run(log, ())[0], log.head.number) if at is None else state_at(log, at)
+    if subagents:
+        attach(root, ((path, run_at(log, path, extent)) for path in runs_at(log, extent)))
+    return root
+
+
+def runs_at(log: Log, extent: int) -> list[Path]:
+    """The runs below the main one that had begun by the event *extent*, parents first, each in its order."""
+    begun = [path for path, row in log.runs.items() if row.first <= extent]
+    return sorted(begun, key=lambda path: (len(path), log.runs[path].first))
+
+
+def attach(root: State, runs: Iterable[tuple[Path, State]]) -> None:
+    """Put each run into the `subagents` of the one above it; all have the thread's files."""
+    states: dict[Path, State] = {(): root}
+    for path, state in runs:
+        state.files = root.files
+        states[path] = state
+        states[path[:-1]].subagents[path[-1]] = state

@@ -1,0 +1,203 @@
+"""Letting go of what was: whole threads, and boundaries older than a store is to keep."""
+
+import contextlib
+import secrets
+import time
+from collections.abc import Generator
+from functools import partial
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import structs
+
+from .. import codec
+from ..codec import Header
+from ..errors import CheckpointError, ThreadBusy, ThreadConflict, UnknownThread
+from ..ports import Store
+from ..state import Path, State
+from . import rows as names
+from .blobs import Blobs
+from .history import boundaries
+from .reading import PATIENCE, Log, as_of_one_moment, guarded, read_run, state_at
+from .rows import Cut, Head
+
+TRIES = 10
+_last_look: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def held(store: Store, thread_id: str) -> Generator[None]:
+    """Take the thread for what no turn may run beside; a turn that begins meanwhile waits, for it takes no time.
+
+    Raises:
+        ThreadBusy: a turn runs.
+    """
+    mark, until = _mark(thread_id), time.monotonic() + PATIENCE
+    while not guarded(store.hold, mark):
+        if time.monotonic() > until:
+            raise ThreadBusy(f"thread {thread_id!r} is being tidied up; try again when that is over")
+        time.sleep(0.001)
+    try:
+        if not guarded(store.hold, thread_id):
+            raise ThreadBusy(f"thread {thread_id!r} is being run; try again when it is over")
+        try:
+            yield
+        finally:
+            store.release(thread_id)
+    finally:
+        store.release(mark)
+
+
+def in_upkeep(store: Store, thread_id: str) -> bool:
+    """Whether a thread that is held is so for a moment only, and by no turn."""
+    if not guarded(store.hold, _mark(thread_id)):
+        return True
+    store.release(_mark(thread_id))
+    return False
+
+
+def _mark(thread_id: str) -> str:
+    return f"{thread_id}\0upkeep"
+
+
+def delete(store: Store, thread_id: str) -> None:
+    """Remove a thread, with all runs below it, and the blobs that only it names.
+
+    Raises:
+        UnknownThread, ThreadBusy
+        CheckpointError: the store failed; nothing was removed.
+    """
+    with held(store, thread_id):
+        for _ in range(TRIES):
+            if (stored := guarded(store.head, thread_id)) is None:
+                raise UnknownThread(f"there is no thread {thread_id!r}")
+            keys = [key for prefix in names.thread_prefixes(thread_id) for key in _keys(store, prefix)]
+            with contextlib.suppress(ThreadConflict):  # Segments were joined meanwhile.
+                guarded(
+                    partial(store.append, patience=PATIENCE),
+                    thread_id,
+                    stored,
+                    None,
+                    {},
+                    [*keys, *_references(store, thread_id)],
+                )
+                return
+        raise CheckpointError(f"thread {thread_id!r} was changed again and again; try again")
+
+
+def _keys(store: Store, prefix: str) -> list[str]:
+    return guarded(store.keys, prefix, names.after(prefix))
+
+
+def _references(store: Store, thread_id: str) -> list[str]:
+    """The keys of the thread's `ref` rows, which stand under the blobs' names."""
+    used = (key.rpartition("/")[2] for key in _keys(store, names.use_prefix(thread_id)))
+    return [key for name in used for key in names.use_rows(thread_id, name) if key.startswith("ref/")]
+
+
+def expire(store: Store) -> None:
+    """Delete the threads that lie unused for longer than the store keeps them; looks now and then."""
+    seconds, now = store.retention.seconds, time.time()
+    if seconds is None or now - _last_look.get(store, 0.0) < min(seconds / 10, 3600.0):
+        return
+    _last_look[store] = now
+    for key, data in store.rows("head/", "head0"):
+        thread_id = names.thread_of(key)
+        if names.read_head(thread_id, data).updated < now - seconds:
+            with contextlib.suppress(ThreadBusy, UnknownThread):  # It is in use after all, or gone.
+                delete(store, thread_id)
+
+
+def is_due(store: Store, head: Head) -> bool:
+    """Whether a thread has a quarter more boundaries than are kept: cutting writes a base, so not at every turn."""
+    keep = store.retention.boundaries
+    first = head.cut.turn if head.cut else 1
+    return keep is not None and head.turn - first + 1 > keep + keep // 4
+
+
+def cut(store: Store, thread_id: str) -> None:
+    """Cut off what is older than the boundaries that the store keeps, unless the thread is in use."""
+    with contextlib.suppress(ThreadBusy, ThreadConflict), held(store, thread_id):  # The next turn cuts.
+        log = as_of_one_moment(store, thread_id, lambda log: log)
+        if log is not None and is_due(store, log.head):
+            _cut(log, log.head.turn - max(1, store.retention.boundaries or 1) + 1)
+
+
+def _cut(log: Log, turn: int) -> None:
+    """Let the thread begin with the boundary *turn*: a base stands there for all before it."""
+    store, thread_id, blobs = log.store, log.thread_id, Blobs(set())
+    state, extent = state_at(log, turn)
+    append_id, number = secrets.token_bytes(8), state.number
+    key, base = _base(log, state, append_id, blobs)
+    rows = {key: base} | {names.blob_key(name): codec.seal_blob(data) for name, data in blobs.contents.items()}
+    rows |= _split(log, number)
+    rows |= _relinked(log, number)
+    gone = [*store.keys(names.log_prefix(thread_id, ()), names.segment_key(thread_id, (), number + 1))]
+    gone += store.keys(names.base_prefix(thread_id, ()), names.base_key(thread_id, (), number + 1))
+    for path in _finished(log, extent):
+        gone += _keys(store, names.log_prefix(thread_id, path)) + _keys(store, names.base_prefix(thread_id, path))
+        gone.append(names.run_key(thread_id, path))
+    used = _used(log, rows, set(gone))
+    for name in used:
+        rows |= names.use_rows(thread_id, name)
+    unused = {one.rpartition("/")[2] for one in _keys(store, names.use_prefix(thread_id))} - used
+    for name in unused:
+        gone += names.use_rows(thread_id, name)
+    lost = sum(len(store.get(one) or b"") for one in gone) - sum(map(len, rows.values()))
+    head = structs.replace(
+        log.head,
+        append=append_id,
+        cut=Cut(number, turn, next(one.time for one in boundaries(log) if one.at == turn)),
+        base=max(log.head.base, number),
+        stored=max(0, log.head.stored - lost),
+        format=codec.FORMAT,
+    )
+    store.append(thread_id, log.stored, msgspec.msgpack.encode(head), rows, gone, patience=PATIENCE)
+
+
+def _base(log: Log, state: State, append_id: bytes, blobs: Blobs) -> tuple[str, bytes]:
+    raw, number = blobs.base_form(state, main=True), state.number
+    head = Header(log.thread_id, (), number, number, 0, append_id, len(raw), time.time(), blobs.named(), state.turn)
+    return names.base_key(log.thread_id, (), number), codec.seal_base(head, raw)
+
+
+def _split(log: Log, number: int) -> dict[str, bytes]:
+    """The part behind *number* of the segment that holds both sides of it."""
+    before = log.store.rows(names.log_prefix(log.thread_id, ()), names.segment_key(log.thread_id, (), number + 1))
+    if not before:
+        return {}
+    key, data = before[-1]
+    rest = codec.cut(data, key, number, after=True)
+    if rest is None:
+        return {}
+    return {names.segment_key(log.thread_id, (), codec.read_header(rest, key).first): rest}
+
+
+def _relinked(log: Log, number: int) -> dict[str, bytes]:
+    """The base after *number*, following that which is written there."""
+    start = names.base_key(log.thread_id, (), number + 1)
+    later = log.store.keys(start, names.after(names.base_prefix(log.thread_id, ())))
+    if not later:
+        return {}
+    data = log.store.get(later[0]) or b""
+    return {later[0]: codec.relinked(data, later[0], number)}
+
+
+def _finished(log: Log, extent: int) -> list[Path]:
+    """The runs that were over by the event *extent*, and that no call can go on with."""
+    unanswered = {call_id for call_id, entry in read_run(log, ())[0].open.items() if entry.result is None}
+    return [
+        path for path, row in log.runs.items() if row.last <= extent and path[0].partition("/")[0] not in unanswered
+    ]
+
+
+def _used(log: Log, rows: dict[str, bytes], gone: set[str]) -> set[str]:
+    """The blobs that are named by what is left of the thread, and by *rows*."""
+    if not _keys(log.store, names.use_prefix(log.thread_id)) and not any(key.startswith("blob/") for key in rows):
+        return set()
+    kept = dict(rows)
+    for kind in ("log", "base"):
+        prefix = next(one for one in names.thread_prefixes(log.thread_id) if one.startswith(kind))
+        kept |= {key: data for key, data in log.store.rows(prefix, names.after(prefix)) if key not in gone} | rows
+    sealed = ((key, data) for key, data in kept.items() if key.startswith(("log/", "base/")))
+    return {name for key, data in sealed for name in codec.read_header(data, key).blobs}

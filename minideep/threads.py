@@ -1,0 +1,232 @@
+"""The threads of an agent: one turn of each at a time, over all processes, and the last few kept in memory."""
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from . import loop
+from .calls import abandon
+from .checkpoint import journal as journals
+from .checkpoint import log
+from .checkpoint.journal import Durability, Journal
+from .checkpoint.reading import guarded, stored_head
+from .checkpoint.redaction import Redact, Redaction
+from .checkpoint.retention import in_upkeep
+from .checkpoint.upkeep import after_turn
+from .decisions import match, resumption
+from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadBusy, ThreadConflict, UnknownThread
+from .events import TurnCancelled, UserSaid
+from .messages import Input, as_message, clean
+from .ports import AgentSpec, Emit, Store
+from .run import Run
+from .state import Decision
+from .turn import Turn
+
+logger = logging.getLogger("minideep")
+KEPT = 16
+"""Threads whose state an agent keeps in memory after a turn."""
+
+
+class Terms(Struct, frozen=True):
+    """How one turn is run."""
+
+    spec: AgentSpec
+    store: Store
+    durability: Durability
+    redact: Redact | None
+    context: Any
+    emit: Emit | None
+    wait: bool
+    """Whether to wait for a thread that is busy."""
+
+
+class Threads:
+    """Begins turns, goes on with them, and remembers what the next one needs."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str], Journal] = {}
+
+    async def turn(self, terms: Terms, input: Input, thread_id: str | None) -> Turn:
+        """One turn from *input* to its boundary."""
+        message, thread_id = as_message(input), checked_thread_id(thread_id)
+
+        async def accept(run: Run) -> CheckpointError | None:
+            cut_off = run.unanswered()
+            try:
+                run.record(UserSaid(message, time.time(), terms.spec.limits, agent=terms.spec.name))
+            except IllegalEvent as exc:
+                raise ConfigError(f"the input cannot be kept: {exc}") from None
+            for path in cut_off:
+                run.record_at(path, TurnCancelled(time.time()))
+            return await run.save()
+
+        async with _held(terms, thread_id):
+            journal = await self._open(terms.store, thread_id) or Journal(thread_id, terms.store)
+            run = _run(terms, journal)
+            return await self._accepted(run, await self._or_as_before(run, accept))
+
+    async def resumed(self, terms: Terms, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
+        """Go on with a turn, or give the last one back."""
+        store, thread_id = terms.store, checked_thread_id(thread_id)
+        if (id(store), thread_id) not in self._kept and stored_head(store, thread_id) is None:
+            raise unknown(thread_id)  # Before anything is made for it.
+
+        async def accept(run: Run) -> CheckpointError | None:
+            decided = match(run.state, decisions)
+            for path, event in () if over else resumption(decided, terms.spec.limits):
+                run.record_at(path, event)
+            failed = await run.save()
+            if failed and decided:
+                raise failed
+            return failed
+
+        async with _held(terms, thread_id):
+            journal = await self._open(store, thread_id)
+            if journal is None:
+                raise unknown(thread_id)
+            run = _run(terms, journal)
+            over = not decisions and run.state.status in ("ended", "escalated", "paused")
+            failed = await self._or_as_before(run, accept)
+            return self._handed_back(run, failed) if over else await self._accepted(run, failed)
+
+    async def save(self, terms: Terms, thread_id: str) -> None:
+        """Append what earlier turns have left unsaved."""
+        kept = self._kept.get((id(terms.store), thread_id))
+        if kept is None:
+            if guarded(terms.store.head, thread_id) is None:
+                raise unknown(thread_id)
+            return
+        async with _held(terms, thread_id):
+            try:
+                await log.append(kept)
+            except ThreadConflict:
+                self._kept.pop((id(terms.store), thread_id), None)
+                raise
+
+    def forget(self, store: Store, thread_id: str) -> None:
+        """Keep nothing of a thread that is deleted."""
+        self._kept.pop((id(store), thread_id), None)
+
+    async def _or_as_before(
+        self, run: Run, accept: Callable[[Run], Awaitable[CheckpointError | None]]
+    ) -> CheckpointError | None:
+        """Accept an input; if that raises, what earlier turns left unsaved is kept as it was."""
+        journal, unsaved = run.journal, list(run.journal.pending)
+        try:
+            return await accept(run)
+        except ThreadConflict:  # What was not saved can never be: another writer has gone on.
+            raise
+        except BaseException:
+            kept = journal
+            if len(journal.pending) > len(unsaved):
+                with contextlib.suppress(CheckpointError):  # A store that cannot even be read: better too much kept.
+                    kept = await log.off_loop(journal.store, lambda: journals.rewound(journal, unsaved))
+            if unsaved:
+                self._keep(kept)
+            raise
+
+    async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:
+        """Drive a turn whose input is accepted, and save its boundary; the answer comes back even if that fails."""
+        try:
+            await _driven(run)
+        finally:
+            try:
+                failed = await run.save()
+            except ThreadConflict as exc:
+                failed = exc
+            turn = self._handed_back(run, failed)
+        return turn
+
+    def _handed_back(self, run: Run, failed: CheckpointError | None) -> Turn:
+        turn = run.turn()
+        turn.saved = failed is None
+        turn.error = turn.error or failed
+        if isinstance(failed, ThreadConflict):
+            turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed
+            return turn
+        if turn.saved:
+            after_turn(run.journal)
+        self._keep(run.journal)
+        return turn
+
+    async def _open(self, store: Store, thread_id: str) -> Journal | None:
+        """The thread as this agent left it, while the store still has it so; else as the store has it."""
+        kept = self._kept.pop((id(store), thread_id), None)
+        if kept is not None and (kept.pending or stored_head(store, thread_id) == kept.stored):
+            return kept
+        return await log.off_loop(store, lambda: journals.open_thread(store, thread_id))
+
+    def _keep(self, journal: Journal) -> None:
+        """Remember a thread: always if something of it is not saved yet, else among the last few."""
+        journal.close_turn()
+        self._kept[id(journal.store), journal.thread_id] = journal
+        saved = [key for key, kept in list(self._kept.items()) if not kept.pending]
+        for key in saved[: max(0, len(saved) - KEPT)]:
+            self._kept.pop(key, None)
+
+
+def _run(terms: Terms, journal: Journal) -> Run:
+    journal.durability = terms.durability
+    if terms.redact and journal.redaction is None:
+        journal.redaction = Redaction(terms.redact, terms.store)
+    return Run(terms.spec, journal, listener=terms.emit, context=terms.context)
+
+
+@contextlib.asynccontextmanager
+async def _held(terms: Terms, thread_id: str) -> AsyncGenerator[None]:
+    """Hold a thread from before the first effect of a turn to behind its boundary.
+
+    Raises:
+        ThreadBusy: another run, in whatever process, has it.
+    """
+    store, pause = terms.store, 0.001
+    while not guarded(store.hold, thread_id):
+        if not (terms.wait or in_upkeep(store, thread_id) or guarded(store.hold, thread_id)):
+            raise ThreadBusy(f"thread {thread_id!r} is being run; wait for it with `wait=True`, or use another thread")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    try:
+        yield
+    finally:
+        try:
+            store.release(thread_id)
+        except Exception as exc:  # The store door: the turn is over, and its answer must come back.
+            logger.warning("thread %s could not be let go of", thread_id, exc_info=exc)
+
+
+async def _driven(run: Run) -> None:
+    """Drive the main run to its boundary. When cancelled, tools get 5 seconds to end, and are then left behind."""
+    task = asyncio.ensure_future(loop.drive(run))
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        run.journal.cancelled = True
+        await abandon(task)
+        raise
+    finally:
+        run.cancel()
+    if not task.cancelled():  # Else a tool has cancelled its own task: the turn is `cancelled`, and comes back so.
+        task.result()
+
+
+def checked_thread_id(given: str | None) -> str:
+    """*given*, or a new id.
+
+    Raises:
+        ConfigError: it is no text of 1 to 500 characters.
+    """
+    if given is None:
+        return uuid.uuid4().hex
+    if not isinstance(given, str) or not given.strip() or len(given) > 500 or clean(given) != given:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"a thread's id is text of 1 to 500 characters, not {given!r}")
+    return given
+
+
+def unknown(thread_id: str) -> UnknownThread:
+    return UnknownThread(f"there is no thread {thread_id!r}; `threads()` lists those that are")
