@@ -87,11 +87,11 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost))
     if reply.cost is not None:
         run.costs.money = (run.costs.money or 0.0) + reply.cost
-    await run.save_if("tool")
 
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:
     """Run calls side by side; each result is recorded as soon as it is there."""
+    await run.save_if("tool")
     started, save_s = perf_counter(), run.root.costs.save_s
     work = [call_tool(run, ToolContext(run, run_child, entry), entry) for entry in entries]
     try:

@@ -136,6 +136,8 @@ class Store(Protocol):
         """Delete *deletes*, put *rows* and replace the head (None: remove it), all in one transaction; but only if the
         head is still *expected* and every one of *deletes* is there.
 
+        Without *patience* it must not hold up an event loop.
+
         Raises:
             ThreadConflict: they are not; nothing was changed.
             TimeoutError: other writers held the store for longer than *patience* seconds; nothing was changed.

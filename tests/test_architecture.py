@@ -19,6 +19,7 @@ LAYERS = [
     ["agent", "threads"],
     ["middleware"],
     ["deep_agent"],
+    ["testing"],
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

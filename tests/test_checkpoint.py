@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -172,35 +170,3 @@ async def test_a_tool_may_record_only_what_can_be_saved(store):
     assert [message.is_error for message in turn.messages if message.role == "tool"] == [True, True]
     assert turn.saved
     assert agent.get_state("t").messages == list(turn.messages)
-
-
-@pytest.mark.parametrize("moment", [0.0, 0.02, 0.05, 0.1, 0.15, 0.2])
-def test_a_process_killed_at_any_moment_leaves_a_thread_that_loads_and_goes_on(tmp_path, moment):
-    code = f"""
-import asyncio, sys
-from minideep import *
-from minideep.models import ScriptedModel
-@tool
-async def ping() -> str:
-    await asyncio.sleep(0.001)
-    return "pong" * 500
-agent = Agent(ScriptedModel(lambda r: ToolCall("ping") if len(r.messages) % 7 else "ok"), [ping],
-              checkpointer=DiskCheckpointer({str(tmp_path)!r}))
-print("ready", flush=True)
-while True:
-    agent.run_sync("go", "t")
-"""
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    process.stdout.readline()
-    try:
-        process.wait(moment)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    process.wait()
-    process.stdout.close()
-    with DiskCheckpointer(tmp_path) as store:
-        agent = Agent(ScriptedModel(lambda request: "ok"), [ping], checkpointer=store)
-        if store.head("t") is not None:
-            assert agent.get_state("t").status in ("running", "ended")
-        turn = agent.run_sync("go on", "t")
-    assert (turn.status, turn.saved) == ("ended", True)

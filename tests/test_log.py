@@ -1,0 +1,684 @@
+"""The log: when it is written, what it costs, what is kept apart, and what happens when writing fails."""
+
+import asyncio
+import os
+import sqlite3
+import sys
+import threading
+from hashlib import sha256
+from random import Random
+
+import pytest
+import zstandard
+
+from minideep import (
+    Agent,
+    Approve,
+    CheckpointError,
+    ConfigError,
+    CorruptSegment,
+    DiskCheckpointer,
+    HistoryCut,
+    Image,
+    Interrupt,
+    MemoryCheckpointer,
+    Middleware,
+    Respond,
+    Retention,
+    Subagent,
+    Text,
+    ThreadConflict,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    UnknownThread,
+    UserMessage,
+    codec,
+    create_deep_agent,
+    tool,
+)
+from minideep.checkpoint import rows as names
+from minideep.checkpoint.joining import BLOCK, MANY, groups, join
+from minideep.checkpoint.reading import Piece
+from minideep.events import Compacted, FileEdited, FileWritten, ModelReplied, ToolReturned
+from minideep.models import ScriptedModel
+from minideep.sync import run_sync
+
+RANDOM = Random(5)
+
+
+def prose(size):
+    """Text that was never said before."""
+    return "".join(f"{RANDOM.randrange(10**6)} " for _ in range(size // 6 + 1))[:size]
+
+
+@tool
+async def ping(text: str = "pong") -> str:
+    """Answer."""
+    return text
+
+
+@tool
+async def look(size: int = 2000) -> str:
+    """Give much."""
+    return prose(size)
+
+
+class Counting(MemoryCheckpointer):
+    """A store that counts its appends and fails at those it is told to."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.appends, self.fail, self.seen = 0, set(), []
+
+    def append(self, thread, expected, head, rows, deletes=(), **how):
+        self.appends += 1
+        if self.appends in self.fail:
+            raise OSError("no space left")
+        super().append(thread, expected, head, rows, deletes, **how)
+        self.seen.append(sorted(key.split("/")[0] for key in rows))
+
+
+# ---- durability
+
+
+STEPS = [[ToolCall("ping", {}, "a"), ToolCall("ping", {}, "b")], ToolCall("ping", {}, "c"), "done"]
+
+
+@pytest.mark.parametrize(("durability", "appends"), [("turn", 2), ("step", 4), ("tool", 7)])
+async def test_an_append_more_a_step_or_a_call_and_the_same_log(durability, appends):
+    store = Counting()
+    agent = Agent(ScriptedModel(STEPS), [ping], checkpointer=store, durability=durability)
+    turn = await agent.run("go", "t")
+    assert (turn.status, turn.saved, store.appends) == ("ended", True, appends)
+    assert agent.get_state("t").messages == list(turn.messages)
+    assert turn.costs.bytes_raw > 0
+
+
+async def test_a_childs_steps_and_calls_are_saved_early_too_with_its_parents():
+    store = Counting()
+    child = Subagent(name="helper", description="", model=ScriptedModel([ToolCall("ping"), "helped"]), tools=[ping])
+    task = ToolCall("task", {"description": "a", "subagent_type": "helper"}, "t1")
+    agent = create_deep_agent(ScriptedModel([task, "ok"]), subagents=[child], checkpointer=store, durability="tool")
+    seen = []
+
+    class Reader(Middleware):
+        async def before_tool(self, ctx, call):
+            state = agent.get_state("t", subagents=True)
+            seen.append((call.name, [message.role for message in state.messages], list(state.subagents)))
+            return call
+
+    spy = Reader()
+    child = Subagent(
+        name="helper", description="", model=ScriptedModel([ToolCall("ping"), "helped"]), tools=[ping], middleware=[spy]
+    )
+    agent = create_deep_agent(
+        ScriptedModel([task, "ok"]), subagents=[child], middleware=[spy], checkpointer=store, durability="tool"
+    )
+    await agent.run("go", "t")
+    assert seen == [("task", ["user", "assistant"], []), ("ping", ["user", "assistant"], ["t1"])]
+
+
+def test_another_durability_is_refused():
+    for make in (Agent, create_deep_agent):
+        with pytest.raises(ConfigError, match="durability is 'turn', 'step', 'tool', not 'async'"):
+            make(ScriptedModel([]), durability="async")
+
+
+@pytest.mark.parametrize(("durability", "again"), [("turn", ["a", "b", "c"]), ("step", ["c"]), ("tool", [])])
+def test_what_was_saved_is_not_done_again_after_a_kill(tmp_path, durability, again):
+    did = tmp_path / "did"
+
+    @tool
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        with did.open("a") as file:
+            file.write(ctx.call_id + "\n")
+        return "acted"
+
+    @tool
+    async def last(ctx: ToolContext) -> str:
+        """Kill the process, once."""
+        if os.getpid() != parent:
+            os._exit(9)
+        return "lived"
+
+    script = [[ToolCall("act", {}, "a"), ToolCall("act", {}, "b")], [ToolCall("act", {}, "c"), ToolCall("last")], "ok"]
+
+    def policy(request):
+        return script[sum(message.role == "assistant" for message in request.messages)]
+
+    def agent():
+        store = DiskCheckpointer(tmp_path / "state")
+        return Agent(ScriptedModel(policy), [act, last], checkpointer=store, durability=durability)
+
+    parent = os.getpid()
+    if (child := os.fork()) == 0:
+        asyncio.run(agent().run("go", "t"))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert did.read_text().split() == ["a", "b", "c"]
+    did.write_text("")
+    mine = agent()
+    turn = asyncio.run(mine.resume("t"))
+    assert (turn.status, turn.text, did.read_text().split()) == ("ended", "ok", again)
+    mine.checkpointer.close()
+
+
+# ---- calls that a person let run
+
+
+class Ask(Middleware):
+    async def before_tool(self, ctx, call):
+        return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
+
+
+class Desk:
+    """An agent that pays when a person lets it, on a store that counts."""
+
+    def __init__(self, store=None):
+        self.store, self.paid, self.stop = store or Counting(), [], None
+
+        @tool
+        async def pay(ctx: ToolContext) -> str:
+            """Pay."""
+            self.paid.append(ctx.call_id)
+            if self.stop:
+                self.stop.set()
+                await asyncio.sleep(60)
+            return "paid"
+
+        self.tools = [pay, ping]
+
+    def agent(self, *script):
+        return Agent(ScriptedModel(list(script)), self.tools, middleware=[Ask()], checkpointer=self.store)
+
+
+async def test_a_call_that_was_let_run_and_cut_short_waits_again_and_says_so(store):
+    desk = Desk(store)
+    await desk.agent(ToolCall("pay", {}, "p")).run("go", "t")
+    desk.stop = asyncio.Event()
+    agent = desk.agent("done")
+    running = asyncio.ensure_future(agent.resume("t", {"p": Approve()}))
+    await desk.stop.wait()
+    assert agent.get_state("t").open["p"].started
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    with pytest.raises(ConfigError, match="no call waits under 'p'; waiting are none"):
+        await agent.resume("t", {"p": Approve()})
+    turn = await agent.resume("t")
+    assert (turn.status, desk.paid) == ("paused", ["p"])
+    assert turn.interrupts[0].reason.startswith("a person let it run, and it had begun when the turn was cut short")
+    turn = await agent.resume("t", {"p": Respond("the bank says it is paid")})
+    assert (turn.status, turn.text, desk.paid) == ("ended", "done", ["p"])
+
+
+async def test_a_call_that_was_let_run_is_saved_when_it_begins_and_when_it_returns():
+    desk = Desk()
+    agent = desk.agent(ToolCall("pay", {}, "p"), ToolCall("ping"), "done")
+    await agent.run("go", "t")
+    assert desk.store.appends == 2
+    await agent.resume("t", {"p": Approve()})
+    assert desk.store.appends == 6
+
+
+async def test_a_call_whose_beginning_cannot_be_saved_does_not_run():
+    desk = Desk()
+    agent = desk.agent(ToolCall("pay", {}, "p"), "done")
+    await agent.run("go", "t")
+    desk.store.fail = {4}
+    turn = await agent.resume("t", {"p": Approve()})
+    assert (turn.status, turn.text, desk.paid, turn.saved) == ("ended", "done", [], True)
+    assert turn.messages[0].text.startswith("pay was not run: its beginning could not be saved: the store failed")
+
+
+# ---- what a failed save leaves
+
+
+async def test_save_appends_what_a_failed_save_left():
+    store = Counting()
+    agent = Agent(ScriptedModel(["one"]), checkpointer=store)
+    store.fail = {2, 3}
+    assert not (await agent.run("first", "t")).saved
+    with pytest.raises(CheckpointError, match="the store failed: OSError: no space left"):
+        await agent.save("t")
+    await agent.save("t")
+    await agent.save("t")
+    assert [message.text for message in Agent(ScriptedModel([]), checkpointer=store).get_state("t").messages] == [
+        "first",
+        "one",
+    ]
+    with pytest.raises(UnknownThread):
+        await agent.save("nope")
+
+
+async def test_what_is_unsaved_stays_with_its_store_when_the_agent_is_given_another():
+    bad, good = Counting(), MemoryCheckpointer()
+    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=bad)
+    bad.fail = {2}
+    assert not (await agent.run("first", "t")).saved
+    agent.checkpointer = good
+    assert (await agent.run("other", "t")).saved
+    agent.checkpointer = bad
+    await agent.save("t")
+    assert [message.text for message in agent.get_state("t").messages] == ["first", "one"]
+
+
+async def test_a_failure_in_the_middle_of_a_turn_is_made_good_by_the_next_append():
+    store = Counting()
+    store.fail = {2, 3, 4}
+    agent = Agent(ScriptedModel(STEPS), [ping], checkpointer=store, durability="tool")
+    turn = await agent.run("go", "t")
+    assert (turn.saved, turn.error) == (True, None)
+    assert agent.get_state("t").messages == list(turn.messages)
+
+
+async def test_save_after_another_writer_has_gone_on_is_a_conflict_and_drops_what_was_left():
+    store = Counting()
+    agent, other = Agent(ScriptedModel(["one"]), checkpointer=store), Agent(ScriptedModel(["two"]), checkpointer=store)
+    store.fail = {2}
+    await agent.run("first", "t")
+    await other.run("second", "t")
+    with pytest.raises(ThreadConflict):
+        await agent.save("t")
+    await agent.save("t")
+    assert [message.text for message in agent.get_state("t").messages] == ["first", "second", "two"]
+
+
+# ---- who waits for whom
+
+
+async def test_a_large_append_does_not_hold_up_the_loop_and_a_cancel_waits_for_it(tmp_path):
+    threads, go = [], threading.Event()
+
+    class Slow(DiskCheckpointer):
+        def append(self, thread, expected, head, rows, deletes=(), **how):
+            threads.append(threading.current_thread() is threading.main_thread())
+            if not threads[-1]:
+                go.wait()
+            super().append(thread, expected, head, rows, deletes, **how)
+
+    with Slow(tmp_path) as store:
+        agent = Agent(ScriptedModel([ToolCall("look", {"size": 90_000}), "ok"]), [look], checkpointer=store)
+        running = asyncio.ensure_future(agent.run("go", "t"))
+        while len(threads) < 2:
+            await asyncio.sleep(0.001)
+        running.cancel()
+        for _ in range(20):
+            await asyncio.sleep(0.001)  # The loop runs on; the append is not cut short.
+        assert not running.done()
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert threads == [True, False]
+        assert agent.get_state("t").text == "ok"
+
+
+async def test_a_store_that_others_lock_holds_up_the_loop_for_a_moment_only(tmp_path):
+    with DiskCheckpointer(tmp_path) as store:
+        agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
+        await agent.run("first", "t")
+        other = sqlite3.connect(tmp_path / "cache.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        running, ticks = asyncio.ensure_future(agent.run("second", "t")), 0
+        while ticks < 50:
+            await asyncio.sleep(0.002)
+            ticks += 1
+        assert not running.done()
+        other.execute("COMMIT")
+        other.close()
+        turn = await running
+    assert (turn.text, turn.saved) == ("two", True)
+
+
+# ---- joining
+
+
+def piece(raw, key="k", closes=False):
+    return Piece(key, raw, closes)
+
+
+def test_segments_wait_until_they_fill_a_block_and_a_full_one_is_left_alone():
+    small = [piece(BLOCK // 4)] * 3
+    assert groups(small, over=False) == ([], small)
+    assert groups([*small, piece(BLOCK // 4), piece(1)], over=False) == ([[*small, piece(BLOCK // 4)]], [piece(1)])
+    assert groups([piece(BLOCK), piece(BLOCK), piece(5)], over=False) == ([], [piece(5)])
+    assert groups([piece(1), piece(BLOCK)] * 3, over=False) == ([], [])
+
+
+def test_no_block_reaches_over_a_base_and_a_run_that_is_over_leaves_no_crumbs():
+    before, after = [piece(1), piece(1, closes=True)], [piece(2), piece(2)]
+    assert groups([*before, *after], over=False) == ([before], after)
+    crumbs = [piece(1)] * MANY
+    assert groups(crumbs, over=True) == ([crumbs], [])
+    assert groups(crumbs[1:], over=True) == ([], crumbs[1:])
+
+
+async def test_a_thread_is_joined_as_it_grows_and_its_bytes_stay_near_one_shot_compression(store):
+    agent = Agent(ScriptedModel(([ToolCall("look")] * 3 + ["ok"]) * 150), [look], checkpointer=store)
+    for _ in range(150):
+        assert (await agent.run("go", "t")).saved
+    store.close()
+    segments = store.rows("log/", "log0")
+    assert len(segments) < 100
+    raw = b"".join(codec._body(data, key, codec.SEGMENT)[1] for key, data in segments)
+    stored, one_shot = sum(len(data) for _, data in segments), len(zstandard.compress(raw, 3))
+    assert stored < 1.15 * one_shot
+    assert len(Agent(ScriptedModel([]), checkpointer=store).get_state("t").messages) == 150 * 8
+    assert 0.5 * stored < agent.threads()[0].bytes_stored < 1.5 * stored
+
+
+async def test_what_a_killed_process_left_to_join_is_joined_by_the_next(tmp_path):
+    def turns(count):
+        with DiskCheckpointer(tmp_path) as store:
+            agent = Agent(ScriptedModel([ToolCall("look", {"size": 20_000}), "ok"] * count), [look], checkpointer=store)
+            for _ in range(count):
+                run_sync(agent.run("go", "t"))
+
+    if (child := os.fork()) == 0:
+        os._exit(0 if not turns(10) else 1)
+    os.waitpid(child, 0)
+    with DiskCheckpointer(tmp_path) as store:
+        left = len(store.keys("log/", "log0"))
+    assert left == 20
+    turns(4)
+    with DiskCheckpointer(tmp_path) as store:
+        assert len(store.keys("log/", "log0")) < 10
+        assert len(Agent(ScriptedModel([]), checkpointer=store).get_state("t").messages) == 14 * 4
+
+
+def test_a_join_that_comes_too_late_changes_nothing(store):
+    agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
+    for n in range(3):
+        agent.run_sync(f"say {n}", "t")
+    keys = store.keys("log/", "log0")
+    before = store.rows("log/", "log0")
+    assert join(store, "t", [*keys[:3], "log/t//9"]) == 0
+    assert join(store, "u", keys[:3]) == 0
+    assert store.rows("log/", "log0") == before
+    assert join(store, "t", keys[1:3]) > 0
+    assert join(store, "t", keys[:3]) == 0  # One of them is gone.
+    assert [message.text for message in agent.get_state("t").messages][::2] == ["say 0", "say 1", "say 2"]
+
+
+def test_a_join_of_a_thread_that_was_deleted_and_begun_again_changes_nothing():
+    class Sly(MemoryCheckpointer):
+        sly = False
+
+        def rows(self, start, stop):
+            found = super().rows(start, stop)
+            if self.sly and start.startswith("log/t//"):
+                self.sly = False
+                agent.delete("t")
+                for text in ("other", "again"):
+                    agent.run_sync(text, "t")
+            return found
+
+    store = Sly()
+    agent = Agent(ScriptedModel(["one", "two", "three", "four"]), checkpointer=store)
+    for text in ("first", "second"):
+        agent.run_sync(text, "t")
+    store.sly = True
+    assert join(store, "t", store.keys("log/t//", "log/t/0")) == 0
+    assert [message.text for message in agent.transcript("t")] == ["other", "three", "again", "four"]
+
+
+# ---- blobs
+
+
+async def test_large_files_results_and_images_are_blobs_and_go_with_their_thread(store):
+    @tool
+    async def photo() -> ToolResult:
+        """Take a photo."""
+        return ToolResult((Image(os.urandom(300_000)),))
+
+    script = [
+        [ToolCall("look", {"size": 200_000}), ToolCall("photo"),
+         ToolCall("write_file", {"file_path": "/a", "content": prose(150_000)})],
+        "ok",
+    ]  # fmt: skip
+    agent = create_deep_agent(ScriptedModel(script), [look, photo], checkpointer=store)
+    turn = await agent.run("go", "t")
+    assert len(store.keys("blob/", "blob0")) == 4  # The call that wrote the file, too.
+    assert max(len(data) for _, data in store.rows("log/", "log0")) < 10_000
+    fresh = Agent(ScriptedModel([]), checkpointer=store)
+    assert fresh.get_state("t").messages == list(turn.messages)
+    agent.fork("t", thread_id="f")
+    agent.delete("t")
+    assert fresh.get_state("f").messages == list(turn.messages)
+    agent.delete("f")
+    assert store.keys("", "\x7f") == []
+
+
+async def test_one_file_in_two_threads_is_stored_once(store):
+    content = prose(150_000)
+    script = [ToolCall("write_file", {"file_path": "/a", "content": content}, "w"), "ok"] * 2
+    agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
+    for thread in ("t", "u"):
+        await agent.run("go", thread)
+    named = [key.split("/")[1] for key in store.keys("ref/", "ref0")]
+    assert named.count(sha256(content.encode()).hexdigest()) == 2
+    agent.delete("t")
+    assert agent.read_file("u", "/a") == content
+
+
+@pytest.mark.parametrize(("size", "bound"), [(50_000, 300_000), (200_000, 500_000)])
+async def test_a_hundred_edits_of_a_file_cost_what_they_change(tmp_path, size, bound):
+    words = [f"word{n}" for n in range(size // 8)]
+    edits = [ToolCall("edit_file", {"file_path": "/a", "old_string": f"word{n * 50} ", "new_string": f"edit{n} "})
+             for n in range(100)]  # fmt: skip
+    script = [ToolCall("write_file", {"file_path": "/a", "content": " ".join(words)}), "ok"]
+    for edit in edits:
+        script += [edit, "ok"]
+    with DiskCheckpointer(tmp_path) as store:
+        agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
+        for _ in range(101):
+            assert (await agent.run("go", "t")).saved
+        content = agent.read_file("t", "/a")
+        assert (content.count("edit"), len(content) > 0.9 * size) == (100, True)
+    assert (tmp_path / "cache.db").stat().st_size < bound
+
+
+async def test_a_file_that_is_kept_apart_can_be_edited_after_a_restart(store):
+    script = [ToolCall("write_file", {"file_path": "/a", "content": "old " + prose(150_000)}), "ok"]
+    await create_deep_agent(ScriptedModel(script), checkpointer=store).run("go", "t")
+    script = [[ToolCall("edit_file", {"file_path": "/a", "old_string": "old ", "new_string": "new "}),
+               ToolCall("grep", {"pattern": "new", "path": "/"})], "ok"]  # fmt: skip
+    turn = await create_deep_agent(ScriptedModel(script), checkpointer=store).run("go", "t")
+    assert [message.is_error for message in turn.messages if message.role == "tool"] == [False, False]
+    assert Agent(ScriptedModel([]), checkpointer=store).read_file("t", "/a").startswith("new ")
+
+
+async def test_a_lost_or_damaged_blob_is_named(store):
+    script = [ToolCall("look", {"size": 200_000}), "ok"]
+    agent = Agent(ScriptedModel(script), [look], checkpointer=store)
+    await agent.run("go", "t")
+    (key,) = store.keys("blob/", "blob0")
+    data, head = store.get(key), store.head("t")
+    for change, match in [
+        (codec.seal_blob(b"other"), "does not hold what its name says"),
+        (data[:-4], "cannot be read"),
+        (codec.BLOB + bytes((9, 0)) + data[5:], "has format 9.0"),
+        (codec.BLOB + data[3:5] + zstandard.compress(bytes(2**26)), "claims 67,108,864 bytes"),
+    ]:
+        store.append("t", head, head, {}, [key])
+        store.append("t", head, head, {key: change})
+        with pytest.raises(CheckpointError, match=f"blob '{key[5:]}'.*{match}"):
+            agent.get_state("t")
+    store.append("t", head, head, {}, [key])
+    with pytest.raises(CorruptSegment, match=f"blob '{key[5:]}' is missing"):
+        agent.get_state("t")
+
+
+# ---- bases
+
+
+class Compacting(Middleware):
+    """Compacts at the end of each turn whose number can be divided by *every*."""
+
+    def __init__(self, every):
+        self.every = every
+
+    async def before_finish(self, ctx):
+        if ctx.state.turn % self.every == 0:
+            ctx.record(Compacted(UserMessage(f"{ctx.state.turn} turns"), len(ctx.state.messages) - 1))
+
+
+async def test_files_stand_in_a_base_by_name_and_are_written_once(store):
+    @tool
+    async def write(ctx: ToolContext) -> str:
+        """Write fifty files."""
+        for n in range(50):
+            content = prose(6_000)
+            ctx.record(FileWritten(f"/{n}", content, len(content), sha256(content.encode()).hexdigest(), 1.0))
+        return "written"
+
+    agent = Agent(
+        ScriptedModel([ToolCall("write"), *["ok"] * 6]), [write], middleware=[Compacting(2)], checkpointer=store
+    )
+    for n in range(6):
+        await agent.run(f"go {n}", "t")
+    bases = store.rows("base/", "base0")
+    assert (len(bases), len(store.keys("blob/", "blob0"))) == (3, 50)
+    assert max(len(data) for _, data in bases) < 20_000
+    fresh = Agent(ScriptedModel(["more"]), checkpointer=store)
+    assert len(fresh.read_file("t", "/7")) == 6_000
+    assert await fresh.run("go", "t")
+
+
+async def test_a_base_holds_open_calls_notes_and_limits(store):
+    class Early(Middleware):
+        async def before_tool(self, ctx, call):
+            if call.name == "pay" and ctx.decision is None:
+                return Interrupt(call, "sure?")
+            return call
+
+        async def before_model(self, ctx, request):
+            if len(request.messages) == 3:
+                ctx.record(Compacted(UserMessage("so far"), 2))
+                return type(request)(request.system, list(ctx.state.messages), request.tools)
+            return request
+
+    desk = Desk(store)
+    script = ["one", [ToolCall("pay", {}, "p"), ToolCall("ping", {}, "q")], "done"]
+    agent = Agent(ScriptedModel(script), desk.tools, middleware=[Early()], checkpointer=store)
+    await agent.run("first", "t")
+    turn = await agent.run("second", "t")
+    assert (turn.status, len(store.keys("base/", "base0"))) == ("paused", 1)
+    again = Agent(ScriptedModel(["done"]), desk.tools, middleware=[Early()], checkpointer=store)
+    assert again.get_state("t").open["q"].result.text == "pong"
+    assert (await again.resume("t", {"p": Approve()})).text == "done"
+    assert (desk.paid, again.get_state("t").turn) == (["p"], 3)
+
+
+# ---- retention
+
+
+async def test_retention_by_count_runs_by_itself(tmp_path):
+    for store in (
+        MemoryCheckpointer(retention=Retention(boundaries=5)),
+        DiskCheckpointer(tmp_path, retention=Retention(boundaries=5)),
+    ):
+        agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
+        for n in range(40):
+            turn = await agent.run(f"go {n}", "t")
+            assert (turn.status, turn.saved) == ("ended", True)
+        store.close()
+        kept = [boundary.at for boundary in agent.history("t")]
+        assert kept == list(range(kept[0], 41))
+        assert 5 <= len(kept) <= 6
+        assert len(agent.get_state("t").messages) == 80
+        with pytest.raises(HistoryCut):
+            agent.get_state("t", at=3)
+        store.close()
+
+
+async def test_retention_by_age_deletes_what_lies_unused(store):
+    agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
+    await agent.run("go", "old")
+    store.retention = Retention(seconds=0.05)
+    await asyncio.sleep(0.1)
+    await agent.run("go", "new")
+    store.close()
+    assert [info.thread_id for info in agent.threads()] == ["new"]
+    with pytest.raises(UnknownThread):
+        await agent.resume("old")
+
+
+# ---- redaction
+
+
+def masked(event):
+    """Nothing that is saved says SECRET."""
+    match event:
+        case ModelReplied():
+            return codec.decode(codec.encode(1, event).replace(b"SECRET", b"XXXXXX"))
+        case ToolReturned() | FileWritten() | FileEdited():
+            return codec.decode(codec.encode(1, event).replace(b"SECRET", b"XXXXXX"))
+        case _:
+            return event
+
+
+async def test_what_redact_takes_out_is_used_but_never_saved(store):
+    used = []
+
+    @tool
+    async def login(password: str) -> str:
+        """Log in."""
+        used.append(password)
+        return f"welcome, {password}"
+
+    script = [
+        [ToolCall("login", {"password": "SECRET"}), ToolCall("write_file", {"file_path": "/a", "content": "my SECRET file"}),
+         ToolCall("write_file", {"file_path": "/b", "content": "SECRET" * 30_000})],
+        [ToolCall("edit_file", {"file_path": "/a", "old_string": "my SECRET", "new_string": "your"}),
+         ToolCall("edit_file", {"file_path": "/b", "old_string": "ETSECRETSEC", "new_string": "!", "replace_all": True})],
+        "done",
+    ]  # fmt: skip
+    agent = create_deep_agent(ScriptedModel(script), [login], checkpointer=store, redact=masked)
+    turn = await agent.run("go", "t")
+    assert (turn.saved, turn.error, used) == (True, None, ["SECRET"])
+    assert turn.messages[2].text == "welcome, SECRET"
+    everything = b"".join(
+        codec.read_blob(data, key[5:]) if key.startswith("blob/") else codec._body(data, key, data[:3])[1]
+        for key, data in store.rows("", "\x7f") if key.startswith(("blob/", "log/", "base/"))
+    )  # fmt: skip
+    assert b"SECRET" not in everything
+    fresh = Agent(ScriptedModel([]), checkpointer=store)
+    assert fresh.get_state("t").messages[2].text == "welcome, XXXXXX"
+    assert fresh.read_file("t", "/a") == "your file"
+    assert (fresh.read_file("t", "/b") or "").count("SECRET") == 0
+
+
+@pytest.mark.parametrize(
+    ("redact", "match"),
+    [
+        (lambda event: 1 / 0, "`redact` raised ZeroDivisionError; nothing was saved"),
+        (lambda event: None, "`redact` must give a UserSaid, not NoneType"),
+    ],
+)
+async def test_a_redaction_that_fails_costs_the_save_and_not_the_answer(store, redact, match):
+    agent = Agent(ScriptedModel(["one"]), checkpointer=store, redact=redact)
+    turn = await agent.run("go", "t")
+    assert (turn.text, turn.saved, store.head("t")) == ("one", False, None)
+    assert str(turn.error) == match
+    agent.redact = None
+
+
+async def test_a_redacted_thread_compacts_and_goes_on(store):
+    agent = Agent(ScriptedModel([ToolCall("ping", {"text": "SECRET"}), *["ok"] * 5]), [ping], middleware=[Compacting(2)],
+                  checkpointer=store, redact=masked)  # fmt: skip
+    for _ in range(4):
+        assert (await agent.run("go", "t")).saved
+    assert len(store.keys("base/", "base0")) == 2
+    assert all(b"SECRET" not in codec._body(data, key, codec.BASE)[1] for key, data in store.rows("base/", "base0"))
+    assert Agent(ScriptedModel([]), checkpointer=store).get_state("t") == agent.get_state("t")
+
+
+def test_text_of_any_kind_is_kept():
+    said = [Text("é\x00\U0001f600"), Text(" ")]
+    agent = Agent(ScriptedModel([ToolCall("ping", {"text": "\ud800", "n": 2**80, "nan": float("inf")}), "ok"]), [ping])
+    agent.run_sync(said, "t")
+    assert agent.transcript("t")[0].blocks == tuple(said)
+    assert sys.getsizeof(agent.get_state("t")) > 0
+    assert names.run_path("run/t/a%2Fb,c") == ("a/b", "c")
