@@ -92,7 +92,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:
     """Run calls side by side; each result is recorded as soon as it is there."""
     await run.save_if("tool")
-    started, save_s = perf_counter(), run.root.costs.save_s
+    started, save_s = perf_counter(), run.total.save_s
     work = [call_tool(run, ToolContext(run, run_child, entry), entry) for entry in entries]
     try:
         # One call needs no task of its own: whoever started the turn leaves a tool behind that does not end.

@@ -43,6 +43,8 @@ class Run:
         self.loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         self.state: State = journal.open_run(path)
         self.costs = Costs()
+        self.total: Costs = parent.total if parent else self.costs
+        """The ledger of the main run."""
         self._usage_before = self.state.usage
         self.emitter: Emit | None = self.emit if listener else None
         self._model_s = self._tools_s = self._children_s = 0.0
@@ -51,11 +53,6 @@ class Run:
     @property
     def thread_id(self) -> str:
         return self.journal.thread_id
-
-    @property
-    def root(self) -> "Run":
-        """The main run of the turn."""
-        return self if self.parent is None else self.parent.root
 
     def content_of(self, file: str) -> str | bytes | None:
         """What a file of the thread holds; None where the disk is the truth."""
@@ -178,7 +175,7 @@ class Run:
 
     def worked(self, started: float, save_s: float) -> None:
         """Tools ran since *started*, when the turn had been saving for *save_s* seconds."""
-        saving = self.root.costs.save_s - save_s
+        saving = self.total.save_s - save_s
         self._tools_s += max(0.0, perf_counter() - started - saving)
 
     def returned(self, result: ToolResult) -> int:
@@ -198,7 +195,7 @@ class Run:
         Raises:
             ThreadConflict: another writer was first.
         """
-        started, root = perf_counter(), self.root
+        started, total = perf_counter(), self.total
         try:
             saved = await append(self.journal)
         except ThreadConflict:
@@ -207,11 +204,11 @@ class Run:
             return exc
         finally:
             seconds = perf_counter() - started
-            root.costs.save_s += seconds
+            total.save_s += seconds
             self._mark += seconds
-        root.costs.bytes_raw += saved.raw
-        root.costs.bytes_stored += saved.stored
-        root.costs.state_bytes = self.journal.head.stored
+        total.bytes_raw += saved.raw
+        total.bytes_stored += saved.stored
+        total.state_bytes = self.journal.head.stored
         return None
 
     async def save_if(self, *durabilities: Durability) -> None:

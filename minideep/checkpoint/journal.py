@@ -5,6 +5,7 @@ import secrets
 from typing import Any, Literal, cast
 
 from .. import codec
+from ..core import apply
 from ..errors import CorruptSegment, ThreadConflict
 from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
 from ..messages import AssistantMessage
@@ -89,7 +90,10 @@ class Journal:
         self.pending.append((path, data))
 
     def _applied(self, path: Path, number: int, event: AnyEvent) -> None:
-        reading.fold(self.store, self.states.get(path) or self.open_run(path), number, event)
+        state = self.states.get(path) or self.open_run(path)
+        if isinstance(event, FileEdited):
+            reading.fill(self.store, state.files, event.file)
+        apply(state, event, number)
         self.number = number
         if isinstance(event, WRITES):
             self._written[event.file] = event.by

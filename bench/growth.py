@@ -1,0 +1,149 @@
+"""What a long thread costs: each boundary by what its turn added, the bytes kept, loading, resuming after compactions.
+
+    python bench/growth.py [turns]
+
+A thread of 1,000 turns of 3 steps, each with a result of 2,000 characters that was never said before. Prints, and
+fails over its bounds: the median and 99th percentile of saving a turn (both appends), late against early; the largest
+piece of joining; stored bytes against one-shot compression of all events; the database file; the write-ahead log; the
+time to load the whole thread; and, with a compaction every 100 turns, the time to resume it.
+"""
+
+import asyncio
+import sqlite3
+import sys
+import tempfile
+from pathlib import Path
+from random import Random
+from time import perf_counter
+
+import zstandard
+
+from minideep import Agent, DiskCheckpointer, Middleware, ToolCall, UserMessage, codec, tool
+from minideep.checkpoint import reading
+from minideep.checkpoint.journal import open_thread
+from minideep.events import Compacted
+from minideep.models import ScriptedModel
+
+WORDS = Path(__file__).read_text().split()
+RANDOM = Random(7)
+failed: list[str] = []
+
+
+def prose(size: int) -> str:
+    """Text that was never said before, about as compressible as prose."""
+    text = ""
+    while len(text) < size:
+        text += f"{RANDOM.choice(WORDS)} {RANDOM.randrange(10**4)} "
+    return text[:size]
+
+
+@tool
+async def look() -> str:
+    """Look up 2,000 characters."""
+    return prose(2000)
+
+
+class Compacting(Middleware):
+    """Puts a summary in the place of all but the last message, every 100 turns."""
+
+    async def before_finish(self, ctx):
+        if ctx.state.turn % 100 == 0:
+            ctx.record(Compacted(UserMessage(prose(3000)), len(ctx.state.messages) - 1))
+
+
+class Watched(DiskCheckpointer):
+    """Notes how large the pieces are that are joined."""
+
+    largest = joins = 0
+
+    def append(self, thread, expected, head, rows, deletes=(), **how):
+        if deletes:
+            self.joins += 1
+            self.largest = max(self.largest, *map(len, rows.values()))
+        super().append(thread, expected, head, rows, deletes, **how)
+
+
+def bound(name: str, value: float, most: float, unit: str = "") -> None:
+    print(f"  {name:58} {value:10,.2f} {unit:4} (bound {most:,.2f})")
+    if value > most:
+        failed.append(name)
+
+
+def of(times: list[float], share: float) -> float:
+    return sorted(times)[int(len(times) * share)]
+
+
+async def live(store: DiskCheckpointer, turns: int, middleware=()) -> list[float]:
+    """Milliseconds of saving, a turn."""
+    script = ([ToolCall("look")] * 3 + ["done"]) * turns
+    agent = Agent(ScriptedModel(script), [look], middleware=middleware, checkpointer=store)
+    return [(await agent.run("go", "t")).costs.save_s * 1000 for _ in range(turns)]
+
+
+def events_of(store: DiskCheckpointer) -> tuple[bytes, int]:
+    """Every event of the thread as its segments hold them, and the bytes of the segments."""
+    found = store.rows("log/", "log0")
+    raw = b"".join(
+        codec.encode(number, event) for key, data in found for number, event in codec.read_segment(data, key)[1]
+    )
+    return raw, sum(len(data) for _, data in found)
+
+
+def best(act, rounds: int = 5) -> float:
+    """Milliseconds of the fastest of some rounds: what the work takes, not what else the machine does."""
+    times = []
+    for _ in range(rounds):
+        started = perf_counter()
+        act()
+        times.append((perf_counter() - started) * 1000)
+    return min(times)
+
+
+def long_thread(folder: str, turns: int) -> None:
+    with Watched(folder) as store:
+        times = asyncio.run(live(store, turns))
+        wal = Path(folder, "cache.db-wal").stat().st_size
+    early, late = times[10 : turns // 2], times[turns // 2 :]
+    print(f"a thread of {turns:,} turns of 3 steps, results of 2,000 characters; saving a turn, both appends")
+    print(f"  turns 10 to {turns // 2}: median {of(early, 0.5):.2f} ms, 99 % {of(early, 0.99):.2f} ms")
+    print(f"  turns {turns // 2} to {turns}: median {of(late, 0.5):.2f} ms, 99 % {of(late, 0.99):.2f} ms")
+    bound("median, late to early", of(late, 0.5) / of(early, 0.5), 1.5)
+    bound("99th percentile, late to early", of(late, 0.99) / of(early, 0.99), 2.0)
+    print(f"  {store.joins} joins; the largest block has {store.largest:,} bytes")
+    with DiskCheckpointer(folder) as store:
+        raw, stored = events_of(store)
+        one_shot = len(zstandard.compress(raw, 3))
+        bound("segments to one-shot zstd-3 of all events", stored / one_shot, 1.15)
+        bound("write-ahead log at the end", wal / 2**20, 1.0, "MiB")
+        with sqlite3.connect(Path(folder, "cache.db")) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.close()
+        bound("database file to one-shot zstd-3", Path(folder, "cache.db").stat().st_size / one_shot, 1.35)
+        print(f"  {len(raw):,} bytes of events, {one_shot:,} compressed in one shot, {stored:,} in segments")
+        bound("loading the thread", best(lambda: open_thread(store, "t")), 60.0, "ms")
+
+
+def compacted_thread(folder: str, turns: int) -> None:
+    print("the same with a compaction every 100 turns; resuming reads the base and what follows it")
+    with DiskCheckpointer(folder) as store:
+        asyncio.run(live(store, turns - 1, [Compacting()]))
+        bound("resuming, 99 turns after the last compaction", best(lambda: open_thread(store, "t")), 10.0, "ms")
+        agent = Agent(ScriptedModel([]), checkpointer=store)
+        print(
+            f"  boundary {turns // 2}: {best(lambda: agent.get_state('t', at=turns // 2)):.1f} ms; "
+            f"the whole transcript: {best(lambda: agent.transcript('t'), 2):.0f} ms"
+        )
+        assert len(agent.transcript("t")) == (turns - 1) * 8
+        assert reading.stored_head(store, "t")
+
+
+def main(turns: int = 1000) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        long_thread(f"{folder}/long", turns)
+        compacted_thread(f"{folder}/compacted", turns)
+    print(f"over the bound: {', '.join(failed)}" if failed else "within the bounds")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))
