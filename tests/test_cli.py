@@ -72,6 +72,24 @@ def test_another_folder_gives_another_result_and_a_second_goal_remembers_the_fir
     assert re.search(r"dogs/1\s+ended\s+2", minideep("threads", cwd=cats).stdout)
 
 
+def test_a_thread_is_looked_back_at_forked_exported_and_deleted(cats):
+    for goal in ("Say what cats like, to A.md", "Say where they sleep, to B.md"):
+        assert minideep("run", goal, "--thread", "t", cwd=cats).returncode == 0
+    assert re.search(r"^1 .* ended .* Say what cats like", minideep("history", "t", cwd=cats).stdout, re.MULTILINE)
+    fork = minideep("fork", "t", "--at", "1", cwd=cats)
+    name = fork.stdout.strip()
+    assert re.search(rf"{name}\s+ended\s+1 ", minideep("threads", cwd=cats).stdout)
+    assert minideep("resume", name, cwd=cats).returncode == 0
+    lines = [json.loads(line) for line in minideep("export", "t", cwd=cats).stdout.splitlines()]
+    assert (lines[0]["content"], lines[0]["path"], lines[-1]["agent"]) == (
+        "Say what cats like, to A.md", [], "general-purpose",
+    )  # fmt: skip
+    assert minideep("delete", "t", cwd=cats).returncode == 0
+    gone = minideep("show", "t", cwd=cats)
+    assert (gone.returncode, gone.stderr.startswith("minideep: there is no thread 't'")) == (2, True)
+    assert minideep("show", name, cwd=cats).returncode == 0
+
+
 def test_each_call_has_a_line_for_its_start_and_one_for_its_end(cats):
     out = minideep("run", "Say what is here", cwd=cats).stdout
     starts, ends = (
@@ -123,6 +141,9 @@ def test_where_the_terminal_has_no_such_letters_ascii_serves(cats, encoding):
         (["run", "x", "--limit-steps", "0"], "must be a whole number from 1 to 1,000,000,000"),
         (["resume", "nobody"], "no thread 'nobody'"),
         (["show", "nobody"], "there is no thread 'nobody'"),
+        (["history", "nobody"], "there is no thread 'nobody'"),
+        (["delete", "nobody"], "there is no thread 'nobody'"),
+        (["fork", "nobody", "--at", "0"], "must be a whole number from 1"),
         ([], "required: command"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The terminal: `minideep run`, `resume`, `threads` and `show`."""
+"""The terminal: `minideep run`, `resume`, and what shows, forks and deletes threads."""
 
 import argparse
 import asyncio
@@ -63,6 +63,18 @@ def parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="print what was said in a thread")
     show.add_argument("thread")
     show.add_argument("--subagents", action="store_true", help="print what its subagents said, too")
+    history = commands.add_parser("history", help="list where a thread's turns handed over")
+    history.add_argument("thread")
+    fork = commands.add_parser("fork", help="begin a thread as another one was, and go on from there")
+    fork.add_argument("thread")
+    fork.add_argument(
+        "--at", type=_positive, metavar="N", help="at the boundary N of `history` (default: as it is now)"
+    )
+    fork.add_argument("--name", help="the id of the new thread (default: a new one, which is printed)")
+    export = commands.add_parser("export", help="print all messages of a thread and its subagents as lines of JSON")
+    export.add_argument("thread")
+    delete = commands.add_parser("delete", help="remove a thread with its subagents and files")
+    delete.add_argument("thread")
     for command in commands.choices.values():
         command.add_argument(
             "--state", type=Path, default=Path(".minideep"), help="where threads are kept (default: .minideep)"

@@ -72,6 +72,41 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
+def history(options: argparse.Namespace) -> int:
+    """List the boundaries of a thread."""
+    with closing(DiskCheckpointer(options.state)) as store:
+        Screen().history(_reader(store).history(options.thread))
+    return 0
+
+
+def fork(options: argparse.Namespace) -> int:
+    """Begin a thread as another one was, run as that one is."""
+    settings = _remembered(options.state, options.thread)
+    name = checked_thread_id(uuid.uuid4().hex[:8] if options.name is None else options.name)
+    with closing(DiskCheckpointer(options.state)) as store:
+        _reader(store).fork(options.thread, at=options.at, thread_id=name)
+    _remember(options.state, name, settings)
+    Screen().line(name)
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Print a thread for other programs."""
+    screen = Screen()
+    with closing(DiskCheckpointer(options.state)) as store:
+        for line in _reader(store).export(options.thread):
+            screen.line(line)
+    return 0
+
+
+def delete(options: argparse.Namespace) -> int:
+    """Remove a thread, and how it was run."""
+    with closing(DiskCheckpointer(options.state)) as store:
+        _reader(store).delete(options.thread)
+    _settings_file(options.state, options.thread).unlink(missing_ok=True)
+    return 0
+
+
 async def _watch(stream: Stream, thread: str, options: argparse.Namespace) -> int:
     screen = Screen()
     screen.begin(thread, quiet=options.json)

@@ -16,6 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ..checkpoint.history import Boundary
 from ..checkpoint.rows import ThreadInfo
 from ..costs import Costs
 from ..events import Happened, Restarted, TextDelta, TodosWritten, ToolEnded, ToolStarted, ToolWaiting, UserSaid
@@ -96,12 +97,25 @@ class Screen:
     def threads(self, threads: Sequence[ThreadInfo]) -> None:
         if not threads:
             return self._print("no threads", style="dim")
-        table = Table("thread", "status", "turns", "updated", "stored", "began with", box=None, pad_edge=False)
-        for info in threads:
-            updated = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
-            row = (info.thread_id, info.status, str(info.turns), updated, size(info.bytes_stored), info.title)
+        rows = [
+            (one.thread_id, one.status, str(one.turns), clock(one.updated), size(one.bytes_stored), one.title)
+            for one in threads
+        ]
+        return self._table(("thread", "status", "turns", "updated", "stored", "began with"), rows)
+
+    def history(self, boundaries: Sequence[Boundary]) -> None:
+        """A line for each time that a turn handed over."""
+        rows = [
+            (str(one.at), clock(one.time), one.status, str(one.steps), one.said, one.text or one.reason)
+            for one in boundaries
+        ]
+        self._table(("at", "time", "status", "replies", "said", "answered"), rows)
+
+    def _table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        table = Table(*heads, box=None, pad_edge=False)
+        for row in rows:
             table.add_row(*(Text(safe(one_line(cell, 60))) for cell in row))
-        return self.console.print(table, soft_wrap=False)
+        self.console.print(table, soft_wrap=False)
 
     def transcript(self, thread: str, state: State, *, whole: bool, path: Path = ()) -> None:
         """Show what is in a run's context, and its subagents: a line each, or all that they said."""
@@ -201,6 +215,11 @@ def safe(text: str) -> str:
 
 def _shown(found: "re.Match[str]") -> str:
     return found[0].encode("unicode_escape").decode()
+
+
+def clock(seconds: float) -> str:
+    """A moment for people, in their own time."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def size(count: int) -> str:
