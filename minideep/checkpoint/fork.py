@@ -41,14 +41,12 @@ def _copied(log: Log, at: int | None, new_id: str) -> tuple[Head, dict[str, byte
     for path in runs_at(log, extent):
         rows |= _run_rows(log, path, extent, new_id)
         rows[names.run_key(new_id, path)] = msgspec.msgpack.encode(_row(log, path, extent))
-    used = {
-        name for key, data in rows.items() if not key.startswith("run/") for name in codec.read_header(data, key).blobs
-    }
-    stored = sum(map(len, rows.values()))
-    for name in used:
+    headers = [codec.read_header(data, key) for key, data in rows.items() if not key.startswith("run/")]
+    size = sum(header.raw for header in headers), sum(map(len, rows.values()))
+    for name in {name for header in headers for name in header.blobs}:
         rows |= names.use_rows(new_id, name)
         rows[names.blob_key(name)] = guarded(log.store.get, names.blob_key(name)) or b""
-    return _head(log, root, extent, stored), rows
+    return _head(log, root, extent, size), rows
 
 
 def _run_rows(log: Log, path: Path, extent: int, new_id: str) -> dict[str, bytes]:
@@ -78,7 +76,7 @@ def _last_base(log: Log, path: Path, extent: int) -> int:
     return names.number_in(keys[-1]) if keys else 0
 
 
-def _head(log: Log, root: State, extent: int, stored: int) -> Head:
+def _head(log: Log, root: State, extent: int, size: tuple[int, int]) -> Head:
     return structs.replace(
         log.head,
         number=extent,
@@ -89,6 +87,7 @@ def _head(log: Log, root: State, extent: int, stored: int) -> Head:
         status=root.status,
         turn=root.turn,
         updated=time.time(),
-        stored=stored,
+        raw=size[0],
+        stored=size[1],
         base=_last_base(log, (), extent),
     )
