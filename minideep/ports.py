@@ -7,6 +7,7 @@ from typing import Protocol, overload
 from msgspec import Struct
 
 from .context import ToolContext
+from .errors import ConfigError
 from .events import Happened
 from .messages import AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
 from .state import Interrupt, Limits
@@ -88,6 +89,13 @@ class Retention(Struct, frozen=True):
     """Boundaries of each thread that stay addressable, at least; older ones are cut off now and then."""
     seconds: float | None = None
     """How long a thread may lie unused before it is deleted."""
+
+    def __post_init__(self) -> None:
+        for name, most in (("boundaries", self.boundaries), ("seconds", self.seconds)):
+            if most is not None and (type(most) not in (int, float) or not most > 0):
+                raise ConfigError(f"Retention: {name} must be a number above 0, or None, not {most!r}")
+        if type(self.boundaries) is float:
+            raise ConfigError(f"Retention: boundaries must be a whole number, not {self.boundaries!r}")
 
 
 class Store(Protocol):

@@ -173,8 +173,8 @@ class Threads:
 
 def _run(terms: Terms, journal: Journal) -> Run:
     journal.durability = terms.durability
-    if terms.redact and journal.redaction is None:
-        journal.redaction = Redaction(terms.redact, terms.store)
+    if terms.redact is not (journal.redaction and journal.redaction.redact):
+        journal.redaction = Redaction(terms.redact, terms.store) if terms.redact else None
     return Run(terms.spec, journal, listener=terms.emit, context=terms.context)
 
 

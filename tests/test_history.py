@@ -376,3 +376,65 @@ def test_what_a_person_can_say_survives_a_fork_and_an_export(store):
     new = agent.fork("a/b ü")
     assert agent.transcript(new) == agent.transcript("a/b ü")
     assert [json.loads(line)["type"] for line in agent.export(new)] == ["human", "ai", "tool", "ai"]
+
+
+class Moving(MemoryCheckpointer):
+    """A store in which a thread moves on just before its segments are read."""
+
+    meanwhile = None
+
+    def rows(self, start, stop):
+        if self.meanwhile and start.startswith("log/t//"):
+            act, self.meanwhile = self.meanwhile, None
+            act()
+        return super().rows(start, stop)
+
+
+def test_a_reader_sees_the_thread_as_its_head_said_whatever_is_appended_and_joined_meanwhile():
+    store = Moving()
+    agent = agent_on(store)
+    for name in ("plain", "task"):
+        agent.run_sync(name, "t")
+    before = whole(agent.get_state("t", subagents=True), store)
+    transcript = agent.transcript("t")
+
+    def move():
+        agent_on(store).run_sync("files", "t")
+        join_all(store)
+
+    store.meanwhile = move
+    assert whole(agent.get_state("t", subagents=True), store) == before
+    store.meanwhile = move
+    assert len(agent.transcript("t")) == len(transcript) + 6
+    assert len(agent.transcript("t")) == len(transcript) + 12
+
+
+def test_a_reader_reads_again_when_the_thread_is_cut_meanwhile():
+    store = Moving()
+    agent = agent_on(store)
+    for _ in range(3):
+        agent.run_sync("plain", "t")
+
+    def cut():
+        store.retention = Retention(boundaries=1)
+        retention.cut(store, "t")
+
+    store.meanwhile = cut
+    assert [boundary.at for boundary in agent.history("t")] == [3]
+
+
+def test_a_reader_of_a_thread_that_is_deleted_meanwhile_is_told_that_there_is_none():
+    store = Moving()
+    agent = agent_on(store)
+    agent.run_sync("plain", "t")
+    store.meanwhile = lambda: agent.delete("t")
+    with pytest.raises(UnknownThread):
+        agent.get_state("t")
+
+
+@pytest.mark.parametrize(
+    "bad", [{"boundaries": 0}, {"boundaries": 2.5}, {"boundaries": True}, {"seconds": -1}, {"seconds": "1"}]
+)
+def test_a_retention_that_keeps_nothing_is_refused(bad):
+    with pytest.raises(ConfigError, match=r"^Retention: (boundaries|seconds) must be"):
+        Retention(**bad)

@@ -72,48 +72,50 @@ def stored_head(store: Store, thread_id: str) -> bytes | None:
 
 
 def as_of_one_moment(store: Store, thread_id: str, read: Callable[[Log], T]) -> T | None:
-    """What *read* makes of the thread; None if the store does not know it. Asks again if the rows were of two moments.
+    """What *read* makes of the thread as its head row says it was; None if the store does not know it.
+
+    A log only grows, so what is appended meanwhile is left out. If rows are missing because the thread was cut or
+    deleted meanwhile, it is read again.
 
     Raises:
         CheckpointError: it cannot be read.
     """
     while (stored := stored_head(store, thread_id)) is not None:
         try:
-            value = read(_open_log(store, thread_id, stored))
+            return read(_open_log(store, thread_id, stored))
         except CorruptSegment:
             if stored_head(store, thread_id) == stored:
                 raise
-        else:
-            if stored_head(store, thread_id) == stored:
-                return value
     return None
 
 
 def _open_log(store: Store, thread_id: str, stored: bytes) -> Log:
     head, prefix = names.read_head(thread_id, stored), names.run_prefix(thread_id)
     found = guarded(store.rows, prefix, names.after(prefix))
-    return Log(
-        store, thread_id, stored, head, {names.run_path(key): names.read_run_row(key, data) for key, data in found}
-    )
+    runs = {names.run_path(key): names.read_run_row(key, data) for key, data in found}
+    for path, row in runs.items():
+        if row.last > head.number:
+            raise CorruptSegment(f"run {path!r} of thread {thread_id!r} is ahead of the thread's head")
+    return Log(store, thread_id, stored, head, runs)
 
 
-def segments(log: Log, path: Path, after: int = 0, stop: int | None = None) -> Iterator[tuple[Piece, Iterator[Entry]]]:
+def segments(log: Log, path: Path, after: int = 0, stop: int | None = None) -> Iterator[tuple[Piece, Iterable[Entry]]]:
     """The segments of one run after its event *after*, and those only that begin before *stop*; with their events.
 
     Raises:
         CheckpointError: one is missing, damaged, of another thread, or of an unknown version.
     """
-    thread_id, last = log.thread_id, after
-    start, end = names.segment_key(thread_id, path, after + 1), names.after(names.log_prefix(thread_id, path))
-    if stop is not None:
-        end = names.segment_key(thread_id, path, stop)
-    for key, data in guarded(log.store.rows, start, end):
+    thread_id, last, end = log.thread_id, after, log.head.number
+    start, stop_key = (names.segment_key(thread_id, path, number) for number in (after + 1, stop or end + 1))
+    for key, data in guarded(log.store.rows, start, stop_key):
         header, entries = codec.read_segment(data, key)
         check_owner(log, path, header, key)
         if header.prior != last:
             raise CorruptSegment(f"before segment {key!r} one is missing: it follows event {header.prior}, not {last}")
         last = header.last
-        yield Piece(key, header.raw), _unspilled(log.store, entries)
+        events = _unspilled(log.store, entries)
+        # A block may already hold what was appended after the head was read.
+        yield Piece(key, header.raw), events if last <= end else (entry for entry in events if entry[0] <= end)
 
 
 def check_owner(log: Log, path: Path, header: Header, key: str) -> None:

@@ -23,7 +23,7 @@ class Redaction:
     """
 
     def __init__(self, redact: Redact, store: Store) -> None:
-        self._redact = redact
+        self.redact = redact
         self._store = store
         self._ready: list[tuple[Path, bytes]] = []
         self.states: dict[Path, State] = {}
@@ -67,7 +67,7 @@ class Redaction:
 
     def _called(self, event: AnyEvent) -> AnyEvent:
         try:
-            redacted = self._redact(event)
+            redacted = self.redact(event)
         except Exception as exc:  # The hook door: what it should have taken out must not be saved, nor the answer lost.
             raise CheckpointError(f"`redact` raised {type(exc).__name__}; nothing was saved") from exc
         if type(redacted) is not type(event):
