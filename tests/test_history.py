@@ -421,6 +421,27 @@ def test_a_reader_reads_again_when_the_thread_is_cut_meanwhile():
 
     store.meanwhile = cut
     assert [boundary.at for boundary in agent.history("t")] == [3]
+    assert agent.fork("t", thread_id="f") == "f"
+    assert [boundary.at for boundary in agent.history("f")] == [3]
+
+
+class Late(MemoryCheckpointer):
+    """A store that cuts a thread while it is forked, between its segments and its bases."""
+
+    def rows(self, start, stop):
+        if start == "base/t//" and self.retention.boundaries:
+            retention.cut(self, "t")
+        return super().rows(start, stop)
+
+
+def test_a_fork_of_a_thread_that_is_cut_meanwhile_is_whole():
+    store = Late()
+    agent = agent_on(store)
+    for _ in range(3):
+        agent.run_sync("task", "t")
+    store.retention = Retention(boundaries=1)
+    agent.fork("t", thread_id="f")
+    assert whole(agent.get_state("f", subagents=True), store) == whole(agent.get_state("t", subagents=True), store)
 
 
 def test_a_reader_of_a_thread_that_is_deleted_meanwhile_is_told_that_there_is_none():

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from .. import codec
-from ..errors import ConfigError, ThreadConflict, UnknownThread
+from ..errors import ConfigError, CorruptSegment, ThreadConflict, UnknownThread
 from ..ports import Store
 from ..state import Path, State
 from . import rows as names
@@ -46,6 +46,9 @@ def _copied(log: Log, at: int | None, new_id: str) -> tuple[Head, dict[str, byte
     for name in {name for header in headers for name in header.blobs}:
         rows |= names.use_rows(new_id, name)
         rows[names.blob_key(name)] = guarded(log.store.get, names.blob_key(name)) or b""
+    now = guarded(log.store.head, log.thread_id)
+    if now is None or names.read_head(log.thread_id, now).cut != log.head.cut:
+        raise CorruptSegment(f"thread {log.thread_id!r} was cut or deleted meanwhile")  # Then it is read again.
     return _head(log, root, extent, size), rows
 
 

@@ -30,6 +30,10 @@ class Log(Struct, frozen=True):
     head: Head
     runs: dict[Path, RunRow]
 
+    def last(self, path: Path) -> int:
+        """The number of the run's last event."""
+        return self.runs[path].last if path else self.head.last
+
     def newest_base(self, path: Path) -> int:
         """The number of the run's last base, or 0."""
         return self.runs[path].base if path else self.head.base
@@ -116,6 +120,9 @@ def segments(log: Log, path: Path, after: int = 0, stop: int | None = None) -> I
         events = _unspilled(log.store, entries)
         # A block may already hold what was appended after the head was read.
         yield Piece(key, header.raw), events if last <= end else (entry for entry in events if entry[0] <= end)
+    expected = stop - 1 if stop else log.last(path)
+    if last < expected:
+        raise CorruptSegment(f"run {path!r} of thread {thread_id!r} ends with event {last}, expected {expected}")
 
 
 def check_owner(log: Log, path: Path, header: Header, key: str) -> None:
@@ -209,11 +216,6 @@ def read_run(log: Log, path: Path) -> tuple[State, list[Piece]]:
         pieces.append(piece)
         for number, event in entries:
             fold(log.store, state, number, event)
-    last = log.runs[path].last if path else log.head.last
-    if state.number != last:
-        raise CorruptSegment(
-            f"run {path!r} of thread {log.thread_id!r} ends with event {state.number}, expected {last}"
-        )
     return state, pieces
 
 
