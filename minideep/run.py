@@ -111,6 +111,8 @@ class Run:
     def unanswered(self) -> list[Path]:
         """The runs that run or wait below calls that a new message answers; leaves first."""
         calls = {call_id for call_id, entry in self.state.open.items() if entry.result is None}
+        if not calls:
+            return []
         known = {path: row.status for path, row in self.journal.runs.items()}
         known |= {path: state.status for path, state in self.journal.states.items() if path}
         cut_off = [path for path, status in known.items() if status in ("running", "paused")]

@@ -38,7 +38,7 @@ from minideep import (
     tool,
 )
 from minideep.checkpoint import rows as names
-from minideep.checkpoint.joining import BLOCK, MANY, groups, join
+from minideep.checkpoint.joining import BLOCK, MANY, Tail, join
 from minideep.checkpoint.reading import Piece
 from minideep.events import Compacted, FileEdited, FileWritten, ModelReplied, ToolReturned
 from minideep.models import ScriptedModel
@@ -339,19 +339,22 @@ def piece(raw, key="k", closes=False):
 
 
 def test_segments_wait_until_they_fill_a_block_and_a_full_one_is_left_alone():
-    small = [piece(BLOCK // 4)] * 3
-    assert groups(small, over=False) == ([], small)
-    assert groups([*small, piece(BLOCK // 4), piece(1)], over=False) == ([[*small, piece(BLOCK // 4)]], [piece(1)])
-    assert groups([piece(BLOCK), piece(BLOCK), piece(5)], over=False) == ([], [piece(5)])
-    assert groups([piece(1), piece(BLOCK)] * 3, over=False) == ([], [])
+    quarter, one, full = piece(BLOCK // 4), piece(1), piece(BLOCK)
+    tail = Tail([quarter] * 3)
+    assert tail.take(over=False) == []
+    tail.add(quarter)
+    tail.add(one)
+    assert tail.take(over=False) == [[quarter] * 4]
+    assert Tail([full, full, one]).take(over=False) == []
+    assert Tail([one, full] * 3).take(over=False) == []
 
 
 def test_no_block_reaches_over_a_base_and_a_run_that_is_over_leaves_no_crumbs():
-    before, after = [piece(1), piece(1, closes=True)], [piece(2), piece(2)]
-    assert groups([*before, *after], over=False) == ([before], after)
-    crumbs = [piece(1)] * MANY
-    assert groups(crumbs, over=True) == ([crumbs], [])
-    assert groups(crumbs[1:], over=True) == ([], crumbs[1:])
+    one, last = piece(1), piece(1, closes=True)
+    tail = Tail([one, last, one, one])
+    assert (tail.take(over=False), tail.take(over=False)) == ([[one, last]], [])
+    assert Tail([one] * MANY).take(over=True) == [[one] * MANY]
+    assert Tail([one] * (MANY - 1)).take(over=True) == []
 
 
 async def test_a_thread_is_joined_as_it_grows_and_its_bytes_stay_near_one_shot_compression(store):

@@ -15,27 +15,39 @@ MANY = 8
 TRIES = 100
 
 
-def groups(pieces: Iterable[Piece], *, over: bool) -> tuple[list[list[Piece]], list[Piece]]:
-    """What is to be joined of a run's newest segments, and what is left to wait for more; not much if it is *over*.
+class Tail:
+    """The newest segments of a run, as they come: those that are full together, and those that wait for more.
 
     A segment that would fill a block is one. No block reaches over a base, so that whoever begins with the base finds
     a segment that begins behind it.
     """
-    done: list[list[Piece]] = []
-    group: list[Piece] = []
-    for piece in pieces:
-        if piece.raw >= BLOCK:
-            done.append(group)
-            group = []
-            continue
-        group.append(piece)
-        if piece.closes or sum(one.raw for one in group) >= BLOCK:
-            done.append(group)
-            group = []
-    if over and len(group) >= MANY:
-        done.append(group)
-        group = []
-    return [whole for whole in done if len(whole) > 1], group
+
+    def __init__(self, pieces: Iterable[Piece] = ()) -> None:
+        self._full: list[list[Piece]] = []
+        self._open: list[Piece] = []
+        self._size = 0
+        for piece in pieces:
+            self.add(piece)
+
+    def add(self, piece: Piece) -> None:
+        large = piece.raw >= BLOCK
+        if not large:
+            self._open.append(piece)
+            self._size += piece.raw
+        if large or piece.closes or self._size >= BLOCK:
+            self._close()
+
+    def take(self, *, over: bool) -> list[list[Piece]]:
+        """The groups that are to be joined now; of a run that is *over* also what waits, if it is many."""
+        if over and len(self._open) >= MANY:
+            self._close()
+        full, self._full = self._full, []
+        return full
+
+    def _close(self) -> None:
+        if len(self._open) > 1:
+            self._full.append(self._open)
+        self._open, self._size = [], 0
 
 
 def join(store: Store, thread_id: str, keys: Sequence[str]) -> int:

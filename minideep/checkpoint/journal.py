@@ -12,6 +12,7 @@ from ..messages import AssistantMessage
 from ..ports import Store
 from ..state import FileEntry, Path, State
 from . import reading
+from .joining import Tail
 from .reading import Log, Piece
 from .redaction import Redaction
 from .rows import Head, RunRow
@@ -40,7 +41,7 @@ class Journal:
         """Runs with a compaction that no append has written yet."""
         self.blobs: set[str] = set()
         """Blobs that the thread is known to name in the store."""
-        self.tails: dict[Path, list[Piece]] = {}
+        self.tails: dict[Path, Tail] = {}
         """The newest segments of each run: those that are still to be joined."""
         self.gained: list[int] = []
         """Bytes that joining has saved since the last append."""
@@ -103,7 +104,8 @@ class Journal:
     def open_run(self, path: Path) -> State:
         """The state of the run at *path*: of this turn, of the log, or a new one. Every run has the thread's files."""
         if path not in self.states:
-            state, self.tails[path] = self._saved_run(path)
+            state, pieces = self._saved_run(path)
+            self.tails[path] = Tail(pieces)
             state.files = self.root.files
             self.states[path] = state
         return self.states[path]
@@ -177,7 +179,8 @@ def open_thread(store: Store, thread_id: str) -> Journal | None:
         journal = Journal(thread_id, store)
         journal.stored, journal.head, journal.runs = log.stored, log.head, log.runs
         journal.number = log.head.number
-        journal.root, journal.tails[()] = reading.read_run(log, ())
+        journal.root, pieces = reading.read_run(log, ())
+        journal.tails[()] = Tail(pieces)
         journal.states = {(): journal.root}
         return journal
 

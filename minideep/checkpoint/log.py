@@ -16,6 +16,7 @@ from ..ports import Store
 from ..state import Path, State
 from . import rows as names
 from .blobs import Blobs
+from .joining import Tail
 from .journal import Journal
 from .reading import PATIENCE, Piece, as_checkpoint_error, stored_head
 from .rows import Head, RunRow
@@ -136,7 +137,7 @@ class Append(Struct):
             journal.redaction.done(self.count, set(journal.states))
         journal.blobs |= self.blobs.contents.keys()
         for path, piece in self.pieces:
-            journal.tails.setdefault(path, []).append(piece)
+            journal.tails.setdefault(path, Tail()).add(piece)
         return self.saved
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import retention
-from .joining import groups, join
+from .joining import join
 from .journal import Journal
 
 logger = logging.getLogger("minideep")
@@ -17,8 +17,7 @@ def after_turn(journal: Journal) -> None:
     store, thread_id = journal.store, journal.thread_id
     for path, tail in journal.tails.items():
         over = bool(path) and path in journal.states and journal.states[path].status in OVER
-        whole, journal.tails[path] = groups(tail, over=over)
-        for group in whole:
+        for group in tail.take(over=over):
             keys, gained = [piece.key for piece in group], journal.gained
             _later(journal, lambda keys=keys, gained=gained: gained.append(join(store, thread_id, keys)))
     if retention.is_due(store, journal.head):
