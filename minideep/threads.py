@@ -185,12 +185,8 @@ async def _held(terms: Terms, thread_id: str) -> AsyncGenerator[None]:
     Raises:
         ThreadBusy: another run, in whatever process, has it.
     """
-    store, pause = terms.store, 0.001
-    while not guarded(store.hold, thread_id):
-        if not (terms.wait or in_upkeep(store, thread_id) or guarded(store.hold, thread_id)):
-            raise ThreadBusy(f"thread {thread_id!r} is being run; wait for it with `wait=True`, or use another thread")
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 0.05)
+    store = terms.store
+    await _hold(store, thread_id, terms.wait)
     try:
         yield
     finally:
@@ -198,6 +194,17 @@ async def _held(terms: Terms, thread_id: str) -> AsyncGenerator[None]:
             store.release(thread_id)
         except Exception as exc:  # The store door: the turn is over, and its answer must come back.
             logger.warning("thread %s could not be let go of", thread_id, exc_info=exc)
+
+
+async def _hold(store: Store, thread_id: str, wait: bool) -> None:
+    pause = 0.001
+    while not guarded(store.hold, thread_id):
+        if not wait and not in_upkeep(store, thread_id):
+            if guarded(store.hold, thread_id):
+                return  # What held it is over now.
+            raise ThreadBusy(f"thread {thread_id!r} is being run; wait for it with `wait=True`, or use another thread")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 async def _driven(run: Run) -> None:

@@ -38,7 +38,7 @@ from minideep import (
     tool,
 )
 from minideep.checkpoint import rows as names
-from minideep.checkpoint.joining import BLOCK, MANY, Tail, join
+from minideep.checkpoint.joining import BLOCK, CRUMBS, MANY, Tail, join
 from minideep.checkpoint.reading import Piece
 from minideep.events import Compacted, FileEdited, FileWritten, ModelReplied, ToolReturned
 from minideep.models import ScriptedModel
@@ -353,8 +353,30 @@ def test_no_block_reaches_over_a_base_and_a_run_that_is_over_leaves_no_crumbs():
     one, last = piece(1), piece(1, closes=True)
     tail = Tail([one, last, one, one])
     assert (tail.take(over=False), tail.take(over=False)) == ([[one, last]], [])
-    assert Tail([one] * MANY).take(over=True) == [[one] * MANY]
-    assert Tail([one] * (MANY - 1)).take(over=True) == []
+    assert Tail([one] * CRUMBS).take(over=True) == [[one] * CRUMBS]
+    assert Tail([one] * (CRUMBS - 1)).take(over=True) == []
+
+
+def test_many_small_segments_are_joined_and_wait_on_as_one():
+    pieces = [piece(1, f"{n:04}") for n in range(MANY * MANY)]
+    tail = Tail(pieces)
+    groups = tail.take(over=False)
+    assert groups[0] == pieces[:MANY]
+    assert len(groups) == MANY + 1
+    assert groups[-1] == [piece(MANY, f"{n:04}") for n in range(0, MANY * MANY, MANY)]
+    tail.add(piece(BLOCK - MANY * MANY, "last"))
+    assert tail.take(over=False) == [[piece(MANY * MANY, "0000"), piece(BLOCK - MANY * MANY, "last")]]
+
+
+async def test_a_long_chat_of_short_turns_takes_little_more_room_than_what_was_said(tmp_path):
+    with DiskCheckpointer(tmp_path) as store:
+        agent = Agent(ScriptedModel(lambda request: f"fine, thanks, {prose(20)}"), checkpointer=store)
+        for n in range(400):
+            assert (await agent.run(f"how are you {n}?", "t")).saved
+        await asyncio.get_running_loop().run_in_executor(store.executor, int)
+        assert len(store.keys("log/", "log0")) < 3 * MANY
+        assert agent.threads()[0].bytes_stored < 0.8 * agent.threads()[0].bytes_raw
+        assert len(agent.transcript("t")) == 800
 
 
 async def test_a_thread_is_joined_as_it_grows_and_its_bytes_stay_near_one_shot_compression(store):

@@ -1,4 +1,4 @@
-"""Small segments joined into blocks, behind the answer's back: every byte is written about twice, and no turn waits."""
+"""Small segments joined into blocks, behind the answer's back: no turn waits, and few bytes are written thrice."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,43 +10,56 @@ from .reading import PATIENCE, Piece
 
 BLOCK = 256 * 1024
 """Bytes of events, before compression, at which a block is full."""
-MANY = 8
-"""Segments of a run that is over that are worth a block, however small they are."""
+MANY = 32
+"""Segments of a kind that are joined though they fill no block: crumbs take more room than what is in them."""
+CRUMBS = 8
+"""The same, of a run that is over."""
 TRIES = 100
 
 
 class Tail:
-    """The newest segments of a run, as they come: those that are full together, and those that wait for more.
+    """The newest segments of a run, as they come: those that are to be joined, and those that wait for more.
 
-    A segment that would fill a block is one. No block reaches over a base, so that whoever begins with the base finds
-    a segment that begins behind it.
+    They are joined when they fill a block together, or when there are many: these wait on as one, of a larger kind,
+    for many of the same kind or for a full block. A segment that would fill a block is one. No block reaches over a
+    base, so that whoever begins with the base finds a segment that begins behind it.
     """
 
     def __init__(self, pieces: Iterable[Piece] = ()) -> None:
-        self._full: list[list[Piece]] = []
-        self._open: list[Piece] = []
+        self._groups: list[list[Piece]] = []
+        self._open: list[tuple[Piece, int]] = []
         self._size = 0
         for piece in pieces:
             self.add(piece)
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: Piece, kind: int = 0) -> None:
         large = piece.raw >= BLOCK
         if not large:
-            self._open.append(piece)
+            self._open.append((piece, kind))
             self._size += piece.raw
         if large or piece.closes or self._size >= BLOCK:
             self._close()
+        elif len(self._open) >= MANY and self._open[-MANY][1] == kind:
+            self._join_last(MANY, kind)
 
     def take(self, *, over: bool) -> list[list[Piece]]:
-        """The groups that are to be joined now; of a run that is *over* also what waits, if it is many."""
-        if over and len(self._open) >= MANY:
+        """The groups that are to be joined now, one after the other; of a run that is *over* also crumbs that wait."""
+        if over and len(self._open) >= CRUMBS:
             self._close()
-        full, self._full = self._full, []
-        return full
+        groups, self._groups = self._groups, []
+        return groups
+
+    def _join_last(self, count: int, kind: int) -> None:
+        group = [piece for piece, _ in self._open[-count:]]
+        del self._open[-count:]
+        raw = sum(piece.raw for piece in group)
+        self._groups.append(group)
+        self._size -= raw
+        self.add(Piece(group[0].key, raw), kind + 1)
 
     def _close(self) -> None:
         if len(self._open) > 1:
-            self._full.append(self._open)
+            self._groups.append([piece for piece, _ in self._open])
         self._open, self._size = [], 0
 
 
