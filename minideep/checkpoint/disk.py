@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 MODE_RAW = 1
 """How diskcache marks a value that is bytes in its row."""
+REFUSED = b"(not raw bytes)"
+"""Stands for a value that diskcache would unpickle, or read from a file."""
 PATIENCE = 60.0
 """Seconds after which a call that may wait gives up; an append that may not says how long it can."""
 
@@ -63,8 +65,8 @@ SPARE_PAGES, STEP_PAGES = 256, 64
 """Free pages that stay for later rows, and how many of those above are given back at a time."""
 
 GET = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
-KEYS = "SELECT key, raw FROM Cache WHERE key >= ? AND key < ? ORDER BY key"
-ROWS = "SELECT key, raw, mode, filename, value FROM Cache WHERE key >= ? AND key < ? ORDER BY key"
+KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
+ROWS = "SELECT key, mode, filename, value FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
 ADD = f"INSERT INTO Cache(key, raw, store_time, size, mode, value) VALUES (?, 1, ?, ?, {MODE_RAW}, ?)"
 ADD_ONCE = f"{ADD} ON CONFLICT(key, raw) DO NOTHING"
 PUT = f"""{ADD} ON CONFLICT(key, raw) DO UPDATE SET
@@ -118,10 +120,11 @@ class DiskCheckpointer:
         return _checked_value(*found[0]) if found else None
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
-        return [(_checked_key(key, raw), _checked_value(*row)) for key, raw, *row in self._read(ROWS, start, stop)]
+        # What is refused has no right beginning: who wants that row is told, and the others can still be read.
+        return [(key, row[2] if _is_raw(*row) else REFUSED) for key, *row in self._read(ROWS, start, stop)]
 
     def keys(self, start: str, stop: str) -> list[str]:
-        return [_checked_key(*row) for row in self._read(KEYS, start, stop)]
+        return [key for (key,) in self._read(KEYS, start, stop)]
 
     def append(
         self,
@@ -291,16 +294,14 @@ def _delete_blobs(con: Connection, gone: set[str]) -> None:
         con.execute(DELETE_UNREFERRED, (f"blob/{name}", f"ref/{name}/", f"ref/{name}0"))
 
 
-def _checked_key(key: Any, raw: Any) -> str:
-    if not raw or type(key) is not str:
-        raise CorruptSegment("a stored key is not text; refusing to read it")
-    return key
-
-
 def _checked_value(mode: Any, filename: Any, value: Any) -> bytes:
-    if mode != MODE_RAW or filename is not None or not isinstance(value, bytes):
+    if not _is_raw(mode, filename, value):
         raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}); refusing to read it")
     return value
+
+
+def _is_raw(mode: Any, filename: Any, value: Any) -> bool:
+    return mode == MODE_RAW and filename is None and isinstance(value, bytes)
 
 
 _stores: "WeakSet[DiskCheckpointer]" = WeakSet()
