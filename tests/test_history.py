@@ -426,10 +426,10 @@ def test_a_reader_reads_again_when_the_thread_is_cut_meanwhile():
 
 
 class Late(MemoryCheckpointer):
-    """A store that cuts a thread while it is forked, between its segments and its bases."""
+    """A store that cuts a thread while it is forked: once its state is read, before its segments are copied."""
 
     def rows(self, start, stop):
-        if start == "base/t//" and self.retention.boundaries:
+        if start == "log/t//" and self.retention.boundaries:
             retention.cut(self, "t")
         return super().rows(start, stop)
 
@@ -442,6 +442,7 @@ def test_a_fork_of_a_thread_that_is_cut_meanwhile_is_whole():
     store.retention = Retention(boundaries=1)
     agent.fork("t", thread_id="f")
     assert whole(agent.get_state("f", subagents=True), store) == whole(agent.get_state("t", subagents=True), store)
+    assert agent.history("f") == agent.history("t")
 
 
 def test_a_reader_of_a_thread_that_is_deleted_meanwhile_is_told_that_there_is_none():
