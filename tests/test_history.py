@@ -441,7 +441,7 @@ def test_a_fork_of_a_thread_that_is_cut_meanwhile_is_whole():
     store = Late()
     agent = agent_on(store)
     for _ in range(3):
-        agent.run_sync("task", "t")
+        agent.run_sync("plain", "t")
     store.retention, store.late = Retention(boundaries=1), True
     agent.fork("t", thread_id="f")
     assert not store.late
