@@ -22,6 +22,7 @@ from minideep import (
     ThreadConflict,
     Todo,
     ToolCall,
+    ToolContext,
     UnknownThread,
     UserMessage,
     create_deep_agent,
@@ -190,8 +191,9 @@ async def test_where_nobody_holds_a_thread_the_loser_of_a_race_calls_no_model():
     assert len(agents[0].get_state("t").messages) == 2 * len(won)
 
 
-async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_what_the_other_wrote():
-    store, stopped = Unlocked(), []
+@pytest.mark.parametrize("depth", [0, 1, 2])
+async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_what_the_other_wrote(depth):
+    store, stopped, models = Unlocked(), [], []
 
     @tool
     async def slow() -> str:
@@ -209,12 +211,28 @@ async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_
         await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("other", "t")
         return "lost"
 
-    model = ScriptedModel([[ToolCall("slow"), ToolCall("lose")], "never"])
-    turn = await Agent(model, [slow, lose], checkpointer=store, durability="tool").run("go", "t")
-    assert (turn.status, turn.reason, turn.saved, stopped) == ("failed", "ThreadConflict", False, ["slow"])
+    def losing(level):
+        below = lose if level == depth else delegate(losing(level + 1))
+        models.append(ScriptedModel([[ToolCall("slow"), ToolCall(below.name)], "never"]))
+        return Agent(models[-1], [slow, below], checkpointer=store, durability="tool", name=f"level {level}")
+
+    def delegate(agent):
+        @tool
+        async def below(ctx: ToolContext) -> str:
+            """Have it done."""
+            try:
+                return (await ctx.run(agent, "go")).text
+            except Exception:
+                return "whatever"
+
+        return below
+
+    turn = await losing(0).run("go", "t")
+    assert (turn.status, turn.reason, turn.saved) == ("failed", "ThreadConflict", False)
+    assert stopped == ["slow"] * (depth + 1)
     assert isinstance(turn.error, ThreadConflict)
-    assert len(model.requests) == 1
-    assert Agent(model, checkpointer=store).get_state("t").text == "theirs"
+    assert [len(model.requests) for model in models] == [1] * (depth + 1)
+    assert Agent(models[0], checkpointer=store).get_state("t").text == "theirs"
 
 
 async def test_a_conflict_at_the_boundary_gives_the_answer_back_unsaved():
