@@ -158,8 +158,11 @@ class Threads:
     async def _open(self, store: Store, thread_id: str) -> Journal | None:
         """The thread as this agent left it, while the store still has it so; else as the store has it."""
         kept = self._kept.pop((id(store), thread_id), None)
-        if kept is not None and (kept.pending or stored_head(store, thread_id) == kept.stored):
+        if kept is not None and kept.pending:
             return kept
+        stored = stored_head(store, thread_id)
+        if stored is None or (kept is not None and kept.stored == stored):
+            return kept if stored else None
         return await log.off_loop(store, lambda: journals.open_thread(store, thread_id))
 
     def _keep(self, journal: Journal) -> None:
