@@ -181,14 +181,16 @@ async def test_of_runners_on_one_thread_one_runs_and_the_others_call_no_model(st
     assert len(agents[0].get_state("t").messages) == 2
 
 
-async def test_where_nobody_holds_a_thread_the_loser_of_a_race_calls_no_model():
+async def test_where_nobody_holds_a_thread_the_losers_of_a_race_are_told_and_nothing_saved_is_lost():
     store, model = Unlocked(), ScriptedModel(lambda request: "ok")
     agents = [Agent(model, checkpointer=store) for _ in range(4)]
     outcomes = await asyncio.gather(*(agent.run("go", "t") for agent in agents), return_exceptions=True)
-    won = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
-    assert all(isinstance(outcome, ThreadConflict) for outcome in outcomes if outcome not in won)
-    assert len(won) == len(model.requests)
-    assert len(agents[0].get_state("t").messages) == 2 * len(won)
+    turns = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+    assert all(isinstance(outcome, ThreadConflict) for outcome in outcomes if outcome not in turns)
+    assert all(isinstance(turn.error, ThreadConflict) for turn in turns if not turn.saved)
+    assert len(turns) == len(model.requests)
+    answers = [message for message in agents[0].get_state("t").messages if message.role == "assistant"]
+    assert len(answers) == sum(turn.saved for turn in turns) > 0
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
