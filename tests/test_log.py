@@ -10,10 +10,12 @@ from random import Random
 
 import pytest
 import zstandard
+from msgspec import structs
 
 from minideep import (
     Agent,
     Approve,
+    AssistantMessage,
     CheckpointError,
     ConfigError,
     CorruptSegment,
@@ -211,6 +213,31 @@ async def test_a_call_that_was_let_run_and_cut_short_waits_again_and_says_so(sto
     assert turn.interrupts[0].reason.startswith("a person let it run, and it had begun when the turn was cut short")
     turn = await agent.resume("t", {"p": Respond("the bank says it is paid")})
     assert (turn.status, turn.text, desk.paid) == ("ended", "done", ["p"])
+
+
+async def test_a_task_that_was_let_run_and_cut_short_goes_on_for_its_child_is_in_the_log(store):
+    started, said = asyncio.Event(), []
+
+    async def child(request):
+        said.append(len(request.messages))
+        if len(said) == 2:
+            started.set()
+            await asyncio.sleep(60)
+        return ToolCall("ping") if len(request.messages) == 1 else "helped"
+
+    task = ToolCall("task", {"description": "a", "subagent_type": "helper"}, "t1")
+    helper = Subagent(name="helper", description="", model=ScriptedModel(child), tools=[ping])
+    agent = create_deep_agent(
+        ScriptedModel([task, "done"]), subagents=[helper], interrupt_on={"task": True}, checkpointer=store
+    )
+    await agent.run("go", "t")
+    running = asyncio.ensure_future(agent.resume("t", {"t1": Approve()}))
+    await started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    turn = await agent.resume("t")
+    assert (turn.status, turn.text, said) == ("ended", "done", [1, 3, 3])
 
 
 async def test_a_call_that_was_let_run_is_saved_when_it_begins_and_when_it_returns():
@@ -688,6 +715,19 @@ async def test_a_redaction_that_fails_costs_the_save_and_not_the_answer(store, r
     assert (turn.text, turn.saved, store.head("t")) == ("one", False, None)
     assert str(turn.error) == match
     agent.redact = None
+
+
+async def test_another_redaction_holds_from_the_next_turn_on(store):
+    def saying(word):
+        return lambda event: (
+            structs.replace(event, message=AssistantMessage(word)) if isinstance(event, ModelReplied) else event
+        )
+
+    agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store, redact=saying("first"))
+    for redact in (agent.redact, saying("second"), None):
+        agent.redact = redact
+        assert (await agent.run("go", "t")).saved
+    assert [message.text for message in agent.transcript("t")][1::2] == ["first", "second", "three"]
 
 
 async def test_a_redacted_thread_compacts_and_goes_on(store):
