@@ -10,11 +10,14 @@ import pytest
 
 from minideep import (
     Agent,
+    Approve,
     CheckpointError,
     ConfigError,
     DiskCheckpointer,
     Image,
+    Interrupt,
     MemoryCheckpointer,
+    Middleware,
     MinideepError,
     Subagent,
     Text,
@@ -235,6 +238,33 @@ async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_
     assert isinstance(turn.error, ThreadConflict)
     assert [len(model.requests) for model in models] == [1] * (depth + 1)
     assert Agent(models[0], checkpointer=store).get_state("t").text == "theirs"
+
+
+async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durability():
+    store = Unlocked()
+
+    class Ask(Middleware):
+        async def before_tool(self, ctx, call):
+            return Interrupt(call, "sure?") if ctx.decision is None else call
+
+    @tool
+    async def lose() -> str:
+        """Let another runner go on with the thread."""
+        await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("other", "t")
+        return "lost"
+
+    @tool
+    async def below(ctx: ToolContext) -> str:
+        """Have it done."""
+        return (await ctx.run(child, "go")).text
+
+    child = Agent(ScriptedModel([ToolCall("lose", {}, "p"), "never"]), [lose], middleware=[Ask()], name="child")
+    model = ScriptedModel([[ToolCall("below")], "never"])
+    agent = Agent(model, [below], checkpointer=store)
+    assert (await agent.run("go", "t")).status == "paused"
+    turn = await agent.resume("t", {"p": Approve()})
+    assert (turn.status, turn.reason, turn.saved) == ("failed", "ThreadConflict", False)
+    assert (len(model.requests), len(child.spec.model.requests)) == (1, 1)
 
 
 async def test_a_conflict_at_the_boundary_gives_the_answer_back_unsaved():
