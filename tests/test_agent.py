@@ -240,8 +240,9 @@ async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_
     assert Agent(models[0], checkpointer=store).get_state("t").text == "theirs"
 
 
-async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durability():
-    store = Unlocked()
+@pytest.mark.parametrize("swallowed", [False, True])
+async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durability(swallowed):
+    store, stopped = Unlocked(), []
 
     class Ask(Middleware):
         async def before_tool(self, ctx, call):
@@ -254,16 +255,36 @@ async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durab
         return "lost"
 
     @tool
+    async def slow(ctx: ToolContext) -> str:
+        """Wait for the other child, and then too long."""
+        await ctx.run(asking, "go")
+        try:
+            await asyncio.sleep(0 if swallowed else 3)
+        except asyncio.CancelledError:
+            stopped.append("slow")
+            raise
+        return "slept"
+
+    @tool
     async def below(ctx: ToolContext) -> str:
         """Have it done."""
-        return (await ctx.run(child, "go")).text
+        try:
+            return (await ctx.run(child, "go")).text
+        except Exception:
+            if swallowed:
+                return "whatever"
+            raise
 
+    asking = Agent(
+        ScriptedModel([ToolCall("ok", {}, "q"), "yes"]), [tool(name="ok")(ping.function)], middleware=[Ask()]
+    )
     child = Agent(ScriptedModel([ToolCall("lose", {}, "p"), "never"]), [lose], middleware=[Ask()], name="child")
-    model = ScriptedModel([[ToolCall("below")], "never"])
-    agent = Agent(model, [below], checkpointer=store)
+    model = ScriptedModel([[ToolCall("slow"), ToolCall("below")], "never"])
+    agent = Agent(model, [below, slow], checkpointer=store)
     assert (await agent.run("go", "t")).status == "paused"
-    turn = await agent.resume("t", {"p": Approve()})
+    turn = await agent.resume("t", {"p": Approve(), "q": Approve()})
     assert (turn.status, turn.reason, turn.saved) == ("failed", "ThreadConflict", False)
+    assert stopped == ([] if swallowed else ["slow"])
     assert (len(model.requests), len(child.spec.model.requests)) == (1, 1)
 
 
