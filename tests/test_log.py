@@ -341,6 +341,15 @@ async def test_a_large_append_does_not_hold_up_the_loop_and_a_cancel_waits_for_i
         assert agent.get_state("t").text == "ok"
 
 
+async def test_appends_of_parallel_calls_go_one_after_the_other(tmp_path):
+    calls = [ToolCall("look", {"size": 70_000 + n}, f"c{n}") for n in range(6)]
+    with DiskCheckpointer(tmp_path) as store:
+        agent = Agent(ScriptedModel([calls, "ok"]), [look], checkpointer=store, durability="tool")
+        turn = await agent.run("go", "t")
+        assert (turn.status, turn.saved, turn.error) == ("ended", True, None)
+        assert agent.get_state("t").messages == list(turn.messages)
+
+
 async def test_a_store_that_others_lock_holds_up_the_loop_for_a_moment_only(tmp_path):
     with DiskCheckpointer(tmp_path) as store:
         agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
