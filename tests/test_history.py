@@ -70,7 +70,7 @@ class Moods(Middleware):
         return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
 
     async def before_finish(self, ctx):
-        if ctx.state.said and ctx.state.said.text == "compact":
+        if ctx.state.said.text in ("compact", "forgetful"):
             ctx.record(Compacted(UserMessage(f"so far {ctx.state.turn}"), len(ctx.state.messages) - 1))
 
 
@@ -88,6 +88,7 @@ TURNS = {
     "task": [[task(), ToolCall("ping", {"text": "x" * 300})], "ok"],
     "pay": [[ToolCall("pay"), ToolCall("ping")], "paid"],
     "payer": [[task("payer"), ToolCall("ping")], "paid"],
+    "forgetful": [[task("forgetful"), ToolCall("ping")], "paid"],
     "ask": [[ToolCall("ask_back"), ToolCall("ping")]],
     "fail": [[ToolCall("fail")]],
 }  # fmt: skip
@@ -115,7 +116,10 @@ def payer(request):
 def agent_on(store, **settings):
     children = [
         Subagent(name="helper", description="", model=ScriptedModel(helper)),
-        Subagent(name="payer", description="", model=ScriptedModel(payer), tools=[pay], middleware=[Moods()]),
+        *(
+            Subagent(name=name, description="", model=ScriptedModel(payer), tools=[pay], middleware=[Moods()])
+            for name in ("payer", "forgetful")
+        ),
     ]
     return create_deep_agent(
         ScriptedModel(policy), [ping, ask_back, pay, fail], subagents=children, middleware=[Moods()],

@@ -39,6 +39,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.checkpoint import retention
 from minideep.checkpoint import rows as names
 from minideep.checkpoint.joining import BLOCK, CRUMBS, MANY, Tail, join
 from minideep.checkpoint.reading import Piece
@@ -482,6 +483,42 @@ def test_a_join_of_a_thread_that_was_deleted_and_begun_again_changes_nothing():
     store.sly = True
     assert join(store, "t", store.keys("log/t//", "log/t/0")) == 0
     assert [message.text for message in agent.transcript("t")] == ["other", "three", "again", "four"]
+
+
+def test_a_join_of_segments_whose_first_was_cut_off_meanwhile_changes_nothing():
+    class Sly(MemoryCheckpointer):
+        sly = False
+
+        def rows(self, start, stop):
+            found = super().rows(start, stop)
+            if self.sly and start == keys[1]:
+                self.sly = False
+                retention.cut(self, "t")
+            return found
+
+    store = Sly()
+    agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
+    for n in range(3):
+        agent.run_sync(f"say {n}", "t")
+    keys = store.keys("log/t//", "log/t/0")
+    store.retention, store.sly = Retention(boundaries=2), True
+    assert join(store, "t", keys[1:4]) == 0
+    assert len(agent.history("t")) == 2
+    assert Agent(ScriptedModel(["four"]), checkpointer=store).run_sync("say 3", "t").saved
+
+
+async def test_a_thread_that_compacts_again_and_again_is_joined_and_resumes_from_its_last_base(store):
+    agent = Agent(ScriptedModel(lambda request: "ok"), middleware=[Compacting(7)], checkpointer=store)
+    for n in range(60):
+        assert (await agent.run(f"go {n}", "t")).saved
+    store.close()
+    assert len(store.keys("log/", "log0")) < 50
+    bases = [names.number_in(key) for key in store.keys("base/", "base0")]
+    for key, data in store.rows("log/", "log0"):
+        header = codec.read_header(data, key)
+        assert not any(header.first <= base < header.last for base in bases)
+    fresh = Agent(ScriptedModel([]), checkpointer=store)
+    assert (fresh.get_state("t").turn, len(fresh.transcript("t"))) == (60, 120)
 
 
 # ---- blobs
