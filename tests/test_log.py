@@ -371,8 +371,8 @@ async def test_a_store_that_others_lock_holds_up_the_loop_for_a_moment_only(tmp_
 # ---- joining
 
 
-def piece(raw, key="k", closes=False):
-    return Piece(key, raw, closes)
+def piece(raw, number=0, closes=False, last=None):
+    return Piece(f"log/t//{number:016}-{last or number:016}", raw, last or number, closes)
 
 
 def test_segments_wait_until_they_fill_a_block_and_a_full_one_is_left_alone():
@@ -395,14 +395,14 @@ def test_no_block_reaches_over_a_base_and_a_run_that_is_over_leaves_no_crumbs():
 
 
 def test_many_small_segments_are_joined_and_wait_on_as_one():
-    pieces = [piece(1, f"{n:04}") for n in range(MANY * MANY)]
+    pieces = [piece(1, n) for n in range(MANY * MANY)]
     tail = Tail(pieces)
     groups = tail.take(over=False)
     assert groups[0] == pieces[:MANY]
     assert len(groups) == MANY + 1
-    assert groups[-1] == [piece(MANY, f"{n:04}") for n in range(0, MANY * MANY, MANY)]
-    tail.add(piece(BLOCK - MANY * MANY, "last"))
-    assert tail.take(over=False) == [[piece(MANY * MANY, "0000"), piece(BLOCK - MANY * MANY, "last")]]
+    assert groups[-1] == [piece(MANY, n, last=n + MANY - 1) for n in range(0, MANY * MANY, MANY)]
+    tail.add(piece(BLOCK - MANY * MANY, 9999))
+    assert tail.take(over=False) == [[piece(MANY * MANY, 0, last=MANY * MANY - 1), piece(BLOCK - MANY * MANY, 9999)]]
 
 
 async def test_a_long_chat_of_short_turns_takes_little_more_room_than_what_was_said(tmp_path):

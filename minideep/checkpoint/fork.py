@@ -56,10 +56,11 @@ def _run_rows(log: Log, path: Path, extent: int, new_id: str) -> dict[str, bytes
     """The segments and bases of one run up to the event *extent*, for the new thread."""
     rows: dict[str, bytes] = {}
     prefix = names.log_prefix(log.thread_id, path)
-    for key, data in guarded(log.store.rows, prefix, names.segment_key(log.thread_id, path, extent + 1)):
+    for key, data in guarded(log.store.rows, prefix, names.segments_from(log.thread_id, path, extent + 1)):
         part = codec.cut(data, key, extent, after=False) if codec.read_header(data, key).last > extent else data
         if part is not None:
-            rows[names.segment_key(new_id, path, names.number_in(key))] = codec.moved(part, key, new_id)
+            header = codec.read_header(part, key)
+            rows[names.segment_key(new_id, path, header.first, header.last)] = codec.moved(part, key, new_id)
     prefix = names.base_prefix(log.thread_id, path)
     for key, data in guarded(log.store.rows, prefix, names.base_key(log.thread_id, path, extent + 1)):
         rows[names.base_key(new_id, path, names.number_in(key))] = codec.moved(data, key, new_id)

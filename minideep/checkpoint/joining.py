@@ -7,6 +7,7 @@ from ..errors import ThreadConflict
 from ..ports import Store
 from . import rows as names
 from .reading import PATIENCE, Piece
+from .rows import joined_key
 
 BLOCK = 256 * 1024
 """Bytes of events, before compression, at which a block is full."""
@@ -55,7 +56,8 @@ class Tail:
         raw = sum(piece.raw for piece in group)
         self._groups.append(group)
         self._size -= raw
-        self.add(Piece(group[0].key, raw), kind + 1)
+        last = group[-1].last
+        self.add(Piece(joined_key(group[0].key, last), raw, last), kind + 1)
 
     def _close(self) -> None:
         if len(self._open) > 1:
@@ -66,21 +68,21 @@ class Tail:
 def join(store: Store, thread_id: str, keys: Sequence[str]) -> int:
     """Put one block in the place of the segments under *keys*, which follow each other; returns the bytes gained.
 
-    Appends may happen meanwhile: the head is left as it is, and what is read stays what it was. If another process
-    has joined some of them, or the thread is gone, nothing is done.
+    Appends may happen meanwhile: the head is left as it is, and what is read stays what it was. A key says which events
+    a segment holds: if another process has joined or cut some of them, it is not there, and nothing is done.
     """
     stored = store.head(thread_id)
     found = store.rows(keys[0], keys[-1] + "\0")
     if stored is None or [key for key, _ in found] != list(keys):
         return 0
     block = codec.join(found)
-    epoch = names.read_head(thread_id, stored).epoch
+    epoch, key = names.read_head(thread_id, stored).epoch, joined_key(keys[0], codec.read_header(block, keys[0]).last)
     for _ in range(TRIES):
         stored = store.head(thread_id)
         if stored is None or names.read_head(thread_id, stored).epoch != epoch:
             return 0
         try:
-            store.append(thread_id, stored, stored, {keys[0]: block}, keys, patience=PATIENCE)
+            store.append(thread_id, stored, stored, {key: block}, keys, patience=PATIENCE)
         except ThreadConflict:
             continue
         return sum(len(data) for _, data in found) - len(block)

@@ -117,7 +117,7 @@ class Append(Struct):
     def _sealed(self, part: _Part) -> dict[str, bytes]:
         thread_id = self.journal.thread_id
         rows = {
-            names.segment_key(thread_id, part.path, header.first): codec.seal(header, events)
+            names.segment_key(thread_id, part.path, header.first, header.last): codec.seal(header, events)
             for header, events in part.segments
         }
         if part.base:
@@ -238,8 +238,9 @@ def _part(work: Append, path: Path, entries: list[bytes], append_id: bytes, now:
     if path:
         part.row = _run_row(journal.written_state(path), before, part, now)
     for header, _ in part.segments:
+        key = names.segment_key(thread_id, path, header.first, header.last)
         closes = part.base is not None and header.last == prior
-        work.pieces.append((path, Piece(names.segment_key(thread_id, path, header.first), header.raw, closes)))
+        work.pieces.append((path, Piece(key, header.raw, header.last, closes)))
     return part
 
 

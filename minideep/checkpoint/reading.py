@@ -44,6 +44,8 @@ class Piece(Struct, frozen=True):
 
     key: str
     raw: int
+    last: int = 0
+    """The number of its last event."""
     closes: bool = False
     """Whether a base stands behind it."""
 
@@ -110,7 +112,7 @@ def segments(log: Log, path: Path, after: int = 0, stop: int | None = None) -> I
         CheckpointError: one is missing, damaged, of another thread, or of an unknown version.
     """
     thread_id, last, end = log.thread_id, after, log.head.number
-    start, stop_key = (names.segment_key(thread_id, path, number) for number in (after + 1, stop or end + 1))
+    start, stop_key = (names.segments_from(thread_id, path, number) for number in (after + 1, stop or end + 1))
     for key, data in guarded(log.store.rows, start, stop_key):
         header, entries = codec.read_segment(data, key)
         check_owner(log, path, header, key)
@@ -119,7 +121,10 @@ def segments(log: Log, path: Path, after: int = 0, stop: int | None = None) -> I
         last = header.last
         events = _unspilled(log.store, entries)
         # A block may already hold what was appended after the head was read.
-        yield Piece(key, header.raw), events if last <= end else (entry for entry in events if entry[0] <= end)
+        yield (
+            Piece(key, header.raw, header.last),
+            events if last <= end else (entry for entry in events if entry[0] <= end),
+        )
     expected = stop - 1 if stop else log.last(path)
     if last < expected:
         raise CorruptSegment(f"run {path!r} of thread {thread_id!r} ends with event {last}, expected {expected}")

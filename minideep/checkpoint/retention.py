@@ -132,7 +132,7 @@ def _cut(log: Log, turn: int) -> None:
     rows = {key: base} | {names.blob_key(name): codec.seal_blob(data) for name, data in blobs.contents.items()}
     rows |= _split(log, number)
     rows |= _relinked(log, number)
-    gone = [*store.keys(names.log_prefix(thread_id, ()), names.segment_key(thread_id, (), number + 1))]
+    gone = [*store.keys(names.log_prefix(thread_id, ()), names.segments_from(thread_id, (), number + 1))]
     gone += store.keys(names.base_prefix(thread_id, ()), names.base_key(thread_id, (), number + 1))
     for path in _finished(log, extent):
         gone += _keys(store, names.log_prefix(thread_id, path)) + _keys(store, names.base_prefix(thread_id, path))
@@ -163,14 +163,15 @@ def _base(log: Log, state: State, append_id: bytes, blobs: Blobs) -> tuple[str, 
 
 def _split(log: Log, number: int) -> dict[str, bytes]:
     """The part behind *number* of the segment that holds both sides of it."""
-    before = log.store.rows(names.log_prefix(log.thread_id, ()), names.segment_key(log.thread_id, (), number + 1))
+    before = log.store.rows(names.log_prefix(log.thread_id, ()), names.segments_from(log.thread_id, (), number + 1))
     if not before:
         return {}
     key, data = before[-1]
     rest = codec.cut(data, key, number, after=True)
     if rest is None:
         return {}
-    return {names.segment_key(log.thread_id, (), codec.read_header(rest, key).first): rest}
+    header = codec.read_header(rest, key)
+    return {names.segment_key(log.thread_id, (), header.first, header.last): rest}
 
 
 def _relinked(log: Log, number: int) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
 """The rows of a thread: what they are called, and what those say that are no segments.
 
     head/THREAD                 Head
-    log/THREAD/RUN/NUMBER       a segment, by the number of its first event
+    log/THREAD/RUN/FIRST-LAST   a segment, by the numbers of its first and last event: no two have one key
     base/THREAD/RUN/NUMBER      a base, by the number of the last event in it
     run/THREAD/RUN              RunRow, of each run below the main one
     use/THREAD/NAME             empty: the thread names the blob
@@ -134,8 +134,19 @@ def log_prefix(thread_id: str, path: Path) -> str:
     return f"log/{quote(thread_id, safe='')}/{_path_key(path)}/"
 
 
-def segment_key(thread_id: str, path: Path, first: int) -> str:
+def segments_from(thread_id: str, path: Path, first: int) -> str:
+    """Where the keys begin of the segments that begin with the event *first* or later."""
     return f"{log_prefix(thread_id, path)}{first:016d}"
+
+
+def segment_key(thread_id: str, path: Path, first: int, last: int) -> str:
+    return f"{segments_from(thread_id, path, first)}-{last:016d}"
+
+
+def joined_key(key: str, last: int) -> str:
+    """The key of the segment that begins like that under *key* and ends with the event *last*."""
+    prefix, _, numbers = key.rpartition("/")
+    return f"{prefix}/{numbers.partition('-')[0]}-{last:016d}"
 
 
 def base_prefix(thread_id: str, path: Path) -> str:
@@ -169,8 +180,8 @@ def use_rows(thread_id: str, name: str) -> dict[str, bytes]:
 
 
 def number_in(key: str) -> int:
-    """The event number in the key of a segment or a base."""
-    return int(key.rpartition("/")[2])
+    """The first event number in the key of a segment or a base."""
+    return int(key.rpartition("/")[2].partition("-")[0])
 
 
 def thread_of(key: str) -> str:
