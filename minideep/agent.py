@@ -1,6 +1,7 @@
 """`Agent` and its verbs: run, stream, resume, and what reads a thread."""
 
 from collections.abc import Callable, Iterable, Mapping
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar, get_args
 
 from .checkpoint import fork as forks
@@ -8,17 +9,17 @@ from .checkpoint import history, retention
 from .checkpoint.history import Boundary, Difference
 from .checkpoint.journal import Durability
 from .checkpoint.memory import MemoryCheckpointer
-from .checkpoint.reading import Log, as_of_one_moment, content_of, read_state
+from .checkpoint.reading import Log, as_of_one_moment, read_state
 from .checkpoint.redaction import Redact
 from .checkpoint.rows import RunInfo, ThreadInfo
-from .errors import ConfigError
+from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
 from .state import Decision, Limits, State
 from .stream import Stream
 from .sync import run_sync
-from .threads import Terms, Threads, checked_thread_id, unknown
+from .threads import Terms, Threads, checked_thread_id, named_thread, unknown
 from .tools import Tool, as_tool
 from .turn import Turn
 
@@ -34,7 +35,8 @@ class Agent:
     *durability* says when a turn is saved besides at its two ends: `turn` not at all, `step` before each question to
     a model, `tool` after each reply and each result as well. It is the same events, earlier: what is saved is not done
     again after a crash. *redact* gives the event that is saved in the place of one that happened: of the same type,
-    with the same ids.
+    with the same ids. What it takes out of a
+    call's arguments is missing when another process goes on with that call.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Agent:
     ) -> None:
         self.checkpointer = checkpointer
         self.durability: Durability = checked_durability(durability)
-        self.redact = redact
+        self.redact = checked_redact(redact)
         self._own = MemoryCheckpointer()
         self._threads = Threads()
         self.spec: AgentSpec = build_spec(
@@ -93,8 +95,8 @@ class Agent:
         """Go on with a thread: with *decisions* for any of its waiting calls, by call id (or `path/id` where two
         runs wait under one id); without them, with a turn that failed, was cancelled, exhausted or killed.
 
-        A thread that ended or asks, or that waits while no decision is given, returns its last turn. A call that a
-        person let run, and that was cut short, waits again.
+        A thread that ended or asks, or that waits while no decision is given, returns its last turn, without what that
+        cost and wrote. A call that a person let run, and that was cut short, waits again.
 
         Raises:
             UnknownThread: there is none of this name.
@@ -132,7 +134,8 @@ class Agent:
             await warm()
 
     def _terms(self, context: Any, emit: Emit | None, wait: bool) -> Terms:
-        return Terms(self.spec, self._store, self.durability, self.redact, context, emit, wait)
+        durability, redact = checked_durability(self.durability), checked_redact(self.redact)
+        return Terms(self.spec, self._store, durability, redact, context, emit, wait)
 
     # ---- what reads a thread
 
@@ -190,10 +193,10 @@ class Agent:
         disk is the truth.
 
         Raises:
-            KeyError: there is no such file.
-            UnknownThread, CheckpointError, ConfigError, HistoryCut: as `get_state`.
+            ConfigError: there is no such file, or no such boundary.
+            UnknownThread, CheckpointError, HistoryCut: as `get_state`.
         """
-        return self._read(thread_id, lambda log: content_of(log.store, read_state(log, at, False).files[file]))
+        return self._read(thread_id, lambda log: history.content(log, file, at))
 
     def export(self, thread_id: str) -> list[str]:
         """Every message of a thread and of the runs below it, each as a line of JSON.
@@ -219,7 +222,7 @@ class Agent:
             ConfigError: there is no boundary *at*, or there is a thread of that id.
         """
         new_id = checked_thread_id(thread_id)
-        forks.fork(self._store, source, at, new_id)
+        forks.fork(self._store, named_thread(source), at, new_id)
         return new_id
 
     def delete(self, thread_id: str) -> None:
@@ -230,15 +233,24 @@ class Agent:
             ThreadBusy: it is being run.
             CheckpointError: the store failed; nothing was removed.
         """
-        retention.delete(self._store, thread_id)
+        try:
+            retention.delete(self._store, named_thread(thread_id))
+        except UnknownThread:
+            if not self._threads.forget(self._store, thread_id):  # Else nothing of it was ever saved.
+                raise
         self._threads.forget(self._store, thread_id)
 
     @property
     def _store(self) -> Store:
-        return self.checkpointer if self.checkpointer is not None else self._own
+        if self.checkpointer is None:
+            return self._own
+        if not hasattr(self.checkpointer, "append"):
+            wanted = "a store such as DiskCheckpointer('state/')"
+            raise ConfigError(f"a checkpointer is {wanted}, not {self.checkpointer!r}")
+        return self.checkpointer
 
     def _read(self, thread_id: str, read: Callable[[Log], T]) -> T:
-        found = as_of_one_moment(self._store, thread_id, lambda log: (read(log),))
+        found = as_of_one_moment(self._store, named_thread(thread_id), lambda log: (read(log),))
         if found is None:
             raise unknown(thread_id)
         return found[0]
@@ -289,4 +301,15 @@ def checked_durability(given: Durability) -> Durability:
     """
     if given not in get_args(Durability):
         raise ConfigError(f"durability is {', '.join(map(repr, get_args(Durability)))}, not {given!r}")
+    return given
+
+
+def checked_redact(given: Redact | None) -> Redact | None:
+    """*given*.
+
+    Raises:
+        ConfigError: it is no plain function.
+    """
+    if given is not None and (not callable(given) or iscoroutinefunction(given)):
+        raise ConfigError(f"redact is a plain function of an event, not {given!r}")
     return given

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from typing import Any, cast
 
 from . import codec
 from .errors import ConfigError, MinideepError
@@ -10,18 +11,23 @@ from .messages import is_json
 from .state import Decision, Edit, Interrupt, Limits, Path, State
 
 
-def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
+def match(state: State, decisions: Any) -> list[tuple[Interrupt, Decision]]:
     """Each decision with the call that it is for, found by the call's id or by `path/id`.
 
     Raises:
         ConfigError: it is no decision; or for no waiting call, for more than one, or for one that another is for.
     """
-    if decisions and state.status in ("cancelled", "failed", "exhausted") and state.interrupts:
-        raise ConfigError(f"the turn was {state.status} while calls waited: `resume` it alone, and decide then")
+    if not isinstance(decisions, Mapping):
+        raise ConfigError(f"decisions map the ids of calls to decisions; {decisions!r} does not")
+    if decisions and state.interrupts and state.status != "paused":
+        if state.status == "escalated":
+            raise ConfigError("the agent asks something while calls wait: answer it with `run`")
+        how = "cut short" if state.status == "running" else state.status
+        raise ConfigError(f"the turn was {how} while calls waited: `resume` it alone, and decide then")
     found: dict[tuple[Path, str], tuple[Interrupt, Decision]] = {}
     waiting = state.interrupts if state.status == "paused" else ()
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]
-    for name, decision in decisions.items():
+    for name, decision in cast(Mapping[str, Decision], decisions).items():
         _check(name, decision)
         matching = [wait for full, wait in names if name in (full, wait.call_id)]
         if len(matching) != 1:

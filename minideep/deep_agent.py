@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from .agent import Agent, checked_durability
+from .agent import Agent, checked_durability, checked_redact
 from .backends.state import StateBackend
 from .checkpoint.journal import Durability
 from .checkpoint.redaction import Redact
@@ -66,7 +66,11 @@ def create_deep_agent(
         interrupt_on=interrupt_on,
     )
     agent = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits).build(main).agent
-    agent.checkpointer, agent.durability, agent.redact = checkpointer, checked_durability(durability), redact
+    agent.checkpointer, agent.durability, agent.redact = (
+        checkpointer,
+        checked_durability(durability),
+        checked_redact(redact),
+    )
     return agent
 
 

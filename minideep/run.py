@@ -11,8 +11,8 @@ from .checkpoint.log import append
 from .context import ToolContext
 from .costs import Costs, Step
 from .errors import CheckpointError, ThreadConflict, ToolError
-from .events import FILE_EVENTS, CallStarted, E, Happened, Noted, Resumed, TurnCancelled, told
-from .messages import AssistantMessage, ToolCall, ToolResult, is_json, parse_arguments
+from .events import FILE_EVENTS, CallStarted, Compacted, E, Happened, Noted, Resumed, TurnCancelled, told
+from .messages import AssistantMessage, Message, ToolCall, ToolResult, is_json, parse_arguments
 from .ports import AgentSpec, Emit
 from .state import Path, State
 from .turn import Turn, error_of
@@ -46,6 +46,8 @@ class Run:
         self.total: Costs = parent.total if parent else self.costs
         """The ledger of the main run."""
         self._usage_before = self.state.usage
+        self._compacted: list[Message] = []
+        """What was said in this turn, and is in context no more."""
         self.emitter: Emit | None = self.emit if listener else None
         self._model_s = self._tools_s = self._children_s = 0.0
         self._mark = perf_counter()
@@ -96,7 +98,9 @@ class Run:
         if self.closed or self.parent is not None:
             self._check_open()
         path = () if isinstance(event, FILE_EVENTS) else self.path
+        said = self.state.messages[self.state.began : event.kept] if isinstance(event, Compacted) else ()
         event = self.journal.record(path, event)
+        self._compacted += said
         if self.listener:
             self.listener(told(event, path))
         return event
@@ -245,7 +249,7 @@ class Run:
     def turn(self) -> Turn:
         """What the run hands back."""
         state = self.state
-        said = tuple(state.messages[state.began :])
+        said = (*self._compacted, *state.messages[state.began :])
         spoken = (message.text for message in reversed(said) if message.role == "assistant")
         return Turn(
             thread_id=self.thread_id,

@@ -73,7 +73,7 @@ class Threads:
 
     async def resumed(self, terms: Terms, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Go on with a turn, or give the last one back."""
-        store, thread_id = terms.store, checked_thread_id(thread_id)
+        store, thread_id = terms.store, named_thread(thread_id)
         if (id(store), thread_id) not in self._kept and stored_head(store, thread_id) is None:
             raise unknown(thread_id)  # Before anything is made for it.
 
@@ -97,21 +97,22 @@ class Threads:
 
     async def save(self, terms: Terms, thread_id: str) -> None:
         """Append what earlier turns have left unsaved."""
-        kept = self._kept.get((id(terms.store), thread_id))
+        kept = self._kept.get((id(terms.store), named_thread(thread_id)))
         if kept is None:
             if guarded(terms.store.head, thread_id) is None:
                 raise unknown(thread_id)
             return
         async with _held(terms, thread_id):
+            _redact(terms, kept)
             try:
                 await log.append(kept)
             except ThreadConflict:
                 self._kept.pop((id(terms.store), thread_id), None)
                 raise
 
-    def forget(self, store: Store, thread_id: str) -> None:
-        """Keep nothing of a thread that is deleted."""
-        self._kept.pop((id(store), thread_id), None)
+    def forget(self, store: Store, thread_id: str) -> bool:
+        """Keep nothing of a thread that is deleted; whether there was anything."""
+        return self._kept.pop((id(store), thread_id), None) is not None
 
     async def _or_as_before(
         self, run: Run, accept: Callable[[Run], Awaitable[CheckpointError | None]]
@@ -124,11 +125,14 @@ class Threads:
             raise
         except BaseException:
             kept = journal
-            if len(journal.pending) > len(unsaved):
-                with contextlib.suppress(CheckpointError):  # A store that cannot even be read: better too much kept.
-                    kept = await log.off_loop(journal.store, lambda: journals.rewound(journal, unsaved))
-            if unsaved:
-                self._keep(kept)
+            try:
+                if unsaved and len(journal.pending) > len(unsaved):
+                    # A store that cannot even be read, or one more cancel: better too much kept.
+                    with contextlib.suppress(CheckpointError, IllegalEvent):
+                        kept = await log.off_loop(journal.store, lambda: journals.rewound(journal, unsaved))
+            finally:
+                if unsaved:
+                    self._keep(kept)
             raise
 
     async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:
@@ -176,9 +180,14 @@ class Threads:
 
 def _run(terms: Terms, journal: Journal) -> Run:
     journal.durability = terms.durability
+    _redact(terms, journal)
+    return Run(terms.spec, journal, listener=terms.emit, context=terms.context)
+
+
+def _redact(terms: Terms, journal: Journal) -> None:
+    """See that what is saved from now on is redacted as the agent says now."""
     if terms.redact is not (journal.redaction and journal.redaction.redact):
         journal.redaction = Redaction(terms.redact, terms.store) if terms.redact else None
-    return Run(terms.spec, journal, listener=terms.emit, context=terms.context)
 
 
 @contextlib.asynccontextmanager
@@ -231,8 +240,15 @@ def checked_thread_id(given: str | None) -> str:
     Raises:
         ConfigError: it is no text of 1 to 500 characters.
     """
-    if given is None:
-        return uuid.uuid4().hex
+    return uuid.uuid4().hex if given is None else named_thread(given)
+
+
+def named_thread(given: str) -> str:
+    """*given*.
+
+    Raises:
+        ConfigError: it is no text of 1 to 500 characters.
+    """
     if not isinstance(given, str) or not given.strip() or len(given) > 500 or clean(given) != given:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"a thread's id is text of 1 to 500 characters, not {given!r}")
     return given

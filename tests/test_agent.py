@@ -468,6 +468,29 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"checkpointer": "state/"}, r"a checkpointer is a store such as DiskCheckpointer\('state/'\), not 'state/'"),
+        ({"durability": "never"}, "durability is 'turn', 'step', 'tool', not 'never'"),
+        ({"redact": "me"}, "redact is a plain function of an event, not 'me'"),
+    ],
+)
+async def test_what_an_agent_is_given_later_is_checked_before_a_turn_begins(change, problem):
+    agent = Agent(ScriptedModel(["never"]))
+    vars(agent).update(change)
+    with pytest.raises(ConfigError, match=problem):
+        await agent.run("go", "t")
+    assert agent.spec.model.requests == []
+
+
+async def test_decisions_that_are_no_mapping_are_refused(store):
+    agent = Agent(ScriptedModel(["one"]), checkpointer=store)
+    await agent.run("go", "t")
+    with pytest.raises(ConfigError, match="decisions map the ids of calls to decisions; \\['x'\\] does not"):
+        await agent.resume("t", ["x"])
+
+
+@pytest.mark.parametrize(
     ("model", "problem"),
     [
         ("gpt-5", "unknown model 'gpt-5'; write `provider:model`, the provider one of anthropic:"),

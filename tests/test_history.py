@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from minideep import (
@@ -207,14 +207,19 @@ def test_a_fork_is_the_thread_as_it_was_and_lives_on_its_own(schedule, data):
     assert agent.history("f") == agent.history("t")[:at]
     agent.delete("t")
     assert whole(agent.get_state("f", subagents=True), store) == seen[at]
+    assert len(agent.runs("f")) == len(store.keys("run/f/", "run/f0"))
+    said = len(agent.transcript("f"))
     turn = agent_on(store).run_sync("files", "f")
     assert (turn.status, turn.saved) == ("ended", True)
+    assert len(agent.transcript("f")) >= said + len(turn.messages)
     agent.delete("f")
     assert store.keys("", "\x7f") == []
 
 
 @settings(max_examples=25, deadline=None)
 @given(SCHEDULES, st.integers(1, 4), st.booleans())
+@example(["compact", "plain", "plain", "compact", "plain", "plain"], 4, False)
+@example(["task", "task", "plain", "task", "payer"], 3, True)
 def test_after_a_cut_the_kept_boundaries_are_what_they_were_and_the_others_are_refused(schedule, keep, joined):
     store = MemoryCheckpointer()
     agent, seen = lived(store, schedule)
@@ -230,6 +235,8 @@ def test_after_a_cut_the_kept_boundaries_are_what_they_were_and_the_others_are_r
         ours, theirs = whole(agent.get_state("t", at=at, subagents=True), store), seen[at]
         assert {**ours, "subagents": 0} == {**theirs, "subagents": 0}
         assert ours["subagents"].items() <= theirs["subagents"].items()
+        before = seen[first]["subagents"]  # Only what was over at the first boundary that is left may be gone.
+        assert all(key in ours["subagents"] or before.get(key) == run for key, run in theirs["subagents"].items())
     assert [boundary.at for boundary in agent.history("t")] == list(range(first, len(seen) + 1))
     assert len(agent.transcript("t")) > 0
     turn = agent_on(store).run_sync("compact", "t")
@@ -358,7 +365,7 @@ def test_large_files_are_read_wherever_they_are_kept(store):
     assert (entry.content, entry.blob, entry.size) == (None, True, 120_000)
     assert fresh.read_file("t", "/large") == "large " * 20_000
     assert fresh.read_file("t", "/a").startswith("two")
-    with pytest.raises(KeyError):
+    with pytest.raises(ConfigError, match="thread 't' has no file '/a'; there are /large"):
         fresh.read_file("t", "/a", at=1)
 
 

@@ -587,6 +587,36 @@ async def test_a_file_that_is_kept_apart_can_be_edited_after_a_restart(store):
     assert Agent(ScriptedModel([]), checkpointer=store).read_file("t", "/a").startswith("new ")
 
 
+async def test_a_tool_may_edit_a_file_that_is_kept_apart_without_reading_it(store):
+    @tool
+    async def edit(ctx: ToolContext) -> str:
+        """Edit."""
+        ctx.record(FileEdited("/a", "old ", "new ", False, 150_004, "?", 1.0))
+        return "edited"
+
+    script = [ToolCall("write_file", {"file_path": "/a", "content": "old " + prose(150_000)}), "ok"]
+    await create_deep_agent(ScriptedModel(script), checkpointer=store).run("go", "t")
+    agent = Agent(ScriptedModel([ToolCall("edit"), "ok"]), [edit], checkpointer=store)
+    assert (await agent.run("go", "t")).messages[2].text == "edited"
+    assert agent.read_file("t", "/a").startswith("new ")
+
+
+async def test_what_is_kept_apart_does_not_stay_in_memory(store):
+    content = prose(150_000)
+    script = [
+        ToolCall("write_file", {"file_path": "/a", "content": content}),
+        "ok",
+        ToolCall("read_file", {"file_path": "/a"}),
+        "ok",
+    ]
+    agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
+    turn = await agent.run("go", "t")
+    assert turn.artifacts["/a"].content == content
+    (journal,) = agent._threads._kept.values()
+    assert (journal.root.files["/a"].content, journal.root.files["/a"].blob) == (None, True)
+    assert content[:20] in (await agent.run("go", "t")).messages[2].text
+
+
 async def test_a_lost_or_damaged_blob_is_named(store):
     script = [ToolCall("look", {"size": 200_000}), "ok"]
     agent = Agent(ScriptedModel(script), [look], checkpointer=store)

@@ -1,13 +1,18 @@
 """What a thread went through: its boundaries, all that was said, its runs, and what changed between two boundaries."""
 
+import logging
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
 
-from ..errors import ConfigError
+from ..errors import CheckpointError, ConfigError
 from ..events import (
     Compacted,
+    FileDeleted,
+    FileEdited,
+    FileWritten,
     TurnCancelled,
     TurnEnded,
     TurnEscalated,
@@ -24,16 +29,19 @@ from .reading import (
     Log,
     accepts,
     at_boundary,
+    content_of,
     fold,
     guarded,
     last_base,
     read_run,
+    read_state,
     runs_at,
     segments,
     state_at,
 )
 from .rows import RunInfo, ThreadInfo
 
+logger = logging.getLogger("minideep")
 BOUNDARIES = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 
 
@@ -92,7 +100,8 @@ def boundaries(log: Log, path: Path = ()) -> Iterator[Boundary]:
             if at_boundary(state) and accepts(event) and state.turn > told:  # Several decisions begin one turn.
                 yield _boundary(state, when)
                 told = state.turn
-            fold(log.store, state, number, event)
+            if not isinstance(event, FileWritten | FileEdited | FileDeleted):
+                fold(log.store, state, number, event)
             if isinstance(event, BOUNDARIES):
                 when = event.at
     if at_boundary(state):
@@ -116,10 +125,17 @@ def _boundary(state: State, when: float) -> Boundary:
 def said(log: Log, path: Path = ()) -> Iterator[tuple[int, Message]]:
     """Every message of a run as it was said, whatever was compacted since; each with the number of its turn."""
     state = beginning(log, path)
-    seen = 0
+    for message in state.messages:
+        yield state.turn, message
+    yield from said_after(log, path, state)
+
+
+def said_after(log: Log, path: Path, state: State) -> Iterator[tuple[int, Message]]:
+    """What was said in a run since *state*."""
+    seen = len(state.messages)
     for _, entries in segments(log, path, state.number):
         for number, event in entries:
-            if isinstance(event, Compacted):
+            if isinstance(event, Compacted | FileWritten | FileEdited | FileDeleted):
                 continue
             fold(log.store, state, number, event)
             for message in state.messages[seen:]:
@@ -168,7 +184,11 @@ def threads(store: Store) -> list[ThreadInfo]:
     found: list[ThreadInfo] = []
     for key, data in guarded(store.rows, "head/", "head0"):
         thread_id = names.thread_of(key)
-        head = names.read_head(thread_id, data)
+        try:
+            head = names.read_head(thread_id, data)
+        except CheckpointError as exc:  # One that cannot be read must not hide the others.
+            logger.warning("thread %r is not listed: %s", thread_id, exc)
+            continue
         times, sizes = (head.created, head.updated), (head.raw, head.stored)
         found.append(ThreadInfo(thread_id, head.agent, head.status, head.turn, head.title, *times, *sizes))
     return sorted(found, key=lambda info: -info.updated)
@@ -180,11 +200,11 @@ def difference(log: Log, a: int, b: int) -> Difference:
     Raises:
         ConfigError, HistoryCut: one of them is not there.
     """
+    (before, first), (after, last) = state_at(log, a), state_at(log, b)
     if a >= b:
         raise ConfigError(f"boundary {a} is not before boundary {b}; name the earlier one first")
-    (before, first), (after, last) = state_at(log, a), state_at(log, b)
     return Difference(
-        messages=[message for turn, message in said(log) if a < turn <= b],
+        messages=_said_between(log, a, b),
         files=_changed_files(before, after),
         todos=None if before.todos == after.todos else after.todos,
         notes=_changed_notes(before, after),
@@ -192,6 +212,12 @@ def difference(log: Log, a: int, b: int) -> Difference:
         usage=after.usage - before.usage,
         status=(before.status, after.status),
     )
+
+
+def _said_between(log: Log, a: int, b: int) -> list[Message]:
+    state, _ = last_base(log, (), lambda header: header.turn <= a)
+    said = takewhile(lambda one: one[0] <= b, said_after(log, (), state))
+    return [message for turn, message in said if turn > a]
 
 
 def _changed_files(before: State, after: State) -> dict[str, str]:
@@ -211,3 +237,16 @@ def _changed_notes(before: State, after: State) -> dict[str, dict[str, Any]]:
         if values:
             changed[owner] = values
     return changed
+
+
+def content(log: Log, file: str, at: int | None) -> str | bytes | None:
+    """What a file of the thread holds.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    files = read_state(log, at, False).files
+    if file not in files:
+        there = ", ".join(sorted(files)[:20]) or "none"
+        raise ConfigError(f"thread {log.thread_id!r} has no file {file!r}; there are {there}")
+    return content_of(log.store, files[file])

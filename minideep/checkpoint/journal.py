@@ -4,6 +4,8 @@ import asyncio
 import secrets
 from typing import Any, Literal, cast
 
+from msgspec import structs
+
 from .. import codec
 from ..core import apply
 from ..errors import CorruptSegment, ThreadConflict
@@ -12,6 +14,7 @@ from ..messages import AssistantMessage
 from ..ports import Store
 from ..state import FileEntry, Path, State
 from . import reading
+from .blobs import LARGE
 from .joining import Tail
 from .reading import Log, Piece
 from .redaction import Redaction
@@ -25,8 +28,7 @@ class Journal:
     """One for the main run and all runs below it: numbers every event, applies it, and keeps its bytes."""
 
     def __init__(self, thread_id: str, store: Store) -> None:
-        self.thread_id = thread_id
-        self.store = store
+        self.thread_id, self.store = thread_id, store
         self.stored: bytes | None = None
         """The head row as the store has it."""
         self.head = Head(0, secrets.token_bytes(8), b"")
@@ -50,7 +52,8 @@ class Journal:
         self.conflict: ThreadConflict | None = None
         """Set once another writer has gone on with the thread: nothing of it can be saved any more."""
         self.appending: asyncio.Future[Any] | None = None
-        """The append that is under way: there is one at a time."""
+        """The end of the append that is under way: there is one at a time."""
+        self.unsure: Any = None  # The `Append` that failed last, and may have been written all the same.
         self.cancelled = False
         """Whether the caller has cancelled this turn."""
         self._ids: dict[Path, set[str]] = {}
@@ -147,8 +150,14 @@ class Journal:
 
     def close_turn(self) -> None:
         """Forget what only this turn needs; a run with events that are not saved yet is needed for its next append."""
-        unsaved = {path for path, _ in self.pending}
-        self.states = {path: state for path, state in self.states.items() if not path or path in unsaved}
+        kept = {(), *(path for path, _ in self.pending)}
+        if self.redaction:  # The store has another text of them, by which their calls would not know them again.
+            waiting = {call_id for call_id, entry in self.root.open.items() if entry.result is None}
+            kept |= {path for path in self.states if path and path[0].partition("/")[0] in waiting}
+        self.states = {path: state for path, state in self.states.items() if path in kept}
+        for file, entry in self.root.files.items():
+            if entry.content is not None and entry.size > LARGE and entry.sha256 in self.blobs:
+                self.root.files[file] = structs.replace(entry, content=None, blob=True)
         self.tails = {path: tail for path, tail in self.tails.items() if path in self.states}
         self._ids = {path: ids for path, ids in self._ids.items() if not path}
         self._written = {}
@@ -159,7 +168,8 @@ class Journal:
         if path not in self._ids:
             replies = (message for message in self.open_run(path).messages if isinstance(message, AssistantMessage))
             shown = (call.id for reply in replies for call in reply.calls)
-            children = (other[-1].split("/")[0] for other in self.runs if other[:-1] == path)
+            below = self.runs if path in self.runs or not path else ()  # A new run has none.
+            children = (other[-1].split("/")[0] for other in below if other[:-1] == path)
             self._ids[path] = {*shown, *children}
         return self._ids[path]
 
@@ -190,6 +200,9 @@ def open_thread(store: Store, thread_id: str) -> Journal | None:
 def rewound(journal: Journal, unsaved: list[tuple[Path, bytes]]) -> Journal:
     """The thread as the store has it, with *unsaved*, events of earlier turns that no append has written, on top."""
     fresh = open_thread(journal.store, journal.thread_id) or Journal(journal.thread_id, journal.store)
-    for path, data in unsaved:
-        fresh.replay(path, data)
+    if journal.redaction:
+        fresh.redaction = Redaction(journal.redaction.redact, journal.store)
+    if journal.unsure is None or fresh.stored != journal.unsure.stored:  # Else they were written after all.
+        for path, data in unsaved:
+            fresh.replay(path, data)
     return fresh

@@ -11,14 +11,14 @@ from msgspec import Struct, field, structs
 
 from .. import codec
 from ..codec import Header
-from ..errors import SegmentTooLarge, ThreadConflict
+from ..errors import CheckpointError, SegmentTooLarge, ThreadConflict
 from ..ports import Store
 from ..state import Path, State
 from . import rows as names
 from .blobs import Blobs
 from .joining import Tail
 from .journal import Journal
-from .reading import PATIENCE, Piece, as_checkpoint_error, stored_head
+from .reading import PATIENCE, Piece, as_checkpoint_error, as_of_one_moment, guarded, stored_head
 from .rows import Head, RunRow
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class Append(Struct):
     def done(self) -> Saved:
         """Take note, in the journal, that it was written."""
         journal = self.journal
-        journal.stored, journal.head = self.stored, self.head
+        journal.stored, journal.head, journal.unsure = self.stored, self.head, None
         journal.runs |= {part.path: part.row for part in self.parts if part.row}
         del journal.pending[: self.count]
         del journal.gained[: self.gained]
@@ -153,21 +153,53 @@ async def append(journal: Journal) -> Saved:
     while journal.appending is not None:
         await _through(journal.appending)
     journal.check()
-    if not journal.pending:
-        return Saved()
-    work = prepare(journal)
+    saved = Saved()
+    while journal.pending:
+        work = prepare(journal)
+        try:
+            await _written(work)
+        except ThreadConflict as exc:
+            if (caught_up := _caught_up(journal)) is None:
+                journal.conflict = exc
+                raise
+            saved += caught_up
+        except CheckpointError:
+            journal.unsure = work
+            raise
+        else:
+            return saved + work.done()
+    return saved
+
+
+async def _written(work: Append) -> None:
+    """Write *work*: a small one here and now, which costs less than to hand it over."""
+    journal = work.journal
+    if work.raw <= journal.store.inline and work.write_at_once():
+        return
+    # Not the writing itself: who waits for that may wake before us.
+    journal.appending = over = asyncio.get_running_loop().create_future()
     try:
-        # A small one is written here and now, which costs less than to hand it over.
-        if work.raw > journal.store.inline or not work.write_at_once():
-            journal.appending = asyncio.get_running_loop().run_in_executor(journal.store.executor, work.write)
-            await _through(journal.appending)
-            journal.appending.result()
-    except ThreadConflict as exc:
-        journal.conflict = exc
-        raise
+        writing = _handed_over(journal.store, work.write)
+        await _through(writing)
+        writing.result()
     finally:
         journal.appending = None
-    return work.done()
+        over.set_result(None)
+
+
+def _caught_up(journal: Journal) -> Saved | None:
+    """After a conflict: what was written though the store could not say so; nothing, if retention has only cut off
+    what was; None, if another writer has gone on with the thread.
+    """
+    log = as_of_one_moment(journal.store, journal.thread_id, lambda log: log)
+    if log is None:
+        return None
+    if journal.unsure is not None and log.stored == journal.unsure.stored:
+        return journal.unsure.done()
+    if log.stored == journal.stored or (log.head.number, log.head.epoch) != (journal.head.number, journal.head.epoch):
+        return None
+    journal.stored, journal.head, journal.runs, journal.blobs = log.stored, log.head, log.runs, set()
+    return Saved()
 
 
 async def _through(work: "asyncio.Future[Any]") -> None:
@@ -186,7 +218,12 @@ async def _through(work: "asyncio.Future[Any]") -> None:
 
 async def off_loop(store: Store, act: Callable[[], T]) -> T:
     """Call *act*, which reads from *store*, where that does not hold up the event loop."""
-    return await asyncio.get_running_loop().run_in_executor(store.executor, act)
+    return await _handed_over(store, act)
+
+
+def _handed_over(store: Store, act: Callable[[], T]) -> "asyncio.Future[T]":
+    loop = asyncio.get_running_loop()
+    return guarded(lambda: loop.run_in_executor(store.executor, act))  # Which may be closing.
 
 
 def prepare(journal: Journal) -> Append:

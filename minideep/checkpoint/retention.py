@@ -5,24 +5,23 @@ import secrets
 import time
 from collections.abc import Generator
 from functools import partial
-from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import structs
 
 from .. import codec
 from ..codec import Header
-from ..errors import CheckpointError, ThreadBusy, ThreadConflict, UnknownThread
+from ..errors import CheckpointError, CorruptSegment, ThreadBusy, ThreadConflict, UnknownThread, UnknownVersion
 from ..ports import Store
 from ..state import Path, State
 from . import rows as names
 from .blobs import Blobs
 from .history import boundaries
-from .reading import PATIENCE, Log, as_of_one_moment, guarded, read_run, state_at
+from .reading import PATIENCE, Log, as_of_one_moment, guarded, state_at
 from .rows import Cut, Head
 
 TRIES = 10
-_last_look: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
+_last_look: dict[int, float] = {}
 
 
 @contextlib.contextmanager
@@ -57,7 +56,7 @@ def in_upkeep(store: Store, thread_id: str) -> bool:
 
 
 def _mark(thread_id: str) -> str:
-    return f"{thread_id}\0upkeep"
+    return thread_id + 501 * "~"  # Longer than the id of any thread.
 
 
 def delete(store: Store, thread_id: str) -> None:
@@ -98,13 +97,14 @@ def _references(store: Store, thread_id: str) -> list[str]:
 def expire(store: Store) -> None:
     """Delete the threads that lie unused for longer than the store keeps them; looks now and then."""
     seconds, now = store.retention.seconds, time.time()
-    if seconds is None or now - _last_look.get(store, 0.0) < min(seconds / 10, 3600.0):
+    if seconds is None or now - _last_look.get(id(store), 0.0) < min(seconds / 10, 3600.0):
         return
-    _last_look[store] = now
+    _last_look[id(store)] = now
     for key, data in store.rows("head/", "head0"):
         thread_id = names.thread_of(key)
-        if names.read_head(thread_id, data).updated < now - seconds:
-            with contextlib.suppress(ThreadBusy, UnknownThread):  # It is in use after all, or gone.
+        # It is in use after all, or gone, or not ours to judge.
+        with contextlib.suppress(ThreadBusy, UnknownThread, CorruptSegment, UnknownVersion):
+            if names.read_head(thread_id, data).updated < now - seconds:
                 delete(store, thread_id)
 
 
@@ -117,10 +117,14 @@ def is_due(store: Store, head: Head) -> bool:
 
 def cut(store: Store, thread_id: str) -> None:
     """Cut off what is older than the boundaries that the store keeps, unless the thread is in use."""
-    with contextlib.suppress(ThreadBusy, ThreadConflict), held(store, thread_id):  # The next turn cuts.
-        log = as_of_one_moment(store, thread_id, lambda log: log)
-        if log is not None and is_due(store, log.head):
-            _cut(log, log.head.turn - max(1, store.retention.boundaries or 1) + 1)
+    with contextlib.suppress(ThreadBusy), held(store, thread_id):  # Else the next turn cuts.
+        for _ in range(TRIES):
+            log = as_of_one_moment(store, thread_id, lambda log: log)
+            if log is None or not is_due(store, log.head):
+                return
+            with contextlib.suppress(ThreadConflict):  # Segments were joined meanwhile.
+                _cut(log, log.head.turn - (store.retention.boundaries or 1) + 1)
+                return
 
 
 def _cut(log: Log, turn: int) -> None:
@@ -134,7 +138,7 @@ def _cut(log: Log, turn: int) -> None:
     rows |= _relinked(log, number)
     gone = [*store.keys(names.log_prefix(thread_id, ()), names.segments_from(thread_id, (), number + 1))]
     gone += store.keys(names.base_prefix(thread_id, ()), names.base_key(thread_id, (), number + 1))
-    for path in _finished(log, extent):
+    for path in _finished(log, state, extent):
         gone += _keys(store, names.log_prefix(thread_id, path)) + _keys(store, names.base_prefix(thread_id, path))
         gone.append(names.run_key(thread_id, path))
     used = _used(log, rows, set(gone))
@@ -184,9 +188,9 @@ def _relinked(log: Log, number: int) -> dict[str, bytes]:
     return {later[0]: codec.relinked(data, later[0], number)}
 
 
-def _finished(log: Log, extent: int) -> list[Path]:
-    """The runs that were over by the event *extent*, and that no call can go on with."""
-    unanswered = {call_id for call_id, entry in read_run(log, ())[0].open.items() if entry.result is None}
+def _finished(log: Log, state: State, extent: int) -> list[Path]:
+    """The runs that were over by the event *extent*, and that no call of *state*, the thread's then, can go on with."""
+    unanswered = {call_id for call_id, entry in state.open.items() if entry.result is None}
     return [
         path for path, row in log.runs.items() if row.last <= extent and path[0].partition("/")[0] not in unanswered
     ]

@@ -33,4 +33,7 @@ def _later(journal: Journal, act: Callable[[], Any]) -> None:
         except Exception as exc:  # The store door: the turn is saved and over; the next one tries again.
             logger.warning("upkeep of thread %s failed", journal.thread_id, exc_info=exc)
 
-    journal.store.executor.submit(guarded)
+    try:
+        journal.store.executor.submit(guarded)
+    except RuntimeError as exc:  # The store is closing, or the program ends: the next one does it.
+        logger.warning("upkeep of thread %s is left to whoever is next", journal.thread_id, exc_info=exc)
