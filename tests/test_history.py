@@ -235,8 +235,9 @@ def test_after_a_cut_the_kept_boundaries_are_what_they_were_and_the_others_are_r
         ours, theirs = whole(agent.get_state("t", at=at, subagents=True), store), seen[at]
         assert {**ours, "subagents": 0} == {**theirs, "subagents": 0}
         assert ours["subagents"].items() <= theirs["subagents"].items()
-        before = seen[first]["subagents"]  # Only what was over at the first boundary that is left may be gone.
-        assert all(key in ours["subagents"] or before.get(key) == run for key, run in theirs["subagents"].items())
+        # Only what was over at the first boundary that is left may be gone.
+        over = {key for key, run in seen[first]["subagents"].items() if run["status"] == "ended"}
+        assert theirs["subagents"].keys() - ours["subagents"].keys() <= over
     assert [boundary.at for boundary in agent.history("t")] == list(range(first, len(seen) + 1))
     assert len(agent.transcript("t")) > 0
     turn = agent_on(store).run_sync("compact", "t")

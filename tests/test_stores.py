@@ -184,16 +184,16 @@ def test_a_database_that_is_garbage_is_a_named_error(tmp_path):
 
 def test_a_full_disk_is_a_named_error_and_damages_nothing(disk):
     disk.append("t", None, b"1", {"a": os.urandom(10_000)})
-    before, (pages,) = rows(disk), disk._con.execute("PRAGMA page_count").fetchone()
-    disk._con.execute(f"PRAGMA max_page_count = {pages + 3}")
+    before, (pages,) = rows(disk), disk._writer.con.execute("PRAGMA page_count").fetchone()
+    disk._writer.con.execute(f"PRAGMA max_page_count = {pages + 3}")
     for _ in range(3):
         with pytest.raises(CheckpointError, match=r"cannot write the state in .*: database or disk is full"):
             disk.append("t", b"1", b"2", {"a": b"", "b": os.urandom(1_000_000)}, ["a"])
     assert rows(disk) == before
     disk.append("t", b"1", b"2", {"c": b"small"})
-    disk._con.execute("PRAGMA max_page_count = 1000000")
+    disk._writer.con.execute("PRAGMA max_page_count = 1000000")
     disk.append("t", b"2", b"3", {"b": bytes(1_000_000)})
-    assert disk._con.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert disk._writer.con.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert disk.keys("a", "d") == ["a", "b", "c"]
 
 
@@ -295,7 +295,7 @@ class Rows(dict):
     def values(self):
         return []
 store.append("t", b"1", None, Rows())
-print(store.keys("", "~"), store._con.execute("PRAGMA integrity_check").fetchall())
+print(store.keys("", "~"), store._writer.con.execute("PRAGMA integrity_check").fetchall())
 store.close()
 """)
     assert found.splitlines() == ["b'1'", "['a', 'b'] [('ok',)]"]

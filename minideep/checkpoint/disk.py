@@ -4,13 +4,12 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Executor
 from functools import cached_property
 from pathlib import Path
-from sqlite3 import SQLITE_BUSY, SQLITE_LOCKED, Connection
-from threading import Lock
-from typing import Any, TypeVar, cast
+from sqlite3 import Connection
+from typing import Any, cast
 from weakref import WeakSet
 
 import diskcache
@@ -18,10 +17,9 @@ import diskcache
 from ..errors import CheckpointError, CorruptSegment, ThreadConflict
 from ..ports import Retention
 from . import locks
+from .line import Line
 from .rows import head_key
 from .worker import Worker
-
-T = TypeVar("T")
 
 MODE_RAW = 1
 """How diskcache marks a value that is bytes in its row."""
@@ -90,17 +88,17 @@ class DiskCheckpointer:
         self,
         directory: str | os.PathLike[str],
         *,
-        retention: Retention = Retention(),  # noqa: B008 - it cannot be changed
+        retention: Retention | None = None,
         fsync: bool = False,
     ) -> None:
         self.directory = Path(directory).expanduser()
-        self.retention = retention
+        self.retention = retention or Retention()
         self._fsync = fsync
         self._worker = Worker()
-        self._lock = Lock()
-        self._con: Connection | None = None
+        # Who reads does not wait for who writes.
+        self._reader, self._writer = Line(self._opened), Line(self._opened)
         self._untidy, self._tidied = 0, 0.0
-        _stores.add(self)
+        _lines.update((self._reader, self._writer))
 
     def __enter__(self) -> "DiskCheckpointer":
         return self
@@ -151,11 +149,11 @@ class DiskCheckpointer:
                 _delete_blobs(con, gone)
 
         with self._errors("write", patience):
-            self._patiently(write, patience)
+            self._writer.use(write, patience)
         self._tidy_later(sum(map(len, rows.values())), bool(gone))
 
     def hold(self, thread: str) -> bool:
-        if self._con is None:
+        if self._writer.con is None:
             with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
                 self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return locks.hold(self._real_path, thread)
@@ -170,10 +168,8 @@ class DiskCheckpointer:
 
     def close(self) -> None:
         self._worker.finish()
-        with self._lock:
-            con, self._con = self._con, None
-            if con is not None:
-                con.close()
+        for line in (self._reader, self._writer):
+            line.close()
 
     @cached_property
     def _real_path(self) -> str:
@@ -181,9 +177,9 @@ class DiskCheckpointer:
 
     def _read(self, query: str, *args: str) -> list[Any]:
         with self._errors("read"):
-            if self._con is None and not (self.directory / "cache.db").exists():
+            if self._reader.con is None and not (self.directory / "cache.db").exists():
                 return []  # Nothing was ever written, and reading must not make a directory.
-            return self._patiently(lambda con: con.execute(query, args).fetchall(), PATIENCE)
+            return self._reader.use(lambda con: con.execute(query, args).fetchall(), PATIENCE)
 
     @contextlib.contextmanager
     def _errors(self, verb: str, patience: float = PATIENCE) -> Generator[None]:
@@ -194,39 +190,18 @@ class DiskCheckpointer:
                 raise
             raise CheckpointError(f"cannot {verb} the state in {str(self.directory)!r}: {exc}") from exc
 
-    def _patiently(self, act: Callable[[Connection], T], patience: float) -> T:
-        """Call *act* while no other thread does, again as long as another process has the database locked.
-
-        Between two tries others may use the connection: who reads need not wait for who waits to write.
-        """
-        deadline = time.monotonic() + patience
-        while self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            try:
-                return act(self._opened())
-            except sqlite3.OperationalError as exc:
-                if exc.sqlite_errorcode & 0xFF not in (SQLITE_BUSY, SQLITE_LOCKED):
-                    raise
-            finally:
-                self._lock.release()
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(0.001)
-        raise TimeoutError(f"the database was locked by other writers for more than {patience:g} s")
-
     def _opened(self) -> Connection:
-        if self._con is None:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            con = self._connect()
-            try:
-                if con.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
-                    _lay_out(str(self.directory))
-                    con.executescript(LEAN)
-                con.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
-            except BaseException:
-                con.close()
-                raise
-            self._con = con
-        return self._con
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        con = self._connect()
+        try:
+            if con.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
+                _lay_out(str(self.directory))
+                con.executescript(LEAN)
+            con.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
+        except BaseException:
+            con.close()
+            raise
+        return con
 
     def _connect(self) -> Connection:
         con = sqlite3.connect(self.directory / "cache.db", timeout=0, isolation_level=None, check_same_thread=False)
@@ -254,17 +229,6 @@ class DiskCheckpointer:
                 con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")  # `execute` would stop after one page.
                 time.sleep(0.002)  # For appends, which need the lock that this takes.
             con.execute("PRAGMA wal_checkpoint(PASSIVE)")
-
-    def _forget(self) -> None:
-        """Begin anew in a forked process, which has neither the threads nor the locks of its parent.
-
-        The parent's connection is never closed here: that would undo what the parent is about to commit.
-        """
-        if self._con is not None:
-            import ctypes
-
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._con))
-        self._con, self._lock = None, Lock()
 
 
 def _lay_out(directory: str) -> None:
@@ -304,12 +268,12 @@ def _is_raw(mode: Any, filename: Any, value: Any) -> bool:
     return mode == MODE_RAW and filename is None and isinstance(value, bytes)
 
 
-_stores: "WeakSet[DiskCheckpointer]" = WeakSet()
+_lines: "WeakSet[Line]" = WeakSet()
 
 
 def _forget_all() -> None:
-    for store in list(_stores):
-        store._forget()  # pyright: ignore[reportPrivateUsage]
+    for line in list(_lines):
+        line.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -17,8 +17,8 @@ class MemoryCheckpointer:
 
     inline = sys.maxsize
 
-    def __init__(self, *, retention: Retention = Retention()) -> None:  # noqa: B008 - it cannot be changed
-        self.retention = retention
+    def __init__(self, *, retention: Retention | None = None) -> None:
+        self.retention = retention or Retention()
         self._rows: dict[str, bytes] = {}
         self._keys: list[str] = []
         self._held: set[str] = set()

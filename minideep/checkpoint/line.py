@@ -1,0 +1,59 @@
+"""A line to a database: one SQLite connection that any thread may use, one at a time."""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from sqlite3 import SQLITE_BUSY, SQLITE_LOCKED, Connection
+from threading import Lock
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Line:
+    """Connects with *connect* when it is first used, and again after `close` and in a forked process."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self.con: Connection | None = None
+        self._connect = connect
+        self._lock = Lock()
+
+    def use(self, act: Callable[[Connection], T], patience: float) -> T:
+        """Call *act* while no other thread does, again as long as another process has the database locked.
+
+        Between two tries others may use the connection: who reads need not wait for who waits to write.
+
+        Raises:
+            TimeoutError: that took longer than *patience* seconds.
+        """
+        deadline = time.monotonic() + patience
+        while self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            try:
+                self.con = self.con or self._connect()
+                return act(self.con)
+            except sqlite3.OperationalError as exc:
+                if exc.sqlite_errorcode & 0xFF not in (SQLITE_BUSY, SQLITE_LOCKED):
+                    raise
+            finally:
+                self._lock.release()
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.001)
+        raise TimeoutError(f"the database was locked by other writers for more than {patience:g} s")
+
+    def close(self) -> None:
+        with self._lock:
+            con, self.con = self.con, None
+            if con is not None:
+                con.close()
+
+    def forget(self) -> None:
+        """Begin anew in a forked process, which has neither the threads nor the locks of its parent.
+
+        The parent's connection is never closed here: that would undo what the parent is about to commit.
+        """
+        if self.con is not None:
+            import ctypes
+
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.con))
+        self.con, self._lock = None, Lock()
