@@ -224,8 +224,8 @@ def test_the_room_of_deleted_rows_is_given_back(disk):
 def test_a_store_that_is_set_up_is_opened_without_a_write(tmp_path):
     with DiskCheckpointer(tmp_path) as store:
         store.append("t", None, b"1", {})
-        with locked(store):
-            assert DiskCheckpointer(tmp_path).head("t") == b"1"
+        with locked(store), DiskCheckpointer(tmp_path) as other:
+            assert other.head("t") == b"1"
 
 
 # ---- others that write
