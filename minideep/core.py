@@ -124,8 +124,9 @@ def _resumed(state: State, event: Resumed, number: int) -> None:
         _expect(call_id in state.open and state.open[call_id].result is None, state, f"call {call_id!r} is not open")
     for call_id in event.calls:
         state.open[call_id].waits = ()
+    if state.status != "running":  # A turn that a crash cut short is still the same; a reply that nobody got is new.
+        state.began = len(state.messages) - (_replied(state) and not state.open)
     _begin(state, event)
-    state.began = len(state.messages)
 
 
 def _begin(state: State, event: UserSaid | Resumed) -> None:

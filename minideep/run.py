@@ -255,7 +255,7 @@ class Run:
             thread_id=self.thread_id,
             status=state.status,
             reason=state.reason,
-            text=next((text for text in spoken if text), ""),
+            text=next((text for text in spoken if text), state.text if self.parent else ""),  # A child has one input.
             error=error_of(state),
             interrupts=state.interrupts,
             question=state.detail if state.status == "escalated" else "",

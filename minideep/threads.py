@@ -97,15 +97,15 @@ class Threads:
 
     async def save(self, terms: Terms, thread_id: str) -> None:
         """Append what earlier turns have left unsaved."""
-        kept = self._kept.get((id(terms.store), named_thread(thread_id)))
-        if kept is None:
+        if (id(terms.store), named_thread(thread_id)) not in self._kept:
             if guarded(terms.store.head, thread_id) is None:
                 raise unknown(thread_id)
             return
         async with _held(terms, thread_id):
-            _redact(terms, kept)
             try:
-                await log.append(kept)
+                if (kept := await self._left(terms.store, thread_id)) is not None:
+                    _redact(terms, kept)
+                    await log.append(kept)
             except ThreadConflict:
                 self._kept.pop((id(terms.store), thread_id), None)
                 raise
@@ -118,21 +118,15 @@ class Threads:
         self, run: Run, accept: Callable[[Run], Awaitable[CheckpointError | None]]
     ) -> CheckpointError | None:
         """Accept an input; if that raises, what earlier turns left unsaved is kept as it was."""
-        journal, unsaved = run.journal, list(run.journal.pending)
+        journal, unsaved = run.journal, len(run.journal.pending)
         try:
             return await accept(run)
         except ThreadConflict:  # What was not saved can never be: another writer has gone on.
             raise
         except BaseException:
-            kept = journal
-            try:
-                if unsaved and len(journal.pending) > len(unsaved):
-                    # A store that cannot even be read, or one more cancel: better too much kept.
-                    with contextlib.suppress(CheckpointError, IllegalEvent):
-                        kept = await log.off_loop(journal.store, lambda: journals.rewound(journal, unsaved))
-            finally:
-                if unsaved:
-                    self._keep(kept)
+            if unsaved:
+                journal.refused = max(0, len(journal.pending) - unsaved)
+                self._keep(journal)
             raise
 
     async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:
@@ -161,13 +155,26 @@ class Threads:
 
     async def _open(self, store: Store, thread_id: str) -> Journal | None:
         """The thread as this agent left it, while the store still has it so; else as the store has it."""
-        kept = self._kept.pop((id(store), thread_id), None)
+        kept = await self._left(store, thread_id)
+        self.forget(store, thread_id)
         if kept is not None and kept.pending:
             return kept
         stored = stored_head(store, thread_id)
         if stored is None or (kept is not None and kept.stored == stored):
             return kept if stored else None
         return await log.off_loop(store, lambda: journals.open_thread(store, thread_id))
+
+    async def _left(self, store: Store, thread_id: str) -> Journal | None:
+        """What is kept of a thread, without what was refused."""
+        kept = self._kept.get((id(store), thread_id))
+        if kept is None or not kept.refused:
+            return kept
+        try:
+            self._kept[id(store), thread_id] = fresh = await log.off_loop(store, lambda: journals.rewound(kept))
+        except ThreadConflict:
+            self.forget(store, thread_id)
+            raise
+        return fresh
 
     def _keep(self, journal: Journal) -> None:
         """Remember a thread: always if something of it is not saved yet, else among the last few."""

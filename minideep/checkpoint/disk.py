@@ -96,7 +96,8 @@ class DiskCheckpointer:
         self._fsync = fsync
         self._worker = Worker()
         # Who reads does not wait for who writes.
-        self._reader, self._writer = Line(self._opened), Line(self._opened)
+        file = self.directory / "cache.db"
+        self._reader, self._writer = Line(file, self._opened), Line(file, self._opened)
         self._untidy, self._tidied = 0, 0.0
         _lines.update((self._reader, self._writer))
 
@@ -153,8 +154,8 @@ class DiskCheckpointer:
         self._tidy_later(sum(map(len, rows.values())), bool(gone))
 
     def hold(self, thread: str) -> bool:
-        if self._writer.con is None:
-            with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
+        with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
+            if not self._writer.inode():
                 self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return locks.hold(self._real_path, thread)
 
@@ -177,7 +178,7 @@ class DiskCheckpointer:
 
     def _read(self, query: str, *args: str) -> list[Any]:
         with self._errors("read"):
-            if self._reader.con is None and not (self.directory / "cache.db").exists():
+            if not self._reader.inode():
                 return []  # Nothing was ever written, and reading must not make a directory.
             return self._reader.use(lambda con: con.execute(query, args).fetchall(), PATIENCE)
 

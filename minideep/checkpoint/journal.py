@@ -27,6 +27,9 @@ WRITES = (FileWritten, FileEdited)
 class Journal:
     """One for the main run and all runs below it: numbers every event, applies it, and keeps its bytes."""
 
+    refused = 0
+    """How many of the last pending events belong to an input that was not accepted, and are to be taken back."""
+
     def __init__(self, thread_id: str, store: Store) -> None:
         self.thread_id, self.store = thread_id, store
         self.stored: bytes | None = None
@@ -197,12 +200,24 @@ def open_thread(store: Store, thread_id: str) -> Journal | None:
     return reading.as_of_one_moment(store, thread_id, read)
 
 
-def rewound(journal: Journal, unsaved: list[tuple[Path, bytes]]) -> Journal:
-    """The thread as the store has it, with *unsaved*, events of earlier turns that no append has written, on top."""
+def rewound(journal: Journal) -> Journal:
+    """The thread as the store has it, and on top what earlier turns left unsaved; without what was refused after it.
+
+    Raises:
+        ThreadConflict: another writer has gone on with it.
+        CheckpointError: it cannot be read.
+    """
     fresh = open_thread(journal.store, journal.thread_id) or Journal(journal.thread_id, journal.store)
     if journal.redaction:
         fresh.redaction = Redaction(journal.redaction.redact, journal.store)
-    if journal.unsure is None or fresh.stored != journal.unsure.stored:  # Else they were written after all.
-        for path, data in unsaved:
-            fresh.replay(path, data)
+    unsure: Any = journal.unsure
+    written = unsure.count if unsure and unsure.stored == fresh.stored else 0
+    same = fresh.stored == journal.stored or (fresh.number, fresh.head.epoch) == (
+        journal.head.number,
+        journal.head.epoch,
+    )
+    if not (same or written):
+        raise ThreadConflict(f"thread {journal.thread_id!r} was changed by another writer; run it again")
+    for path, data in journal.pending[written : -journal.refused]:
+        fresh.replay(path, data)
     return fresh

@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Callable
+from pathlib import Path
 from sqlite3 import SQLITE_BUSY, SQLITE_LOCKED, Connection
 from threading import Lock
 from typing import TypeVar
@@ -11,10 +12,13 @@ T = TypeVar("T")
 
 
 class Line:
-    """Connects with *connect* when it is first used, and again after `close` and in a forked process."""
+    """Connects to *file* with *connect* when it is first used, and again after `close`, in a forked process, and when
+    the file was removed: what is written to one that is still open would be gone with it.
+    """
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, file: Path, connect: Callable[[], Connection]) -> None:
         self.con: Connection | None = None
+        self._file, self._inode = file, 0
         self._connect = connect
         self._lock = Lock()
 
@@ -29,8 +33,7 @@ class Line:
         deadline = time.monotonic() + patience
         while self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             try:
-                self.con = self.con or self._connect()
-                return act(self.con)
+                return act(self._connected())
             except sqlite3.OperationalError as exc:
                 if exc.sqlite_errorcode & 0xFF not in (SQLITE_BUSY, SQLITE_LOCKED):
                     raise
@@ -40,6 +43,21 @@ class Line:
                 break
             time.sleep(0.001)
         raise TimeoutError(f"the database was locked by other writers for more than {patience:g} s")
+
+    def inode(self) -> int:
+        """What stands under the file's name now, or 0."""
+        try:
+            return self._file.stat().st_ino
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+
+    def _connected(self) -> Connection:
+        if self.con is not None and self._inode != self.inode():
+            self.con.close()
+            self.con = None
+        if self.con is None:
+            self.con, self._inode = self._connect(), self.inode()
+        return self.con
 
     def close(self) -> None:
         with self._lock:

@@ -153,7 +153,7 @@ async def append(journal: Journal) -> Saved:
     while journal.appending is not None:
         await _through(journal.appending)
     journal.check()
-    saved = Saved()
+    saved = _found_out(journal)
     while journal.pending:
         work = prepare(journal)
         try:
@@ -168,6 +168,19 @@ async def append(journal: Journal) -> Saved:
             raise
         else:
             return saved + work.done()
+    return saved
+
+
+def _found_out(journal: Journal) -> Saved:
+    """What the append that failed last has written all the same, if not even that could be asked then.
+
+    Raises:
+        CheckpointError: it still cannot.
+    """
+    work, saved = journal.unsure, Saved()
+    if work is not None and stored_head(journal.store, journal.thread_id) == work.stored:
+        saved = work.done()
+    journal.unsure = None
     return saved
 
 
@@ -188,14 +201,10 @@ async def _written(work: Append) -> None:
 
 
 def _caught_up(journal: Journal) -> Saved | None:
-    """After a conflict: what was written though the store could not say so; nothing, if retention has only cut off
-    what was; None, if another writer has gone on with the thread.
-    """
+    """After a conflict: nothing, if retention has only cut off what was; None, if another writer has gone on."""
     log = as_of_one_moment(journal.store, journal.thread_id, lambda log: log)
     if log is None:
         return None
-    if journal.unsure is not None and log.stored == journal.unsure.stored:
-        return journal.unsure.done()
     if log.stored == journal.stored or (log.head.number, log.head.epoch) != (journal.head.number, journal.head.epoch):
         return None
     journal.stored, journal.head, journal.runs, journal.blobs = log.stored, log.head, log.runs, set()
