@@ -127,6 +127,7 @@ class Threads:
             if unsaved:
                 journal.refused = max(0, len(journal.pending) - unsaved)
                 self._keep(journal)
+            await asyncio.sleep(0)  # A cancel that came meanwhile goes before.
             raise
 
     async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:

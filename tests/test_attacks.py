@@ -110,6 +110,59 @@ async def test_a_cancel_while_two_calls_save_does_not_hang_the_loop():
     assert agent.get_state("t").status == "cancelled"
 
 
+async def test_a_save_that_comes_just_as_another_is_through_does_not_spin():
+    class Handed(MemoryCheckpointer):
+        inline = 0
+
+    @tool
+    async def hop(times: int) -> str:
+        """Take a while."""
+        for _ in range(times):
+            await asyncio.sleep(0)
+        return "x" * 10_000
+
+    script = [[ToolCall("hop", {"times": n}) for n in range(100)], "done"]
+    turn = await Agent(ScriptedModel(script), [hop], checkpointer=Handed(), durability="tool").run("go", "t")
+    assert (turn.text, turn.saved) == ("done", True)
+
+
+class Slow(Middleware):
+    """Has the turn cut short once its last word is said, the first time."""
+
+    def __init__(self):
+        self.said = asyncio.Event()
+
+    async def before_finish(self, ctx):
+        if not self.said.is_set():
+            self.said.set()
+            await asyncio.sleep(60)
+
+
+async def cut_short(agent, slow):
+    turn = asyncio.ensure_future(agent.run("go", "t"))
+    await slow.said.wait()
+    turn.cancel()
+    await asyncio.wait([turn])
+
+
+async def test_a_turn_that_goes_on_after_its_last_word_hands_that_back():
+    slow = Slow()
+    agent = Agent(ScriptedModel(["the answer"]), middleware=[slow])
+    await cut_short(agent, slow)
+    turn = await agent.resume("t")
+    assert (turn.status, turn.text) == ("ended", "the answer")
+
+
+async def test_a_subagent_that_was_cut_short_after_its_last_word_has_said_it():
+    slow = Slow()
+    child = Subagent(name="c", description="", model=ScriptedModel(["found it"]), middleware=[slow])
+    script = [ToolCall("task", {"description": "a", "subagent_type": "c"}, "t1"), "ok"]
+    agent = create_deep_agent(ScriptedModel(script), subagents=[child])
+    await cut_short(agent, slow)
+    await agent.resume("t")
+    assert agent.get_state("t").messages[2].text == "found it"
+
+
 class Meddled(MemoryCheckpointer):
     """Somebody else's worker comes between what is read and what is then rewritten."""
 

@@ -290,6 +290,7 @@ def test_a_resume_reads_the_base_and_what_follows_only(store):
     agent = agent_on(store)
     for name in ("plain", "compact", "plain"):
         agent.run_sync(name, "t")
+    store.close()  # What is to be joined is.
     first = store.keys("log/t//", "log/t/0")[0]
     store.append("t", store.head("t"), store.head("t"), {}, [first])  # What lies before the base is not looked at.
     turn = agent_on(store).run_sync("plain", "t")

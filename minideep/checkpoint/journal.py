@@ -56,7 +56,7 @@ class Journal:
         """Set once another writer has gone on with the thread: nothing of it can be saved any more."""
         self.appending: asyncio.Future[Any] | None = None
         """The end of the append that is under way: there is one at a time."""
-        self.unsure: Any = None  # The `Append` that failed last, and may have been written all the same.
+        self.unsure: list[Any] = []  # Each `Append` that failed, and may have been written all the same.
         self.cancelled = False
         """Whether the caller has cancelled this turn."""
         self._ids: dict[Path, set[str]] = {}
@@ -210,13 +210,9 @@ def rewound(journal: Journal) -> Journal:
     fresh = open_thread(journal.store, journal.thread_id) or Journal(journal.thread_id, journal.store)
     if journal.redaction:
         fresh.redaction = Redaction(journal.redaction.redact, journal.store)
-    unsure: Any = journal.unsure
-    written = unsure.count if unsure and unsure.stored == fresh.stored else 0
-    same = fresh.stored == journal.stored or (fresh.number, fresh.head.epoch) == (
-        journal.head.number,
-        journal.head.epoch,
-    )
-    if not (same or written):
+    written = next((work.count for work in journal.unsure if work.stored == fresh.stored), 0)
+    ours, theirs = ((one.head.number, one.head.epoch) for one in (journal, fresh))
+    if not written and fresh.stored != journal.stored and ours != theirs:
         raise ThreadConflict(f"thread {journal.thread_id!r} was changed by another writer; run it again")
     for path, data in journal.pending[written : -journal.refused]:
         fresh.replay(path, data)

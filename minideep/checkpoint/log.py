@@ -11,7 +11,7 @@ from msgspec import Struct, field, structs
 
 from .. import codec
 from ..codec import Header
-from ..errors import CheckpointError, SegmentTooLarge, ThreadConflict
+from ..errors import SegmentTooLarge, ThreadConflict
 from ..ports import Store
 from ..state import Path, State
 from . import rows as names
@@ -91,7 +91,10 @@ class Append(Struct):
         except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
             if isinstance(exc, TimeoutError) and not how:
                 raise
+            self.rows = {}
+            self.journal.unsure.append(self)
             landed = stored_head(store, thread_id) == self.stored  # And only the report of it was lost.
+            self.journal.unsure.pop()
             if not landed:
                 raise as_checkpoint_error(exc) from exc
 
@@ -128,7 +131,7 @@ class Append(Struct):
     def done(self) -> Saved:
         """Take note, in the journal, that it was written."""
         journal = self.journal
-        journal.stored, journal.head, journal.unsure = self.stored, self.head, None
+        journal.stored, journal.head, journal.unsure = self.stored, self.head, []
         journal.runs |= {part.path: part.row for part in self.parts if part.row}
         del journal.pending[: self.count]
         del journal.gained[: self.gained]
@@ -153,7 +156,7 @@ async def append(journal: Journal) -> Saved:
     while journal.appending is not None:
         await _through(journal.appending)
     journal.check()
-    saved = _found_out(journal)
+    saved = Saved()
     while journal.pending:
         work = prepare(journal)
         try:
@@ -163,24 +166,8 @@ async def append(journal: Journal) -> Saved:
                 journal.conflict = exc
                 raise
             saved += caught_up
-        except CheckpointError:
-            journal.unsure = work
-            raise
         else:
             return saved + work.done()
-    return saved
-
-
-def _found_out(journal: Journal) -> Saved:
-    """What the append that failed last has written all the same, if not even that could be asked then.
-
-    Raises:
-        CheckpointError: it still cannot.
-    """
-    work, saved = journal.unsure, Saved()
-    if work is not None and stored_head(journal.store, journal.thread_id) == work.stored:
-        saved = work.done()
-    journal.unsure = None
     return saved
 
 
@@ -201,10 +188,15 @@ async def _written(work: Append) -> None:
 
 
 def _caught_up(journal: Journal) -> Saved | None:
-    """After a conflict: nothing, if retention has only cut off what was; None, if another writer has gone on."""
+    """After a conflict: what was written though the store could not say so; nothing, if retention has only cut off
+    what was; None, if another writer has gone on with the thread.
+    """
     log = as_of_one_moment(journal.store, journal.thread_id, lambda log: log)
     if log is None:
         return None
+    for work in journal.unsure:
+        if work.stored == log.stored:
+            return work.done()
     if log.stored == journal.stored or (log.head.number, log.head.epoch) != (journal.head.number, journal.head.epoch):
         return None
     journal.stored, journal.head, journal.runs, journal.blobs = log.stored, log.head, log.runs, set()
