@@ -314,7 +314,7 @@ def test_on_a_full_disk_the_answer_comes_back_and_is_saved_once_there_is_room(tm
     assert run(code, tmp_path / "state") == [lost, lost, "one", "['one', 'two', 'three']"]
 
 
-def test_a_directory_that_may_not_be_written_is_named_and_nothing_is_changed():
+def test_where_nothing_may_be_written_threads_are_read_and_the_answer_comes_back_unsaved():
     code = """
         import tempfile
         with tempfile.TemporaryDirectory() as root:
@@ -330,11 +330,9 @@ def test_a_directory_that_may_not_be_written_is_named_and_nothing_is_changed():
                 os.seteuid(65534)
             for where in (folder, folder + "/new"):
                 agent = Agent(ScriptedModel(say), [large], checkpointer=DiskCheckpointer(where))
-                try:
-                    turn = agent.run_sync("two", "t")
-                    print(turn.text, turn.saved, type(turn.error).__name__)
-                except CheckpointError as exc:
-                    print(len(agent.spec.model.requests), str(exc).replace(root, ""))
+                turn = agent.run_sync("two", "t")
+                first = agent.spec.model.requests[0].messages[0].text
+                print(turn.text, turn.saved, type(turn.error).__name__, first)
             if os.getuid() == 0:
                 os.seteuid(0)
             os.chmod(folder, 0o755)
@@ -342,8 +340,7 @@ def test_a_directory_that_may_not_be_written_is_named_and_nothing_is_changed():
                 os.chmod(folder + "/" + name, 0o644)
             print(before == sorted(os.listdir(folder)), said(folder))
     """
-    refused = "0 cannot read the state in '/state': attempt to write a readonly database"
-    assert run(code) == [refused, "done False CheckpointError", "True ['one']"]
+    assert run(code) == ["done False CheckpointError one", "done False CheckpointError two", "True ['one']"]
 
 
 @pytest.mark.parametrize("moment", ["before the turn", "in a tool"])

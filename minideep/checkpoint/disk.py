@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Executor
 from functools import cached_property
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import SQLITE_CANTOPEN, SQLITE_READONLY, Connection
 from typing import Any, cast
 from weakref import WeakSet
 
@@ -97,7 +97,7 @@ class DiskCheckpointer:
         self._worker = Worker()
         # Who reads does not wait for who writes.
         file = self.directory / "cache.db"
-        self._reader, self._writer = Line(file, self._opened), Line(file, self._opened)
+        self._reader, self._writer = Line(file, self._opened_to_read), Line(file, self._opened)
         self._untidy, self._tidied = 0, 0.0
         _lines.update((self._reader, self._writer))
 
@@ -203,6 +203,18 @@ class DiskCheckpointer:
             con.close()
             raise
         return con
+
+    def _opened_to_read(self) -> Connection:
+        """Also where nothing may be written: SQLite wants to, though it only reads, unless it is told not to."""
+        try:
+            return self._opened()
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF not in (SQLITE_READONLY, SQLITE_CANTOPEN):
+                raise
+        log = self.directory / "cache.db-wal"
+        how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+        where = f"{(self.directory / 'cache.db').resolve().as_uri()}?{how}"
+        return sqlite3.connect(where, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
 
     def _connect(self) -> Connection:
         con = sqlite3.connect(self.directory / "cache.db", timeout=0, isolation_level=None, check_same_thread=False)
