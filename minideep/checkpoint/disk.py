@@ -78,8 +78,9 @@ class DiskCheckpointer:
     """Keeps threads in a directory, private to its owner (0700), which is made when it is first needed.
 
     Survives any kill of the process. Power loss may cost the last boundaries unless *fsync* is set, which makes every
-    append wait for the disk. Safe to share between agents, threads and processes. `close`, or `with`, lets go of it,
-    as of a file; it opens again when it is used.
+    append wait for the disk. *retention* says what is let go of by itself; by default nothing is. Safe to share between
+    agents, threads and processes. `close`, or `with`, finishes what is done after turns and lets go of it, as of a
+    file; it opens again when it is used.
     """
 
     inline = 64 * 1024

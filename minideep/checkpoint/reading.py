@@ -172,7 +172,7 @@ def content_of(store: Store, entry: FileEntry) -> str | bytes | None:
 
 
 def fill(store: Store, files: dict[str, FileEntry], file: str) -> None:
-    """Fetch a file's content into *files*, if it is only named there."""
+    """Fetch a file's content into *files*, if it is only named there: what the log says does not change by that."""
     entry = files.get(file)
     if entry is not None and entry.blob and entry.content is None:
         files[file] = structs.replace(entry, content=content_of(store, entry))
