@@ -15,6 +15,7 @@ from minideep import (
     Limits,
     MemoryCheckpointer,
     Middleware,
+    Retention,
     Todo,
     ToolCall,
     ToolContext,
@@ -134,7 +135,18 @@ def paused_thread():
     assert join(store, "thread/ü", keys[-3:]) > 0
     kinds = {key.split("/")[0] for key in store.keys("", "\x7f")}
     assert kinds == {"base", "blob", "head", "log", "ref", "run", "use"}
+    cut_thread(store)
     return store
+
+
+def cut_thread(store):
+    """A thread whose beginning was cut off."""
+    store.retention = Retention(boundaries=1)
+    agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
+    for text in ("first", "second", "third"):
+        agent.run_sync(text, "cut/ü")
+        store.close()
+    assert names.read_head("cut/ü", store.head("cut/ü")).cut.turn == 3
 
 
 def frozen_now():
@@ -146,7 +158,7 @@ def frozen_now():
         "events": [codec.encode(number, event).hex() for number, event in enumerate(EVERY_EVENT, 1)],
         "plain": [plain(event) for event in EVERY_EVENT],
         "head": store.head("thread/ü").hex(),
-        "rows": {key: value.hex() for key, value in store.rows("", "\x7f") if not key.startswith("head/")},
+        "rows": {key: value.hex() for key, value in store.rows("", "\x7f") if key != names.head_key("thread/ü")},
         "state": plain(state),
     }
 
@@ -182,7 +194,10 @@ async def test_a_frozen_thread_is_loaded_and_goes_on(path):
     store.append("thread/ü", None, bytes.fromhex(frozen["head"]), rows)
     reader = Agent("offline:", checkpointer=store)
     assert holds(plain(reader.get_state("thread/ü", subagents=True)), frozen["state"])
-    assert reader.threads()[0].title == "hi"
+    assert [info.title for info in reader.threads() if info.thread_id == "thread/ü"] == ["hi"]
+    if names.head_key("cut/ü") in rows:
+        assert [(boundary.at, boundary.text) for boundary in reader.history("cut/ü")] == [(3, "three")]
+        assert len(reader.transcript("cut/ü")) == 6
     assert reader.transcript("thread/ü")[0].text == "hi"
     turn = await reader.run("never mind", "thread/ü")
     assert (turn.status, turn.saved) == ("ended", True)
