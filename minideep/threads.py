@@ -13,12 +13,11 @@ from msgspec import Struct
 from . import loop
 from .calls import abandon
 from .checkpoint import journal as journals
-from .checkpoint import log
+from .checkpoint import log, upkeep
 from .checkpoint.journal import Durability, Journal
 from .checkpoint.reading import guarded, stored_head
 from .checkpoint.redaction import Redact, Redaction
 from .checkpoint.retention import in_upkeep
-from .checkpoint.upkeep import after_turn
 from .decisions import match, resumption
 from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadBusy, ThreadConflict, UnknownThread
 from .events import TurnCancelled, UserSaid
@@ -69,7 +68,9 @@ class Threads:
         async with _held(terms, thread_id):
             journal = await self._open(terms.store, thread_id) or Journal(thread_id, terms.store)
             run = _run(terms, journal)
-            return await self._accepted(run, await self._or_as_before(run, accept))
+            turn = await self._accepted(run, await self._or_as_before(run, accept))
+        upkeep.hand_over(journal)
+        return turn
 
     async def resumed(self, terms: Terms, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Go on with a turn, or give the last one back."""
@@ -93,7 +94,9 @@ class Threads:
             run = _run(terms, journal)
             over = not decisions and run.state.status in ("ended", "escalated", "paused")
             failed = await self._or_as_before(run, accept)
-            return self._handed_back(run, failed) if over else await self._accepted(run, failed)
+            turn = self._handed_back(run, failed) if over else await self._accepted(run, failed)
+        upkeep.hand_over(journal)
+        return turn
 
     async def save(self, terms: Terms, thread_id: str) -> None:
         """Append what earlier turns have left unsaved."""
@@ -150,7 +153,7 @@ class Threads:
             turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed
             return turn
         if turn.saved:
-            after_turn(run.journal)
+            upkeep.note_what_is_due(run.journal)
         self._keep(run.journal)
         return turn
 

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import sys
 import threading
+from concurrent.futures import Executor, Future
 from hashlib import sha256
 from random import Random
 
@@ -719,6 +720,23 @@ async def test_retention_by_count_runs_by_itself(tmp_path):
         with pytest.raises(HistoryCut):
             agent.get_state("t", at=3)
         store.close()
+
+
+async def test_what_is_due_after_a_turn_finds_the_thread_free_even_if_it_is_done_at_once():
+    class Eager(Executor):
+        def submit(self, act, *args, **kwargs):
+            done = Future()
+            done.set_result(act(*args, **kwargs))
+            return done
+
+    class Prompt(MemoryCheckpointer):
+        executor = Eager()
+
+    store = Prompt(retention=Retention(boundaries=1))
+    agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
+    for n in range(1, 4):
+        await agent.run("go", "t")
+        assert [boundary.at for boundary in agent.history("t")] == [n]
 
 
 async def test_retention_by_age_deletes_what_lies_unused(store):

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
 from msgspec import structs
@@ -29,6 +30,9 @@ class Journal:
 
     refused = 0
     """How many of the last pending events belong to an input that was not accepted, and are to be taken back."""
+
+    due: Sequence[Callable[[], Any]] = ()
+    """What is to be done once the turn is over and nobody holds the thread."""
 
     def __init__(self, thread_id: str, store: Store) -> None:
         self.thread_id, self.store = thread_id, store

@@ -12,28 +12,34 @@ logger = logging.getLogger("minideep")
 OVER = ("ended", "failed", "exhausted", "escalated")
 
 
-def after_turn(journal: Journal) -> None:
-    """Hand over to the store's thread what is due, if anything is."""
-    store, thread_id = journal.store, journal.thread_id
+def note_what_is_due(journal: Journal) -> None:
+    """Find what is to be done now that a turn is saved, while its runs are at hand."""
+    store, thread_id, gained = journal.store, journal.thread_id, journal.gained
+    jobs: list[Callable[[], Any]] = []
     for path, tail in journal.tails.items():
         over = bool(path) and path in journal.states and journal.states[path].status in OVER
         for group in tail.take(over=over):
-            keys, gained = [piece.key for piece in group], journal.gained
-            _later(journal, lambda keys=keys, gained=gained: gained.append(join(store, thread_id, keys)))
+            keys = [piece.key for piece in group]
+            jobs.append(lambda keys=keys: gained.append(join(store, thread_id, keys)))
     if retention.is_due(store, journal.head):
-        _later(journal, lambda: retention.cut(store, thread_id))
+        jobs.append(lambda: retention.cut(store, thread_id))
     if store.retention.seconds is not None:
-        _later(journal, lambda: retention.expire(store))
+        jobs.append(lambda: retention.expire(store))
+    journal.due = [*journal.due, *jobs]
 
 
-def _later(journal: Journal, act: Callable[[], Any]) -> None:
-    def guarded() -> None:
+def hand_over(journal: Journal) -> None:
+    """Have the store's thread do what is due, one after the other. No turn may hold the thread any more."""
+    jobs, journal.due = journal.due, ()
+    for act in jobs:
         try:
-            act()
-        except Exception as exc:  # The store door: the turn is saved and over; the next one tries again.
-            logger.warning("upkeep of thread %s failed", journal.thread_id, exc_info=exc)
+            journal.store.executor.submit(_guarded, journal.thread_id, act)
+        except RuntimeError as exc:  # The store is closing, or the program ends: the next one does it.
+            logger.warning("upkeep of thread %s is left to whoever is next", journal.thread_id, exc_info=exc)
 
+
+def _guarded(thread_id: str, act: Callable[[], Any]) -> None:
     try:
-        journal.store.executor.submit(guarded)
-    except RuntimeError as exc:  # The store is closing, or the program ends: the next one does it.
-        logger.warning("upkeep of thread %s is left to whoever is next", journal.thread_id, exc_info=exc)
+        act()
+    except Exception as exc:  # The store door: the turn is saved and over; the next one tries again.
+        logger.warning("upkeep of thread %s failed", thread_id, exc_info=exc)
