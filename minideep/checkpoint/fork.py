@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from .. import codec
-from ..errors import ConfigError, CorruptSegment, ThreadConflict, UnknownThread
+from ..errors import CheckpointError, ConfigError, CorruptSegment, ThreadConflict, UnknownThread
 from ..ports import Store
 from ..state import Path, State
 from . import rows as names
@@ -27,11 +27,14 @@ def fork(store: Store, thread_id: str, at: int | None, new_id: str) -> None:
     copied = as_of_one_moment(store, thread_id, lambda log: _copied(log, at, new_id))
     if copied is None:
         raise UnknownThread(f"there is no thread {thread_id!r}")
-    head, rows = copied
+    head, rows = msgspec.msgpack.encode(copied[0]), copied[1]
     try:
-        guarded(partial(store.append, patience=PATIENCE), new_id, None, msgspec.msgpack.encode(head), rows)
+        guarded(partial(store.append, patience=PATIENCE), new_id, None, head, rows)
     except ThreadConflict:
         raise ConfigError(f"there is a thread {new_id!r} already; give the fork another id") from None
+    except CheckpointError:
+        if guarded(store.head, new_id) != head:  # Else only the report of it was lost.
+            raise
 
 
 def _copied(log: Log, at: int | None, new_id: str) -> tuple[Head, dict[str, bytes]]:

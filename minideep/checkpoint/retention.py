@@ -1,6 +1,7 @@
 """Letting go of what was: whole threads, and boundaries older than a store is to keep."""
 
 import contextlib
+import logging
 import secrets
 import time
 from collections.abc import Generator
@@ -20,6 +21,7 @@ from .history import boundaries
 from .reading import PATIENCE, Log, as_of_one_moment, guarded, state_at
 from .rows import Cut, Head
 
+logger = logging.getLogger("minideep")
 TRIES = 10
 _last_look: dict[int, float] = {}
 
@@ -42,16 +44,23 @@ def held(store: Store, thread_id: str) -> Generator[None]:
         try:
             yield
         finally:
-            store.release(thread_id)
+            _release(store, thread_id)
     finally:
-        store.release(mark)
+        _release(store, mark)
+
+
+def _release(store: Store, name: str) -> None:
+    try:
+        guarded(store.release, name)
+    except CheckpointError as exc:  # What it was held for is done.
+        logger.warning("%s could not be let go of", name.rstrip("~"), exc_info=exc)
 
 
 def in_upkeep(store: Store, thread_id: str) -> bool:
     """Whether a thread that is held is so for a moment only, and by no turn."""
     if not guarded(store.hold, _mark(thread_id)):
         return True
-    store.release(_mark(thread_id))
+    _release(store, _mark(thread_id))
     return False
 
 
@@ -71,7 +80,7 @@ def delete(store: Store, thread_id: str) -> None:
             if (stored := guarded(store.head, thread_id)) is None:
                 raise UnknownThread(f"there is no thread {thread_id!r}")
             keys = [key for prefix in names.thread_prefixes(thread_id) for key in _keys(store, prefix)]
-            with contextlib.suppress(ThreadConflict):  # Segments were joined meanwhile.
+            try:
                 guarded(
                     partial(store.append, patience=PATIENCE),
                     thread_id,
@@ -80,7 +89,12 @@ def delete(store: Store, thread_id: str) -> None:
                     {},
                     [*keys, *_references(store, thread_id)],
                 )
-                return
+            except ThreadConflict:  # Segments were joined meanwhile.
+                continue
+            except CheckpointError:
+                if guarded(store.head, thread_id) is not None:
+                    raise
+            return  # Even if only the report of it was lost.
         raise CheckpointError(f"thread {thread_id!r} was changed again and again; try again")
 
 
@@ -112,7 +126,12 @@ def is_due(store: Store, head: Head) -> bool:
     """Whether a thread has a quarter more boundaries than are kept: cutting writes a base, so not at every turn."""
     keep = store.retention.boundaries
     first = head.cut.turn if head.cut else 1
-    return keep is not None and head.turn - first + 1 > keep + keep // 4
+    return keep is not None and _last(head) - first + 1 > keep + keep // 4
+
+
+def _last(head: Head) -> int:
+    """The newest boundary: a turn that was cut short has none yet."""
+    return head.turn - (head.status == "running")
 
 
 def cut(store: Store, thread_id: str) -> None:
@@ -123,7 +142,7 @@ def cut(store: Store, thread_id: str) -> None:
             if log is None or not is_due(store, log.head):
                 return
             with contextlib.suppress(ThreadConflict):  # Segments were joined meanwhile.
-                _cut(log, log.head.turn - (store.retention.boundaries or 1) + 1)
+                _cut(log, _last(log.head) - (store.retention.boundaries or 1) + 1)
                 return
 
 
