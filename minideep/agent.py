@@ -35,8 +35,7 @@ class Agent:
     *durability* says when a turn is saved besides at its two ends: `turn` not at all, `step` before each question to
     a model, `tool` after each reply and each result as well. It is the same events, earlier: what is saved is not done
     again after a crash. *redact* gives the event that is saved in the place of one that happened: of the same type,
-    with the same ids. What it takes out of a
-    call's arguments is missing when another process goes on with that call.
+    with the same ids. What it takes out of a call's arguments is missing when another process goes on with that call.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Agent:
             ConfigError: the input or the thread's id is not usable.
             ThreadBusy: another run, in whatever process, has the thread; nothing was done.
             ThreadConflict: another writer was first; nothing was done.
-            CheckpointError: the thread's log cannot be read.
+            CheckpointError: the store cannot be asked, or the thread's log cannot be read; nothing was done.
         """
         return await self._threads.turn(self._terms(context, None, wait), input, thread_id)
 
