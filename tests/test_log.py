@@ -47,6 +47,7 @@ from minideep.checkpoint.reading import Piece
 from minideep.events import Compacted, FileEdited, FileWritten, ModelReplied, ToolReturned
 from minideep.models import ScriptedModel
 from minideep.sync import run_sync
+from minideep.threads import KEPT
 
 RANDOM = Random(5)
 
@@ -312,6 +313,31 @@ async def test_save_after_another_writer_has_gone_on_is_a_conflict_and_drops_wha
         await agent.save("t")
     await agent.save("t")
     assert [message.text for message in agent.get_state("t").messages] == ["first", "second", "two"]
+
+
+async def test_a_thread_that_was_run_before_is_not_read_again_unless_somebody_changed_it_or_many_were_run_since():
+    class Read(MemoryCheckpointer):
+        reads = 0
+
+        def rows(self, start, stop):
+            self.reads += 1
+            return super().rows(start, stop)
+
+    store = Read()
+    agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
+
+    async def reads(thread):
+        store.reads = 0
+        assert (await agent.run("go", thread)).saved
+        return store.reads > 0
+
+    assert [await reads("t"), await reads("t"), await reads("t")] == [False, False, False]
+    await Agent(ScriptedModel(["other"]), checkpointer=store).run("go", "t")
+    assert [await reads("t"), await reads("t")] == [True, False]
+    for n in range(KEPT):
+        await agent.run("go", f"other {n}")
+    assert await reads("t")
+    assert len(agent.get_state("t").messages) == 14
 
 
 # ---- who waits for whom
