@@ -29,6 +29,7 @@ from .models.scripted import ScriptedModel
 from .ports import Request, Store
 from .tools import tool
 
+__all__ = ["DurableStoreContract", "StoreContract"]
 ODD = ["a", "a/b", "a b", "ä%2F", "head/x", "..", "A", "a\x00", "😀", "x" * 500]
 """Threads may be called anything."""
 

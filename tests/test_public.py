@@ -8,9 +8,10 @@ import minideep.backends
 import minideep.events
 import minideep.middleware
 import minideep.models
+import minideep.testing
 
 SNAPSHOT = Path(__file__).parent / "public_names.txt"
-MODULES = [minideep, minideep.backends, minideep.middleware, minideep.models]
+MODULES = [minideep, minideep.backends, minideep.middleware, minideep.models, minideep.testing]
 
 
 def signature(value):
