@@ -748,6 +748,27 @@ async def test_retention_by_count_runs_by_itself(tmp_path):
         store.close()
 
 
+async def test_a_cut_lets_go_of_the_blobs_that_nothing_left_names(store):
+    def write(content):
+        return [ToolCall("write_file", {"file_path": "/a", "content": content}), "ok"]
+
+    last = prose(150_000)
+    script = [*write(prose(150_000)), *write(last), "ok", "ok"]
+    agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
+    for _ in range(4):
+        await agent.run("go", "t")
+    assert len(store.keys("blob/", "blob0")) == 4  # Two files, and the two replies that wrote them.
+    agent.fork("t", at=1, thread_id="f")
+    store.retention = Retention(boundaries=1)
+    retention.cut(store, "t")
+    assert agent.read_file("t", "/a") == last
+    assert len(store.keys("use/t/", "use/t0")) == 1  # The file; the replies that are in context stand in the base.
+    assert len(store.keys("blob/", "blob0")) == 3  # And the fork's two.
+    agent.delete("f")
+    assert len(store.keys("blob/", "blob0")) == 1
+    assert agent.get_state("t").messages[1].calls[0].args["file_path"] == "/a"
+
+
 async def test_what_is_due_after_a_turn_finds_the_thread_free_even_if_it_is_done_at_once():
     class Eager(Executor):
         def submit(self, act, *args, **kwargs):
@@ -851,13 +872,14 @@ async def test_another_redaction_holds_from_the_next_turn_on(store):
 
 
 async def test_a_redacted_thread_compacts_and_goes_on(store):
-    agent = Agent(ScriptedModel([ToolCall("ping", {"text": "SECRET"}), *["ok"] * 5]), [ping], middleware=[Compacting(2)],
-                  checkpointer=store, redact=masked)  # fmt: skip
+    script = [ToolCall("write_file", {"file_path": "/a", "content": "my SECRET"}), *["ok"] * 5]
+    agent = create_deep_agent(ScriptedModel(script), middleware=[Compacting(1)], checkpointer=store, redact=masked)
     for _ in range(4):
         assert (await agent.run("go", "t")).saved
-    assert len(store.keys("base/", "base0")) == 2
+    assert len(store.keys("base/", "base0")) == 4
     assert all(b"SECRET" not in codec._body(data, key, codec.BASE)[1] for key, data in store.rows("base/", "base0"))
-    assert Agent(ScriptedModel([]), checkpointer=store).get_state("t") == agent.get_state("t")
+    fresh = Agent(ScriptedModel([]), checkpointer=store)
+    assert (fresh.get_state("t"), fresh.read_file("t", "/a")) == (agent.get_state("t"), "my XXXXXX")
 
 
 def test_text_of_any_kind_is_kept():

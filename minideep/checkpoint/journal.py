@@ -9,7 +9,7 @@ from msgspec import structs
 
 from .. import codec
 from ..core import apply
-from ..errors import CorruptSegment, ThreadConflict
+from ..errors import ThreadConflict
 from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
 from ..messages import AssistantMessage
 from ..ports import Store
@@ -124,12 +124,7 @@ class Journal:
         """A run as the store has it, or a new one, and its newest segments."""
         if self.stored is None or (path and path not in self.runs):
             return State(), []
-        try:
-            return reading.read_run(Log(self.store, self.thread_id, self.stored, self.head, self.runs), path)
-        except CorruptSegment:
-            if reading.stored_head(self.store, self.thread_id) == self.stored:
-                raise
-            raise ThreadConflict(f"thread {self.thread_id!r} was changed by another writer; run it again") from None
+        return reading.read_run(Log(self.store, self.thread_id, self.stored, self.head, self.runs), path)
 
     def written(self) -> list[tuple[Path, bytes]]:
         """The pending events as they are to be saved.
