@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from ..errors import CheckpointError, ConfigError
 from ..events import (
-    Compacted,
     FileDeleted,
     FileEdited,
     FileWritten,
@@ -135,14 +134,12 @@ def said_after(log: Log, path: Path, state: State) -> Iterator[tuple[int, Messag
     seen = len(state.messages)
     for _, entries in segments(log, path, state.number):
         for number, event in entries:
-            if isinstance(event, Compacted | FileWritten | FileEdited | FileDeleted):
-                continue
+            if isinstance(event, FileWritten | FileEdited | FileDeleted):
+                continue  # Of no matter here, and their content may have to be fetched.
             fold(log.store, state, number, event)
             for message in state.messages[seen:]:
                 yield state.turn, message
-            seen = len(state.messages)
-    for message in state.messages[seen:]:
-        yield state.turn, message
+            seen = len(state.messages)  # Fewer than before, after a compaction: its summary was not said.
 
 
 def lines(log: Log) -> Iterator[str]:
