@@ -6,6 +6,7 @@ from typing import Any, TypeVar, get_args
 
 from .checkpoint import fork as forks
 from .checkpoint import history, retention
+from .checkpoint.door import unknown
 from .checkpoint.history import Boundary, Difference
 from .checkpoint.journal import Durability
 from .checkpoint.memory import MemoryCheckpointer
@@ -19,7 +20,7 @@ from .ports import AgentSpec, Emit, Middleware, Model, Store
 from .state import Decision, Limits, State
 from .stream import Stream
 from .sync import run_sync
-from .threads import Terms, Threads, checked_thread_id, named_thread, unknown
+from .threads import Terms, Threads, checked_thread_id, named_thread
 from .tools import Tool, as_tool
 from .turn import Turn
 

@@ -1,6 +1,6 @@
 """The step machine: what must happen next, and what a fact does to the state.
 
-Rule 1: every change of a `State` is made in this file.
+Rule 1: every change of a `State` is made in this file. A file's content may be fetched and let go of elsewhere.
 Rule 2: nothing here awaits, reads a clock, or knows a provider.
 Rule 3: an event that does not fit raises `IllegalEvent` and changes nothing.
 

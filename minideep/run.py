@@ -100,7 +100,8 @@ class Run:
         path = () if isinstance(event, FILE_EVENTS) else self.path
         said = self.state.messages[self.state.began : event.kept] if isinstance(event, Compacted) else ()
         event = self.journal.record(path, event)
-        self._compacted += said
+        if said:
+            self._compacted += said
         if self.listener:
             self.listener(told(event, path))
         return event

@@ -43,6 +43,11 @@ class FileEntry(Struct, frozen=True, array_like=True):
     """Whether the store holds the content, under its SHA-256, and it is read when it is needed."""
 
 
+def as_bytes(content: str | bytes) -> bytes:
+    """What a file holds, as it would stand on a disk."""
+    return content.encode() if isinstance(content, str) else content
+
+
 class Approve(Struct, frozen=True, array_like=True, tag="approve"):
     """Let the call run as it is."""
 

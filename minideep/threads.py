@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -14,12 +13,12 @@ from . import loop
 from .calls import abandon
 from .checkpoint import journal as journals
 from .checkpoint import log, upkeep
+from .checkpoint.door import guarded, let_go, stored_head, unknown
 from .checkpoint.journal import Durability, Journal
-from .checkpoint.reading import guarded, stored_head
 from .checkpoint.redaction import Redact, Redaction
 from .checkpoint.retention import in_upkeep
 from .decisions import match, resumption
-from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadBusy, ThreadConflict, UnknownThread
+from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadBusy, ThreadConflict
 from .events import TurnCancelled, UserSaid
 from .messages import Input, as_message, clean
 from .ports import AgentSpec, Emit, Store
@@ -27,7 +26,6 @@ from .run import Run
 from .state import Decision
 from .turn import Turn
 
-logger = logging.getLogger("minideep")
 KEPT = 16
 """Threads whose state an agent keeps in memory after a turn."""
 
@@ -101,7 +99,7 @@ class Threads:
     async def save(self, terms: Terms, thread_id: str) -> None:
         """Append what earlier turns have left unsaved."""
         if (id(terms.store), named_thread(thread_id)) not in self._kept:
-            if guarded(terms.store.head, thread_id) is None:
+            if stored_head(terms.store, thread_id) is None:
                 raise unknown(thread_id)
             return
         async with _held(terms, thread_id):
@@ -110,7 +108,7 @@ class Threads:
                     _redact(terms, kept)
                     await log.append(kept)
             except ThreadConflict:
-                self._kept.pop((id(terms.store), thread_id), None)
+                self.forget(terms.store, thread_id)
                 raise
 
     def forget(self, store: Store, thread_id: str) -> bool:
@@ -213,10 +211,7 @@ async def _held(terms: Terms, thread_id: str) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        try:
-            store.release(thread_id)
-        except Exception as exc:  # The store door: the turn is over, and its answer must come back.
-            logger.warning("thread %s could not be let go of", thread_id, exc_info=exc)
+        let_go(store, thread_id)
 
 
 async def _hold(store: Store, thread_id: str, wait: bool) -> None:
@@ -263,7 +258,3 @@ def named_thread(given: str) -> str:
     if not isinstance(given, str) or not given.strip() or len(given) > 500 or clean(given) != given:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"a thread's id is text of 1 to 500 characters, not {given!r}")
     return given
-
-
-def unknown(thread_id: str) -> UnknownThread:
-    return UnknownThread(f"there is no thread {thread_id!r}; `threads()` lists those that are")

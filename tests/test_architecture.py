@@ -130,11 +130,11 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "models.openai_sdk": 1,
         "models.wire": 1,  # sorts a stream's errors and raises them again
         "checkpoint.log": 1,  # the store door, out
-        "checkpoint.reading": 1,  # and in
+        "checkpoint.door": 1,  # and everything else that a store is asked for
         "checkpoint.upkeep": 1,  # and behind the answer's back
         "checkpoint.redaction": 1,  # the hook door
         "checkpoint.disk": 1,  # closes what could not be opened whole, and raises again
-        "threads": 2,  # takes back what a refused input has recorded; lets go of a thread at the store
+        "threads": 1,  # takes back what a refused input has recorded
         "tools": 1,  # hands an exception from a tool's thread to the loop
     }
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 from ..context import ToolContext
 from ..errors import ToolError
 from ..ports import FileInfo
-from ..state import FileEntry
+from ..state import FileEntry, as_bytes
 from .paths import Missing, a_file, a_folder, below, changed, entered, normal, the_root
 
 
@@ -49,7 +49,7 @@ class StateBackend:
         content = ctx.content_of(path)
         if content is None:
             raise ToolError(f"{path!r} was written to a disk that is no longer there; write it again")
-        return content.encode() if isinstance(content, str) else content
+        return as_bytes(content)
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
         """Check that *path* can be written, and leave the writing to the event that carries the content."""

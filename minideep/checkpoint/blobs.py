@@ -6,7 +6,7 @@ from msgspec import structs
 
 from .. import codec
 from ..events import FileWritten
-from ..state import FileEntry, State
+from ..state import FileEntry, State, as_bytes
 
 LARGE = 100 * 1024
 """Bytes of an encoded event, or of a file, over which it is kept apart."""
@@ -38,7 +38,7 @@ class Blobs:
             return data
         number, event = codec.decode_numbered(data)
         if isinstance(event, FileWritten) and event.content is not None and event.size > LARGE:
-            name = self._keep(_bytes(event.content))
+            name = self._keep(as_bytes(event.content))
             data = codec.encode(number, structs.replace(event, content=None, sha256=name, blob=True))
         if len(data) > LARGE:
             name, content, data = codec.spilled(data)
@@ -62,7 +62,7 @@ class Blobs:
         if entry.size <= LARGE_IN_BASE:
             return entry
         known = entry.sha256 in self._known  # Else the name is made anew: whoever recorded the file may have erred.
-        name = self._keep(b"", entry.sha256) if known else self._keep(_bytes(entry.content))
+        name = self._keep(b"", entry.sha256) if known else self._keep(as_bytes(entry.content))
         return structs.replace(entry, content=None, sha256=name, blob=True)
 
     def _keep(self, content: bytes, name: str = "") -> str:
@@ -71,7 +71,3 @@ class Blobs:
         if name not in self._known:
             self.contents[name] = content
         return name
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content

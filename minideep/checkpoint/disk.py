@@ -17,6 +17,7 @@ import diskcache
 from ..errors import CheckpointError, CorruptSegment, ThreadConflict
 from ..ports import Retention
 from . import locks
+from .door import PATIENCE
 from .line import Line
 from .rows import head_key
 from .worker import Worker
@@ -25,8 +26,6 @@ MODE_RAW = 1
 """How diskcache marks a value that is bytes in its row."""
 REFUSED = b"(not raw bytes)"
 """Stands for a value that diskcache would unpickle, or read from a file."""
-PATIENCE = 60.0
-"""Seconds after which a call that may wait gives up; an append that may not says how long it can."""
 
 SETTINGS = {
     "disk_min_file_size": 2**40,  # A value in a file of its own would outlive a rollback.

@@ -2,17 +2,17 @@
 
 import secrets
 import time
-from functools import partial
 
 import msgspec
 from msgspec import structs
 
 from .. import codec
-from ..errors import CheckpointError, ConfigError, CorruptSegment, ThreadConflict, UnknownThread
+from ..errors import ConfigError, CorruptSegment, ThreadConflict
 from ..ports import Store
 from ..state import Path, State
 from . import rows as names
-from .reading import PATIENCE, Log, as_of_one_moment, guarded, read_run, run_at, runs_at, state_at
+from .door import guarded, put, stored_head, unknown
+from .reading import Log, as_of_one_moment, read_run, run_at, runs_at, state_at
 from .rows import Head, RunRow
 
 
@@ -26,15 +26,12 @@ def fork(store: Store, thread_id: str, at: int | None, new_id: str) -> None:
     """
     copied = as_of_one_moment(store, thread_id, lambda log: _copied(log, at, new_id))
     if copied is None:
-        raise UnknownThread(f"there is no thread {thread_id!r}")
-    head, rows = msgspec.msgpack.encode(copied[0]), copied[1]
+        raise unknown(thread_id)
+    head, rows = copied
     try:
-        guarded(partial(store.append, patience=PATIENCE), new_id, None, head, rows)
+        put(store, new_id, None, msgspec.msgpack.encode(head), rows)
     except ThreadConflict:
         raise ConfigError(f"there is a thread {new_id!r} already; give the fork another id") from None
-    except CheckpointError:
-        if guarded(store.head, new_id) != head:  # Else only the report of it was lost.
-            raise
 
 
 def _copied(log: Log, at: int | None, new_id: str) -> tuple[Head, dict[str, bytes]]:
@@ -49,7 +46,7 @@ def _copied(log: Log, at: int | None, new_id: str) -> tuple[Head, dict[str, byte
     for name in {name for header in headers for name in header.blobs}:
         rows |= names.use_rows(new_id, name)
         rows[names.blob_key(name)] = guarded(log.store.get, names.blob_key(name)) or b""
-    now = guarded(log.store.head, log.thread_id)
+    now = stored_head(log.store, log.thread_id)
     if now is None or names.read_head(log.thread_id, now).cut != log.head.cut:
         raise CorruptSegment(f"thread {log.thread_id!r} was cut or deleted meanwhile")  # Then it is read again.
     return _head(log, root, extent, size), rows

@@ -24,13 +24,13 @@ from ..messages import Message, Usage, to_json
 from ..ports import Store
 from ..state import Path, State, Status, Todo
 from . import rows as names
+from .door import guarded
 from .reading import (
     Log,
     accepts,
     at_boundary,
     content_of,
     fold,
-    guarded,
     last_base,
     read_run,
     read_state,

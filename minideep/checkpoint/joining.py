@@ -1,4 +1,4 @@
-"""Small segments joined into blocks, behind the answer's back: no turn waits, and few bytes are written thrice."""
+"""Small segments joined into blocks, behind the answer's back."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,8 +6,8 @@ from .. import codec
 from ..errors import ThreadConflict
 from ..ports import Store
 from . import rows as names
-from .reading import PATIENCE, Piece
-from .rows import joined_key
+from .door import PATIENCE
+from .reading import Piece
 
 BLOCK = 256 * 1024
 """Bytes of events, before compression, at which a block is full."""
@@ -57,7 +57,7 @@ class Tail:
         self._groups.append(group)
         self._size -= raw
         last = group[-1].last
-        self.add(Piece(joined_key(group[0].key, last), raw, last), kind + 1)
+        self.add(Piece(names.joined_key(group[0].key, last), raw, last), kind + 1)
 
     def _close(self) -> None:
         if len(self._open) > 1:
@@ -76,7 +76,8 @@ def join(store: Store, thread_id: str, keys: Sequence[str]) -> int:
     if stored is None or [key for key, _ in found] != list(keys):
         return 0
     block = codec.join(found)
-    epoch, key = names.read_head(thread_id, stored).epoch, joined_key(keys[0], codec.read_header(block, keys[0]).last)
+    epoch = names.read_head(thread_id, stored).epoch
+    key = names.joined_key(keys[0], codec.read_header(block, keys[0]).last)
     for _ in range(TRIES):
         stored = store.head(thread_id)
         if stored is None or names.read_head(thread_id, stored).epoch != epoch:

@@ -16,9 +16,10 @@ from ..ports import Store
 from ..state import Path, State
 from . import rows as names
 from .blobs import Blobs
+from .door import PATIENCE, as_checkpoint_error, guarded, stored_head
 from .joining import Tail
 from .journal import Journal
-from .reading import PATIENCE, Piece, as_checkpoint_error, as_of_one_moment, guarded, stored_head
+from .reading import Piece, as_of_one_moment
 from .rows import Head, RunRow
 
 T = TypeVar("T")
@@ -179,7 +180,7 @@ async def _written(work: Append) -> None:
     # Not the writing itself: who waits for that may wake before us.
     journal.appending = over = asyncio.get_running_loop().create_future()
     try:
-        writing = _handed_over(journal.store, work.write)
+        writing = off_loop(journal.store, work.write)
         await _through(writing)
         writing.result()
     finally:
@@ -217,12 +218,8 @@ async def _through(work: "asyncio.Future[Any]") -> None:
         me.cancel()
 
 
-async def off_loop(store: Store, act: Callable[[], T]) -> T:
-    """Call *act*, which reads from *store*, where that does not hold up the event loop."""
-    return await _handed_over(store, act)
-
-
-def _handed_over(store: Store, act: Callable[[], T]) -> "asyncio.Future[T]":
+def off_loop(store: Store, act: Callable[[], T]) -> "asyncio.Future[T]":
+    """Have *act*, which uses *store*, called where that does not hold up the event loop."""
     loop = asyncio.get_running_loop()
     return guarded(lambda: loop.run_in_executor(store.executor, act))  # Which may be closing.
 

@@ -1,23 +1,22 @@
 """Reading a log: the events of a run, the blobs and bases it names, and the states that they fold to."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
 from .. import codec
 from ..codec import Entry, Header, Spilled
 from ..core import apply
-from ..errors import CheckpointError, ConfigError, CorruptSegment, HistoryCut, MinideepError
+from ..errors import CheckpointError, ConfigError, CorruptSegment, HistoryCut
 from ..events import AnyEvent, Decided, FileEdited, Resumed, UserSaid
 from ..ports import Store
 from ..state import FileEntry, Path, State
 from . import rows as names
+from .door import guarded, stored_head
 from .rows import Head, RunRow
 
 T = TypeVar("T")
-PATIENCE = 60.0
-"""Seconds that an append waits for other writers where no event loop waits for it."""
 
 
 class Log(Struct, frozen=True):
@@ -50,33 +49,6 @@ class Piece(Struct, frozen=True):
     """Whether a base stands behind it."""
 
 
-def guarded(read: Callable[..., T], *args: Any) -> T:
-    """What the store gives.
-
-    Raises:
-        CheckpointError: the store failed, however it did.
-    """
-    try:
-        return read(*args)
-    except Exception as exc:  # The store door: a store may be anybody's, and its errors become ours.
-        raise as_checkpoint_error(exc) from exc
-
-
-def as_checkpoint_error(exc: Exception) -> MinideepError:
-    if isinstance(exc, MinideepError):
-        return exc
-    return CheckpointError(f"the store failed: {type(exc).__name__}: {exc}")
-
-
-def stored_head(store: Store, thread_id: str) -> bytes | None:
-    """The head row as it is stored, whatever it says.
-
-    Raises:
-        CheckpointError: the store failed.
-    """
-    return guarded(store.head, thread_id)
-
-
 def as_of_one_moment(store: Store, thread_id: str, read: Callable[[Log], T]) -> T | None:
     """What *read* makes of the thread as its head row says it was; None if the store does not know it.
 
@@ -96,7 +68,7 @@ def as_of_one_moment(store: Store, thread_id: str, read: Callable[[Log], T]) -> 
 
 
 def _open_log(store: Store, thread_id: str, stored: bytes) -> Log:
-    head, prefix = names.read_head(thread_id, stored), names.run_prefix(thread_id)
+    head, prefix = names.read_head(thread_id, stored), names.thread_prefix("run", thread_id)
     found = guarded(store.rows, prefix, names.after(prefix))
     runs = {names.run_path(key): names.read_run_row(key, data) for key, data in found}
     for path, row in runs.items():
@@ -186,13 +158,13 @@ def fold(store: Store, state: State, number: int, event: AnyEvent) -> None:
 
 
 def last_base(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: True) -> tuple[State, int | None]:
-    """The newest base of a run that *fits*, or a new state; and the number of the base after it.
+    """The newest base of a run that *fits*, or a new state; and where to stop reading what leads to the base after it.
 
     Raises:
         HistoryCut: there was one, or a beginning, before retention cut it off.
         CheckpointError: a base is missing or damaged.
     """
-    number, later = log.newest_base(path), None
+    number, stop = log.newest_base(path), None
     while number:
         key = names.base_key(log.thread_id, path, number)
         data = guarded(log.store.get, key)
@@ -201,12 +173,12 @@ def last_base(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: T
         header = codec.read_header(data, key)
         check_owner(log, path, header, key)
         if fits(header):
-            return codec.read_base(data, key)[1], later
-        later, number = number, header.prior
+            return codec.read_base(data, key)[1], stop
+        stop, number = number + 1, header.prior
     if log.head.cut and not path:
         first = log.head.cut.turn
         raise HistoryCut(f"thread {log.thread_id!r} begins with boundary {first}; retention removed what was before")
-    return State(), later
+    return State(), stop
 
 
 def read_run(log: Log, path: Path) -> tuple[State, list[Piece]]:
@@ -244,9 +216,9 @@ def state_at(log: Log, at: int) -> tuple[State, int]:
     """
     if type(at) is not int or at < 1:
         raise ConfigError(f"boundaries are numbered from 1, not {at!r}")
-    state, later = last_base(log, (), lambda header: header.turn <= at)
+    state, stop = last_base(log, (), lambda header: header.turn <= at)
     try:
-        for _, entries in segments(log, (), state.number, later and later + 1):
+        for _, entries in segments(log, (), state.number, stop):
             for number, event in entries:
                 if state.turn == at and at_boundary(state) and accepts(event):
                     return state, number - 1
@@ -262,8 +234,8 @@ def state_at(log: Log, at: int) -> tuple[State, int]:
 
 def run_at(log: Log, path: Path, extent: int) -> State:
     """A run as of the thread's event *extent*."""
-    state, later = last_base(log, path, lambda header: header.last <= extent)
-    for _, entries in segments(log, path, state.number, later and later + 1):
+    state, stop = last_base(log, path, lambda header: header.last <= extent)
+    for _, entries in segments(log, path, state.number, stop):
         for number, event in entries:
             if number > extent:
                 return state

@@ -9,7 +9,7 @@ from .. import codec
 from ..errors import CheckpointError, IllegalEvent
 from ..events import AnyEvent, FileEdited, FileWritten
 from ..ports import Store
-from ..state import FileEntry, Path, State
+from ..state import FileEntry, Path, State, as_bytes
 from .reading import fold
 
 Redact = Callable[[AnyEvent], AnyEvent]
@@ -73,6 +73,6 @@ class Redaction:
         if type(redacted) is not type(event):
             raise CheckpointError(f"`redact` must give a {type(event).__name__}, not {type(redacted).__name__}")
         if isinstance(redacted, FileWritten) and redacted.content is not None:
-            data = redacted.content.encode() if isinstance(redacted.content, str) else redacted.content
+            data = as_bytes(redacted.content)
             return structs.replace(redacted, size=len(data), sha256=sha256(data).hexdigest())
         return redacted

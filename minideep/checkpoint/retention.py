@@ -1,11 +1,9 @@
 """Letting go of what was: whole threads, and boundaries older than a store is to keep."""
 
 import contextlib
-import logging
 import secrets
 import time
 from collections.abc import Generator
-from functools import partial
 
 import msgspec
 from msgspec import structs
@@ -17,11 +15,11 @@ from ..ports import Store
 from ..state import Path, State
 from . import rows as names
 from .blobs import Blobs
+from .door import PATIENCE, guarded, let_go, put, stored_head, unknown
 from .history import boundaries
-from .reading import PATIENCE, Log, as_of_one_moment, guarded, state_at
+from .reading import Log, as_of_one_moment, state_at
 from .rows import Cut, Head
 
-logger = logging.getLogger("minideep")
 TRIES = 10
 _last_look: dict[int, float] = {}
 
@@ -44,23 +42,16 @@ def held(store: Store, thread_id: str) -> Generator[None]:
         try:
             yield
         finally:
-            _release(store, thread_id)
+            let_go(store, thread_id)
     finally:
-        _release(store, mark)
-
-
-def _release(store: Store, name: str) -> None:
-    try:
-        guarded(store.release, name)
-    except CheckpointError as exc:  # What it was held for is done.
-        logger.warning("%s could not be let go of", name.rstrip("~"), exc_info=exc)
+        let_go(store, mark)
 
 
 def in_upkeep(store: Store, thread_id: str) -> bool:
     """Whether a thread that is held is so for a moment only, and by no turn."""
     if not guarded(store.hold, _mark(thread_id)):
         return True
-    _release(store, _mark(thread_id))
+    let_go(store, _mark(thread_id))
     return False
 
 
@@ -77,24 +68,12 @@ def delete(store: Store, thread_id: str) -> None:
     """
     with held(store, thread_id):
         for _ in range(TRIES):
-            if (stored := guarded(store.head, thread_id)) is None:
-                raise UnknownThread(f"there is no thread {thread_id!r}")
-            keys = [key for prefix in names.thread_prefixes(thread_id) for key in _keys(store, prefix)]
-            try:
-                guarded(
-                    partial(store.append, patience=PATIENCE),
-                    thread_id,
-                    stored,
-                    None,
-                    {},
-                    [*keys, *_references(store, thread_id)],
-                )
-            except ThreadConflict:  # Segments were joined meanwhile.
-                continue
-            except CheckpointError:
-                if guarded(store.head, thread_id) is not None:
-                    raise
-            return  # Even if only the report of it was lost.
+            if (stored := stored_head(store, thread_id)) is None:
+                raise unknown(thread_id)
+            keys = [key for kind in names.KINDS for key in _keys(store, names.thread_prefix(kind, thread_id))]
+            with contextlib.suppress(ThreadConflict):  # Segments were joined meanwhile.
+                put(store, thread_id, stored, None, {}, [*keys, *_references(store, thread_id)])
+                return
         raise CheckpointError(f"thread {thread_id!r} was changed again and again; try again")
 
 
@@ -104,8 +83,14 @@ def _keys(store: Store, prefix: str) -> list[str]:
 
 def _references(store: Store, thread_id: str) -> list[str]:
     """The keys of the thread's `ref` rows, which stand under the blobs' names."""
-    used = (key.rpartition("/")[2] for key in _keys(store, names.use_prefix(thread_id)))
-    return [key for name in used for key in names.use_rows(thread_id, name) if key.startswith("ref/")]
+    return [
+        key for name in _uses(store, thread_id) for key in names.use_rows(thread_id, name) if key.startswith("ref/")
+    ]
+
+
+def _uses(store: Store, thread_id: str) -> set[str]:
+    """The blobs that the thread is known to name."""
+    return {key.rpartition("/")[2] for key in _keys(store, names.thread_prefix("use", thread_id))}
 
 
 def expire(store: Store) -> None:
@@ -163,8 +148,7 @@ def _cut(log: Log, turn: int) -> None:
     used = _used(log, rows, set(gone))
     for name in used:
         rows |= names.use_rows(thread_id, name)
-    unused = {one.rpartition("/")[2] for one in _keys(store, names.use_prefix(thread_id))} - used
-    for name in unused:
+    for name in _uses(store, thread_id) - used:
         gone += names.use_rows(thread_id, name)
     lost = sum(len(store.get(one) or b"") for one in gone) - sum(map(len, rows.values()))
     head = structs.replace(
@@ -175,7 +159,7 @@ def _cut(log: Log, turn: int) -> None:
         stored=max(0, log.head.stored - lost),
         format=codec.FORMAT,
     )
-    store.append(thread_id, log.stored, msgspec.msgpack.encode(head), rows, gone, patience=PATIENCE)
+    put(store, thread_id, log.stored, msgspec.msgpack.encode(head), rows, gone)
 
 
 def _base(log: Log, state: State, append_id: bytes, blobs: Blobs) -> tuple[str, bytes]:
@@ -217,11 +201,11 @@ def _finished(log: Log, state: State, extent: int) -> list[Path]:
 
 def _used(log: Log, rows: dict[str, bytes], gone: set[str]) -> set[str]:
     """The blobs that are named by what is left of the thread, and by *rows*."""
-    if not _keys(log.store, names.use_prefix(log.thread_id)) and not any(key.startswith("blob/") for key in rows):
+    if not _uses(log.store, log.thread_id) and not any(key.startswith("blob/") for key in rows):
         return set()
-    kept = dict(rows)
-    for kind in ("log", "base"):
-        prefix = next(one for one in names.thread_prefixes(log.thread_id) if one.startswith(kind))
-        kept |= {key: data for key, data in log.store.rows(prefix, names.after(prefix)) if key not in gone} | rows
-    sealed = ((key, data) for key, data in kept.items() if key.startswith(("log/", "base/")))
-    return {name for key, data in sealed for name in codec.read_header(data, key).blobs}
+    kept: dict[str, bytes] = {}
+    for kind in names.SEALED:
+        prefix = names.thread_prefix(kind, log.thread_id)
+        kept |= {key: data for key, data in log.store.rows(prefix, names.after(prefix)) if key not in gone}
+    sealed = {key: data for key, data in (kept | rows).items() if key.partition("/")[0] in names.SEALED}
+    return {name for key, data in sealed.items() for name in codec.read_header(data, key).blobs}

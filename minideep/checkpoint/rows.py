@@ -124,14 +124,19 @@ def head_key(thread_id: str) -> str:
     return f"head/{quote(thread_id, safe='')}"
 
 
-def thread_prefixes(thread_id: str) -> list[str]:
-    """How the keys of all rows of a thread begin, but for its head and its `ref/...`."""
-    return [f"{kind}/{quote(thread_id, safe='')}/" for kind in ("base", "log", "run", "use")]
+SEALED = ("base", "log")
+KINDS = (*SEALED, "run", "use")
+"""The kinds of rows whose keys go on with the thread."""
+
+
+def thread_prefix(kind: str, thread_id: str) -> str:
+    """How the keys of a thread's rows of one kind begin."""
+    return f"{kind}/{quote(thread_id, safe='')}/"
 
 
 def log_prefix(thread_id: str, path: Path) -> str:
     """How the keys of a run's segments begin; the event number follows, as text that sorts like a number."""
-    return f"log/{quote(thread_id, safe='')}/{_path_key(path)}/"
+    return f"{thread_prefix('log', thread_id)}{_path_key(path)}/"
 
 
 def segments_from(thread_id: str, path: Path, first: int) -> str:
@@ -150,24 +155,15 @@ def joined_key(key: str, last: int) -> str:
 
 
 def base_prefix(thread_id: str, path: Path) -> str:
-    return f"base/{quote(thread_id, safe='')}/{_path_key(path)}/"
+    return f"{thread_prefix('base', thread_id)}{_path_key(path)}/"
 
 
 def base_key(thread_id: str, path: Path, number: int) -> str:
     return f"{base_prefix(thread_id, path)}{number:016d}"
 
 
-def run_prefix(thread_id: str) -> str:
-    """How the keys of the rows of a thread's runs begin."""
-    return f"run/{quote(thread_id, safe='')}/"
-
-
 def run_key(thread_id: str, path: Path) -> str:
-    return run_prefix(thread_id) + _path_key(path)
-
-
-def use_prefix(thread_id: str) -> str:
-    return f"use/{quote(thread_id, safe='')}/"
+    return thread_prefix("run", thread_id) + _path_key(path)
 
 
 def blob_key(name: str) -> str:
@@ -176,7 +172,7 @@ def blob_key(name: str) -> str:
 
 def use_rows(thread_id: str, name: str) -> dict[str, bytes]:
     """The two rows that say that a thread names a blob."""
-    return {f"{use_prefix(thread_id)}{name}": b"", f"ref/{name}/{quote(thread_id, safe='')}": b""}
+    return {f"{thread_prefix('use', thread_id)}{name}": b"", f"ref/{name}/{quote(thread_id, safe='')}": b""}
 
 
 def number_in(key: str) -> int:
