@@ -40,10 +40,10 @@ class Watched(DiskCheckpointer):
     largest = joins = 0
 
     def append(self, thread, expected, head, rows, deletes=(), **how):
+        super().append(thread, expected, head, rows, deletes, **how)
         if deletes:
             self.joins += 1
             self.largest = max(self.largest, *map(len, rows.values()))
-        super().append(thread, expected, head, rows, deletes, **how)
 
 
 def bound(name: str, value: float, most: float, unit: str = "") -> None:

@@ -44,7 +44,8 @@ async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
     finally:
         ctx.close()
     _answered(run, call, outcome, perf_counter() - started)
-    await (run.save() if entry.started else run.save_if("tool"))
+    if entry.started or run.journal.durability == "tool":
+        await run.save()
 
 
 def _answered(run: Run, call: ToolCall, outcome: ToolResult | Interrupt, seconds: float) -> None:

@@ -98,7 +98,7 @@ class Run:
         if self.closed or self.parent is not None:
             self._check_open()
         path = () if isinstance(event, FILE_EVENTS) else self.path
-        said = self.state.messages[self.state.began : event.kept] if isinstance(event, Compacted) else ()
+        said = self.state.messages[self.state.began : event.kept] if type(event) is Compacted else ()
         event = self.journal.record(path, event)
         if said:
             self._compacted += said

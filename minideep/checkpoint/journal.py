@@ -22,7 +22,6 @@ from .redaction import Redaction
 from .rows import Head, RunRow
 
 Durability = Literal["turn", "step", "tool"]
-WRITES = (FileWritten, FileEdited)
 
 
 class Journal:
@@ -102,13 +101,13 @@ class Journal:
 
     def _applied(self, path: Path, number: int, event: AnyEvent) -> None:
         state = self.states.get(path) or self.open_run(path)
-        if isinstance(event, FileEdited):
+        if type(event) is FileEdited:  # Cheaper than `isinstance`, for what is asked of every event.
             reading.fill(self.store, state.files, event.file)
         apply(state, event, number)
         self.number = number
-        if isinstance(event, WRITES):
+        if type(event) is FileWritten or type(event) is FileEdited:
             self._written[event.file] = event.by
-        elif isinstance(event, Compacted):
+        elif type(event) is Compacted:
             self.compacted.add(path)
 
     def open_run(self, path: Path) -> State:
