@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Protocol, overload
+from typing import Any, Protocol, overload
 
 from msgspec import Struct
 
@@ -56,6 +56,15 @@ class Request(Struct, frozen=True, gc=False):
     system: str
     messages: Sequence[Message]
     tools: tuple[Tool, ...] = ()
+    schema: dict[str, Any] | None = None
+    """A JSON Schema that the text of the reply must fit. An adapter whose provider has a mode for that uses it; to
+    other models it says nothing, so the prompt must ask for JSON as well.
+
+    Providers refuse one in which an object does not say `additionalProperties: false` or leaves a property out of
+    `required` (what may be missing is null instead), some also one that bounds numbers, lengths or counts:
+    https://platform.claude.com/docs/en/build-with-claude/structured-outputs and
+    https://developers.openai.com/api/docs/guides/structured-outputs
+    """
 
 
 class Reply(Struct, frozen=True):

@@ -18,6 +18,18 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "verdict": {"type": "string", "enum": ["yes", "no"]},
+        "why": {"type": ["string", "null"]},
+        "text": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["verdict", "why", "text"],
+    "additionalProperties": False,
+}
+"""What a reply may have to fit, in the forms that every provider takes."""
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import anthropic
 import pytest
-from providers import Answer, Provider, cut, json_answer, sse
+from providers import SCHEMA, Answer, Provider, cut, json_answer, sse
 
 from minideep.errors import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
@@ -180,6 +180,31 @@ def test_settings_and_tools_of_the_provider_go_along():
         "messages": [{"role": "user", "content": [text("hello")]}],
         "tools": [search, own],
     }
+
+
+FORMAT = {"type": "json_schema", "schema": SCHEMA}
+
+
+def test_a_schema_is_the_format_of_the_replies_to_its_request_alone(say):
+    whole = message(text("{}"))
+    asked, plain = say(whole, whole, requests=(Request("", HELLO.messages, schema=SCHEMA), HELLO)).bodies
+    assert asked == plain | {"output_config": {"format": FORMAT}}
+    assert "output_config" not in plain
+
+
+def test_a_schema_goes_along_with_tools_and_with_settings_of_the_output(say):
+    request = Request("", HELLO.messages, (ls,), SCHEMA)
+    whole, effort = message(text("{}")), {"effort": "low"}
+    asked, plain = say(whole, whole, requests=(request, HELLO), output_config=effort).bodies
+    assert (asked["output_config"], plain["output_config"]) == (effort | {"format": FORMAT}, effort)
+    assert [tool["name"] for tool in asked["tools"]] == ["ls"]
+
+
+@pytest.mark.parametrize("own", [None, {"type": "json_schema", "schema": {"type": "object"}}])
+def test_a_format_of_the_settings_stands_instead_of_a_schema(own):
+    request = Request("", HELLO.messages, schema=SCHEMA)
+    heard = ask(json_answer(message(text("hi"))), requests=(request,), listen=False, output_config={"format": own})
+    assert heard.bodies[0]["output_config"] == {"format": own}
 
 
 def test_two_parallel_calls_are_answered_in_one_user_message(say):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import openai
 import pytest
-from providers import Answer, Provider, cut, json_answer, sse
+from providers import SCHEMA, Answer, Provider, cut, json_answer, sse
 
 from minideep.errors import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
@@ -184,6 +184,26 @@ def test_settings_and_tools_of_the_provider_go_along():
     body = ask(whole, request=request, listen=False, **settings, extra_body={"new": 1}).bodies[0]
     own = {"model": "gpt-x", "instructions": "be brief", "input": [SAID], "tools": [{"type": "web_search"}, LS]}
     assert body == settings | own | {"new": 1}
+
+
+FORMAT = {"type": "json_schema", "name": "reply", "schema": SCHEMA, "strict": True}
+
+
+def test_a_schema_is_the_format_of_the_text_of_a_reply(say):
+    body = say(response(message("{}")), request=Request("", HELLO.messages, schema=SCHEMA)).bodies[0]
+    assert body == say(response(message("hi"))).bodies[0] | {"text": {"format": FORMAT}}
+
+
+def test_a_schema_goes_along_with_tools_and_with_settings_of_the_text(say):
+    request = Request("", HELLO.messages, (ls,), SCHEMA)
+    body = say(response(message("{}")), request=request, text={"verbosity": "low"}).bodies[0]
+    assert (body["text"], body["tools"]) == ({"verbosity": "low", "format": FORMAT}, [LS])
+
+
+def test_a_format_of_the_settings_stands_instead_of_a_schema(say):
+    own = {"format": {"type": "text"}, "verbosity": "low"}
+    request = Request("", HELLO.messages, schema=SCHEMA)
+    assert say(response(message("hi")), request=request, text=own).bodies[0]["text"] == own
 
 
 def test_two_parallel_calls_and_their_results_are_sent_back(say):
@@ -373,6 +393,18 @@ def test_a_request_is_the_same_bytes_up_to_what_is_new():
 
     first, second = asyncio.run(go())
     assert json.dumps(second | {"input": second["input"][:3]}) == json.dumps(first)
+
+
+def test_a_schema_is_of_its_request_alone():
+    async def go():
+        with Provider(*[json_answer(response(message("x")))] * 2) as provider:
+            async with connected(provider.url) as client:
+                model = OpenAI("gpt-x", client=client, text={"verbosity": "low"})
+                for schema in (SCHEMA, None):
+                    await model.complete(Request("", HELLO.messages, schema=schema), None)
+        return [body["text"] for body in provider.bodies]
+
+    assert asyncio.run(go()) == [{"verbosity": "low", "format": FORMAT}, {"verbosity": "low"}]
 
 
 # ---- errors

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import openai
 import pytest
-from providers import Answer, Provider, cut, json_answer, sse
+from providers import SCHEMA, Answer, Provider, cut, json_answer, sse
 
 from minideep.errors import AuthenticationFailed, ConfigError, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
@@ -169,6 +169,24 @@ def test_settings_go_along():
     body = ask(json_answer(text("hi")), request=request, listen=False, **settings, extra_body={"new": 1}).bodies[0]
     messages = [{"role": "system", "content": "be brief"}, SAID]
     assert body == settings | {"model": "qwen-x", "messages": messages, "tools": [{"type": "search"}, LS], "new": 1}
+
+
+def test_a_schema_is_the_format_of_the_response(say):
+    body = say(text("{}"), request=Request("", HELLO.messages, schema=SCHEMA), temperature=0).bodies[0]
+    form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True}}
+    assert body == say(text("hi"), temperature=0).bodies[0] | {"response_format": form}
+
+
+@pytest.mark.parametrize("settings", [{"response_format": {"type": "text"}}, {"tools": [{"type": "search"}]}])
+def test_settings_stand_instead_of_a_schema(say, settings):
+    body = say(text("hi"), request=Request("", HELLO.messages, schema=SCHEMA), **settings).bodies[0]
+    assert body == say(text("hi"), **settings).bodies[0]
+
+
+def test_a_schema_does_not_keep_a_model_from_its_tools(say):
+    asked = say(completion({"tool_calls": [call("c1", "{}")]}), request=Request("", HELLO.messages, (ls,), SCHEMA))
+    plain = say(text("hi"), request=Request("", HELLO.messages, (ls,)))
+    assert (asked.bodies, asked.reply.message.calls) == (plain.bodies, (ToolCall("ls", {}, "c1"),))
 
 
 def test_two_parallel_calls_and_their_results_are_sent_back(say):

@@ -69,8 +69,9 @@ class Anthropic:
     *client* is an `anthropic.AsyncAnthropic`; without one it is made by the SDK's own rules (`ANTHROPIC_API_KEY`, two
     retries, ten minutes), and the SDK is imported, when it is first used. *max_tokens* limits one reply. *settings*
     are arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...) and go there unread; `tools` among
-    them, such as the provider's web search, stand before the agent's own. There is no `temperature`: the API refuses
-    it (https://platform.claude.com/docs/en/api/migration-2026-10-21).
+    them, such as the provider's web search, stand before the agent's own, and a `format` in their `output_config`
+    stands instead of a request's `schema` (None for a model that has no such mode). There is no `temperature`: the API
+    refuses it (https://platform.claude.com/docs/en/api/migration-2026-10-21).
     """
 
     def __init__(
@@ -108,6 +109,9 @@ class Anthropic:
             body["tools"] = tools
         if request.system.strip():
             body["system"] = [{"type": "text", "text": request.system}]
+        if request.schema is not None:
+            form: Wire = {"format": {"type": "json_schema", "schema": request.schema}}
+            body["output_config"] = form | body.get("output_config", {})
         return body | {"messages": _merged(map(self._converted, request.messages))}
 
 

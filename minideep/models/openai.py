@@ -42,7 +42,9 @@ class OpenAI:
 
     *client* is an `openai.AsyncOpenAI`; without one it is made by the SDK's own rules (`OPENAI_API_KEY`, two retries,
     ten minutes), and the SDK is imported, when it is first used. *settings* are arguments of the SDK's
-    `responses.create` and go there unread; `tools` among them, such as web search, stand before the agent's own.
+    `responses.create` and go there unread; `tools` among them, such as web search, stand before the agent's own, and a
+    `format` in their `text` stands instead of a request's `schema` (`{"type": "text"}` for a model that has no such
+    mode).
 
     Nothing is kept at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
@@ -52,7 +54,7 @@ class OpenAI:
         self._door = Door(name, client)
         self._extra: Wire = settings.pop("extra_body", {})
         self._hosted: Iterable[Any] = settings.pop("tools", ())
-        self._settings = {"store": False, "include": ["reasoning.encrypted_content"], **settings}
+        self._settings: Wire = {"store": False, "include": ["reasoning.encrypted_content"], **settings}
         self._converted = wire.Converted(_items)
 
     async def warm(self) -> None:
@@ -78,7 +80,11 @@ class OpenAI:
             body["tools"] = tools
         if request.system:
             body["instructions"] = request.system
-        return {"model": self.name, **self._settings, "extra_body": body | self._extra}
+        settings = self._settings
+        if request.schema is not None:
+            form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
+            settings = settings | {"text": form | settings.get("text", {})}
+        return {"model": self.name, **settings, "extra_body": body | self._extra}
 
 
 # ---- a request

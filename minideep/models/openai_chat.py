@@ -50,6 +50,11 @@ class OpenAIChat:
     is imported, when it is first used. *settings* are arguments of the SDK's `chat.completions.create` and go there
     unread; `tools` among them stand before the agent's own.
 
+    A request's `schema` is sent as `response_format`, which a server without that mode may refuse with status 400, as
+    DeepSeek's does: a `response_format` among *settings*, such as `{"type": "text"}`, stands instead. Beside tools it
+    is not sent, since vLLM and Ollama then let no tool be called: https://github.com/vllm-project/vllm/issues/39929
+    and https://github.com/ollama/ollama/issues/13750
+
     Raises:
         ConfigError: both a *base_url* and a *client* are given.
     """
@@ -88,8 +93,12 @@ class OpenAIChat:
         body: Wire = {"messages": _messages(request.system, map(self._converted, request.messages))}
         if tools := [*self._hosted, *map(_tool, request.tools)]:
             body["tools"] = tools
+        form: Wire = {}
+        if request.schema is not None and not tools:
+            named = {"name": "reply", "schema": request.schema, "strict": True}
+            form = {"response_format": {"type": "json_schema", "json_schema": named}}
         # The SDK insists on messages of its own; those of the body replace them.
-        return {"model": self.name, "messages": [], **self._settings, "extra_body": body | self._extra}
+        return {"model": self.name, "messages": [], **form, **self._settings, "extra_body": body | self._extra}
 
 
 # ---- a request
