@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .checkpoint.rows import ThreadInfo as ThreadInfo
     from .context import ToolContext as ToolContext
     from .costs import Costs as Costs
+    from .costs import Spent as Spent
     from .deep_agent import create_deep_agent as create_deep_agent
     from .errors import (
         AuthenticationFailed as AuthenticationFailed,
@@ -163,7 +164,7 @@ _HOMES = {
     "checkpoint.rows": ["RunInfo", "ThreadInfo"],
     "checkpoint.memory": ["MemoryCheckpointer"],
     "context": ["ToolContext"],
-    "costs": ["Costs"],
+    "costs": ["Costs", "Spent"],
     "deep_agent": ["create_deep_agent"],
     "errors": [
         "AuthenticationFailed",

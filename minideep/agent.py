@@ -58,7 +58,7 @@ class Agent:
         self._own = MemoryCheckpointer()
         self._threads = Threads()
         self.spec: AgentSpec = build_spec(
-            name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits()
+            name, resolve(model), tools, system_prompt, tuple(middleware), checked_limits(limits or Limits())
         )
 
     async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
@@ -301,6 +301,20 @@ def checked_durability(given: Durability) -> Durability:
     """
     if given not in get_args(Durability):
         raise ConfigError(f"durability is {', '.join(map(repr, get_args(Durability)))}, not {given!r}")
+    return given
+
+
+def checked_limits(given: Limits) -> Limits:
+    """*given*.
+
+    Raises:
+        ConfigError: one of them is no number, or below 0.
+    """
+    for name in given.__struct_fields__:
+        most, whole = getattr(given, name), name not in ("cost", "seconds")
+        if most is not None and (type(most) not in ((int,) if whole else (int, float)) or not most >= 0):
+            wanted = "a whole number" if whole else "a number"
+            raise ConfigError(f"Limits: {name} must be {wanted} of 0 or more, or None, not {most!r}")
     return given
 
 

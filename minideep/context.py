@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from .costs import Spent
 from .errors import ConfigError, IllegalEvent, MinideepError, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Happened, Noted, TodosWritten, TurnEscalated
 from .messages import clean
@@ -28,6 +29,8 @@ class Running(Protocol):
 
     @property
     def thread_id(self) -> str: ...
+    @property
+    def spent(self) -> Spent: ...
     def content_of(self, file: str) -> str | bytes | None: ...
     def record(self, event: AnyEvent) -> object: ...
     def emit(self, event: Happened) -> None: ...
@@ -69,6 +72,11 @@ class ToolContext(Given):
     def context(self) -> Any:
         """What the caller of `run` gave as `context`; never recorded."""
         return self._run.context
+
+    @property
+    def spent(self) -> Spent:
+        """What the run and all below it have spent since its input was accepted, this moment."""
+        return self._run.spent
 
     @property
     def idempotency_key(self) -> str:

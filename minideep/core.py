@@ -7,7 +7,7 @@ Rule 3: an event that does not fit raises `IllegalEvent` and changes nothing.
     status        last thing                        effect        event
     ----------    ------------------------------    -----------   ---------------------------------------
     ready         -                                 -             UserSaid
-    running       user, or all calls answered       CallModel     ModelReplied
+    running       user, or all calls answered       CallModel     ModelReplied | TurnExhausted(budget)
     running       reply, some calls ready           CallTools     ToolReturned / ToolWaiting, one a call;
                                                                   CallStarted before, where a person decided
     running       reply, every open call waits      Pause         TurnPaused

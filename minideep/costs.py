@@ -3,6 +3,7 @@
 from msgspec import Struct, field
 
 from .messages import Usage
+from .state import Limits
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -11,6 +12,25 @@ class Step(Struct, frozen=True, gc=False):
     model_s: float
     tools_s: float
     harness_s: float
+
+
+class Spent(Struct, frozen=True):
+    """What a run and all below it have spent since its input was accepted: what its budgets are compared with."""
+
+    tokens: int
+    """Input and output of all replies."""
+    cost: float | None
+    """US dollars, as far as providers said; None where none did."""
+    seconds: float
+    """Wall time."""
+
+    def reached(self, limits: Limits) -> str | None:
+        """The first budget of *limits* that is spent."""
+        for name in self.__struct_fields__:
+            most, spent = getattr(limits, name), getattr(self, name)
+            if most is not None and spent is not None and spent >= most:
+                return name
+        return None
 
 
 class Costs(Struct):

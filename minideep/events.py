@@ -119,7 +119,7 @@ class TurnCancelled(Event, frozen=True, array_like=True, tag=11):
 class TurnExhausted(Event, frozen=True, array_like=True, tag=12):
     at: float
     limit: str
-    """The field of `Limits` that was reached."""
+    """The field of `Limits` that was reached: of the run's own, or of a budget of a run above it."""
 
 
 # ---- what tools and middleware change

@@ -71,8 +71,10 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
     for middleware in spec.before_model:
         request = await hooked(middleware, "before_model", (Request,), ctx, request)
+    if run.state.status == "running" and (limit := run.over_budget()):
+        run.record(TurnExhausted(time.time(), limit))
     if run.state.status != "running":
-        return  # A hook has escalated.
+        return  # A hook has escalated, or a budget is spent.
     started = perf_counter()
     try:
         reply = await spec.model.complete(request, run.emitter)
@@ -84,9 +86,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         raise ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}") from exc
     finally:
         seconds = run.waited(started)
-    run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost))
-    if reply.cost is not None:
-        run.costs.money = (run.costs.money or 0.0) + reply.cost
+    run.spend(run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost)))
 
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from .checkpoint.journal import Durability, Journal
 from .checkpoint.log import append
 from .context import ToolContext
-from .costs import Costs, Step
+from .costs import Costs, Spent, Step
 from .errors import CheckpointError, ThreadConflict, ToolError
-from .events import FILE_EVENTS, CallStarted, Compacted, E, Happened, Noted, Resumed, TurnCancelled, told
+from .events import FILE_EVENTS, CallStarted, Compacted, E, Happened, ModelReplied, Noted, Resumed, TurnCancelled, told
 from .messages import AssistantMessage, Message, ToolCall, ToolResult, is_json, parse_arguments
 from .ports import AgentSpec, Emit
 from .state import Path, State
@@ -50,7 +50,10 @@ class Run:
         """What was said in this turn, and is in context no more."""
         self.emitter: Emit | None = self.emit if listener else None
         self._model_s = self._tools_s = self._children_s = 0.0
-        self._mark = perf_counter()
+        self._mark = self._began = perf_counter()
+        self._tokens = 0
+        self._money: float | None = None
+        self._above: tuple[Run, ...] = parent._with_budgets() if parent else ()
 
     @property
     def thread_id(self) -> str:
@@ -171,6 +174,38 @@ class Run:
                 break
             wanted = f"call_{self.journal.number + 1}_{place}" + (f"_{count}" if count else "")
         return ToolCall(call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted)
+
+    # ---- budgets
+
+    @property
+    def spent(self) -> Spent:
+        """What this run and all below it have spent since its input was accepted."""
+        return Spent(self._tokens, self._money, perf_counter() - self._began)
+
+    def spend(self, reply: ModelReplied) -> None:
+        """A reply came: this run and every run above it have spent what it took."""
+        tokens, cost = reply.usage.total, reply.cost
+        if cost is not None:
+            self.costs.money = (self.costs.money or 0.0) + cost
+        run: Run | None = self
+        while run is not None:
+            run._tokens += tokens
+            if cost is not None:
+                run._money = (run._money or 0.0) + cost
+            run = run.parent
+
+    def over_budget(self) -> str | None:
+        """The first budget that is spent, of this run or of one above it."""
+        for run in self._with_budgets():
+            if limit := run.spent.reached(run.state.limits):
+                return limit
+        return None
+
+    def _with_budgets(self) -> tuple["Run", ...]:
+        """Of this run and those above it, those that have a budget; known once the input is accepted."""
+        limits = self.state.limits
+        none = limits.tokens is None and limits.cost is None and limits.seconds is None
+        return self._above if none else (self, *self._above)
 
     # ---- the ledger
 

@@ -14,12 +14,23 @@ Path = tuple[str, ...]
 
 
 class Limits(Struct, frozen=True, array_like=True):
-    """When a turn stops by itself; `None` means never. Each accepted input starts the counters anew."""
+    """When a turn stops by itself; `None` means never. Each accepted input starts the counters anew.
+
+    *tokens*, *cost* and *seconds* are of a run and all that runs below it: those of the main agent hold for the whole
+    turn. They are compared before each question to a model. What is under way is not cut short, so they may be
+    exceeded by a reply, or by several that come at once.
+    """
 
     steps: int | None = 1000
     """Model replies of one run."""
     tool_calls: int | None = None
     """Answered tool calls of one run."""
+    tokens: int | None = None
+    """Input and output of all replies."""
+    cost: float | None = None
+    """US dollars, as far as providers say; replies without a price count nothing."""
+    seconds: float | None = None
+    """Wall time since the input was accepted."""
 
 
 class Todo(Struct, frozen=True, array_like=True):
