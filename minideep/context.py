@@ -32,6 +32,7 @@ class Running(Protocol):
     @property
     def spent(self) -> Spent: ...
     def content_of(self, file: str) -> str | bytes | None: ...
+    def recall(self, file: str, sha256: str) -> str | bytes | None: ...
     def record(self, event: AnyEvent) -> object: ...
     def emit(self, event: Happened) -> None: ...
 
@@ -109,6 +110,15 @@ class ToolContext(Given):
             CheckpointError: the store has lost it.
         """
         return self._run.content_of(file)
+
+    def recall(self, file: str, sha256: str) -> str | bytes | None:
+        """What a file held when its hash was *sha256*, though it was changed or deleted since; None if no event that
+        is kept says it.
+
+        Raises:
+            CheckpointError: the log cannot be read.
+        """
+        return self._run.recall(file, sha256)
 
     def emit(self, event: Happened) -> None:
         """Tell the turn's listeners; nothing is saved."""

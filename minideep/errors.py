@@ -20,14 +20,22 @@
     - HistoryCut            a boundary that retention has removed
   x LimitExceeded           a person: raised by `Turn.raise_for_status()`, never by a run
   x ToolError               the model: raised by a tool, read by the model
+  x ContractViolation       the model: a part of a blueprint broke its contract; told to that part, once
+    - PlanViolation         the planner: a plan that cannot be carried out
+    - ArtifactViolation     a subagent: a reply that is no artifact, or that its validator refuses
+    - FileViolation         the virtual files: a name that is not there, or that no file can have
+    - ReflectionViolation   the reflection: a reply that is no decision
 """
 
 __all__ = [
+    "ArtifactViolation",
     "AuthenticationFailed",
     "CheckpointError",
     "ConfigError",
     "ContextOverflow",
+    "ContractViolation",
     "CorruptSegment",
+    "FileViolation",
     "HistoryCut",
     "IllegalEvent",
     "LimitExceeded",
@@ -35,7 +43,9 @@ __all__ = [
     "MinideepError",
     "ModelError",
     "Overloaded",
+    "PlanViolation",
     "RateLimited",
+    "ReflectionViolation",
     "SegmentTooLarge",
     "ThreadBusy",
     "ThreadConflict",
@@ -122,3 +132,25 @@ class ToolError(MinideepError):
 
     It becomes the call's error result; it never leaves a run.
     """
+
+
+class ContractViolation(MinideepError):
+    """A part of a blueprint broke its contract. It is told so once; after that the turn escalates, or, of a subagent,
+    the subtask has failed.
+    """
+
+
+class PlanViolation(ContractViolation):
+    """A plan that cannot be carried out: no JSON, a role or a file that is not there, none or too many subtasks."""
+
+
+class ArtifactViolation(ContractViolation):
+    """A subagent's reply that is no artifact, or that the validator of its role refuses."""
+
+
+class FileViolation(ContractViolation):
+    """A file that the virtual files do not have, or a name that no artifact can have."""
+
+
+class ReflectionViolation(ContractViolation):
+    """A reflection's reply that is no decision, or a final answer that is empty or names what is not there."""

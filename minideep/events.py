@@ -139,7 +139,7 @@ class FileWritten(Event, frozen=True, array_like=True, tag=14):
     by: Path = ()
     """The run that wrote it; file events themselves always stand in the main run's log."""
     blob: bool = False
-    """Whether the store holds the content under its SHA-256; a log keeps large files so."""
+    """Whether the store keeps the content apart, under its SHA-256: asked for, or because it is large."""
 
 
 class FileEdited(Event, frozen=True, array_like=True, tag=15):

@@ -63,6 +63,10 @@ class Run:
         """What a file of the thread holds; None where the disk is the truth."""
         return self.journal.content_of(file)
 
+    def recall(self, file: str, sha256: str) -> str | bytes | None:
+        """What a file held when its hash was *sha256*, as far back as events are kept."""
+        return self.journal.recall(file, sha256)
+
     def child(self, spec: AgentSpec, key: str, opener: ToolContext) -> tuple["Run", bool]:
         """The run of *spec* below this one, new or as the log has it; and whether it was cut short.
 
@@ -195,10 +199,10 @@ class Run:
             run = run.parent
 
     def over_budget(self) -> str | None:
-        """The first budget that is spent, of this run or of one above it."""
+        """The first budget that is spent, of this run or of one above it; not where asking the model costs nothing."""
         for run in self._with_budgets():
             if limit := run.spent.reached(run.state.limits):
-                return limit
+                return None if getattr(self.spec.model, "free", False) else limit
         return None
 
     def _with_budgets(self) -> tuple["Run", ...]:

@@ -12,6 +12,8 @@ LARGE = 100 * 1024
 """Bytes of an encoded event, or of a file, over which it is kept apart."""
 LARGE_IN_BASE = 4 * 1024
 """Bytes of a file over which a base only names it."""
+_TRUE = 0xC3
+"""How an event ends whose last field is true: of `FileWritten` that is `blob`, whoever recorded it wants it apart."""
 
 
 class Blobs:
@@ -34,10 +36,10 @@ class Blobs:
 
     def stored_form(self, data: bytes) -> bytes:
         """An encoded event as it stands in its segment."""
-        if len(data) <= LARGE:
+        if len(data) <= LARGE and data[-1] != _TRUE:
             return data
         number, event = codec.decode_numbered(data)
-        if isinstance(event, FileWritten) and event.content is not None and event.size > LARGE:
+        if isinstance(event, FileWritten) and event.content is not None and (event.blob or event.size > LARGE):
             name = self._keep(as_bytes(event.content))
             data = codec.encode(number, structs.replace(event, content=None, sha256=name, blob=True))
         if len(data) > LARGE:
@@ -59,7 +61,7 @@ class Blobs:
             if entry.blob:
                 self._named.add(entry.sha256)
             return entry
-        if entry.size <= LARGE_IN_BASE:
+        if entry.size <= LARGE_IN_BASE and not entry.blob:
             return entry
         known = entry.sha256 in self._known  # Else the name is made anew: whoever recorded the file may have erred.
         name = self._keep(b"", entry.sha256) if known else self._keep(as_bytes(entry.content))

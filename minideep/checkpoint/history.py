@@ -12,6 +12,7 @@ from ..events import (
     FileDeleted,
     FileEdited,
     FileWritten,
+    Noted,
     TurnCancelled,
     TurnEnded,
     TurnEscalated,
@@ -29,6 +30,7 @@ from .reading import (
     Log,
     accepts,
     at_boundary,
+    beginning,
     content_of,
     fold,
     last_base,
@@ -83,14 +85,6 @@ class Difference(Struct, frozen=True):
     status: tuple[Status, Status]
 
 
-def beginning(log: Log, path: Path) -> State:
-    """The run as its log begins: new, or as it was where retention has cut."""
-    cut = log.head.cut
-    if cut is None or path:
-        return State()
-    return last_base(log, path, lambda header: header.last == cut.number)[0]
-
-
 def boundaries(log: Log, path: Path = ()) -> Iterator[Boundary]:
     """The boundaries of a run, in order."""
     state, when, told = beginning(log, path), log.head.cut.time if log.head.cut else 0.0, 0
@@ -140,6 +134,16 @@ def said_after(log: Log, path: Path, state: State) -> Iterator[tuple[int, Messag
             for message in state.messages[seen:]:
                 yield state.turn, message
             seen = len(state.messages)  # Fewer than before, after a compaction: its summary was not said.
+
+
+def noted(log: Log, owner: str, key: str) -> Iterator[Any]:
+    """Everything that the main run has appended to a note, in order; also what the note no longer holds."""
+    state = beginning(log, ())
+    yield from state.notes.get(owner, {}).get(key, [])
+    for _, entries in segments(log, (), state.number):
+        for _, event in entries:
+            if isinstance(event, Noted) and (event.owner, event.key, event.rule) == (owner, key, "append"):
+                yield event.value
 
 
 def lines(log: Log) -> Iterator[str]:

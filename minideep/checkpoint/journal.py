@@ -144,6 +144,19 @@ class Journal:
         reading.fill(self.store, self.root.files, file)
         return self.root.files[file].content
 
+    def recall(self, file: str, sha256: str) -> str | bytes | None:
+        """What a file held when its hash was *sha256*, though it may be gone since: as far back as events are kept;
+        None if none of those says it.
+        """
+        for path, data in reversed(self.pending):
+            if not path and sha256.encode() in data:
+                event = codec.decode(data)
+                if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
+                    return event.content
+        if self.stored is None:
+            return None
+        return reading.recall(Log(self.store, self.thread_id, self.stored, self.head, self.runs), file, sha256)
+
     def artifacts(self, path: Path) -> dict[str, FileEntry]:
         """The files that the run at *path*, or one below it, wrote in this turn and that are still there, by path."""
         files, depth = self.root.files, len(path)
@@ -157,7 +170,8 @@ class Journal:
             kept |= {path for path in self.states if path and path[0].partition("/")[0] in waiting}
         self.states = {path: state for path, state in self.states.items() if path in kept}
         for file, entry in self.root.files.items():
-            if entry.content is not None and entry.size > LARGE and entry.sha256 in self.blobs:
+            apart = entry.blob or entry.size > LARGE
+            if entry.content is not None and apart and entry.sha256 in self.blobs:
                 self.root.files[file] = structs.replace(entry, content=None, blob=True)
         self.tails = {path: tail for path, tail in self.tails.items() if path in self.states}
         self._ids = {path: ids for path, ids in self._ids.items() if not path}

@@ -9,7 +9,7 @@ from .. import codec
 from ..codec import Entry, Header, Spilled
 from ..core import apply
 from ..errors import CheckpointError, ConfigError, CorruptSegment, HistoryCut
-from ..events import AnyEvent, Decided, FileEdited, Resumed, UserSaid
+from ..events import AnyEvent, Decided, FileEdited, FileWritten, Resumed, UserSaid
 from ..ports import Store
 from ..state import FileEntry, Path, State
 from . import rows as names
@@ -179,6 +179,26 @@ def last_base(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: T
         first = log.head.cut.turn
         raise HistoryCut(f"thread {log.thread_id!r} begins with boundary {first}; retention removed what was before")
     return State(), stop
+
+
+def beginning(log: Log, path: Path) -> State:
+    """The run as its log begins: new, or as it was where retention has cut."""
+    cut = log.head.cut
+    if cut is None or path:
+        return State()
+    return last_base(log, path, lambda header: header.last == cut.number)[0]
+
+
+def recall(log: Log, file: str, sha256: str) -> str | bytes | None:
+    """What a file held when its hash was *sha256*, by the events that are left of its thread; None if none says it."""
+    state = beginning(log, ())
+    if file in state.files and state.files[file].sha256 == sha256:
+        return content_of(log.store, state.files[file])
+    for _, entries in segments(log, (), state.number):
+        for _, event in entries:
+            if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
+                return content_of(log.store, FileEntry(event.content, event.size, sha256, event.at, blob=event.blob))
+    return None
 
 
 def read_run(log: Log, path: Path) -> tuple[State, list[Piece]]:

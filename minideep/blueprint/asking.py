@@ -1,0 +1,59 @@
+"""Asking a part of a blueprint: a run with fresh messages, and one more if its reply breaks the contract."""
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from ..context import ToolContext
+from ..errors import ContractViolation
+from ..ports import HasSpec
+from ..turn import Turn
+from .prompts import asked_again
+
+T = TypeVar("T")
+QUOTED = 20_000
+"""Characters of a refused reply that its author is shown again."""
+
+
+class Answer(Struct, Generic[T]):
+    """What came of asking."""
+
+    value: T | None = None
+    """The reply, read; None if it broke the contract each time, or if there was none."""
+    violation: ContractViolation | None = None
+    turn: Turn | None = None
+    """The last run. Unless it `ended`, there was no reply."""
+    tries: int = 0
+    prompt_bytes: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def said(self) -> str:
+        return self.turn.text if self.turn else ""
+
+
+async def ask(
+    ctx: ToolContext, agent: HasSpec, question: str, read: Callable[[str], T], *, key: str = "", tries: int = 2
+) -> Answer[T]:
+    """Run *agent* with *question*, and again, told what was wrong, while *read* refuses its reply."""
+    answer: Answer[T] = Answer()
+    asked, started = question, perf_counter()
+    while answer.tries < tries:
+        again = f"again-{answer.tries}" if answer.tries else ""
+        turn = answer.turn = await ctx.run(agent, asked, "-".join(filter(None, (key, again))) or None)
+        answer.tries += 1
+        answer.prompt_bytes += len(agent.spec.system.encode()) + len(asked.encode())
+        answer.tokens += turn.usage.input + turn.usage.output
+        if turn.status != "ended":
+            break
+        try:
+            answer.value, answer.violation = read(turn.text), None
+            break
+        except ContractViolation as exc:
+            answer.violation = exc
+            asked = asked_again(question, turn.text[:QUOTED], str(exc))
+    answer.seconds = perf_counter() - started
+    return answer

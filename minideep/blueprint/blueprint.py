@@ -1,0 +1,206 @@
+"""`Blueprint`: an agent whose model is a policy, and whose tools are planner, subagent pool, cleanup and reflection."""
+
+import warnings
+from collections.abc import Collection, Iterable
+from inspect import iscoroutinefunction
+from typing import Any
+
+from msgspec import structs
+
+from ..agent import Agent
+from ..backends.state import StateBackend
+from ..checkpoint import history
+from ..checkpoint.journal import Durability
+from ..checkpoint.reading import Log, read_state, recall
+from ..checkpoint.redaction import Redact
+from ..errors import ConfigError
+from ..messages import Input, Text, UserMessage, as_message, to_json
+from ..middleware.approvals import HumanInTheLoopMiddleware
+from ..models import resolve
+from ..models.policy import Policy
+from ..ports import Backend, Middleware, Model, Store
+from ..state import Limits
+from ..stream import Stream
+from ..tools import Tool
+from ..turn import Turn
+from . import board as boards
+from .board import OWNER, Board
+from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
+from .planner import PROMPT_LIMIT, Planner
+from .pool import SubagentPool
+from .reflection import MAX_REFLECTION_DEPTH, Reflection
+from .roles import STOCK_ROLES, Role, by_name
+from .topology import Topology, decide
+
+TYPICAL_ROLES = range(3, 9)
+
+
+class Blueprint(Agent):
+    """Planner, subagent pool, virtual files and bounded reflection, on one thread.
+
+    A turn plans, has subtasks done in waves, reflects, and goes on until it has an answer (`ended`, with `turn.text`)
+    or a question (`escalated`, with `turn.question`; `run(answer, thread_id)` goes on). All verbs are those of an
+    `Agent`: the parts are runs below its calls.
+
+    * *model* is what every part uses that names none of its own; *planner_model* and *reflection_model* are theirs.
+    * *roles*: 3 to 8 are usual; other numbers are warned of, and refused if *strict*. The default is the stock ones.
+    * *max_reflection_depth*: how often reflection is asked in one turn; then the turn escalates.
+    * *max_file_age_steps*: steps (subtasks) after which a file is evicted; a done one goes after 3. Names that fit one
+      of the patterns in *pinned* stay.
+    * *inline_limit*: bytes of a file (at most 102,400) over which the store keeps it apart; *state_limit*: bytes of the
+      whole state at the end of a turn.
+    * *backend* is where artifacts are; by default the thread's own state.
+    * *limits*: `tokens`, `cost` and `seconds` are budgets of a turn, which escalates when one is used up; `steps` and
+      `tool_calls` are those of each subagent that has no limits of its own.
+    * *approve_plan*: every plan waits for a person, who may edit it (`Agent.resume` of the call `approve_plan`).
+    * *planner_prompt_limit*: characters that the planner's system prompt may have.
+
+    Raises:
+        ConfigError: one of these is not usable.
+    """
+
+    def __init__(
+        self,
+        model: str | Model,
+        roles: Iterable[Role] = STOCK_ROLES,
+        *,
+        planner_model: str | Model | None = None,
+        reflection_model: str | Model | None = None,
+        max_reflection_depth: int = MAX_REFLECTION_DEPTH,
+        max_file_age_steps: int = MAX_FILE_AGE_STEPS,
+        inline_limit: int = INLINE_SIZE_LIMIT_BYTES,
+        state_limit: int = STATE_LIMIT_BYTES,
+        backend: Backend | None = None,
+        checkpointer: Store | None = None,
+        limits: Limits | None = None,
+        pinned: Collection[str] = (),
+        approve_plan: bool = False,
+        strict: bool = False,
+        planner_prompt_limit: int = PROMPT_LIMIT,
+        durability: Durability = "turn",
+        name: str = "blueprint",
+        redact: Redact | None = None,
+    ) -> None:
+        _check_sizes(max_reflection_depth, max_file_age_steps, inline_limit, state_limit)
+        resolved, limits, pool = resolve(model), limits or Limits(), _checked_pool(roles, strict)
+        self.files = VirtualFiles(
+            backend or StateBackend(),
+            inline_limit=inline_limit,
+            state_limit=state_limit,
+            max_age=max_file_age_steps,
+            pinned=pinned,
+        )
+        planning = resolve(planner_model) if planner_model is not None else resolved
+        reflecting = resolve(reflection_model) if reflection_model is not None else resolved
+        self.planner = Planner(planning, pool.values(), self.files, planner_prompt_limit)
+        self.pool = SubagentPool(pool, resolved, self.files, Limits(limits.steps, limits.tool_calls))
+        self.reflection = Reflection(reflecting, self.files, max_reflection_depth)
+        budgets = structs.replace(limits, steps=None, tool_calls=None)
+        approving: list[Middleware] = [HumanInTheLoopMiddleware({"approve_plan": True})] if approve_plan else []
+        super().__init__(
+            Policy(decide),
+            self._parts(approve_plan),
+            middleware=[Topology(self.files, budgets, approving=approve_plan), *approving],
+            checkpointer=checkpointer,
+            durability=durability,
+            limits=budgets,
+            name=name,
+            redact=redact,
+        )
+
+    def _parts(self, approve_plan: bool) -> list[Tool]:
+        parts = [self.planner.planner, self.pool.subagent_dispatcher, self.reflection.reflection, self.files.cleanup]
+        return [Tool(part) for part in [*parts, *([self.planner.approve_plan] if approve_plan else [])]]
+
+    @property
+    def agents(self) -> dict[str, Agent]:
+        """The agents that do the work, by name: `planner`, `reflection`, and each role."""
+        return {"planner": self.planner.agent, "reflection": self.reflection.agent, **self.pool.agents}
+
+    async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
+        """As `Agent.run`; *input* is text: a goal, or, after a turn that did not end, the answer to its question.
+
+        Raises:
+            ConfigError: it is no text, or too long to be remembered.
+            ThreadBusy, ThreadConflict, CheckpointError: as `Agent.run`.
+        """
+        return await super().run(self._goal(input), thread_id, context=context, wait=wait)
+
+    def stream(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Stream:
+        """`run`, telling what happens while it happens."""
+        return super().stream(self._goal(input), thread_id, context=context, wait=wait)
+
+    async def warm(self) -> None:
+        """Import what the models need now rather than at the first question."""
+        for agent in self.agents.values():
+            await agent.warm()
+
+    def board(self, thread_id: str, *, at: int | None = None) -> Board:
+        """What the blueprint remembers of a thread, now or at a boundary: plan, files, step, decision, ledger, ...
+
+        Raises:
+            UnknownThread, CheckpointError, ConfigError, HistoryCut: as `get_state`.
+        """
+        return boards.read_whole(self.get_state(thread_id, at=at))
+
+    def artifact(self, thread_id: str, name: str) -> str | bytes | None:
+        """What an artifact holds, by its name, its file's or its SHA-256, even if it was evicted; None where a disk
+        held it and does no more.
+
+        Raises:
+            ConfigError: there is none.
+            UnknownThread, CheckpointError: the thread, or its content, cannot be read.
+        """
+
+        def found(log: Log) -> str | bytes | None:
+            state = read_state(log, None, False)
+            names = self.files.names(state, boards.read(state).ledger)
+            one = names.get(name) or next((one for one in names.values() if one.sha256 == name), None)
+            if one is None:
+                there = ", ".join(names) or "none"
+                raise ConfigError(f"thread {thread_id!r} has no artifact {name!r}; there are {there}")
+            return recall(log, one.path, one.sha256)
+
+        return self._read(thread_id, found)
+
+    def trace(self, thread_id: str) -> list[str]:
+        """What each part of every turn did, in order, a line of JSON each: names, sizes, decisions, seconds, tokens;
+        never the content of a file.
+
+        Raises:
+            UnknownThread, CheckpointError
+        """
+        done = self._read(thread_id, lambda log: list(history.noted(log, OWNER, "ledger")))
+        return [to_json(record).decode() for record in done]
+
+    def _goal(self, input: Input) -> UserMessage:
+        message = as_message(input)
+        if not isinstance(message.content, str) and any(not isinstance(block, Text) for block in message.content):
+            raise ConfigError("a blueprint's goal is text: planner and roles are given nothing else")
+        size, most = len(message.text.encode()), self.files.state_limit // 10
+        if size > most:
+            raise ConfigError(f"the goal has {size:,} bytes, at most {most:,} are remembered; put the rest in a file")
+        return message
+
+
+def _check_sizes(depth: int, age: int, inline: int, state: int) -> None:
+    sizes = {"max_reflection_depth": depth, "max_file_age_steps": age, "inline_limit": inline, "state_limit": state}
+    for name, size in sizes.items():
+        if type(size) is not int or size < 1:
+            raise ConfigError(f"{name} is a whole number above 0, not {size!r}")
+    if inline > INLINE_SIZE_LIMIT_BYTES:
+        raise ConfigError(f"inline_limit is at most {INLINE_SIZE_LIMIT_BYTES:,}: larger files are always kept apart")
+
+
+def _checked_pool(roles: Iterable[Role], strict: bool) -> dict[str, Role]:
+    pool = by_name(roles)
+    for role in pool.values():
+        if role.validate is not None and (not callable(role.validate) or iscoroutinefunction(role.validate)):
+            raise ConfigError(f"role {role.name!r}: validate is a plain function of the content, not {role.validate!r}")
+    if len(pool) not in TYPICAL_ROLES:
+        first, last = TYPICAL_ROLES[0], TYPICAL_ROLES[-1]
+        found = f"a pool usually has {first} to {last} roles, this one has {len(pool)}"
+        if strict:
+            raise ConfigError(found)
+        warnings.warn(found, stacklevel=3)
+    return pool

@@ -1,0 +1,157 @@
+"""Which part comes next: the whole graph, as one table over the board.
+
+after                   comes
+----------------------  ------------------------------------------------------------
+a new message           planner
+planner                 approve_plan, where plans are approved; else the dispatcher
+approve_plan            subagent_dispatcher, or approve_plan again if an edit is refused; planner, if rejected
+subagent_dispatcher     itself, while waves go well and one is left; then reflection
+reflection              cleanup
+cleanup                 by decision: continue: subagent_dispatcher; replan: planner; end: the answer; escalate: the
+question, with which the turn hands over
+any, that escalates     cleanup
+"""
+
+import time
+from typing import Any
+
+from msgspec import field, structs
+
+from .. import errors
+from ..context import ToolContext
+from ..errors import MinideepError, ModelError
+from ..events import Compacted, TurnEscalated
+from ..messages import ToolCall, ToolMessage, UserMessage
+from ..models.scripted import Say
+from ..ports import Middleware, Request
+from ..state import Limits
+from . import board as boards
+from .answer import filled, names_in
+from .board import Board
+from .escalation import escalated
+from .files import VirtualFiles
+
+MESSAGES_KEPT = 200
+"""Messages of a turn after which its record in the state is begun anew; the log has them all."""
+EARLIER_KEPT = 5
+"""Goals before the present one, and things said since, that the planner is told of."""
+_UNITS = {"tokens": "tokens", "cost": "US dollars", "seconds": "seconds"}
+QUOTED = 1_000
+"""Characters of each of them that are kept."""
+
+
+class Shown(Request, frozen=True):
+    """What the policy decides by: no messages, but the board."""
+
+    board: Board = field(default_factory=Board)
+    answer: str = ""
+    """The final answer, with artifacts filled in."""
+    approving: bool = False
+
+
+def next_part(board: Board, approving: bool = False) -> str:
+    """The part that comes next, or `answer` or `question`."""
+    if board.node == "cleanup":
+        after = {"continue": "subagent_dispatcher", "replan": "planner", "end": "answer", "escalate": "question"}
+        return after[board.decision or "continue"]
+    if board.node == "reflection" or board.decision == "escalate":
+        return "cleanup"
+    if board.node == "subagent_dispatcher":
+        return "subagent_dispatcher" if board.clean and board.wave() else "reflection"
+    if board.node == "planner" and approving:
+        return "approve_plan"
+    return "subagent_dispatcher" if board.node in ("planner", "approve_plan") else "planner"
+
+
+def decide(request: Request) -> Say:
+    """The policy: call the part that comes next, or say the answer."""
+    assert isinstance(request, Shown)
+    board = request.board
+    if board.failure:
+        return _as_error(*board.failure)
+    part = next_part(board, request.approving)
+    if part == "answer":
+        return request.answer
+    return ToolCall(part, {"plan": board.plan, "problem": board.reason} if part == "approve_plan" else {})
+
+
+def _as_error(kind: str, text: str) -> MinideepError:
+    found: Any = getattr(errors, kind, None)
+    return found(text) if isinstance(found, type) and issubclass(found, ModelError) else ModelError(f"{kind}: {text}")
+
+
+class Topology(Middleware):
+    """Shows the policy the board; begins and closes turns."""
+
+    def __init__(self, files: VirtualFiles, limits: Limits, *, approving: bool) -> None:
+        self._files = files
+        self._limits = limits
+        self._approving = approving
+
+    async def before_model(self, ctx: ToolContext, request: Request) -> Request:
+        state = ctx.state
+        if state.step == 0 and state.messages[-1] == state.said:
+            begin(ctx)
+        elif len(state.messages) > MESSAGES_KEPT:
+            ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
+        board = self._as_decided(ctx, boards.read(ctx.state))
+        part = next_part(board, self._approving)
+        if part != "answer" and (limit := ctx.spent.reached(self._limits)):
+            board, part = self._stopped(ctx, board, limit), "question"
+        if part == "question":
+            ctx.record(TurnEscalated(time.time(), board.question))
+        answer = await self._answer(ctx, board) if part == "answer" else ""
+        if board.failure:  # Told once: a turn that is resumed tries again.
+            boards.note(ctx, structs.replace(board, failure=[]))
+        return Shown("", request.messages, request.tools, board=board, answer=answer, approving=self._approving)
+
+    def _as_decided(self, ctx: ToolContext, board: Board) -> Board:
+        """The board after a person, or the check of what a person edited, did not let a plan through."""
+        last = ctx.state.messages[-1]
+        if not (isinstance(last, ToolMessage) and last.name == "approve_plan"):
+            return board
+        if board.node == "refused_plan":
+            board = structs.replace(board, node="planner")
+        elif board.node == "planner":
+            board = structs.replace(board, node="", reason=f"the user did not let the plan through: {last.text}")
+        else:
+            return board
+        boards.note(ctx, board)
+        return board
+
+    def _stopped(self, ctx: ToolContext, board: Board, limit: str) -> Board:
+        """The board of a turn that hands over because it may spend no more."""
+        spent, most, left = getattr(ctx.spent, limit), getattr(self._limits, limit), len(board.left())
+        asks = f"This turn may spend {most:,} {_UNITS[limit]} and has spent {spent:,.7g}; {left} subtasks are left."
+        board = escalated(board, "cleanup", f"{asks} Shall I go on?", "budget")
+        self._files.evict(ctx, board)
+        boards.note(ctx, board)
+        return board
+
+    async def _answer(self, ctx: ToolContext, board: Board) -> str:
+        """The final answer, with the artifacts that it names."""
+        names = self._files.names(ctx.state, board.ledger)
+        contents = {name: await self._files.read(ctx, names[name], board.step) for name in names_in(board.final_answer)}
+        return filled(board.final_answer, contents.__getitem__, self._files.answer_limit)
+
+
+def begin(ctx: ToolContext) -> None:
+    """Take in what the user said: a new goal, if the last one was reached; else more about that one."""
+    state, board = ctx.state, boards.read(ctx.state)
+    said = state.messages[-1].text
+    if state.began:
+        ctx.record(Compacted(UserMessage("(earlier turns of this thread)"), state.began))
+    now: dict[str, Any] = {name: getattr(board, name) for name in ("step", "delivered", "failed", "produced")}
+    if board.goal and board.termination.get("reason") != "end":
+        if said not in (board.goal, *board.said[-1:]):  # Else the turn was cut short while it began.
+            board.said = [*(one[:QUOTED] for one in board.said[-EARLIER_KEPT:]), said]
+        if board.question and "by" not in board.termination:
+            now["reason"] = f"you are asked again because the user was asked: {board.question}"
+    else:
+        if board.goal:
+            board.earlier = [*board.earlier[1 - EARLIER_KEPT :], [board.goal[:QUOTED], board.final_answer[:QUOTED]]]
+        board.goal, board.said, board.since = said, [], state.turn
+        now = {"step": board.step}
+        boards.note_plan(ctx, {})
+    boards.note_aim(ctx, board)
+    boards.note(ctx, structs.replace(Board(), **now))
