@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .costs import Spent as Spent
     from .deep_agent import create_deep_agent as create_deep_agent
     from .errors import (
+        ArtifactViolation as ArtifactViolation,
+    )
+    from .errors import (
         AuthenticationFailed as AuthenticationFailed,
     )
     from .errors import (
@@ -31,7 +34,13 @@ if TYPE_CHECKING:
         ContextOverflow as ContextOverflow,
     )
     from .errors import (
+        ContractViolation as ContractViolation,
+    )
+    from .errors import (
         CorruptSegment as CorruptSegment,
+    )
+    from .errors import (
+        FileViolation as FileViolation,
     )
     from .errors import (
         HistoryCut as HistoryCut,
@@ -55,7 +64,13 @@ if TYPE_CHECKING:
         Overloaded as Overloaded,
     )
     from .errors import (
+        PlanViolation as PlanViolation,
+    )
+    from .errors import (
         RateLimited as RateLimited,
+    )
+    from .errors import (
+        ReflectionViolation as ReflectionViolation,
     )
     from .errors import (
         SegmentTooLarge as SegmentTooLarge,
@@ -167,11 +182,14 @@ _HOMES = {
     "costs": ["Costs", "Spent"],
     "deep_agent": ["create_deep_agent"],
     "errors": [
+        "ArtifactViolation",
         "AuthenticationFailed",
         "CheckpointError",
         "ConfigError",
         "ContextOverflow",
+        "ContractViolation",
         "CorruptSegment",
+        "FileViolation",
         "HistoryCut",
         "IllegalEvent",
         "LimitExceeded",
@@ -179,7 +197,9 @@ _HOMES = {
         "MinideepError",
         "ModelError",
         "Overloaded",
+        "PlanViolation",
         "RateLimited",
+        "ReflectionViolation",
         "SegmentTooLarge",
         "ThreadBusy",
         "ThreadConflict",

@@ -12,13 +12,14 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
     ["errors", "messages", "sync"],
-    ["state", "events", "tools"],
+    ["state", "events", "tools", "structured"],
     ["core", "codec", "costs", "turn", "context", "ports", "decisions", "export"],
     ["checkpoint", "backends", "stream"],
     ["run", "calls", "loop", "models"],
     ["agent", "threads"],
     ["middleware"],
     ["deep_agent"],
+    ["blueprint"],
     ["testing"],
     ["cli", "__init__", "__main__"],
 ]
@@ -134,6 +135,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "checkpoint.upkeep": 1,  # and behind the answer's back
         "checkpoint.redaction": 1,  # the hook door
         "checkpoint.disk": 1,  # closes what could not be opened whole, and raises again
+        "blueprint.pool": 1,  # the hook door: the validator of a role
         "threads": 1,  # takes back what a refused input has recorded
         "tools": 1,  # hands an exception from a tool's thread to the loop
     }

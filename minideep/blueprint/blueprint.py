@@ -1,7 +1,7 @@
 """`Blueprint`: an agent whose model is a policy, and whose tools are planner, subagent pool, cleanup and reflection."""
 
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -21,7 +21,6 @@ from ..models.policy import Policy
 from ..ports import Backend, Middleware, Model, Store
 from ..state import Limits
 from ..stream import Stream
-from ..tools import Tool
 from ..turn import Turn
 from . import board as boards
 from .board import OWNER, Board
@@ -43,7 +42,8 @@ class Blueprint(Agent):
     `Agent`: the parts are runs below its calls.
 
     * *model* is what every part uses that names none of its own; *planner_model* and *reflection_model* are theirs.
-    * *roles*: 3 to 8 are usual; other numbers are warned of, and refused if *strict*. The default is the stock ones.
+    * *roles*: 3 to 8 are usual; other numbers are warned of, and refused if *strict*. None: `STOCK_ROLES`. A
+      later role takes the place of an earlier one of its name: `[*STOCK_ROLES, Role(...)]`.
     * *max_reflection_depth*: how often reflection is asked in one turn; then the turn escalates.
     * *max_file_age_steps*: steps (subtasks) after which a file is evicted; a done one goes after 3. Names that fit one
       of the patterns in *pinned* stay.
@@ -62,7 +62,7 @@ class Blueprint(Agent):
     def __init__(
         self,
         model: str | Model,
-        roles: Iterable[Role] = STOCK_ROLES,
+        roles: Iterable[Role] | None = None,
         *,
         planner_model: str | Model | None = None,
         reflection_model: str | Model | None = None,
@@ -82,35 +82,24 @@ class Blueprint(Agent):
         redact: Redact | None = None,
     ) -> None:
         _check_sizes(max_reflection_depth, max_file_age_steps, inline_limit, state_limit)
-        resolved, limits, pool = resolve(model), limits or Limits(), _checked_pool(roles, strict)
-        self.files = VirtualFiles(
-            backend or StateBackend(),
-            inline_limit=inline_limit,
-            state_limit=state_limit,
-            max_age=max_file_age_steps,
-            pinned=pinned,
+        own, limits, pool = (
+            resolve(model),
+            limits or Limits(),
+            _checked_pool(STOCK_ROLES if roles is None else roles, strict),
         )
-        planning = resolve(planner_model) if planner_model is not None else resolved
-        reflecting = resolve(reflection_model) if reflection_model is not None else resolved
-        self.planner = Planner(planning, pool.values(), self.files, planner_prompt_limit)
-        self.pool = SubagentPool(pool, resolved, self.files, Limits(limits.steps, limits.tool_calls))
-        self.reflection = Reflection(reflecting, self.files, max_reflection_depth)
+        self.files = VirtualFiles(backend or StateBackend(), inline_limit, state_limit, max_file_age_steps, pinned)
+        self.planner = Planner(_or(planner_model, own), pool.values(), self.files, planner_prompt_limit)
+        self.pool = SubagentPool(pool, own, self.files, Limits(limits.steps, limits.tool_calls))
+        self.reflection = Reflection(_or(reflection_model, own), self.files, max_reflection_depth)
         budgets = structs.replace(limits, steps=None, tool_calls=None)
-        approving: list[Middleware] = [HumanInTheLoopMiddleware({"approve_plan": True})] if approve_plan else []
-        super().__init__(
-            Policy(decide),
-            self._parts(approve_plan),
-            middleware=[Topology(self.files, budgets, approving=approve_plan), *approving],
-            checkpointer=checkpointer,
-            durability=durability,
-            limits=budgets,
-            name=name,
-            redact=redact,
-        )
-
-    def _parts(self, approve_plan: bool) -> list[Tool]:
-        parts = [self.planner.planner, self.pool.subagent_dispatcher, self.reflection.reflection, self.files.cleanup]
-        return [Tool(part) for part in [*parts, *([self.planner.approve_plan] if approve_plan else [])]]
+        tools: list[Callable[..., Any]] = [self.planner.planner, self.pool.subagent_dispatcher]
+        tools += [self.reflection.reflection, self.files.cleanup]
+        middleware: list[Middleware] = [Topology(self.files, budgets, approving=approve_plan)]
+        if approve_plan:
+            tools.append(self.planner.approve_plan)
+            middleware.append(HumanInTheLoopMiddleware({"approve_plan": True}))
+        kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
+        super().__init__(Policy(decide), tools, "", middleware, limits=budgets, name=name, **kept)
 
     @property
     def agents(self) -> dict[str, Agent]:
@@ -181,6 +170,10 @@ class Blueprint(Agent):
         if size > most:
             raise ConfigError(f"the goal has {size:,} bytes, at most {most:,} are remembered; put the rest in a file")
         return message
+
+
+def _or(model: str | Model | None, own: Model) -> Model:
+    return own if model is None else resolve(model)
 
 
 def _check_sizes(depth: int, age: int, inline: int, state: int) -> None:

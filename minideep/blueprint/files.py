@@ -60,7 +60,6 @@ class VirtualFiles:
     def __init__(
         self,
         backend: Backend,
-        *,
         inline_limit: int = INLINE_SIZE_LIMIT_BYTES,
         state_limit: int = STATE_LIMIT_BYTES,
         max_age: int = MAX_FILE_AGE_STEPS,
