@@ -278,3 +278,34 @@ def test_the_module_says_how_it_is_called():
     run = minideep("--help", cwd=Path())
     assert run.returncode == 0
     assert all(command in run.stdout for command in ("run", "resume", "threads", "show"))
+
+
+def test_a_goal_is_planned_done_and_judged_and_a_person_may_change_the_plan(cats):
+    run = minideep("plan", "What do cats like?", "--model", "offline:", cwd=cats)
+    assert run.returncode == 0, run.stderr
+    assert "1. research-specialist -> findings.md: What do cats like?" in run.stdout
+    assert "The bengal is a cat that likes fish and warm places." in run.stdout
+    assert not (cats / "findings.md").exists()
+
+    waits = minideep("plan", "What do cats like?", "--model", "offline:", "--approve", "--thread", "p", cwd=cats)
+    assert waits.returncode == 3
+    plan = json.loads(re.search(r"^\{.*^\}$", waits.stdout, re.MULTILINE | re.DOTALL)[0])
+    assert [subtask["expected_artifact"] for subtask in plan["subtasks"]] == ["findings.md"]
+    (cats / "plan.json").write_text(json.dumps(plan).replace("findings.md", "../../x"))
+    refused = minideep("resume", "p", "--plan", "plan.json", cwd=cats)
+    assert refused.returncode == 3
+    assert "without folders and '..'" in refused.stdout
+    (cats / "plan.json").write_text(json.dumps(plan).replace("findings.md", "likes.md"))
+    done = minideep("resume", "p", "--plan", "plan.json", cwd=cats)
+    assert done.returncode == 0, done.stderr
+    assert "research-specialist -> likes.md" in done.stdout
+
+
+def test_a_plan_that_is_rejected_is_made_anew(cats):
+    minideep("plan", "What do cats like?", "--model", "offline:", "--approve", "--thread", "p", cwd=cats)
+    again = minideep("resume", "p", "--reject", "too short", cwd=cats)
+    assert again.returncode == 3
+    assert minideep("resume", "p", "--approve", cwd=cats).returncode == 0
+    nothing = minideep("resume", "p", "--approve", cwd=cats)
+    assert (nothing.returncode, nothing.stderr.count("\n")) == (2, 1)
+    assert "nothing of thread 'p' waits for a decision" in nothing.stderr

@@ -87,18 +87,17 @@ class VirtualFiles:
         return found
 
     def summary(self, state: State, names: Mapping[str, Found]) -> str:
-        """Name, status and size of each file, a line each; of what was evicted, the last that can be restored."""
+        """Name, status and size of each file, a line each; of what was evicted, the last names."""
         there = [
             {"name": about.name, "file": path[1:], "role": about.role, "status": about.status}
             | {"bytes": state.files[path].size, "step": about.step}
             for path, about in filed(state).items()
             if path in state.files
         ]
-        gone = [
-            {"name": name, "status": "evicted; naming it restores it"} for name, one in names.items() if one.evicted
-        ]
-        lines = [*there, *(one for one in gone[-_GONE_SHOWN:])]
-        return "\n".join(to_json(line).decode() for line in lines) or "none"
+        lines = [to_json(line).decode() for line in there]
+        if gone := [name for name, one in names.items() if one.evicted and name == one.about.name]:
+            lines.append(f"evicted, restored if named: {', '.join(gone[-_GONE_SHOWN:])}")
+        return "\n".join(lines) or "none"
 
     async def read(self, ctx: ToolContext, found: Found, step: int) -> str:
         """The whole content of a file. One that was evicted is restored, as written at *step*.

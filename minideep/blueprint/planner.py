@@ -59,9 +59,8 @@ class Planner:
         try:
             checked = plan_of(plan, self._roles, self._files.names(ctx.state, board.ledger))
         except PlanViolation as exc:
-            boards.note_plan(ctx, plan)
             boards.note(ctx, structs.replace(board, node="refused_plan", reason=str(exc)))
-            return f"refused: {exc}"
+            return f"the plan is as it was: {exc}"
         take_in(ctx, board, checked, "approve_plan")
         return "the plan is approved"
 

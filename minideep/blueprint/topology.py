@@ -94,7 +94,9 @@ class Topology(Middleware):
             begin(ctx)
         elif len(state.messages) > MESSAGES_KEPT:
             ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
-        board = self._as_decided(ctx, boards.read(ctx.state))
+        board, last = self._as_decided(ctx, boards.read(ctx.state)), state.messages[-1]
+        if state.step and isinstance(last, ToolMessage) and last.is_error and last.name != "approve_plan":
+            board.failure = ["ModelError", f"{last.name}: {last.text}"]  # It would fail again, and again.
         part = next_part(board, self._approving)
         if part != "answer" and (limit := ctx.spent.reached(self._limits)):
             board, part = self._stopped(ctx, board, limit), "question"

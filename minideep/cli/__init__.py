@@ -1,4 +1,4 @@
-"""The terminal: `minideep run`, `resume`, and what shows, forks and deletes threads."""
+"""The terminal: `minideep run`, `plan`, `resume`, and what shows, forks and deletes threads."""
 
 import argparse
 import asyncio
@@ -48,16 +48,18 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
 
     run = commands.add_parser("run", help="give an agent a goal, and files to work on")
-    run.add_argument("goal", help="what it is to do")
-    run.add_argument("--model", help="provider:model, such as anthropic:claude-sonnet-4-6 or offline:")
-    run.add_argument("--root", type=Path, default=Path(), help="the folder it may read and write (default: this one)")
-    run.add_argument("--thread", help="the thread to go on with, or to begin (default: a new one)")
-    run.add_argument("--limit-steps", type=_positive, default=100, metavar="N", help="model replies a turn (100)")
-    run.add_argument("--json", action="store_true", help="print one event a line, as JSON")
+    _about_a_turn(run, "read and write")
+    plan = commands.add_parser("plan", help="have a goal planned, done by subagents, and judged, until it is reached")
+    _about_a_turn(plan, "read")
+    plan.add_argument("--approve", action="store_true", help="show each plan and wait for `resume --approve`")
 
-    resume = commands.add_parser("resume", help="go on with a turn that failed, stopped or was killed")
+    resume = commands.add_parser("resume", help="go on with a turn that waits, failed, stopped or was killed")
     resume.add_argument("thread")
     resume.add_argument("--json", action="store_true", help="print one event a line, as JSON")
+    decision = resume.add_mutually_exclusive_group()
+    decision.add_argument("--approve", action="store_true", help="let everything run that waits for you")
+    decision.add_argument("--reject", metavar="REASON", help="let nothing of it run, and say why")
+    decision.add_argument("--plan", type=Path, metavar="FILE", help="let the plan that waits run as FILE has it, JSON")
 
     commands.add_parser("threads", help="list the threads, the last used one first")
     show = commands.add_parser("show", help="print what was said in a thread")
@@ -80,6 +82,15 @@ def parser() -> argparse.ArgumentParser:
             "--state", type=Path, default=Path(".minideep"), help="where threads are kept (default: .minideep)"
         )
     return top
+
+
+def _about_a_turn(command: argparse.ArgumentParser, may: str) -> None:
+    command.add_argument("goal", help="what is to be done")
+    command.add_argument("--model", help="provider:model, such as anthropic:claude-sonnet-4-6 or offline:")
+    command.add_argument("--root", type=Path, default=Path(), help=f"the folder it may {may} (default: this one)")
+    command.add_argument("--thread", help="the thread to go on with, or to begin (default: a new one)")
+    command.add_argument("--limit-steps", type=_positive, default=100, metavar="N", help="model replies a run (100)")
+    command.add_argument("--json", action="store_true", help="print one event a line, as JSON")
 
 
 def _positive(text: str) -> int:

@@ -20,8 +20,9 @@ from ..deep_agent import create_deep_agent
 from ..errors import CheckpointError, ConfigError
 from ..export import event_json
 from ..messages import as_message, to_json
-from ..state import Limits
+from ..state import Approve, Decision, Edit, Interrupt, Limits, Reject
 from ..stream import Stream
+from .blueprints import blueprint_of
 from .render import Screen
 
 EXIT_CODES = {"ended": 0, "failed": 1, "paused": 3, "escalated": 3, "exhausted": 4, "cancelled": 130}
@@ -36,25 +37,49 @@ class Settings(Struct):
     model: str
     root: str
     limit_steps: int
+    command: str = "run"
+    approve: bool = False
 
 
 def run(options: argparse.Namespace) -> int:
     """Begin a thread or go on with one: one turn."""
     as_message(options.goal)
     thread = options.thread = checked_thread_id(uuid.uuid4().hex[:8] if options.thread is None else options.thread)
-    settings = Settings(_model(options.model), str(options.root.resolve()), options.limit_steps)
+    root, approve = str(options.root.resolve()), getattr(options, "approve", False)
+    settings = Settings(_model(options.model), root, options.limit_steps, options.command, approve)
     with closing(DiskCheckpointer(options.state)) as store:
         agent = _agent(settings, store)
         _remember(options.state, thread, settings)
         return asyncio.run(_watch(agent.stream(options.goal, thread), thread, options))
 
 
+plan = run
+
+
 def resume(options: argparse.Namespace) -> int:
     """Go on with a turn that did not end."""
     with closing(DiskCheckpointer(options.state)) as store:
         agent = _agent(_remembered(options.state, options.thread), store)
-        agent.get_state(options.thread)  # Unknown threads are refused before anything is shown.
-        return asyncio.run(_watch(agent.resume_stream(options.thread), options.thread, options))
+        state = agent.get_state(options.thread)  # Unknown threads are refused before anything is shown.
+        decisions = {"/".join((*wait.path, wait.call_id)): _decision(wait, options) for wait in state.interrupts}
+        if not decisions and (options.approve or options.reject is not None or options.plan):
+            raise ConfigError(f"nothing of thread {options.thread!r} waits for a decision; it is {state.status}")
+        given = {waiting: decision for waiting, decision in decisions.items() if decision is not None}
+        return asyncio.run(_watch(agent.resume_stream(options.thread, given), options.thread, options))
+
+
+def _decision(wait: Interrupt, options: argparse.Namespace) -> Decision | None:
+    """What the person who resumes has decided about a call that waits."""
+    if options.reject is not None:
+        return Reject(options.reject)
+    if options.plan is None:
+        return Approve() if options.approve else None
+    if "plan" not in wait.call.args:
+        raise ConfigError(f"{wait.call.name} waits, which is no plan: use --approve or --reject")
+    try:
+        return Edit({"plan": msgspec.json.decode(options.plan.read_bytes())})
+    except (OSError, msgspec.DecodeError) as exc:
+        raise ConfigError(f"{str(options.plan)!r} cannot be read as a plan: {exc}") from None
 
 
 def threads(options: argparse.Namespace) -> int:
@@ -125,6 +150,9 @@ async def _watch(stream: Stream, thread: str, options: argparse.Namespace) -> in
 
 
 def _agent(settings: Settings, store: DiskCheckpointer) -> Agent:
+    if settings.command == "plan":
+        steps, approve = settings.limit_steps, settings.approve
+        return blueprint_of(settings.model, settings.root, store, steps=steps, approve_plan=approve)
     return create_deep_agent(
         settings.model,
         backend=FilesystemBackend(settings.root),

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
+import msgspec
 from rich.console import Console, Group
 from rich.padding import Padding
 from rich.panel import Panel
@@ -19,8 +20,8 @@ from rich.text import Text
 from ..checkpoint.history import Boundary
 from ..checkpoint.rows import ThreadInfo
 from ..costs import Costs
-from ..events import Happened, Restarted, TextDelta, TodosWritten, ToolEnded, ToolStarted, ToolWaiting, UserSaid
-from ..messages import AssistantMessage, ToolCall, ToolMessage
+from ..events import Happened, Noted, Restarted, TextDelta, TodosWritten, ToolEnded, ToolStarted, ToolWaiting, UserSaid
+from ..messages import AssistantMessage, ToolCall, ToolMessage, to_json
 from ..state import Path, State, Todo
 from ..turn import Turn
 
@@ -66,13 +67,16 @@ class Screen:
                 self._step(event.path, self.icons["start"], "cyan", describe(call))
             case ToolEnded():
                 self._ended(event)
-            case ToolWaiting():
-                for wait in event.interrupts:
-                    self._step(event.path, "?", "yellow", f"{describe(wait.call)} waits: {wait.reason}")
+            case ToolWaiting(_, interrupts):
+                waiting = "\n".join(f"{describe(wait.call)} waits: {wait.reason}" for wait in interrupts)
+                self._step(event.path, "?", "yellow", waiting)
             case TodosWritten(todos):
                 self._list(event.path, todos)
             case UserSaid(message) if event.path or event.by:
                 self._step(event.path, ">", "magenta", f"{event.by or event.agent}: {one_line(message.text, 100)}")
+            case Noted("blueprint", key, value):
+                for line in told_of(key, value):
+                    self._step(event.path, " ", "bold", line)
             case Restarted() if not event.path:
                 self._print("… the stream broke and begins anew", style="yellow")
             case _:
@@ -83,16 +87,23 @@ class Screen:
         self._newline()
         if turn.status != "ended":
             problem = turn.question or (turn.error and f"{type(turn.error).__name__}: {turn.error}") or turn.reason
-            self._print(f"{turn.status}: {problem}", style="yellow")
+            self._print(": ".join(filter(None, (turn.status, str(problem)))), style="yellow")
         elif turn.reason != "done":
             self._print(f"the last reply was {turn.reason}", style="yellow")
         for wait in turn.interrupts:
             self._print(f"waits for a person: {'/'.join((*wait.path, wait.call_id))} {describe(wait.call)}")
+            if wait.call.name == "approve_plan":
+                plan, problem = wait.call.args.get("plan"), wait.call.args.get("problem")
+                self._print("\n".join([msgspec.json.format(to_json(plan)).decode(), *([problem] if problem else [])]))
         self._print(summary(turn.costs), style="dim")
         if not turn.saved:
             self.aside(f"not saved: {turn.error}")
         elif turn.status in ("failed", "cancelled", "exhausted"):
             self._print(f"`minideep resume {turn.thread_id}` goes on with it", style="dim")
+        elif turn.status == "escalated":
+            self._print(f"`--thread {turn.thread_id}` with your answer for a goal goes on", style="dim")
+        elif turn.status == "paused":
+            self._print(f"`minideep resume {turn.thread_id} --approve` or `--reject REASON` decides", style="dim")
 
     def threads(self, threads: Sequence[ThreadInfo]) -> None:
         if not threads:
@@ -201,6 +212,36 @@ def describe(call: ToolCall) -> str:
         return f"task {call.args.get('subagent_type', '')}: {one_line(str(call.args.get('description', '')), 60)}"
     values = [value for value in call.args.values() if isinstance(value, str | int | float)]
     return f"{call.name} {one_line(str(values[0]), 80)}" if values else call.name
+
+
+def told_of(key: str, value: Any) -> list[str]:
+    """What a blueprint has noted, as far as it is worth a line: a plan, or what one of its parts did."""
+    if key == "plan" and value:
+        return [f"{place}. {described(subtask)}" for place, subtask in enumerate(value["subtasks"], start=1)]
+    if key == "ledger" and "node" in value and (line := came_of(value)):
+        return [line]
+    return []
+
+
+def described(subtask: dict[str, Any]) -> str:
+    """A subtask of a plan in one line."""
+    reads = f", which reads {', '.join(subtask['read_files'])}" if subtask.get("read_files") else ""
+    return f"{subtask['role']} -> {subtask['expected_artifact']}{reads}: {one_line(subtask['instruction'], 100)}"
+
+
+def came_of(record: dict[str, Any]) -> str:
+    """What a part of a blueprint did, in one line, if that is worth one."""
+    match record["node"]:
+        case "subagent":
+            about = [size(record["bytes"])] if "file" in record else []
+            about += [record["status"], *([record["error"]] if "error" in record else [])]
+            return f"{record['role']} -> {record['artifact']}: {', '.join(about)}"
+        case "reflection":
+            return ": ".join(record[name] for name in ("decision", "error", "reason") if name in record)
+        case "cleanup" if "files" in record:
+            return f"evicted: {', '.join(record['files'])}"
+        case _:
+            return ""
 
 
 def one_line(text: str, most: int) -> str:

@@ -1,19 +1,21 @@
 """An honest stand-in for a model: no network, no weights, only rules over the tool results that it really gets.
 
 It plans todos, looks at what files there are, reads the most telling ones, searches for the words of the goal,
-delegates the rest of the reading to a subagent, and writes an extract of what was found. It says what it is.
-Everything it does is a function of the request, so a turn that was killed goes on where it was.
+delegates the rest of the reading to a subagent, and writes an extract of what was found; asked for a plan or a
+decision as JSON, it gives one that rules can. It says what it is. Everything it does is a function of the request, so a
+turn that was killed goes on where it was.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from msgspec import Struct
 
 from ..events import TextDelta
-from ..messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from ..messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, to_json
 from ..ports import Emit, Reply, Request
 from .scripted import as_reply
 
@@ -58,7 +60,11 @@ class OfflineModel:
 
 
 def policy(request: Request) -> str | list[str | ToolCall]:
-    """What to do next: as the one who leads if there is somebody to delegate to, else as the one who was asked."""
+    """What to do next: as the one who plans or judges, if a reply of that form is asked for; as the one who leads, if
+    there is somebody to delegate to; else as the one who was asked.
+    """
+    if request.schema is not None:
+        return structured(request.schema["properties"], request.messages[-1].text)
     turn, tools = read_turn(request.messages), {tool.name for tool in request.tools}
     if not {"glob", "read_file"} <= tools:
         return f"{WHAT_I_AM} I have no files to read here. You said: {turn.goal}"
@@ -78,7 +84,43 @@ def read_turn(messages: Sequence[Message]) -> Turn:
         call for message in messages[: goals[-1]] if isinstance(message, AssistantMessage) for call in message.calls
     )
     written = {str(call.args.get("file_path")) for call in earlier if call.name == "write_file"}
-    return Turn(messages[goals[-1]].text, [messages[index].text for index in goals[:-1]], answers, written)
+    goal = messages[goals[-1]].text.rpartition("## Task\n")[2]
+    return Turn(goal, [messages[index].text for index in goals[:-1]], answers, written)
+
+
+def structured(fields: dict[str, Any], asked: str) -> str:
+    """A plan, or a decision about one; it has no other forms."""
+    said = plan(fields, asked) if "subtasks" in fields else decision(asked) if "decision" in fields else WHAT_I_AM
+    return said if isinstance(said, str) else to_json(said).decode()
+
+
+def plan(fields: dict[str, Any], asked: str) -> dict[str, Any]:
+    """The whole goal for whoever is said to look things up: rules cannot tell its parts."""
+    roles: list[str] = fields["subtasks"]["items"]["properties"]["role"]["enum"]
+    goal = section("Goal", asked)
+    subtask: dict[str, Any] = {
+        "role": next((role for role in roles if "research" in role), roles[0]),
+        "instruction": "\n".join(filter(None, (goal, section("The user said since", asked)))),
+        "expected_artifact": "findings.md",
+        "read_files": [],
+    }
+    return {"subtasks": [subtask], "reasoning": WHAT_I_AM}
+
+
+def decision(asked: str) -> dict[str, str]:
+    """The end, if everything that was planned is there; else a question."""
+    wrong = section("What went wrong", asked)
+    if wrong != "nothing":
+        return {"decision": "escalate", "question": f"Not all that was planned came about: {wrong}. What shall I do?"}
+    found = re.findall(r'^\{"name":"([^"]+)".*"status":"done"', section("Artifacts", asked), re.MULTILINE)
+    named = "\n\n".join(f"{{{{{name}}}}}" for name in dict.fromkeys(found))
+    return {"decision": "end", "final_answer": f"{named}\n\n{WHAT_I_AM}"}
+
+
+def section(title: str, asked: str) -> str:
+    """What stands below a heading of the question."""
+    found = re.search(rf"^# {title}\n(.*?)(?=\n\n# |\Z)", asked, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
 
 
 def lead(turn: Turn) -> str | list[str | ToolCall]:
