@@ -15,6 +15,7 @@ from ..context import ToolContext
 from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, ToolError
 from ..events import FileWritten
 from ..messages import to_json
+from ..middleware.approvals import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..ports import Model
 from ..state import Limits
@@ -99,7 +100,9 @@ class SubagentPool:
         """Run the role's agent; whatever goes wrong is reported."""
         if one.error:
             return Report(one, Answer(), one.error)
-        role, expected = self._roles[one.subtask.role], one.subtask.expected_artifact
+        role, expected = self._roles.get(one.subtask.role), one.subtask.expected_artifact
+        if role is None:  # It was there when the plan was made.
+            return Report(one, Answer(), f"there is no role {one.subtask.role!r} any more")
         key = PurePosixPath(stored_name(role.name, one.step, expected)).stem
         try:
             async with asyncio.timeout(role.timeout):
@@ -149,11 +152,15 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
         agent = Agent(
             resolve(role.model) if role.model is not None else model,
             role.tools,
+            middleware=[HumanInTheLoopMiddleware(role.interrupt_on)] if role.interrupt_on else [],
             limits=role.limits or limits,
             name=role.name,
         )
     except ConfigError as exc:
         raise ConfigError(f"role {role.name!r}: {exc}") from None
+    for name in role.interrupt_on or ():
+        if name not in agent.spec.tools:
+            raise ConfigError(f"role {role.name!r}: interrupt_on names {name!r}, which is none of its tools")
     agent.spec = structs.replace(agent.spec, system=role.prompt)  # To the letter: nothing is stripped or added.
     return agent
 

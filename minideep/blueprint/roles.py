@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from msgspec import Struct
@@ -34,6 +34,8 @@ class Role(Struct, frozen=True):
     """None: the blueprint's `steps` and `tool_calls`."""
     timeout: float | None = None
     """Seconds that a subtask may take."""
+    interrupt_on: Mapping[str, bool] | None = None
+    """Tools whose calls wait for a person; the turn is then `paused`, and other subtasks of the wave are not redone."""
     description: str = ""
     """What it is for, in a few words: the planner reads them."""
 

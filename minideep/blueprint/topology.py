@@ -21,7 +21,7 @@ from .. import errors
 from ..context import ToolContext
 from ..errors import MinideepError, ModelError
 from ..events import Compacted, TurnEscalated
-from ..messages import ToolCall, ToolMessage, UserMessage
+from ..messages import Message, ToolCall, ToolMessage, UserMessage
 from ..models.scripted import Say
 from ..ports import Middleware, Request
 from ..state import Limits
@@ -41,12 +41,15 @@ QUOTED = 1_000
 
 
 class Shown(Request, frozen=True):
-    """What the policy decides by: no messages, but the board."""
+    """What the policy decides by: no messages, but where the turn stands."""
 
     board: Board = field(default_factory=Board)
+    part: str = ""
+    """The part that comes next, or `answer`."""
     answer: str = ""
     """The final answer, with artifacts filled in."""
-    approving: bool = False
+    failure: tuple[str, str] | None = None
+    """Kind and text of what keeps the turn from going on."""
 
 
 def next_part(board: Board, approving: bool = False) -> str:
@@ -66,13 +69,12 @@ def next_part(board: Board, approving: bool = False) -> str:
 def decide(request: Request) -> Say:
     """The policy: call the part that comes next, or say the answer."""
     assert isinstance(request, Shown)
-    board = request.board
-    if board.failure:
-        return _as_error(*board.failure)
-    part = next_part(board, request.approving)
-    if part == "answer":
+    if request.failure:
+        return _as_error(*request.failure)
+    if request.part == "answer":
         return request.answer
-    return ToolCall(part, {"plan": board.plan, "problem": board.reason} if part == "approve_plan" else {})
+    about = {"plan": request.board.plan, "problem": request.board.reason} if request.part == "approve_plan" else {}
+    return ToolCall(request.part, about)
 
 
 def _as_error(kind: str, text: str) -> MinideepError:
@@ -89,27 +91,33 @@ class Topology(Middleware):
         self._approving = approving
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        state = ctx.state
-        if state.step == 0 and state.messages[-1] == state.said:
+        state, last = ctx.state, ctx.state.messages[-1]
+        if state.step == 0 and last == state.said:
             begin(ctx)
         elif len(state.messages) > MESSAGES_KEPT:
             ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
-        board, last = self._as_decided(ctx, boards.read(ctx.state)), state.messages[-1]
-        if state.step and isinstance(last, ToolMessage) and last.is_error and last.name != "approve_plan":
-            board.failure = ["ModelError", f"{last.name}: {last.text}"]  # It would fail again, and again.
+        board = self._as_decided(ctx, boards.read(state), last)
         part = next_part(board, self._approving)
         if part != "answer" and (limit := ctx.spent.reached(self._limits)):
             board, part = self._stopped(ctx, board, limit), "question"
         if part == "question":
             ctx.record(TurnEscalated(time.time(), board.question))
+            return request
         answer = await self._answer(ctx, board) if part == "answer" else ""
-        if board.failure:  # Told once: a turn that is resumed tries again.
-            boards.note(ctx, structs.replace(board, failure=[]))
-        return Shown("", request.messages, request.tools, board=board, answer=answer, approving=self._approving)
+        failure = self._failure(ctx, board, last)
+        return Shown("", request.messages, request.tools, board=board, part=part, answer=answer, failure=failure)
 
-    def _as_decided(self, ctx: ToolContext, board: Board) -> Board:
+    def _failure(self, ctx: ToolContext, board: Board, last: Message) -> tuple[str, str] | None:
+        """Kind and text of what keeps the turn from going on. It is told once: a turn that is resumed tries again."""
+        if board.failure:
+            boards.note(ctx, structs.replace(board, failure=[]))
+            return board.failure[0], board.failure[1]
+        if ctx.state.step and isinstance(last, ToolMessage) and last.is_error and last.name != "approve_plan":
+            return "ModelError", f"{last.name}: {last.text}"
+        return None
+
+    def _as_decided(self, ctx: ToolContext, board: Board, last: Message) -> Board:
         """The board after a person, or the check of what a person edited, did not let a plan through."""
-        last = ctx.state.messages[-1]
         if not (isinstance(last, ToolMessage) and last.name == "approve_plan"):
             return board
         if board.node == "refused_plan":
@@ -125,7 +133,7 @@ class Topology(Middleware):
         """The board of a turn that hands over because it may spend no more."""
         spent, most, left = getattr(ctx.spent, limit), getattr(self._limits, limit), len(board.left())
         asks = f"This turn may spend {most:,} {_UNITS[limit]} and has spent {spent:,.7g}; {left} subtasks are left."
-        board = escalated(board, "cleanup", f"{asks} Shall I go on?", "budget")
+        board = structs.replace(escalated(board, "cleanup", f"{asks} Shall I go on?", "budget"), failure=[])
         self._files.evict(ctx, board)
         boards.note(ctx, board)
         return board
@@ -148,7 +156,7 @@ def begin(ctx: ToolContext) -> None:
         if said not in (board.goal, *board.said[-1:]):  # Else the turn was cut short while it began.
             board.said = [*(one[:QUOTED] for one in board.said[-EARLIER_KEPT:]), said]
         if board.question and "by" not in board.termination:
-            now["reason"] = f"you are asked again because the user was asked: {board.question}"
+            now["reason"] = f"the user was asked: {board.question}"
     else:
         if board.goal:
             board.earlier = [*board.earlier[1 - EARLIER_KEPT :], [board.goal[:QUOTED], board.final_answer[:QUOTED]]]
