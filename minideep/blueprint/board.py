@@ -4,7 +4,6 @@ It is kept as notes of the main run, so it is saved, forked and read like everyt
 entry for each thing that was done: what a round writes does not depend on how many there were.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -106,6 +105,8 @@ class Now(Aim, kw_only=True):
     which role asked, if one did."""
     node: str = ""
     """The part that was done last."""
+    planned_at: int = 0
+    """The step at which the plan was made."""
     delivered: list[int] = field(default_factory=list[int])
     failed: list[int] = field(default_factory=list[int])
     """Subtasks of the plan, by their place."""
@@ -130,11 +131,8 @@ class Board(Now):
     @property
     def errors(self) -> list[str]:
         """What went wrong since the goal was set."""
-        failed = (entry for entry in self._done() if "error" in entry)
+        failed = (entry for entry in self.ledger if "error" in entry and entry["turn"] >= self.since)
         return [f"{entry.get('artifact') or entry['node']}: {entry['error']}" for entry in failed]
-
-    def _done(self) -> Iterator[dict[str, Any]]:
-        return (entry for entry in self.ledger if entry["turn"] >= self.since)
 
     @property
     def subtasks(self) -> tuple[Subtask, ...]:
@@ -155,7 +153,7 @@ class Board(Now):
         subtasks = self.subtasks
         planned = {one.expected_artifact for one in subtasks}
         there = {subtasks[place].expected_artifact for place in self.delivered}
-        named = {str(entry["artifact"]) for entry in self._done() if "file" in entry}
+        named = {str(entry["artifact"]) for entry in self.ledger if "file" in entry and entry["step"] > self.planned_at}
         failed = [subtasks[place].expected_artifact for place in self.failed]
         return {
             "missing": sorted(planned - there),

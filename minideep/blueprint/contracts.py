@@ -15,7 +15,7 @@ MAX_SUBTASKS = 100
 MAX_PLAN = 64 * 1024
 """Bytes of a plan, which is remembered and shown again and again."""
 MAX_SAID = 32 * 1024
-"""Bytes of what a reflection says, before artifacts are filled in."""
+"""Bytes of what a reflection says, before artifacts are filled in, and of what a subagent asks."""
 MAX_RAW = 2_000
 """Characters of a refused reply that are shown to a person."""
 

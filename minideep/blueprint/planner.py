@@ -69,7 +69,7 @@ def take_in(ctx: ToolContext, board: Board, plan: Plan, node: str = "planner") -
     """Let *plan* be the plan: none of it is done yet."""
     boards.note_plan(ctx, plan)
     fresh: dict[str, Any] = {"delivered": [], "failed": [], "clean": True, "decision": None, "reason": ""}
-    boards.note(ctx, structs.replace(board, node=node, **fresh))
+    boards.note(ctx, structs.replace(board, node=node, planned_at=board.step, **fresh))
 
 
 def _record(state: State, board: Board, answer: Answer[Plan]) -> Record:

@@ -23,7 +23,7 @@ from . import board as boards
 from . import prompts
 from .asking import Answer, ask
 from .board import Board, Filed, Record
-from .contracts import Artifact, Subtask, artifact_of
+from .contracts import MAX_SAID, Artifact, Subtask, artifact_of
 from .escalation import escalated
 from .files import Found, VirtualFiles, stored_name
 from .roles import Role
@@ -142,7 +142,7 @@ class SubagentPool:
         for report in reports:
             if report.question:
                 role = report.assignment.subtask.role
-                board = escalated(board, board.node, f"{role} asks: {report.question}", by=role)
+                board = escalated(board, board.node, f"{role} asks: {report.question[:MAX_SAID]}", by=role)
         boards.note(ctx, board)
         return "\n".join(to_json([one.artifact, one.status, one.bytes]).decode() for one in records)
 

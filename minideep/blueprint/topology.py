@@ -35,6 +35,8 @@ MESSAGES_KEPT = 200
 """Messages of a turn after which its record in the state is begun anew; the log has them all."""
 EARLIER_KEPT = 5
 """Goals before the present one, and things said since, that the planner is told of."""
+_CARRIED = ("step", "planned_at", "delivered", "failed", "produced")
+"""What of the board outlives a turn that did not reach its goal."""
 _UNITS = {"tokens": "tokens", "cost": "US dollars", "seconds": "seconds"}
 QUOTED = 1_000
 """Characters of each of them that are kept."""
@@ -151,7 +153,9 @@ def begin(ctx: ToolContext) -> None:
     said = state.messages[-1].text
     if state.began:
         ctx.record(Compacted(UserMessage("(earlier turns of this thread)"), state.began))
-    now: dict[str, Any] = {name: getattr(board, name) for name in ("step", "delivered", "failed", "produced")}
+    now: dict[str, Any] = {
+        name: getattr(board, name) for name in ("step", "planned_at", "delivered", "failed", "produced")
+    }
     if board.goal and board.termination.get("reason") != "end":
         if said not in (board.goal, *board.said[-1:]):  # Else the turn was cut short while it began.
             board.said = [*(one[:QUOTED] for one in board.said[-EARLIER_KEPT:]), said]
