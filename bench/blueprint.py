@@ -1,0 +1,264 @@
+"""What a blueprint's turn costs that writes much: 50 rounds, each with a new file of 160 KB, on a real store.
+
+    python bench/blueprint.py
+
+A round is planner, one subtask, reflection and cleanup, with models that answer at once. Prints what such a turn takes
+and keeps, and fails over its bounds: how often it appends; its state; late rounds to early ones; saving 50 rounds to
+saving 5; with `durability="step"` the appends of a late round to those of an early one; a wave of 8 subtasks to one of
+1. Beside it, if `langgraph` can be imported, as many rounds of a graph of four nodes that answer at once, with
+`MemorySaver` and all files in its state. Each turn has a process of its own: memory that another has used is faster.
+"""
+
+import asyncio
+import importlib.util
+import pickle
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from itertools import pairwise
+from multiprocessing import get_context
+from operator import or_
+from time import perf_counter
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+from boundary import prose
+from growth import bound, failed
+
+from minideep import Agent, DiskCheckpointer, codec
+from minideep.blueprint import Blueprint
+from minideep.costs import Costs
+from minideep.messages import to_json
+from minideep.models import ScriptedModel
+
+RUNS, FEW, ROUNDS = 7, 5, 50
+EARLY, LATE = slice(2, 7), slice(-5, None)  # Rounds 3 to 7, and the last 5.
+TEXTS = [prose(160 * 1024) for _ in range(ROUNDS)]
+
+
+def fresh(act: Callable[..., Any], *how: Any) -> list[Any]:
+    """What *act* gives, some times, each in a new process."""
+    with get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+        return pool.starmap(act, [how] * RUNS, chunksize=1)
+
+
+def middle(times: Iterable[float]) -> float:
+    """The median, in milliseconds."""
+    return statistics.median(times) * 1000
+
+
+def early_and_late(what: str, runs: list[list[float]], most: float | None = None) -> None:
+    """Of seconds a round: the best of all runs for each round, and the median of some rounds."""
+    best = [min(times) for times in zip(*runs, strict=True)]
+    early, late = middle(best[EARLY]), middle(best[LATE])
+    told = f"{what}: {early:.2f} ms early, {late:.2f} ms late, ratio"
+    if most is None:
+        print(f"  {told:58} {late / early:10,.2f}")
+    else:
+        bound(told, late / early, most)
+
+
+# ---- minideep
+
+
+class Counting(DiskCheckpointer):
+    """Notes the seconds of each append that moves the head: one that joins segments leaves it as it is."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(directory)
+        self.appends: list[float] = []
+
+    def append(self, thread, expected, head, rows, deletes=(), **how):
+        started = perf_counter()
+        super().append(thread, expected, head, rows, deletes, **how)
+        if head != expected:
+            self.appends.append(perf_counter() - started)
+
+
+class Lived(NamedTuple):
+    """One turn. Seconds and bytes."""
+
+    seconds: float
+    rounds: list[float]
+    """From one question to reflection to the next."""
+    appends: list[float]
+    """Of the turn, in the store alone."""
+    appending: list[float]
+    """The same, a round."""
+    costs: Costs
+    state: int
+    pickled: int
+    file: int
+
+
+def plan(*names: str) -> str:
+    whose = {"role": "research-specialist", "instruction": "Write it."}
+    return to_json({"subtasks": [{**whose, "expected_artifact": name} for name in names], "reasoning": ""}).decode()
+
+
+def decisions(rounds: int) -> Iterator[str]:
+    """What reflection says."""
+    for count in range(1, rounds):
+        yield to_json({"decision": "replan", "reason": f"part {count + 1} is missing"}).decode()
+    yield '{"decision": "end", "final_answer": "All parts are written."}'
+
+
+def live(rounds: int, durability: Any) -> Lived:
+    """One turn of so many rounds, in a new store that is open."""
+    said, marks = decisions(rounds), list[tuple[float, int]]()
+
+    def reflect(request: object) -> str:
+        marks.append((perf_counter(), len(store.appends)))
+        return next(said)
+
+    with tempfile.TemporaryDirectory() as folder:
+        with Counting(folder) as store:
+            Agent(ScriptedModel(["hello"]), checkpointer=store).run_sync("hello")
+            agent = Blueprint(
+                ScriptedModel(TEXTS),
+                planner_model=ScriptedModel(plan(f"part{count}.md") for count in range(rounds)),
+                reflection_model=ScriptedModel(reflect),
+                max_reflection_depth=60,
+                checkpointer=store,
+                durability=durability,
+            )
+            store.appends.clear()
+            marks.append((perf_counter(), 0))
+            turn = agent.run_sync("Write all parts", "t")
+            seconds = perf_counter() - marks[0][0]
+            assert turn.raise_for_status().saved
+            state = agent.get_state("t")
+        sizes = len(codec.encode_state(state)), len(pickle.dumps(state)), store.size()
+    passed = [end - start for (start, _), (end, _) in pairwise(marks)]
+    appending = [sum(store.appends[start:end]) for (_, start), (_, end) in pairwise(marks)]
+    return Lived(seconds, passed, store.appends, appending, turn.costs, *sizes)
+
+
+def turns() -> None:
+    few, many, stepwise = fresh(live, FEW, "turn"), fresh(live, ROUNDS, "turn"), fresh(live, ROUNDS, "step")
+    one, costs = many[-1], many[-1].costs
+    print(f"a turn of {ROUNDS} rounds that each write 160 KB: {middle(life.seconds for life in many):.0f} ms")
+    print(f"  {costs.bytes_raw:,} B of events and files, {costs.bytes_stored:,} B stored; database file {one.file:,} B")
+    bound("appends", len(one.appends), 2)
+    bound("the state at the end, in its own encoding", one.state / 1000, 500, "KB")
+    bound("the state at the end, pickled", one.pickled / 1000, 500, "KB")
+    early_and_late("a round of 4 steps", [life.rounds for life in many], 1.5)
+    short, long = (middle(life.costs.save_s for life in lives) for lives in (few, many))
+    bound(f"saving {FEW} rounds {short:.1f} ms, {ROUNDS} rounds {long:.1f} ms, ratio", long / short, 13)
+    appends, stored = len(stepwise[-1].appends), stepwise[-1].costs.bytes_stored
+    print(f'the same with durability="step": {appends} appends, {stored:,} B stored')
+    early_and_late("a round and saving it", [life.rounds for life in stepwise], 2)
+    early_and_late("its appends", [life.appending for life in stepwise], 2)
+
+
+def wave(width: int) -> float:
+    """Seconds of a turn with one wave of so many subtasks, whose model takes 50 ms for each."""
+    agent = Blueprint(
+        ScriptedModel(lambda request: asyncio.sleep(0.05, "done")),
+        planner_model=ScriptedModel([plan(*(f"part{count}.md" for count in range(width)))]),
+        reflection_model=ScriptedModel(decisions(1)),
+    )
+    started = perf_counter()
+    agent.run_sync("Write all parts").raise_for_status()
+    return perf_counter() - started
+
+
+def fan_out() -> None:
+    one, eight = (middle(wave(width) for _ in range(RUNS)) for width in (1, 8))
+    print("a turn of one wave, with a model that takes 50 ms")
+    bound(f"1 subtask {one:.1f} ms, 8 subtasks {eight:.1f} ms, ratio", eight / one, 1.3)
+
+
+# ---- LangGraph
+
+
+class GraphState(TypedDict):
+    messages: list
+    plan: dict
+    files: Annotated[dict, or_]
+    step: int
+    reflection_depth: int
+
+
+class GraphRun(NamedTuple):
+    seconds: float
+    rounds: list[float]
+    puts: list[float]
+    sizes: list[int]
+    """Bytes of each put."""
+
+
+def dispatch(state: GraphState) -> dict:
+    step = state["step"]
+    return {"files": {f"part{step}.md": {"content": TEXTS[step], "written_at_step": step}}, "step": step + 1}
+
+
+def clean_up(state: GraphState) -> dict:
+    """Leaves out what is older than 20 steps, which the union of the old files with these puts in again."""
+    files = state["files"].items()
+    return {"files": {name: one for name, one in files if state["step"] - one["written_at_step"] <= 20}}
+
+
+def run_graph(durability: Any) -> GraphRun:
+    """Planner, dispatcher, cleanup and reflection as plain nodes."""
+    from langgraph.checkpoint.memory import MemorySaver
+    from langgraph.graph import END, StateGraph
+
+    puts, sizes, marks = list[float](), list[int](), list[float]()
+
+    class Saver(MemorySaver):
+        def put(self, config, checkpoint, metadata, new_versions):
+            started = perf_counter()
+            saved = super().put(config, checkpoint, metadata, new_versions)
+            puts.append(perf_counter() - started)
+            where = config["configurable"]["thread_id"], config["configurable"]["checkpoint_ns"]
+            sizes.append(sum(len(self.blobs[(*where, *channel)][1]) for channel in new_versions.items()))
+            return saved
+
+    def reflect(state: GraphState) -> dict:
+        marks.append(perf_counter())
+        return {"reflection_depth": state["reflection_depth"] + 1}
+
+    graph = StateGraph(GraphState)
+    graph.add_node("planner", lambda state: {"plan": {"subtasks": [f"part{state['step']}.md"]}})
+    graph.add_node("dispatcher", dispatch)
+    graph.add_node("cleanup", clean_up)
+    graph.add_node("reflection", reflect)
+    graph.set_entry_point("planner")
+    for before, after in pairwise(("planner", "dispatcher", "cleanup", "reflection")):
+        graph.add_edge(before, after)
+    graph.add_conditional_edges("reflection", lambda state: "planner" if state["reflection_depth"] < ROUNDS else END)
+    app = graph.compile(checkpointer=Saver())
+    begun = {"messages": ["Write all parts"], "plan": {}, "files": {}, "step": 0, "reflection_depth": 0}
+    config = {"configurable": {"thread_id": "t"}, "recursion_limit": 1000}
+    marks.append(perf_counter())
+    assert len(app.invoke(begun, config, durability=durability)["files"]) == ROUNDS
+    return GraphRun(perf_counter() - marks[0], [end - start for start, end in pairwise(marks)], puts, sizes)
+
+
+def graphs() -> None:
+    if importlib.util.find_spec("langgraph") is None:
+        print("LangGraph is not here; after `pip install langgraph` its figures stand beside these")
+        return
+    for durability in ("async", "sync", "exit"):
+        runs = fresh(run_graph, durability)
+        print(
+            f'LangGraph {version("langgraph")}, durability="{durability}": {middle(run.seconds for run in runs):.0f} ms'
+        )
+        print(f"  {len(runs[-1].puts)} puts, {sum(runs[-1].sizes):,} B")
+        early_and_late("a round", [run.rounds for run in runs])
+        if durability != "exit":  # The first two puts are of the input.
+            early_and_late("its puts", [[sum(run.puts[i : i + 4]) for i in range(2, 202, 4)] for run in runs])
+
+
+def main() -> int:
+    turns()
+    fan_out()
+    graphs()
+    print(f"over the bound: {', '.join(failed)}" if failed else "within the bounds")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
