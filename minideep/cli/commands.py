@@ -18,6 +18,8 @@ from ..backends.filesystem import FilesystemBackend
 from ..checkpoint.disk import DiskCheckpointer
 from ..deep_agent import create_deep_agent
 from ..errors import CheckpointError, ConfigError
+from ..evals import evaluate as evaluated
+from ..evals import load
 from ..export import event_json
 from ..messages import as_message, to_json
 from ..state import Approve, Decision, Edit, Interrupt, Limits, Reject
@@ -130,6 +132,20 @@ def delete(options: argparse.Namespace) -> int:
         _reader(store).delete(options.thread)
     _settings_file(options.state, options.thread).unlink(missing_ok=True)
     return 0
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    """Run a golden set; the threads of its cases are kept."""
+    goldens, junit = load(options.file), options.junit
+    if junit and not junit.absolute().parent.is_dir():
+        raise ConfigError(f"--junit {str(junit)!r} is in no folder that is there; make it first")
+    with closing(DiskCheckpointer(options.state)) as store:
+        blueprint = blueprint_of(_model(options.model), options.root, store)
+        report = asyncio.run(evaluated(blueprint, goldens, concurrency=options.concurrency))
+    Screen().line(report.table())
+    if junit:
+        junit.write_text(report.junit(), encoding="utf-8")
+    return EXIT_CODES["ended" if report.passed else "failed"]
 
 
 async def _watch(stream: Stream, thread: str, options: argparse.Namespace) -> int:
