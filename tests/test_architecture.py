@@ -20,7 +20,7 @@ LAYERS = [
     ["middleware"],
     ["deep_agent"],
     ["blueprint"],
-    ["testing"],
+    ["testing", "evals"],
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -136,6 +136,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "checkpoint.redaction": 1,  # the hook door
         "checkpoint.disk": 1,  # closes what could not be opened whole, and raises again
         "blueprint.pool": 1,  # the hook door: the validator of a role
+        "evals.running": 1,  # the hook door: an agent that is evaluated, and what it is held against
         "threads": 1,  # takes back what a refused input has recorded
         "tools": 1,  # hands an exception from a tool's thread to the loop
     }
