@@ -26,7 +26,7 @@ LAYERS = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 IDS = [str(path.relative_to(PACKAGE)) for path in MODULES]
-THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich"}
+THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich", "yaml"}
 
 
 def parsed(path):
@@ -162,7 +162,7 @@ from minideep import create_deep_agent
 from minideep.models import ScriptedModel
 create_deep_agent(model=ScriptedModel([]))
 create_deep_agent(model="anthropic:x"), create_deep_agent(model="openai:x"), create_deep_agent(model="openai-chat:x")
-heavy = {"anthropic", "openai", "httpx", "httpx2", "pydantic", "rich", "langchain", "langgraph"}
+heavy = {"anthropic", "openai", "httpx", "httpx2", "pydantic", "rich", "yaml", "langchain", "langgraph"}
 print(sorted(heavy & set(sys.modules)))
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -3,6 +3,7 @@
 from ..ports import Middleware
 from .approvals import HumanInTheLoopMiddleware
 from .files import FilesystemMiddleware
+from .skills import SkillsMiddleware
 from .subagents import Subagent, SubAgentMiddleware
 from .todos import TodoListMiddleware
 
@@ -10,6 +11,7 @@ __all__ = [
     "FilesystemMiddleware",
     "HumanInTheLoopMiddleware",
     "Middleware",
+    "SkillsMiddleware",
     "SubAgentMiddleware",
     "Subagent",
     "TodoListMiddleware",
