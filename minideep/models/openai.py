@@ -24,7 +24,20 @@ from ..messages import (
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from . import wire
-from .openai_sdk import Door, Wire, answered, call_id, count, data_url, file_name, json_text, refusal, unsaid, written
+from .openai_sdk import (
+    Door,
+    Wire,
+    answered,
+    cache_key,
+    call_id,
+    count,
+    data_url,
+    file_name,
+    json_text,
+    refusal,
+    unsaid,
+    written,
+)
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -84,7 +97,7 @@ class OpenAI:
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
             settings = settings | {"text": form | settings.get("text", {})}
-        return {"model": self.name, **settings, "extra_body": body | self._extra}
+        return {"model": self.name, **cache_key(request), **settings, "extra_body": body | self._extra}
 
 
 # ---- a request

@@ -25,7 +25,20 @@ from ..messages import (
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from . import wire
-from .openai_sdk import Door, Wire, answered, call_id, count, data_url, file_name, json_text, refusal, unsaid, written
+from .openai_sdk import (
+    Door,
+    Wire,
+    answered,
+    cache_key,
+    call_id,
+    count,
+    data_url,
+    file_name,
+    json_text,
+    refusal,
+    unsaid,
+    written,
+)
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -85,7 +98,8 @@ class OpenAIChat:
 
         def ask(client: "AsyncOpenAI", emit: Emit | None) -> Awaitable[Reply]:
             create = client.chat.completions.with_raw_response.create
-            return answered(create, streamed | self._arguments(request), _reply, _Streamed(emit) if emit else None)
+            arguments = streamed | (cache_key(request) if _is_openai(client) else {}) | self._arguments(request)
+            return answered(create, arguments, _reply, _Streamed(emit) if emit else None)
 
         return await self._door.reply(ask, emit)
 
@@ -99,6 +113,11 @@ class OpenAIChat:
             form = {"response_format": {"type": "json_schema", "json_schema": named}}
         # The SDK insists on messages of its own; those of the body replace them.
         return {"model": self.name, "messages": [], **form, **self._settings, "extra_body": body | self._extra}
+
+
+def _is_openai(client: "AsyncOpenAI") -> bool:
+    """Whether the server is OpenAI's own; others refuse a request with a field that they do not know."""
+    return f".{client.base_url.host}".endswith(".openai.com")
 
 
 # ---- a request
