@@ -413,11 +413,22 @@ def test_a_validator_that_returns_anything_but_false_lets_through(verdict):
 
 
 @pytest.mark.xfail(strict=True, reason="the dispatcher fails by it, and is called again without end")
-@pytest.mark.parametrize("verdict", [ValueError("\udcff"), Odd(), asyncio.CancelledError()])
-def test_a_validator_that_raises_what_cannot_be_told_fails_its_subtask_only(verdict):
+def test_a_validator_that_raises_what_no_encoding_can_say_fails_its_subtask_only():
     parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "text")
-    _bp, turn = run(parts, roles=[validated(verdict)], limits=SOON)
+    _, turn = run(parts, roles=[validated(ValueError("\udcff"), times=99)], limits=SOON)
     assert (turn.status, turn.question, len(parts.delegated)) == ("escalated", "which one?", 2)
+
+
+@pytest.mark.xfail(strict=True, reason="the dispatcher fails by it, and is called again without end")
+@pytest.mark.parametrize("verdict", [Odd(), asyncio.CancelledError()])
+async def test_a_part_that_breaks_fails_the_turn_which_may_be_resumed(verdict):
+    parts = Parts([plan(("worker", "work", "a.md"))], [end("fine")], lambda _: "text")
+    bp = Blueprint(parts, [validated(verdict, times=1)], limits=SOON)
+    turn = await bp.run("g", "t")
+    assert (turn.status, len(parts.delegated)) == ("failed", 1)
+    assert "subagent_dispatcher" in str(turn.error)
+    turn = await bp.resume("t")
+    assert (turn.status, turn.text, len(parts.delegated)) == ("ended", "fine", 2)
 
 
 @pytest.mark.xfail(strict=True, raises=SystemExit, reason="it ends the program, and `run_sync` for ever")
