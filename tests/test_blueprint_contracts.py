@@ -260,7 +260,6 @@ def test_nesting_surrogates_and_five_megabytes_are_no_json(said):
         json_in(said)
 
 
-@pytest.mark.xfail(strict=True, reason="each quote of a string that does not end is tried as its beginning")
 @pytest.mark.parametrize("said", ['{"a": "' + '\\"' * 6_000, "{" + "/* " * 6_000 + "}"])
 def test_a_reply_that_is_cut_short_is_refused_in_time_that_grows_with_its_length(said):
     began = time.process_time()
