@@ -534,7 +534,6 @@ def test_a_file_that_a_person_changed_since_it_was_evicted_is_not_taken_for_it(f
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="the reflection fails by it, and is called again without end")
 def test_an_answer_that_names_what_is_gone_from_the_disk_does_not_go_on_for_ever(folder):
     def reflect(request, looks=[]):  # noqa: B006
         looks.append(request)

@@ -419,7 +419,6 @@ def test_a_validator_that_raises_what_no_encoding_can_say_fails_its_subtask_only
     assert (turn.status, turn.question, len(parts.delegated)) == ("escalated", "which one?", 2)
 
 
-@pytest.mark.xfail(strict=True, reason="the dispatcher fails by it, and is called again without end")
 @pytest.mark.parametrize("verdict", [Odd(), asyncio.CancelledError()])
 async def test_a_part_that_breaks_fails_the_turn_which_may_be_resumed(verdict):
     parts = Parts([plan(("worker", "work", "a.md"))], [end("fine")], lambda _: "text")
@@ -689,7 +688,6 @@ async def test_a_turn_that_goes_on_without_one_of_its_roles_says_so(store):
     assert (turn.status, turn.question) == ("escalated", "which one?")
 
 
-@pytest.mark.xfail(strict=True, reason="no try is left, which breaks the reflection, and is called again without end")
 async def test_a_turn_whose_last_look_failed_by_the_model_can_be_resumed():
     bp = blueprint([plan(research())], [RateLimited("slow"), end("fine")], max_reflection_depth=1, limits=SOON)
     assert isinstance((await bp.run("g", "t")).error, RateLimited)

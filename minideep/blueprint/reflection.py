@@ -37,7 +37,7 @@ class Reflection:
         board = boards.read(ctx.state)
         names = self._files.names(ctx.state, board.ledger)
         question = prompts.reflection_asked(board, self._files.summary(ctx.state, names), self._depth)
-        tries = min(2, self._depth - board.reflection_depth)
+        tries = max(1, min(2, self._depth - board.reflection_depth))  # One more where a model had failed.
         answer = await ask(ctx, self.agent, question, lambda said: _read(said, names), tries=tries)
         board.reflection_depth += answer.tries
         boards.enter(ctx, _record(ctx, board, answer))

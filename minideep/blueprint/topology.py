@@ -24,7 +24,7 @@ from ..events import Compacted, TurnEscalated
 from ..messages import ToolCall, ToolMessage, UserMessage
 from ..models.scripted import Say
 from ..ports import Middleware, Request
-from ..state import Limits
+from ..state import Limits, State
 from . import board as boards
 from .answer import filled, names_in
 from .board import Board
@@ -95,6 +95,8 @@ class Topology(Middleware):
         elif len(state.messages) > MESSAGES_KEPT:
             ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
         board = self._as_decided(ctx, boards.read(ctx.state))
+        if broken := _broken(state):
+            board.failure = ["ModelError", broken]
         part = next_part(board, self._approving)
         if part != "answer" and (limit := ctx.spent.reached(self._limits)):
             board, part = self._stopped(ctx, board, limit), "question"
@@ -133,6 +135,16 @@ class Topology(Middleware):
         names = self._files.names(ctx.state, board.ledger)
         contents = {name: await self._files.read(ctx, names[name], board.step) for name in names_in(board.final_answer)}
         return filled(board.final_answer, contents.__getitem__, self._files.answer_limit)
+
+
+def _broken(state: State) -> str:
+    """What broke the part that was called last, or nothing. It has noted nothing, so it would be called again and
+    again: the turn fails; once that is resumed, it is called once more.
+    """
+    last = state.messages[-1]
+    if state.step and isinstance(last, ToolMessage) and last.is_error and last.name != "approve_plan":
+        return f"{last.name}: {last.text}"
+    return ""
 
 
 def begin(ctx: ToolContext) -> None:
