@@ -412,7 +412,6 @@ def test_a_validator_that_returns_anything_but_false_lets_through(verdict):
     assert (len(parts.delegated), outcomes(bp)) == (1, [("a.md", "done", "")])
 
 
-@pytest.mark.xfail(strict=True, reason="the dispatcher fails by it, and is called again without end")
 def test_a_validator_that_raises_what_no_encoding_can_say_fails_its_subtask_only():
     parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "text")
     _, turn = run(parts, roles=[validated(ValueError("\udcff"), times=99)], limits=SOON)
@@ -430,14 +429,12 @@ async def test_a_part_that_breaks_fails_the_turn_which_may_be_resumed(verdict):
     assert (turn.status, turn.text, len(parts.delegated)) == ("ended", "fine", 2)
 
 
-@pytest.mark.xfail(strict=True, raises=SystemExit, reason="it ends the program, and `run_sync` for ever")
 async def test_a_validator_that_exits_fails_its_subtask_only():
     bp = Blueprint(Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "text"), [validated(SystemExit(3))])
     turn = await bp.run("g", "t")
     assert (turn.status, turn.question) == ("escalated", "which one?")
 
 
-@pytest.mark.xfail(strict=True, reason="only the quoted reply is cut, not what the validator says of it")
 def test_a_subagent_is_told_the_beginning_of_a_refusal_of_five_megabytes():
     parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "x" * 5_000_000)
     run(parts, roles=[validated(ValueError("y" * 5_000_000))])

@@ -14,13 +14,13 @@ from ..agent import Agent
 from ..context import ToolContext
 from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, ToolError
 from ..events import FileWritten
-from ..messages import to_json
+from ..messages import clean, to_json
 from ..models import resolve
 from ..ports import Model
 from ..state import Limits
 from . import board as boards
 from . import prompts
-from .asking import Answer, ask
+from .asking import QUOTED, Answer, ask
 from .board import Board, Filed, Record
 from .contracts import Artifact, Subtask, artifact_of
 from .escalation import escalated
@@ -170,8 +170,11 @@ def _artifact(role: Role, said: str, expected: str) -> Artifact:
         raise ArtifactViolation(str(exc)) from None
     try:
         verdict = role.validate(artifact.content) if role.validate else None
-    except Exception as exc:  # The hook door: a validator is anybody's, and its refusal is the subagent's to mend.
-        raise ArtifactViolation(str(exc) or type(exc).__name__) from exc
+    except (
+        Exception,
+        SystemExit,
+    ) as exc:  # The hook door: a validator is anybody's, its refusal the subagent's to mend.
+        raise ArtifactViolation(clean(str(exc))[:QUOTED] or type(exc).__name__) from exc
     if verdict is False:
         raise ArtifactViolation(f"it is not what a {role.name} must deliver")
     return artifact
