@@ -579,7 +579,6 @@ def test_a_subtask_reads_the_version_that_it_waited_for():
     assert asked(parts.delegated[-1]) == "# x.md\nversion 1\n\n## Task\n2"
 
 
-@pytest.mark.xfail(strict=True, reason="a name is read as often as it is given")
 def test_a_file_that_is_named_twice_is_given_once():
     parts = Parts([plan(research(), research("b.md", "facts.md", "facts.md"))])
     run(parts)
@@ -668,7 +667,6 @@ def test_a_role_that_asks_the_user_is_answered_by_way_of_the_planner():
     assert "1. [done] research-specialist -> a.md: find out\n2. [failed] worker -> w.md: work" in again
 
 
-@pytest.mark.xfail(strict=True, reason="the dispatcher fails by it, and is called again without end")
 async def test_a_turn_that_goes_on_without_one_of_its_roles_says_so(store):
     begun = asyncio.Event()
 

@@ -80,6 +80,8 @@ class SubagentPool:
 
     async def _assigned(self, ctx: ToolContext, board: Board, one: Assignment) -> Assignment:
         """The assignment with what the subagent is asked."""
+        if one.subtask.role not in self._roles:  # The plan was made when there were others.
+            return structs.replace(one, error=f"PlanViolation: there is no role {one.subtask.role!r} any more")
         try:
             files = await self._read(ctx, board, one.subtask.read_files)
         except (FileViolation, CheckpointError) as exc:
@@ -88,7 +90,7 @@ class SubagentPool:
 
     async def _read(self, ctx: ToolContext, board: Board, wanted: Iterable[str]) -> list[tuple[str, str]]:
         files: list[tuple[str, str]] = []
-        for name in wanted:
+        for name in dict.fromkeys(wanted):
             there: dict[str, Found] = self._files.names(ctx.state, board.ledger)
             if name not in there:
                 raise FileViolation(f"there is no file {name!r}")
