@@ -441,7 +441,6 @@ def test_a_subagent_is_told_the_beginning_of_a_refusal_of_five_megabytes():
     assert len(asked(parts.delegated[1])) < 50_000
 
 
-@pytest.mark.xfail(strict=True, reason="how a reply ended is not looked at")
 @pytest.mark.parametrize("stop", ["truncated", "refused"])
 def test_a_reply_that_was_cut_off_or_refused_by_the_model_is_no_finished_artifact(stop):
     parts = Parts([plan(research())], [ask()], lambda _: Reply(AssistantMessage("Half of"), stop=stop))
