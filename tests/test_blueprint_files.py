@@ -408,14 +408,12 @@ def test_whatever_is_written_asked_and_answered_a_thread_stays_in_its_bound(seed
         assert max(sizes(bp)) < BOUND
 
 
-@pytest.mark.xfail(strict=True, reason="a name that stands twice in the answer is counted once")
 def test_an_answer_that_names_a_file_twice_leaves_room_for_both():
     bp = blueprint([spread("abcd")], [end("{{a}} {{a}}")], role=lambda _: "x" * 97_000)
     assert len(bp.run_sync("g", "t").text) == 194_001
     assert max(sizes(bp)) < BOUND
 
 
-@pytest.mark.xfail(strict=True, reason="the ledger keeps each reason as a whole, up to 32 KiB of it")
 def test_long_reasons_to_plan_anew_do_not_add_up():
     bp = blueprint(lambda: plan(research()), lambda: replan("x" * 30_000))
     for turn in range(4):

@@ -23,7 +23,7 @@ from ..ports import Backend
 from ..state import FileEntry, State, as_bytes
 from ..tools import in_thread
 from . import board as boards
-from .answer import names_in
+from .answer import mentions
 from .board import FILES, Board, Filed, Record, filed
 
 INLINE_SIZE_LIMIT_BYTES = 100 * 1024
@@ -190,7 +190,7 @@ class VirtualFiles:
         if board.decision != "end":
             return 0
         names = self.names(state, board.ledger)
-        sizes = (state.files[names[name].path].size for name in names_in(board.final_answer))
+        sizes = (state.files[names[name].path].size for name in mentions(board.final_answer))
         return len(board.final_answer.encode()) + min(sum(sizes), self.answer_limit)
 
     def _is_over(self, about: Filed, step: int, needed: Collection[str]) -> bool:
