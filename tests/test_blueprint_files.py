@@ -444,7 +444,6 @@ def test_a_turns_artifacts_are_those_that_it_wrote():
 # ---- names
 
 
-@pytest.mark.xfail(strict=True, reason="an older version that is still there hides a newer one that was evicted")
 def test_a_name_means_its_last_version_even_if_that_is_the_one_that_was_evicted():
     one, two = plan(research(task="version 1")), plan(research(task="version 2"))
     plans = [one, two, spread([f"{n}.md" for n in range(4)]), plan(research("z.md", "facts.md", task="read"))]
@@ -656,7 +655,6 @@ def test_what_a_role_deletes_with_its_own_tools_is_gone_from_the_virtual_files()
     assert not holds(bp)
 
 
-@pytest.mark.xfail(strict=True, reason="the file loses its name, which then means what it was before")
 def test_an_artifact_that_another_role_edits_in_place_is_read_as_edited():
     path = "/research-specialist_1_facts.md"
     edit = ToolCall("edit_file", {"file_path": path, "old_string": "old", "new_string": "new"})

@@ -83,7 +83,10 @@ class VirtualFiles:
                 found |= {about.name: one, entry["file"]: one}
         there = [(about.step, path, about) for path, about in filed(state).items() if path in state.files]
         for _, path, about in sorted(there, key=lambda one: one[0]):
-            found |= {name: Found(path, state.files[path].sha256, about) for name in (about.name, path[1:])}
+            found[path[1:]] = one = Found(path, state.files[path].sha256, about)
+            last = found.setdefault(about.name, one)
+            if last.path == path or last.about.step <= about.step:  # Else a newer version was evicted.
+                found[about.name] = one
         return found
 
     def summary(self, state: State, names: Mapping[str, Found]) -> str:
@@ -154,7 +157,8 @@ class VirtualFiles:
         """Take charge of what subagents of this call wrote with tools of their own, so that it is evicted as well."""
         for path, file in list(ctx.state.files.items()):
             if file.by and file.by[0].partition("/")[0] == ctx.call_id:
-                self._note(ctx, path, Filed(path[1:], "", step, "active"))
+                about = filed(ctx.state).get(path) or Filed(path[1:], "", step, "active")
+                self._note(ctx, path, structs.replace(about, step=step))
 
     # ---- cleanup
 
