@@ -312,7 +312,6 @@ def test_a_blob_goes_with_the_last_kept_boundary_that_refers_to_it(store):
     assert store.keys("", "\x7f") == []
 
 
-@pytest.mark.xfail(strict=True, reason="it is told to find the file with `ls` or `glob`, which nobody there can")
 def test_a_file_that_no_kept_boundary_has_is_an_error_to_whoever_reads_it():
     store = MemoryCheckpointer()
     plans = [
@@ -544,7 +543,6 @@ def test_an_answer_that_names_what_is_gone_from_the_disk_does_not_go_on_for_ever
     assert len(parts.reflected) <= 5
 
 
-@pytest.mark.xfail(strict=True, reason="what was read is put into the state, where the disk should be the truth")
 def test_a_file_that_is_restored_from_the_disk_stays_on_the_disk(folder):
     bp, _, turn = evicted_and_read(backend=FilesystemBackend(folder))
     entry = bp.board("t").files["/research-specialist_1_facts.md"]

@@ -115,7 +115,7 @@ class VirtualFiles:
             raise FileViolation(f"file {found.about.name!r} was evicted, and no log that is kept goes back to it")
         if found.evicted:
             about = structs.replace(found.about, step=step)
-            self.enter(ctx, self._written(ctx, found.path, content), about)
+            self.enter(ctx, self._written(ctx, found.path, content, kept=not self.backend.blocking), about)
         return content if isinstance(content, str) else content.decode(errors="replace")
 
     async def _content(self, ctx: ToolContext, found: Found) -> str | bytes | None:
@@ -125,6 +125,8 @@ class VirtualFiles:
         try:
             data: bytes = await self._hop(self.backend.read, ctx, found.path)
         except ToolError as exc:
+            if found.evicted:
+                return None
             raise FileViolation(str(exc)) from None
         if found.evicted and sha256(data).hexdigest() != found.sha256:
             return None
@@ -140,13 +142,14 @@ class VirtualFiles:
         """
         path = f"{self.backend.home.rstrip('/')}/{name}"
         kept = await self._hop(self.backend.write, ctx, path, content.encode())
-        event = self._written(ctx, path, content)
-        return event if kept else structs.replace(event, content=None, blob=False)
+        return self._written(ctx, path, content, kept=kept)
 
-    def _written(self, ctx: ToolContext, path: str, content: str | bytes) -> FileWritten:
+    def _written(self, ctx: ToolContext, path: str, content: str | bytes, *, kept: bool) -> FileWritten:
         data = as_bytes(content)
-        apart = len(data) > self.inline_limit
-        return FileWritten(path, content, len(data), sha256(data).hexdigest(), time.time(), ctx.path, apart)
+        apart = kept and len(data) > self.inline_limit
+        return FileWritten(
+            path, content if kept else None, len(data), sha256(data).hexdigest(), time.time(), ctx.path, apart
+        )
 
     def enter(self, ctx: ToolContext, event: FileWritten, about: Filed) -> None:
         """Record that a file was written, and what is to be remembered of it."""
