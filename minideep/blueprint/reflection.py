@@ -14,12 +14,14 @@ from . import prompts
 from .answer import names_in
 from .asking import Answer, ask
 from .board import Board, Record
-from .contracts import DECISION_SCHEMA, MAX_RAW, Decision, decision_of
+from .contracts import DECISION_SCHEMA, Decision, decision_of
 from .escalation import broken_contract, escalated, unanswered
 from .files import Found, VirtualFiles
 from .reply_mode import InMode
 
 MAX_REFLECTION_DEPTH = 5
+QUOTED = 300
+"""Characters of a reason that the ledger keeps."""
 CAP = "Max reflection depth reached."
 
 
@@ -107,7 +109,7 @@ def _record(ctx: ToolContext, board: Board, answer: Answer[Decision]) -> Record:
         status="done" if answer.value else "failed",
         error=type(answer.violation).__name__ if answer.violation else "",
         decision=answer.value.decision if answer.value else "",
-        reason=answer.value.reason[:MAX_RAW] if answer.value else "",
+        reason=answer.value.reason[:QUOTED] if answer.value else "",
         prompt_bytes=answer.prompt_bytes,
         seconds=answer.seconds,
         tokens=answer.tokens,
