@@ -121,7 +121,7 @@ def test_contents_that_a_planner_slips_in_count_for_nothing():
         (plan(*[research(f"{n}.md") for n in range(500)]), "1 to 100 subtasks, not 500"),
         (plan(("ghost", "i", "a.md")), "subtask 1: there is no role 'ghost'; there are research-specialist, code-"),
         (plan(research(task=" ")), "subtask 1: its instruction is empty"),
-        (plan(research("a/b.md")), "subtask 1: an artifact has a file name of 1 to 100 letters"),
+        (plan(research("a/b.md")), "subtask 1: an artifact has a file name of 1 to 100 bytes"),
         (plan(research("..")), "not '..'"),
         (plan(research("a.md", "gone.md")), "subtask 1: read_files names 'gone.md', which is no file and no other"),
         (plan(research("a.md", "a.md")), "subtask 1: read_files names 'a.md', which is no file"),
@@ -324,17 +324,35 @@ def test_no_name_that_is_taken_has_a_separator_or_leads_anywhere(name, step):
     except FileViolation:
         return
     assert not re.search(r"[/\\\0\n\r:]|\.\.", name)
-    assert 1 <= len(name) <= 100
+    assert 1 <= len(name.encode()) <= 100
     for one in (name, stored_name("critic", step, name)):
         assert PurePosixPath(normal(f"/{one}")) == PurePosixPath("/", one)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "a/b", "/a", "a\\b", "a..b", ".hidden", " a", "-a", "a\n", "a\0", "C:a", "~", "a" * 101, "a\ud800"],
+    [
+        "",
+        ".",
+        "..",
+        "a/b",
+        "/a",
+        "a\\b",
+        "a..b",
+        ".hidden",
+        " a",
+        "-a",
+        "a\n",
+        "a\0",
+        "C:a",
+        "~",
+        "a" * 101,
+        "報" * 34,
+        "a\ud800",
+    ],
 )
 def test_a_name_that_no_file_should_have_is_refused(name):
-    with pytest.raises(FileViolation, match="an artifact has a file name of 1 to 100 letters"):
+    with pytest.raises(FileViolation, match="an artifact has a file name of 1 to 100 bytes"):
         checked_name(name)
 
 
