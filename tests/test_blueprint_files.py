@@ -573,7 +573,6 @@ def test_a_file_that_is_restored_from_the_disk_stays_on_the_disk(folder):
     assert (turn.status, entry.content, entry.disk_path) == ("ended", None, "/research-specialist_1_facts.md")
 
 
-@pytest.mark.xfail(strict=True, reason="both threads call their files the same, and the later one replaces the other's")
 def test_two_threads_in_one_folder_keep_each_its_own_files(folder):
     backend = FilesystemBackend(folder)
     plans = [plan(research(task="write")), plan(research("b.md", "facts.md", task="read"))]

@@ -141,8 +141,18 @@ class VirtualFiles:
             ToolError: the backend refuses it.
         """
         path = f"{self.backend.home.rstrip('/')}/{name}"
+        if await self._hop(self._is_taken, ctx, path, content.encode()):
+            stem, suffix = PurePosixPath(path).stem, PurePosixPath(path).suffix
+            path = str(PurePosixPath(path).with_name(f"{stem}-{sha256(content.encode()).hexdigest()[:8]}{suffix}"))
         kept = await self._hop(self.backend.write, ctx, path, content.encode())
         return self._written(ctx, path, content, kept=kept)
+
+    def _is_taken(self, ctx: ToolContext, path: str, data: bytes) -> bool:
+        """Whether *path* holds something else, which another thread wrote: a folder may be used by several."""
+        try:
+            return self.backend.read(ctx, path) != data
+        except ToolError:
+            return False
 
     def _written(self, ctx: ToolContext, path: str, content: str | bytes, *, kept: bool) -> FileWritten:
         data = as_bytes(content)
