@@ -431,12 +431,12 @@ def test_plans_of_many_long_names_and_a_long_answer_fit_together(letter):
     plans = wide(letter)
 
     def planned(request):
-        return plan(research("big")) if "last" in asked(request) else plans()
+        return plan(research("big", task="big")) if "last" in asked(request) else plans()
 
     def reflected(request):
         return end("{{big}}") if "last" in asked(request) else replan()
 
-    bp = blueprint(planned, reflected, role=lambda _: "x" * 240_000)
+    bp = blueprint(planned, reflected, role=says(big="x" * 240_000))
     bp.run_sync("g", "t")
     assert max(sizes(bp)) < BOUND
     for goal in ("h", "i", "the last one"):
