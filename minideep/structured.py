@@ -8,8 +8,8 @@ import msgspec
 
 T = TypeVar("T")
 _FENCED = re.compile(r"```[\w-]*[^\S\n]*\n(.*?)```", re.DOTALL)
-_STRING = r'("(?:\\.|[^"\\])*")'
-_COMMENT = re.compile(_STRING + r"|(?:#|//)[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRING = r'("(?:\\.|[^"\\])*+"?)'  # One that does not end goes on to the end, lest each of its quotes begin one.
+_COMMENT = re.compile(_STRING + r"|(?:#|//)[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 
 

@@ -8,7 +8,12 @@ _NAMED = re.compile(r"\{\{\s*([^{}\n]{1,120}?)\s*\}\}")
 
 def names_in(text: str) -> list[str]:
     """The artifacts that an answer names as `{{name}}`, each once."""
-    return list(dict.fromkeys(_NAMED.findall(text)))
+    return list(dict.fromkeys(mentions(text)))
+
+
+def mentions(text: str) -> list[str]:
+    """The artifacts that an answer names, as often as it does."""
+    return _NAMED.findall(text)
 
 
 def filled(text: str, content: Callable[[str], str], most: int) -> str:

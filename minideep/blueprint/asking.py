@@ -13,6 +13,8 @@ from ..turn import Turn
 from .prompts import asked_again
 
 T = TypeVar("T")
+_UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "you refused"}
+"""What is said of a reply that did not end by itself."""
 QUOTED = 20_000
 """Characters of a refused reply that its author is shown again."""
 
@@ -50,6 +52,8 @@ async def ask(
         if turn.status != "ended":
             break
         try:
+            if turn.reason in _UNFINISHED:
+                raise ContractViolation(_UNFINISHED[turn.reason])
             answer.value, answer.violation = read(turn.text), None
             break
         except ContractViolation as exc:

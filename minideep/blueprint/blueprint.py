@@ -89,6 +89,8 @@ class Blueprint(Agent):
             limits or Limits(),
             _checked_pool(STOCK_ROLES if roles is None else roles, strict),
         )
+        if isinstance(pinned, str):
+            raise ConfigError(f"pinned is a list of patterns, not one text; write [{pinned!r}]")
         self.files = VirtualFiles(backend or StateBackend(), inline_limit, state_limit, max_file_age_steps, pinned)
         self.planner = Planner(_or(planner_model, own), pool.values(), self.files, planner_prompt_limit)
         self.pool = SubagentPool(pool, own, self.files, Limits(limits.steps, limits.tool_calls))
@@ -214,6 +216,10 @@ def _checked_pool(roles: Iterable[Role], strict: bool) -> dict[str, Role]:
     for role in pool.values():
         if role.validate is not None and (not callable(role.validate) or iscoroutinefunction(role.validate)):
             raise ConfigError(f"role {role.name!r}: validate is a plain function of the content, not {role.validate!r}")
+        if role.timeout is not None and (type(role.timeout) not in (int, float) or not role.timeout > 0):
+            raise ConfigError(
+                f"role {role.name!r}: timeout is a number of seconds above 0, or None, not {role.timeout!r}"
+            )
     if len(pool) not in TYPICAL_ROLES:
         first, last = TYPICAL_ROLES[0], TYPICAL_ROLES[-1]
         found = f"a pool usually has {first} to {last} roles, this one has {len(pool)}"

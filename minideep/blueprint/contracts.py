@@ -16,6 +16,8 @@ MAX_PLAN = 64 * 1024
 """Bytes of a plan, which is remembered and shown again and again."""
 MAX_SAID = 32 * 1024
 """Bytes of what a reflection says, before artifacts are filled in, and of what a subagent asks."""
+MAX_NAME = 100
+"""Bytes of a name; with role and step before it a disk must take it."""
 MAX_RAW = 2_000
 """Characters of a refused reply that are shown to a person."""
 
@@ -216,10 +218,12 @@ def checked_name(name: str) -> str:
     """*name*, if an artifact may have it.
 
     Raises:
-        FileViolation: it has a folder, `..`, what no file name should have, or more than 100 characters.
+        FileViolation: it has a folder, `..`, what no file name should have, or more than 100 bytes.
     """
-    if not _NAME.fullmatch(name) or ".." in name:
-        wanted = "a file name of 1 to 100 letters, digits, '_', '-', '.' or spaces, without folders and '..'"
+    if not _NAME.fullmatch(name) or ".." in name or len(name.encode()) > MAX_NAME:
+        wanted = (
+            f"a file name of 1 to {MAX_NAME} bytes: letters, digits, '_', '-', '.' or spaces, no folders and no '..'"
+        )
         raise FileViolation(f"an artifact has {wanted}, not {name[:120]!r}")
     return name
 

@@ -23,7 +23,7 @@ from ..ports import Backend
 from ..state import FileEntry, State, as_bytes
 from ..tools import in_thread
 from . import board as boards
-from .answer import names_in
+from .answer import mentions
 from .board import FILES, Board, Filed, Record, filed
 
 INLINE_SIZE_LIMIT_BYTES = 100 * 1024
@@ -83,7 +83,10 @@ class VirtualFiles:
                 found |= {about.name: one, entry["file"]: one}
         there = [(about.step, path, about) for path, about in filed(state).items() if path in state.files]
         for _, path, about in sorted(there, key=lambda one: one[0]):
-            found |= {name: Found(path, state.files[path].sha256, about) for name in (about.name, path[1:])}
+            found[path[1:]] = one = Found(path, state.files[path].sha256, about)
+            last = found.setdefault(about.name, one)
+            if last.path == path or last.about.step <= about.step:  # Else a newer version was evicted.
+                found[about.name] = one
         return found
 
     def summary(self, state: State, names: Mapping[str, Found]) -> str:
@@ -111,7 +114,7 @@ class VirtualFiles:
             raise FileViolation(f"file {found.about.name!r} was evicted, and no log that is kept goes back to it")
         if found.evicted:
             about = structs.replace(found.about, step=step)
-            self.enter(ctx, self._written(ctx, found.path, content), about)
+            self.enter(ctx, self._written(ctx, found.path, content, kept=not self.backend.blocking), about)
         return content if isinstance(content, str) else content.decode(errors="replace")
 
     async def _content(self, ctx: ToolContext, found: Found) -> str | bytes | None:
@@ -121,6 +124,8 @@ class VirtualFiles:
         try:
             data: bytes = await self._hop(self.backend.read, ctx, found.path)
         except ToolError as exc:
+            if found.evicted:
+                return None
             raise FileViolation(str(exc)) from None
         if found.evicted and sha256(data).hexdigest() != found.sha256:
             return None
@@ -135,14 +140,25 @@ class VirtualFiles:
             ToolError: the backend refuses it.
         """
         path = f"{self.backend.home.rstrip('/')}/{name}"
+        if await self._hop(self._is_taken, ctx, path, content.encode()):
+            stem, suffix = PurePosixPath(path).stem, PurePosixPath(path).suffix
+            path = str(PurePosixPath(path).with_name(f"{stem}-{sha256(content.encode()).hexdigest()[:8]}{suffix}"))
         kept = await self._hop(self.backend.write, ctx, path, content.encode())
-        event = self._written(ctx, path, content)
-        return event if kept else structs.replace(event, content=None, blob=False)
+        return self._written(ctx, path, content, kept=kept)
 
-    def _written(self, ctx: ToolContext, path: str, content: str | bytes) -> FileWritten:
+    def _is_taken(self, ctx: ToolContext, path: str, data: bytes) -> bool:
+        """Whether *path* holds something else, which another thread wrote: a folder may be used by several."""
+        try:
+            return self.backend.read(ctx, path) != data
+        except ToolError:
+            return False
+
+    def _written(self, ctx: ToolContext, path: str, content: str | bytes, *, kept: bool) -> FileWritten:
         data = as_bytes(content)
-        apart = len(data) > self.inline_limit
-        return FileWritten(path, content, len(data), sha256(data).hexdigest(), time.time(), ctx.path, apart)
+        apart = kept and len(data) > self.inline_limit
+        return FileWritten(
+            path, content if kept else None, len(data), sha256(data).hexdigest(), time.time(), ctx.path, apart
+        )
 
     def enter(self, ctx: ToolContext, event: FileWritten, about: Filed) -> None:
         """Record that a file was written, and what is to be remembered of it."""
@@ -153,7 +169,8 @@ class VirtualFiles:
         """Take charge of what subagents of this call wrote with tools of their own, so that it is evicted as well."""
         for path, file in list(ctx.state.files.items()):
             if file.by and file.by[0].partition("/")[0] == ctx.call_id:
-                self._note(ctx, path, Filed(path[1:], "", step, "active"))
+                about = filed(ctx.state).get(path) or Filed(path[1:], "", step, "active")
+                self._note(ctx, path, structs.replace(about, step=step))
 
     # ---- cleanup
 
@@ -189,7 +206,7 @@ class VirtualFiles:
         if board.decision != "end":
             return 0
         names = self.names(state, board.ledger)
-        sizes = (state.files[names[name].path].size for name in names_in(board.final_answer))
+        sizes = (state.files[names[name].path].size for name in mentions(board.final_answer))
         return len(board.final_answer.encode()) + min(sum(sizes), self.answer_limit)
 
     def _is_over(self, about: Filed, step: int, needed: Collection[str]) -> bool:

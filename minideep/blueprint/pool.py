@@ -14,14 +14,14 @@ from ..agent import Agent
 from ..context import ToolContext
 from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, ToolError
 from ..events import FileWritten
-from ..messages import to_json
+from ..messages import clean, to_json
 from ..middleware.approvals import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..ports import Model
 from ..state import Limits
 from . import board as boards
 from . import prompts
-from .asking import Answer, ask
+from .asking import QUOTED, Answer, ask
 from .board import Board, Filed, Record
 from .contracts import MAX_SAID, Artifact, Subtask, artifact_of
 from .escalation import escalated
@@ -81,6 +81,8 @@ class SubagentPool:
 
     async def _assigned(self, ctx: ToolContext, board: Board, one: Assignment) -> Assignment:
         """The assignment with what the subagent is asked."""
+        if one.subtask.role not in self.roles:  # The plan was made when there were others.
+            return structs.replace(one, error=f"PlanViolation: there is no role {one.subtask.role!r} any more")
         try:
             files = await self._read(ctx, board, one.subtask.read_files)
         except (FileViolation, CheckpointError) as exc:
@@ -89,7 +91,7 @@ class SubagentPool:
 
     async def _read(self, ctx: ToolContext, board: Board, wanted: Iterable[str]) -> list[tuple[str, str]]:
         files: list[tuple[str, str]] = []
-        for name in wanted:
+        for name in dict.fromkeys(wanted):
             there: dict[str, Found] = self._files.names(ctx.state, board.ledger)
             if name not in there:
                 raise FileViolation(f"there is no file {name!r}")
@@ -100,9 +102,7 @@ class SubagentPool:
         """Run the role's agent; whatever goes wrong is reported."""
         if one.error:
             return Report(one, Answer(), one.error)
-        role, expected = self.roles.get(one.subtask.role), one.subtask.expected_artifact
-        if role is None:  # It was there when the plan was made.
-            return Report(one, Answer(), f"there is no role {one.subtask.role!r} any more")
+        role, expected = self.roles[one.subtask.role], one.subtask.expected_artifact
         key = PurePosixPath(stored_name(role.name, one.step, expected)).stem
         try:
             async with asyncio.timeout(role.timeout):
@@ -177,8 +177,11 @@ def _artifact(role: Role, said: str, expected: str) -> Artifact:
         raise ArtifactViolation(str(exc)) from None
     try:
         verdict = role.validate(artifact.content) if role.validate else None
-    except Exception as exc:  # The hook door: a validator is anybody's, and its refusal is the subagent's to mend.
-        raise ArtifactViolation(str(exc) or type(exc).__name__) from exc
+    except (
+        Exception,
+        SystemExit,
+    ) as exc:  # The hook door: a validator is anybody's, its refusal the subagent's to mend.
+        raise ArtifactViolation(clean(str(exc))[:QUOTED] or type(exc).__name__) from exc
     if verdict is False:
         raise ArtifactViolation(f"it is not what a {role.name} must deliver")
     return artifact

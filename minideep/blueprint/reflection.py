@@ -14,7 +14,7 @@ from . import prompts
 from .answer import names_in
 from .asking import Answer, ask
 from .board import Board, Record
-from .contracts import DECISION_SCHEMA, MAX_RAW, Decision, decision_of
+from .contracts import DECISION_SCHEMA, Decision, decision_of
 from .escalation import broken_contract, escalated, unanswered
 from .files import Found, VirtualFiles
 from .reply_mode import InMode
@@ -37,7 +37,7 @@ class Reflection:
         board = boards.read(ctx.state)
         names = self._files.names(ctx.state, board.ledger)
         question = prompts.reflection_asked(board, self._files.summary(ctx.state, names), self._depth)
-        tries = min(2, self._depth - board.reflection_depth)
+        tries = max(1, min(2, self._depth - board.reflection_depth))  # One more where a model had failed.
         answer = await ask(ctx, self.agent, question, lambda said: _read(said, names), tries=tries)
         board.reflection_depth += answer.tries
         boards.enter(ctx, _record(ctx, board, answer))
@@ -107,7 +107,7 @@ def _record(ctx: ToolContext, board: Board, answer: Answer[Decision]) -> Record:
         status="done" if answer.value else "failed",
         error=type(answer.violation).__name__ if answer.violation else "",
         decision=answer.value.decision if answer.value else "",
-        reason=answer.value.reason[:MAX_RAW] if answer.value else "",
+        reason=answer.value.reason if answer.value else "",
         prompt_bytes=answer.prompt_bytes,
         seconds=answer.seconds,
         tokens=answer.tokens,
