@@ -138,12 +138,16 @@ class Board(Now):
 
     @property
     def subtasks(self) -> tuple[Subtask, ...]:
-        return msgspec.convert(self.plan, Plan).subtasks
+        """Those of the plan; none while it is an edit that is no plan."""
+        try:
+            return msgspec.convert(self.plan, Plan).subtasks
+        except msgspec.ValidationError:
+            return ()
 
     def left(self) -> list[int]:
         """The subtasks that were not dispatched."""
         over = {*self.delivered, *self.failed}
-        return [place for place in range(len(self.plan.get("subtasks", ()))) if place not in over]
+        return [place for place in range(len(self.subtasks)) if place not in over]
 
     def wave(self) -> list[int]:
         """The subtasks that can be dispatched now: those whose files are there."""
@@ -155,11 +159,11 @@ class Board(Now):
         subtasks = self.subtasks
         planned = {one.expected_artifact for one in subtasks}
         there = {subtasks[place].expected_artifact for place in self.delivered}
-        named = {str(entry["artifact"]) for entry in self._done() if "file" in entry}
+        others = {str(entry["artifact"]) for entry in self._done() if "file" in entry and "error" in entry}
         failed = [subtasks[place].expected_artifact for place in self.failed]
         return {
             "missing": sorted(planned - there),
-            "unexpected": sorted(named - planned - there),
+            "unexpected": sorted(others - planned - there),
             "failed": failed,
         }
 

@@ -19,12 +19,12 @@ from msgspec import field, structs
 
 from .. import errors
 from ..context import ToolContext
-from ..errors import MinideepError, ModelError
+from ..errors import MinideepError, ModelError, ToolError
 from ..events import Compacted, TurnEscalated
 from ..messages import ToolCall, ToolMessage, UserMessage
 from ..models.scripted import Say
 from ..ports import Middleware, Request
-from ..state import Limits
+from ..state import Limits, State
 from . import board as boards
 from .answer import filled, names_in
 from .board import Board
@@ -92,11 +92,12 @@ class Topology(Middleware):
         state = ctx.state
         if state.step == 0 and state.messages[-1] == state.said:
             begin(ctx)
-        elif len(state.messages) > MESSAGES_KEPT:
-            ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
         board = self._as_decided(ctx, boards.read(ctx.state))
+        _check_last_part(state)
+        if len(state.messages) > MESSAGES_KEPT:
+            ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
         part = next_part(board, self._approving)
-        if part != "answer" and (limit := ctx.spent.reached(self._limits)):
+        if board.decision not in ("end", "escalate") and (limit := ctx.spent.reached(self._limits)):
             board, part = self._stopped(ctx, board, limit), "question"
         if part == "question":
             ctx.record(TurnEscalated(time.time(), board.question))
@@ -112,6 +113,8 @@ class Topology(Middleware):
             return board
         if board.node == "refused_plan":
             board = structs.replace(board, node="planner")
+        elif board.node == "planner" and last.is_error and last.text.startswith("approve_plan: "):
+            board = structs.replace(board, reason=last.text)  # An edit of another shape: whoever made it is told.
         elif board.node == "planner":
             board = structs.replace(board, node="", reason=f"the user did not let the plan through: {last.text}")
         else:
@@ -123,7 +126,7 @@ class Topology(Middleware):
         """The board of a turn that hands over because it may spend no more."""
         spent, most, left = getattr(ctx.spent, limit), getattr(self._limits, limit), len(board.left())
         asks = f"This turn may spend {most:,} {_UNITS[limit]} and has spent {spent:,.7g}; {left} subtasks are left."
-        board = escalated(board, "cleanup", f"{asks} Shall I go on?", "budget")
+        board = escalated(structs.replace(board, failure=[]), "cleanup", f"{asks} Shall I go on?", "budget")
         self._files.evict(ctx, board)
         boards.note(ctx, board)
         return board
@@ -133,6 +136,17 @@ class Topology(Middleware):
         names = self._files.names(ctx.state, board.ledger)
         contents = {name: await self._files.read(ctx, names[name], board.step) for name in names_in(board.final_answer)}
         return filled(board.final_answer, contents.__getitem__, self._files.answer_limit)
+
+
+def _check_last_part(state: State) -> None:
+    """Stop where a part has raised what no contract says: it would be called again for ever. A resume tries it once.
+
+    Raises:
+        ToolError
+    """
+    last = state.messages[-1]
+    if state.step and isinstance(last, ToolMessage) and last.is_error and last.name != "approve_plan":
+        raise ToolError(last.text)
 
 
 def begin(ctx: ToolContext) -> None:
