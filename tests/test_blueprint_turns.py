@@ -504,6 +504,54 @@ async def test_what_is_remembered_of_a_thread_stays_small_however_long_it_is(sto
     assert len(asked(model.planned[-1])) < 15_000
 
 
+LONG = pytest.mark.xfail(
+    strict=True, reason="no bound holds what is said apart from files: the state outgrows its limit"
+)
+
+
+def state_size(agent):
+    state = agent.get_state("t")
+    return max(len(codec.encode_state(state)), len(pickle.dumps(state)))
+
+
+@LONG
+async def test_long_reasons_of_reflections_do_not_add_up_in_the_state():
+    model = Parts(numbered(), lambda: replan("r" * 30_000))
+    agent = Blueprint(model, max_reflection_depth=20)
+    await agent.run("go", "t")
+    assert state_size(agent) < 250_000
+
+
+@LONG
+async def test_long_plans_that_are_approved_do_not_add_up_in_the_state():
+    subtasks = [("critic", "i" * 600, f"x{n}.json") for n in range(90)]
+    agent = Blueprint(Parts(lambda: plan(*subtasks), lambda: replan()), approve_plan=True, max_reflection_depth=20)
+    turn = await agent.run("go", "t")
+    for _ in range(8):
+        turn = await agent.resume("t", {turn.interrupts[0].call_id: Approve()})
+    assert (turn.status, state_size(agent) < 500_000) == ("paused", True)
+
+
+@LONG
+@pytest.mark.parametrize("decision", [Edit({"plan": {"subtasks": ["x" * 600_000]}}), Reject("x" * 600_000)])
+async def test_a_long_decision_about_a_plan_is_not_kept_whole(decision):
+    agent = approving(None)[1]
+    (wait,) = (await agent.run("go", "t")).interrupts
+    turn = await agent.resume("t", {wait.call_id: decision})
+    assert (turn.status, state_size(agent) < 500_000) == ("paused", True)
+
+
+@LONG
+async def test_a_long_question_of_a_role_is_not_kept_whole():
+    agent = Blueprint(
+        Parts([plan(("ann", "q" * 600, "a.md"))], [], lambda: ToolCall("ask_user", {"question": "q" * 600_000})), ASKERS
+    )
+    turn = await agent.run("go", "t")
+    assert turn.status == "escalated"
+    assert turn.question.startswith("ann asks: qqq")
+    assert state_size(agent) < 500_000
+
+
 @pytest.mark.parametrize("size", [100, 20_000, 160_000])
 async def test_sixty_rounds_of_one_turn_leave_a_small_state(store, size):
     model, agent = rounds(60, size, store)
