@@ -189,7 +189,7 @@ async def test_at_the_cap_a_person_is_asked_and_nothing_more_is_begun(store, sai
     role = "" if "end" in said else "Paris"
     model = Parts(numbered(), lambda: said, lambda: role)
     more = {} if depth == 5 else {"max_reflection_depth": depth}
-    agent = Blueprint(model, checkpointer=store, **more)
+    agent = bounded(Blueprint(model, checkpointer=store, **more), 10 * depth)
     turn = await agent.run("go", "t")
     assert (turn.status, turn.saved) == ("escalated", True)
     assert turn.question.startswith(CAP)

@@ -22,6 +22,9 @@ FILES = "blueprint.files"
 LEDGER_KEPT = 200
 """Entries of the ledger that stay in the state, at least; the log keeps all."""
 
+LINE_KEPT = 300
+"""Characters of an error or a reason that an entry keeps; whoever said it has it whole in its own run."""
+
 
 class Filed(Struct, frozen=True, omit_defaults=True):
     """What is remembered of a file besides its content."""
@@ -226,4 +229,5 @@ def enter(ctx: ToolContext, *records: Record) -> None:
     if len(ledger) > 2 * LEDGER_KEPT:
         ctx.record(Noted(OWNER, "ledger", ledger[-LEDGER_KEPT:]))
     for one in records:
-        ctx.record(Noted(OWNER, "ledger", msgspec.to_builtins(one), "append"))
+        short = structs.replace(one, error=one.error[:LINE_KEPT], reason=one.reason[:LINE_KEPT])
+        ctx.record(Noted(OWNER, "ledger", msgspec.to_builtins(short), "append"))

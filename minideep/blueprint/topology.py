@@ -28,6 +28,7 @@ from ..state import Limits, State
 from . import board as boards
 from .answer import filled, names_in
 from .board import Board
+from .contracts import MAX_SAID
 from .escalation import escalated
 from .files import VirtualFiles
 
@@ -94,7 +95,7 @@ class Topology(Middleware):
             begin(ctx)
         board = self._as_decided(ctx, boards.read(ctx.state))
         _check_last_part(state)
-        if len(state.messages) > MESSAGES_KEPT:
+        if len(state.messages) > MESSAGES_KEPT or _said_by(state) == "approve_plan":
             ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
         part = next_part(board, self._approving)
         if board.decision not in ("end", "escalate") and (limit := ctx.spent.reached(self._limits)):
@@ -116,7 +117,9 @@ class Topology(Middleware):
         elif board.node == "planner" and last.is_error and last.text.startswith("approve_plan: "):
             board = structs.replace(board, reason=last.text)  # An edit of another shape: whoever made it is told.
         elif board.node == "planner":
-            board = structs.replace(board, node="", reason=f"the user did not let the plan through: {last.text}")
+            board = structs.replace(
+                board, node="", reason=f"the user did not let the plan through: {last.text[:MAX_SAID]}"
+            )
         else:
             return board
         boards.note(ctx, board)
@@ -136,6 +139,12 @@ class Topology(Middleware):
         names = self._files.names(ctx.state, board.ledger)
         contents = {name: await self._files.read(ctx, names[name], board.step) for name in names_in(board.final_answer)}
         return filled(board.final_answer, contents.__getitem__, self._files.answer_limit)
+
+
+def _said_by(state: State) -> str:
+    """The part that was the last to say something. A plan that was decided about is a long message each time."""
+    last = state.messages[-1]
+    return last.name if isinstance(last, ToolMessage) else ""
 
 
 def _check_last_part(state: State) -> None:
