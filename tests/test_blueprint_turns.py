@@ -423,6 +423,14 @@ async def test_a_spent_budget_asks_whether_to_go_on_and_a_yes_goes_on(store, lim
     assert told["Why you are asked again"].endswith(question)
 
 
+async def test_old_files_have_left_when_a_budget_stops_the_turn():
+    five = plan(*(research(f"{name}.md") for name in "bcdef"))
+    agent = Blueprint(Tens([plan(research("a.md")), five], [replan()]), limits=Limits(tokens=85))
+    turn = await agent.run("go", "t")
+    assert (turn.status, agent.board("t").termination) == ("escalated", {"reason": "budget"})
+    assert [file.name for file in agent.board("t").files.values()] == ["b.md", "c.md", "d.md", "e.md", "f.md"]
+
+
 async def test_the_seconds_of_a_turn_are_a_budget_as_well(store):
     async def late(request):
         await asyncio.sleep(0.1)
@@ -489,6 +497,20 @@ async def test_messages_are_those_of_the_turn_and_earlier_goals_are_remembered_b
     assert [message.text for message in agent.transcript("t")].count("answer 1, Paris. [1]") == 1
 
 
+async def test_another_goal_begins_without_the_plan_and_the_errors_of_the_last_one_and_its_steps_follow():
+    said = iter([RateLimited("slow"), "Paris", "Rome"])
+    model = Parts(
+        [plan(research("a.md"), research("b.md")), plan(research("c.md"))], [end("one"), end("two")], lambda: next(said)
+    )
+    agent = Blueprint(model)
+    for goal in ("goal 1", "goal 2"):
+        await agent.run(goal, "t")
+    assert sections(model.planned[1]).keys() == {"Earlier in this conversation", "Goal", "Files"}
+    assert sections(model.reflected[1])["What went wrong"] == "nothing"
+    steps = [(entry["turn"], entry["step"]) for entry in agent.board("t").ledger if entry["node"] == "subagent"]
+    assert steps == [(1, 1), (1, 2), (2, 3)]
+
+
 async def test_what_is_remembered_of_a_thread_stays_small_however_long_it_is(store):
     model = Parts(
         lambda: plan(research("r.md"), research("s.md")), lambda: end("{{r.md}} and more"), lambda: "x" * 90_000
@@ -550,7 +572,15 @@ async def test_sixty_rounds_of_one_turn_leave_a_small_state(store, size):
     state = agent.get_state("t")
     assert (turn.status, len(model.reflected)) == ("ended", 60)
     assert max(len(codec.encode_state(state)), len(pickle.dumps(state))) < 500_000
-    assert len(agent.board("t").files) <= 4
+    assert (len(agent.board("t").files) <= 4, len(state.messages) <= 210) == (True, True)
+
+
+async def test_many_files_just_below_the_limit_of_one_leave_a_small_state(store):
+    model = Parts(lambda: plan(*(research(f"{name}.md") for name in "abcdef")), lambda: replan(), lambda: "x" * 102_000)
+    agent = Blueprint(model, checkpointer=store)
+    assert (await agent.run("go", "t")).status == "escalated"
+    assert (len(agent.board("t").files), state_size(agent) < 500_000) == (6, True)
+    assert agent.artifact("t", "f.md") == agent.artifact("t", "a.md") == "x" * 102_000
 
 
 @pytest.mark.parametrize("size", [20_000, 160_000])
