@@ -720,6 +720,29 @@ async def test_a_turn_that_is_cancelled_can_be_read_and_gone_on_with_and_repeats
     assert [file.name for file in reader(store).board("t").files.values()] == ["a.md", "b.md", "c.md"]
 
 
+@pytest.mark.xfail(strict=True, reason="what a role of a wave has said is saved with the whole wave only")
+async def test_where_each_result_is_saved_a_wave_that_is_cut_short_repeats_nothing_that_was_done(store):
+    hangs, done = asyncio.Event(), []
+
+    async def role(request):
+        if asked(request).endswith("two"):
+            await hangs.wait()
+        done.append(1)
+        return "Paris"
+
+    agent = Blueprint(Parts([WAVE], [end("so")], role), checkpointer=store, durability="tool")
+    task = asyncio.create_task(agent.run("go", "t"))
+    while len(done) < 2:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    agent.fork("t", thread_id="u")  # As a kill would leave it.
+    hangs.set()
+    await task
+    model = Parts([], [end("so")])
+    assert (await Blueprint(model, checkpointer=store).resume("u")).text == "so"
+    assert [asked(request) for request in model.delegated] == ["## Task\ntwo"]
+
+
 async def test_it_runs_for_scripts_and_inside_a_running_loop_alike():
     def agent():
         return Blueprint(Parts([WAVE, plan(research("d.md"))], [replan(), end("{{d.md}}")]))
