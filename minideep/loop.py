@@ -127,6 +127,7 @@ async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input,
     try:
         if state.status == "running":
             await drive(child)
+            await child.save_if("tool")  # Its call may go on with others for long.
     finally:
         parent.delegated(child, started)
     parent.journal.check()

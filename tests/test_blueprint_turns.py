@@ -720,7 +720,6 @@ async def test_a_turn_that_is_cancelled_can_be_read_and_gone_on_with_and_repeats
     assert [file.name for file in reader(store).board("t").files.values()] == ["a.md", "b.md", "c.md"]
 
 
-@pytest.mark.xfail(strict=True, reason="what a role of a wave has said is saved with the whole wave only")
 async def test_where_each_result_is_saved_a_wave_that_is_cut_short_repeats_nothing_that_was_done(store):
     hangs, done = asyncio.Event(), []
 
