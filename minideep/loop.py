@@ -116,8 +116,7 @@ async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input,
     """What `ToolContext.run` does: run *agent* below a call, or go on with what the log holds of it."""
     started, spec, message = perf_counter(), agent.spec, as_message(input)
     child, cut_short = parent.child(spec, f"{ctx.call_id}/{key}" if key else ctx.call_id, ctx)
-    state = child.state
-    if state.status == "ready":
+    if (state := child.state).status == "ready":
         child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
         child.share_notes(parent.state)
     elif (state.agent, state.said) != (spec.name, message):
@@ -127,6 +126,7 @@ async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input,
     try:
         if state.status == "running":
             await drive(child)
+            await child.save_if("tool")  # Its call may go on with others for long.
     finally:
         parent.delegated(child, started)
     parent.journal.check()

@@ -3,11 +3,16 @@
 import json
 from collections.abc import Callable, Iterable
 from inspect import signature
+from random import Random
 from typing import Any
 
+from msgspec import structs
+
+from minideep import Usage
 from minideep.blueprint import Blueprint
 from minideep.blueprint.prompts import PLANNER, REFLECTION
 from minideep.models import ScriptedModel
+from minideep.models.scripted import as_reply
 from minideep.ports import Request
 
 CODE = "```python\nprint(1)\n```"
@@ -109,3 +114,49 @@ def blueprint(*args: Any, **named: Any) -> Blueprint:
     """A blueprint of the stock roles on `Parts(...)`; keywords that `Parts` knows go there."""
     parts = {name: named.pop(name) for name in ("plans", "reflections", "role") if name in named}
     return Blueprint(Parts(*args, **parts), **named)
+
+
+def sections(request: Request) -> dict[str, str]:
+    """What a request says under each of its headings."""
+    parts = f"\n\n{asked(request)}".split("\n\n# ")[1:]
+    return dict(part.split("\n", 1) for part in parts)
+
+
+def bounded(agent: Blueprint, steps: int = 40) -> Blueprint:
+    """The same agent, which stops by itself where it would go on for ever."""
+    agent.spec = structs.replace(agent.spec, limits=structs.replace(agent.spec.limits, steps=steps))
+    return agent
+
+
+def numbered() -> Callable[[], str]:
+    """A planner that always has one thing to do, under another name each time."""
+    numbers = iter(range(1, 1000))
+    return lambda: plan(research(f"f{next(numbers)}.md"))
+
+
+def nodes(agent: Blueprint, thread: str = "t") -> list[str]:
+    """The parts that did something, in order."""
+    return [json.loads(line)["node"] for line in agent.trace(thread)]
+
+
+class Tens(Parts):
+    """Parts of which each reply is ten tokens for a quarter of a dollar."""
+
+    def _answer(self, request: Request) -> Any:
+        return structs.replace(as_reply(super()._answer(request)), usage=Usage(7, 3), cost=0.25)
+
+
+def rounds(number: int, size: int, store: Any = None, **more: Any) -> tuple[Parts, Blueprint]:
+    """A blueprint whose turn has so many rounds that each write so many bytes; and its model."""
+    random = Random(1)
+    model = Parts(
+        numbered(),
+        lambda: end("so") if len(model.reflected) == number else replan("more"),
+        lambda: random.randbytes(size // 2).hex(),
+    )
+    return model, Blueprint(model, checkpointer=store, max_reflection_depth=number + 1, **more)
+
+
+def reader(store: Any) -> Blueprint:
+    """The thread as another process would read it."""
+    return Blueprint(Parts([]), checkpointer=store)

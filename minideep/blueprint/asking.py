@@ -28,6 +28,7 @@ class Answer(Struct, Generic[T]):
     turn: Turn | None = None
     """The last run. Unless it `ended`, there was no reply."""
     tries: int = 0
+    """Replies that there were."""
     prompt_bytes: int = 0
     tokens: int = 0
     seconds: float = 0.0
@@ -46,11 +47,12 @@ async def ask(
     while answer.tries < tries:
         again = f"again-{answer.tries}" if answer.tries else ""
         turn = answer.turn = await ctx.run(agent, asked, "-".join(filter(None, (key, again))) or None)
-        answer.tries += 1
         answer.prompt_bytes += len(agent.spec.system.encode()) + len(asked.encode())
         answer.tokens += turn.usage.input + turn.usage.output
         if turn.status != "ended":
+            answer.violation = None  # Of the reply before: this time there was none.
             break
+        answer.tries += 1
         try:
             if turn.reason in _UNFINISHED:
                 raise ContractViolation(_UNFINISHED[turn.reason])

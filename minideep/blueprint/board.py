@@ -21,6 +21,9 @@ FILES = "blueprint.files"
 LEDGER_KEPT = 200
 """Entries of the ledger that stay in the state, at least; the log keeps all."""
 
+LINE_KEPT = 300
+"""Characters of an error or a reason that an entry keeps; whoever said it has it whole in its own run."""
+
 
 class Filed(Struct, frozen=True, omit_defaults=True):
     """What is remembered of a file besides its content."""
@@ -136,12 +139,16 @@ class Board(Now):
 
     @property
     def subtasks(self) -> tuple[Subtask, ...]:
-        return msgspec.convert(self.plan, Plan).subtasks
+        """Those of the plan; none while it is an edit that is no plan."""
+        try:
+            return msgspec.convert(self.plan, Plan).subtasks
+        except msgspec.ValidationError:
+            return ()
 
     def left(self) -> list[int]:
         """The subtasks that were not dispatched."""
         over = {*self.delivered, *self.failed}
-        return [place for place in range(len(self.plan.get("subtasks", ()))) if place not in over]
+        return [place for place in range(len(self.subtasks)) if place not in over]
 
     def wave(self) -> list[int]:
         """The subtasks that can be dispatched now: those whose files are there."""
@@ -220,4 +227,5 @@ def enter(ctx: ToolContext, *records: Record) -> None:
     if len(ledger) > 2 * LEDGER_KEPT:
         ctx.record(Noted(OWNER, "ledger", ledger[-LEDGER_KEPT:]))
     for one in records:
-        ctx.record(Noted(OWNER, "ledger", msgspec.to_builtins(one), "append"))
+        short = structs.replace(one, error=one.error[:LINE_KEPT], reason=one.reason[:LINE_KEPT])
+        ctx.record(Noted(OWNER, "ledger", msgspec.to_builtins(short), "append"))

@@ -6,13 +6,14 @@ from msgspec import structs
 
 from .asking import Answer
 from .board import Board
-from .contracts import MAX_RAW
+from .contracts import MAX_RAW, MAX_SAID
 
 
 def escalated(board: Board, node: str, question: str, reason: str = "escalate", **more: str) -> Board:
     """The board of a turn that is to hand over with *question*; *reason* and *more* are what its `termination` says."""
     termination = {"reason": reason, **more}
-    return structs.replace(board, node=node, decision="escalate", question=question, termination=termination)
+    said = {"question": question[:MAX_SAID], "termination": termination}
+    return structs.replace(board, node=node, decision="escalate", **said)
 
 
 def broken_contract(board: Board, node: str, answer: Answer[Any]) -> Board:

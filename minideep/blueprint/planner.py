@@ -8,13 +8,14 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import ConfigError, PlanViolation
+from ..messages import to_json
 from ..ports import Model
 from ..state import State
 from . import board as boards
 from . import prompts
 from .asking import Answer, ask
 from .board import Board, Record
-from .contracts import Plan, plan_of, plan_schema
+from .contracts import MAX_PLAN, Plan, plan_of, plan_schema
 from .escalation import broken_contract, unanswered
 from .files import VirtualFiles
 from .reply_mode import InMode
@@ -59,8 +60,10 @@ class Planner:
         try:
             checked = plan_of(plan, self._roles, self._files.names(ctx.state, board.ledger))
         except PlanViolation as exc:
+            if len(to_json(plan)) <= MAX_PLAN:
+                boards.note_plan(ctx, plan)
             boards.note(ctx, structs.replace(board, node="refused_plan", reason=str(exc)))
-            return f"the plan is as it was: {exc}"
+            return f"refused: {exc}"
         take_in(ctx, board, checked, "approve_plan")
         return "the plan is approved"
 

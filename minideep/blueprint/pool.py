@@ -23,7 +23,7 @@ from . import board as boards
 from . import prompts
 from .asking import QUOTED, Answer, ask
 from .board import Board, Filed, Record
-from .contracts import MAX_SAID, Artifact, Subtask, artifact_of
+from .contracts import Artifact, Subtask, artifact_of
 from .escalation import escalated
 from .files import Found, VirtualFiles, stored_name
 from .roles import Role
@@ -139,10 +139,10 @@ class SubagentPool:
         board.clean = all(report.as_planned for report in reports)
         board.delivered = [*board.delivered, *(one.assignment.place for one in reports if one.as_planned)]
         board.failed = [*board.failed, *(one.assignment.place for one in reports if not one.as_planned)]
-        for report in reports:
-            if report.question:
-                role = report.assignment.subtask.role
-                board = escalated(board, board.node, f"{role} asks: {report.question[:MAX_SAID]}", by=role)
+        if asking := [report for report in reports if report.question]:
+            roles = [report.assignment.subtask.role for report in asking]
+            questions = (f"{role} asks: {one.question}" for role, one in zip(roles, asking, strict=True))
+            board = escalated(board, board.node, "\n".join(questions), by=", ".join(roles))
         boards.note(ctx, board)
         return "\n".join(to_json([one.artifact, one.status, one.bytes]).decode() for one in records)
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ..agent import Agent
 from ..context import ToolContext
-from ..errors import ReflectionViolation
+from ..errors import CheckpointError, FileViolation, ReflectionViolation
 from ..ports import Model
 from . import board as boards
 from . import prompts
@@ -47,7 +47,10 @@ class Reflection:
             return "no decision"
         decided = self._carried_out(board, answer.value)
         if decided.decision == "end":
-            await self._kept(ctx, decided, names)
+            try:
+                await self._kept(ctx, decided, names)
+            except (FileViolation, CheckpointError) as exc:
+                decided = self._carried_out(board, Decision("replan", f"the answer was refused: {exc}"))
         boards.note(ctx, decided)
         return str(decided.decision)
 
@@ -67,11 +70,14 @@ class Reflection:
         return structs.replace(board, node="reflection", decision=decision.decision, reason=decision.reason, **ending)
 
     async def _kept(self, ctx: ToolContext, board: Board, names: dict[str, Found]) -> None:
-        """See that what the answer names is there, and stays."""
+        """See that what the answer names is there, and stays.
+
+        Raises:
+            FileViolation, CheckpointError: it is not there any more.
+        """
         named = [names[name] for name in names_in(board.final_answer)]
         for found in named:
-            if found.evicted:
-                await self._files.read(ctx, found, board.step)
+            await self._files.read(ctx, found, board.step)
         self._files.keep(ctx, {found.path for found in named})
 
 

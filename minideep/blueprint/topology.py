@@ -28,6 +28,7 @@ from ..state import Limits
 from . import board as boards
 from .answer import filled, names_in
 from .board import Board
+from .contracts import MAX_SAID
 from .escalation import escalated
 from .files import VirtualFiles
 
@@ -96,11 +97,11 @@ class Topology(Middleware):
         state, last = ctx.state, ctx.state.messages[-1]
         if state.step == 0 and last == state.said:
             begin(ctx)
-        elif len(state.messages) > MESSAGES_KEPT:
-            ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
         board = self._as_decided(ctx, boards.read(state), last)
+        if len(state.messages) > MESSAGES_KEPT or (isinstance(last, ToolMessage) and last.name == "approve_plan"):
+            ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(state.messages)))
         part = next_part(board, self._approving)
-        if part != "answer" and (limit := ctx.spent.reached(self._limits)):
+        if board.decision not in ("end", "escalate") and (limit := ctx.spent.reached(self._limits)):
             board, part = self._stopped(ctx, board, limit), "question"
         if part == "question":
             ctx.record(TurnEscalated(time.time(), board.question))
@@ -124,8 +125,12 @@ class Topology(Middleware):
             return board
         if board.node == "refused_plan":
             board = structs.replace(board, node="planner")
+        elif board.node == "planner" and last.is_error and last.text.startswith("approve_plan: "):
+            board = structs.replace(board, reason=last.text)  # An edit of another shape: whoever made it is told.
         elif board.node == "planner":
-            board = structs.replace(board, node="", reason=f"the user did not let the plan through: {last.text}")
+            board = structs.replace(
+                board, node="", reason=f"the user did not let the plan through: {last.text[:MAX_SAID]}"
+            )
         else:
             return board
         boards.note(ctx, board)
@@ -135,7 +140,7 @@ class Topology(Middleware):
         """The board of a turn that hands over because it may spend no more."""
         spent, most, left = getattr(ctx.spent, limit), getattr(self._limits, limit), len(board.left())
         asks = f"This turn may spend {most:,} {_UNITS[limit]} and has spent {spent:,.7g}; {left} subtasks are left."
-        board = structs.replace(escalated(board, "cleanup", f"{asks} Shall I go on?", "budget"), failure=[])
+        board = escalated(structs.replace(board, failure=[]), "cleanup", f"{asks} Shall I go on?", "budget")
         self._files.evict(ctx, board)
         boards.note(ctx, board)
         return board
