@@ -528,7 +528,7 @@ async def _later(content):
 @pytest.mark.parametrize(
     ("role", "found"),
     [
-        (Role("a/b", "p"), "a role's name is 1 to 64 letters, digits, '_' or '-', not 'a/b'"),
+        (Role("a/b", "p"), "a role's name is 1 to 64 letters, digits, '_' or '-', and no part's, not 'a/b'"),
         (Role("", "p"), "a role's name is"),
         (Role("x" * 65, "p"), "a role's name is"),
         (Role("x", " "), "role 'x' has no prompt"),

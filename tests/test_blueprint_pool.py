@@ -570,7 +570,6 @@ def test_two_subagents_that_deliver_one_name_in_one_round_both_keep_what_they_wr
     assert (bp.artifact("t", "facts.md"), bp.artifact("t", "critic_2_facts.md")) == ("version 3", "[]")
 
 
-@pytest.mark.xfail(strict=True, reason="a name means its last version, though the plan waited for an earlier one")
 def test_a_subtask_reads_the_version_that_it_waited_for():
     plans = [plan(research("x.md", task="1"), research("out.md", "x.md", task="2"), research("x.md", task="3"))]
     parts = Parts(plans, role=lambda request: f"version {asked(request)[-1]}")

@@ -61,6 +61,8 @@ class Record(Struct, frozen=True, omit_defaults=True):
     node: str
     """`planner`, `subagent`, `reflection` or `cleanup`."""
     role: str = ""
+    place: int | None = None
+    """Of a subtask: where it stands in its plan."""
     artifact: str = ""
     """The name that the plan gave it."""
     file: str = ""
@@ -155,12 +157,22 @@ class Board(Now):
         delivered, subtasks = set(self.delivered), self.subtasks
         return [place for place in self.left() if delivered.issuperset(subtasks[place].after)]
 
+    def version(self, subtask: Subtask, name: str) -> str:
+        """What a subtask means by *name*: the file of the last one that it waits for under it, or the name itself."""
+        made = {entry.get("place"): entry["file"] for entry in self.ledger if self._of_this_plan(entry)}
+        makers = [place for place in subtask.after if self.subtasks[place].expected_artifact == name]
+        return made.get(makers[-1], name) if makers else name
+
+    def _of_this_plan(self, entry: dict[str, Any]) -> bool:
+        """Whether an entry tells of a file that a subtask of the plan has delivered."""
+        return "file" in entry and entry["step"] > self.planned_at
+
     def difference(self) -> dict[str, list[str]]:
         """The plan against what came of it, by name: what is missing, what nobody planned, and what failed."""
         subtasks = self.subtasks
         planned = {one.expected_artifact for one in subtasks}
         there = {subtasks[place].expected_artifact for place in self.delivered}
-        named = {str(entry["artifact"]) for entry in self.ledger if "file" in entry and entry["step"] > self.planned_at}
+        named = {str(entry["artifact"]) for entry in self.ledger if self._of_this_plan(entry)}
         failed = [subtasks[place].expected_artifact for place in self.failed]
         return {
             "missing": sorted(planned - there),

@@ -5,7 +5,7 @@ together, in the order of the plan.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct, structs
@@ -84,18 +84,19 @@ class SubagentPool:
         if one.subtask.role not in self.roles:  # The plan was made when there were others.
             return structs.replace(one, error=f"PlanViolation: there is no role {one.subtask.role!r} any more")
         try:
-            files = await self._read(ctx, board, one.subtask.read_files)
+            files = await self._read(ctx, board, one.subtask)
         except (FileViolation, CheckpointError) as exc:
             return structs.replace(one, error=f"{type(exc).__name__}: {exc}")
         return structs.replace(one, asked=prompts.subtask_asked(one.subtask.instruction, files))
 
-    async def _read(self, ctx: ToolContext, board: Board, wanted: Iterable[str]) -> list[tuple[str, str]]:
+    async def _read(self, ctx: ToolContext, board: Board, subtask: Subtask) -> list[tuple[str, str]]:
         files: list[tuple[str, str]] = []
-        for name in dict.fromkeys(wanted):
+        for name in dict.fromkeys(subtask.read_files):
             there: dict[str, Found] = self._files.names(ctx.state, board.ledger)
-            if name not in there:
+            found = there.get(board.version(subtask, name)) or there.get(name)
+            if found is None:
                 raise FileViolation(f"there is no file {name!r}")
-            files.append((name, await self._files.read(ctx, there[name], board.step)))
+            files.append((name, await self._files.read(ctx, found, board.step)))
         return files
 
     async def _delegated(self, ctx: ToolContext, one: Assignment) -> Report:
@@ -213,6 +214,7 @@ def _record(turn: int, report: Report) -> Record:
         turn,
         one.step,
         "subagent",
+        place=one.place,
         role=one.subtask.role,
         artifact=name,
         file=written.file[1:] if written else "",

@@ -103,9 +103,10 @@ class Journal:
         state = self.states.get(path) or self.open_run(path)
         if type(event) is FileEdited:  # Cheaper than `isinstance`, for what is asked of every event.
             reading.fill(self.store, state.files, event.file)
+        before = state.files.get(event.file) if type(event) is FileWritten else None
         apply(state, event, number)
         self.number = number
-        if type(event) is FileWritten or type(event) is FileEdited:
+        if type(event) is FileEdited or (type(event) is FileWritten and not _moves_apart(event, before)):
             self._written[event.file] = event.by
         elif type(event) is Compacted:
             self.compacted.add(path)
@@ -191,6 +192,11 @@ class Journal:
     def is_waiting(self, call_id: str) -> bool:
         """Whether a call of this id waits for a person anywhere in the thread."""
         return bool(self.root.open) and any(wait.call_id == call_id for wait in self.root.interrupts)
+
+
+def _moves_apart(event: FileWritten, before: FileEntry | None) -> bool:
+    """Whether the event says of a file that is there only that the store is to keep it apart."""
+    return event.blob and before is not None and before.sha256 == event.sha256
 
 
 def open_thread(store: Store, thread_id: str) -> Journal | None:
