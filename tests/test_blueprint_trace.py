@@ -121,9 +121,9 @@ async def test_the_trace_says_of_each_part_what_it_did(store):
     role = {"turn": 1, "node": "subagent", "role": "research-specialist"}
     assert lines == [
         {"turn": 1, "step": 0, "node": "planner", "status": "done", "tokens": 20},
-        role | {"step": 1, "artifact": "a.md", "file": "research-specialist_1_a.md", "bytes": 150_000,
+        role | {"step": 1, "place": 0, "artifact": "a.md", "file": "research-specialist_1_a.md", "bytes": 150_000,
                 "sha256": digest, "status": "done", "tokens": 10},
-        role | {"step": 2, "artifact": "b.md", "status": "failed", "error": "its run failed (RateLimited)"},
+        role | {"step": 2, "place": 1, "artifact": "b.md", "status": "failed", "error": "its run failed (RateLimited)"},
         {"turn": 1, "step": 2, "node": "reflection", "status": "done", "decision": "end", "tokens": 10},
         {"turn": 1, "step": 2, "node": "cleanup"},
     ]  # fmt: skip

@@ -37,6 +37,21 @@ class Answer(Struct, Generic[T]):
     def said(self) -> str:
         return self.turn.text if self.turn else ""
 
+    @property
+    def problem(self) -> str:
+        """Why there is no value, for those who may not read what was said."""
+        if self.turn is None or self.value is not None:
+            return ""
+        match self.turn.status:
+            case "ended":
+                return f"its reply was refused {self.tries} times ({type(self.violation).__name__})"
+            case "escalated":
+                return "it asks the user something"
+            case "exhausted":
+                return f"it reached its limit of {self.turn.reason}"
+            case status:
+                return f"its run {status} ({self.turn.reason})"
+
 
 async def ask(
     ctx: ToolContext, agent: HasSpec, question: str, read: Callable[[str], T], *, key: str = "", tries: int = 2

@@ -81,7 +81,7 @@ def _record(state: State, board: Board, answer: Answer[Plan]) -> Record:
         board.step,
         "planner",
         status="done" if answer.value else "failed",
-        error=type(answer.violation).__name__ if answer.violation else "",
+        error=answer.problem,
         prompt_bytes=answer.prompt_bytes,
         seconds=answer.seconds,
         tokens=answer.tokens,

@@ -112,7 +112,7 @@ class SubagentPool:
                 )
         except TimeoutError:
             return Report(one, Answer(), f"it took longer than {role.timeout:g} s")
-        return _report(one, answer)
+        return Report(one, answer, answer.problem, answer.turn.question if answer.turn else "")
 
     async def _written(self, ctx: ToolContext, report: Report) -> None:
         """Put the artifact where files are kept; nothing is recorded yet, so that a new start finds all as it was."""
@@ -178,32 +178,11 @@ def _artifact(role: Role, said: str, expected: str) -> Artifact:
         raise ArtifactViolation(str(exc)) from None
     try:
         verdict = role.validate(artifact.content) if role.validate else None
-    except (
-        Exception,
-        SystemExit,
-    ) as exc:  # The hook door: a validator is anybody's, its refusal the subagent's to mend.
+    except (Exception, SystemExit) as exc:  # The hook door: a validator is anybody's, its refusal to be mended.
         raise ArtifactViolation(clean(str(exc))[:QUOTED] or type(exc).__name__) from exc
     if verdict is False:
         raise ArtifactViolation(f"it is not what a {role.name} must deliver")
     return artifact
-
-
-def _report(one: Assignment, answer: Answer[Artifact]) -> Report:
-    """What others are told of a run. They have not read the files that it has, so nothing that it said is passed on."""
-    turn = answer.turn
-    if turn is None or answer.value is not None:
-        return Report(one, answer)
-    match turn.status:
-        case "ended":
-            return Report(
-                one, answer, f"its reply was refused {answer.tries} times ({type(answer.violation).__name__})"
-            )
-        case "escalated":
-            return Report(one, answer, "it asks the user something", turn.question)
-        case "exhausted":
-            return Report(one, answer, f"it reached its limit of {turn.reason}")
-        case status:
-            return Report(one, answer, f"its run {status} ({turn.reason})")
 
 
 def _record(turn: int, report: Report) -> Record:

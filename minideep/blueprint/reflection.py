@@ -40,8 +40,8 @@ class Reflection:
         tries = max(1, min(2, self._depth - board.reflection_depth))  # One more where a model had failed.
         answer = await ask(ctx, self.agent, question, lambda said: _read(said, names), tries=tries)
         board.reflection_depth += answer.tries
-        boards.enter(ctx, _record(ctx, board, answer))
         if answer.value is None:
+            boards.enter(ctx, _record(ctx, board, answer))
             given_up = broken_contract if answer.violation else unanswered
             boards.note(ctx, given_up(board, "reflection", answer))
             return "no decision"
@@ -51,6 +51,7 @@ class Reflection:
                 await self._kept(ctx, decided, names)
             except (FileViolation, CheckpointError) as exc:
                 decided = self._carried_out(board, Decision("replan", f"the answer was refused: {exc}"))
+        boards.enter(ctx, _record(ctx, decided, answer))
         boards.note(ctx, decided)
         return str(decided.decision)
 
@@ -111,9 +112,9 @@ def _record(ctx: ToolContext, board: Board, answer: Answer[Decision]) -> Record:
         board.step,
         "reflection",
         status="done" if answer.value else "failed",
-        error=type(answer.violation).__name__ if answer.violation else "",
-        decision=answer.value.decision if answer.value else "",
-        reason=answer.value.reason if answer.value else "",
+        error=answer.problem,
+        decision=(board.decision or "") if answer.value else "",
+        reason=board.reason if answer.value else "",
         prompt_bytes=answer.prompt_bytes,
         seconds=answer.seconds,
         tokens=answer.tokens,
