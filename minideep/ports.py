@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 from msgspec import Struct
 
@@ -50,6 +50,17 @@ class Messages(Sequence[Message]):
         return repr(list(self))
 
 
+class Cache(Struct, frozen=True, gc=False):
+    """How long a provider is asked to cache what the requests of a run have in common, and how it finds it again."""
+
+    ttl: Literal["5m", "1h"] = "5m"
+    """How long it is kept after its last use, where the provider lets one choose."""
+    key: str = ""
+    """Names the run, in at most 64 characters, to a provider that keeps requests of one name together."""
+    stays: int | None = None
+    """How many of the request's messages the next one has as well; those after them are said this once. None: all."""
+
+
 class Request(Struct, frozen=True, gc=False):
     """One question to a model, in no provider's dialect."""
 
@@ -65,6 +76,10 @@ class Request(Struct, frozen=True, gc=False):
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs and
     https://developers.openai.com/api/docs/guides/structured-outputs
     """
+    stable: int | None = None
+    """How many characters of *system* never change for this agent; what follows them is memory. None: all of them."""
+    cache: Cache | None = None
+    """What the provider is asked to cache; None leaves it to the provider and to the model's own settings."""
 
 
 class Reply(Struct, frozen=True):

@@ -20,13 +20,13 @@ LAYERS = [
     ["middleware"],
     ["deep_agent"],
     ["blueprint"],
-    ["testing"],
+    ["testing", "evals"],
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 IDS = [str(path.relative_to(PACKAGE)) for path in MODULES]
-THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich"}
+THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich", "yaml"}
 
 
 def parsed(path):
@@ -136,6 +136,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "checkpoint.redaction": 1,  # the hook door
         "checkpoint.disk": 1,  # closes what could not be opened whole, and raises again
         "blueprint.pool": 1,  # the hook door: the validator of a role
+        "evals.running": 1,  # the hook door: an agent that is evaluated, and what it is held against
         "threads": 1,  # takes back what a refused input has recorded
         "tools": 1,  # hands an exception from a tool's thread to the loop
     }
@@ -161,7 +162,7 @@ from minideep import create_deep_agent
 from minideep.models import ScriptedModel
 create_deep_agent(model=ScriptedModel([]))
 create_deep_agent(model="anthropic:x"), create_deep_agent(model="openai:x"), create_deep_agent(model="openai-chat:x")
-heavy = {"anthropic", "openai", "httpx", "httpx2", "pydantic", "rich", "langchain", "langgraph"}
+heavy = {"anthropic", "openai", "httpx", "httpx2", "pydantic", "rich", "yaml", "langchain", "langgraph"}
 print(sorted(heavy & set(sys.modules)))
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -69,6 +69,7 @@ def test_another_folder_gives_another_result_and_a_second_goal_remembers_the_fir
     run = minideep("run", "And who barks, to BARKS.md", "--root", str(dogs), "--thread", "dogs/1", cwd=cats)
     assert run.returncode == 0
     assert "- Say what is here, to OUT.md" in (dogs / "BARKS.md").read_text()
+    assert "✗" not in run.stdout
     assert re.search(r"dogs/1\s+ended\s+2", minideep("threads", cwd=cats).stdout)
 
 
@@ -106,6 +107,7 @@ def test_the_panel_shows_only_when_the_list_changed(cats):
     out = minideep("run", "Say what is here", cwd=cats).stdout
     panels = re.findall(r"╭─ Task List.*?╯", out, re.DOTALL)
     assert len(panels) == len(set(panels)) == 4
+    assert "are not done" not in out
 
 
 def test_json_is_one_event_a_line(cats):
@@ -165,6 +167,7 @@ def test_a_turn_at_its_limit_exits_4_and_resume_goes_on(cats):
     run = minideep("run", "Say what is here", "--limit-steps", "2", "--thread", "t", cwd=cats)
     assert run.returncode == 4
     assert "exhausted: steps" in run.stdout
+    assert "\ntodos: 2 of 3 are not done\n" in run.stdout
     codes = [minideep("resume", "t", cwd=cats).returncode for _ in range(3)]
     assert codes[-1] == 0
     assert (cats / "REPORT.md").exists()

@@ -6,13 +6,22 @@ from pathlib import Path
 import minideep
 import minideep.backends
 import minideep.blueprint
+import minideep.evals
 import minideep.events
 import minideep.middleware
 import minideep.models
 import minideep.testing
 
 SNAPSHOT = Path(__file__).parent / "public_names.txt"
-MODULES = [minideep, minideep.backends, minideep.blueprint, minideep.middleware, minideep.models, minideep.testing]
+MODULES = [
+    minideep,
+    minideep.backends,
+    minideep.blueprint,
+    minideep.evals,
+    minideep.middleware,
+    minideep.models,
+    minideep.testing,
+]
 
 
 def signature(value):

@@ -2,8 +2,9 @@
 
 import warnings
 from collections.abc import Callable, Collection, Iterable
+from copy import copy
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, Self
 
 from msgspec import structs
 
@@ -21,6 +22,7 @@ from ..models.policy import Policy
 from ..ports import Backend, Middleware, Model, Store
 from ..state import Limits
 from ..stream import Stream
+from ..tools import Tool
 from ..turn import Turn
 from . import board as boards
 from .board import OWNER, Board
@@ -106,6 +108,28 @@ class Blueprint(Agent):
     def agents(self) -> dict[str, Agent]:
         """The agents that do the work, by name: `planner`, `reflection`, and each role."""
         return {"planner": self.planner.agent, "reflection": self.reflection.agent, **self.pool.agents}
+
+    def with_models(self, wrap: Callable[[str, Model], Model]) -> Self:
+        """A copy, with the same threads, in which each of the `agents` asks `wrap(its name, its model)` instead.
+
+        Raises:
+            ConfigError: what *wrap* returns is no model.
+        """
+
+        def wrapped(agent: Agent) -> Agent:
+            mine = copy(agent)
+            mine.spec = structs.replace(agent.spec, model=resolve(wrap(agent.spec.name, agent.spec.model)))
+            return mine
+
+        other = copy(self)
+        planner, pool, reflection = copy(self.planner), copy(self.pool), copy(self.reflection)
+        planner.agent, reflection.agent = wrapped(planner.agent), wrapped(reflection.agent)
+        pool.agents = {name: wrapped(agent) for name, agent in pool.agents.items()}
+        other.planner, other.pool, other.reflection = planner, pool, reflection
+        parts = (planner.planner, planner.approve_plan, pool.subagent_dispatcher, reflection.reflection)
+        tools = self.spec.tools | {part.__name__: Tool(part) for part in parts if part.__name__ in self.spec.tools}
+        other.spec = structs.replace(self.spec, tools=tools, tool_list=tuple(tools.values()))
+        return other
 
     async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
         """As `Agent.run`; *input* is text: a goal, or, after a turn that did not end, the answer to its question.

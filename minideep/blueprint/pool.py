@@ -62,7 +62,7 @@ class SubagentPool:
     """The agents of the roles, and how they are dispatched."""
 
     def __init__(self, roles: Mapping[str, Role], model: Model, files: VirtualFiles, limits: Limits) -> None:
-        self._roles = roles
+        self.roles = roles
         self._files = files
         self.agents = {name: _agent_of(role, model, limits) for name, role in roles.items()}
 
@@ -100,7 +100,7 @@ class SubagentPool:
         """Run the role's agent; whatever goes wrong is reported."""
         if one.error:
             return Report(one, Answer(), one.error)
-        role, expected = self._roles.get(one.subtask.role), one.subtask.expected_artifact
+        role, expected = self.roles.get(one.subtask.role), one.subtask.expected_artifact
         if role is None:  # It was there when the plan was made.
             return Report(one, Answer(), f"there is no role {one.subtask.role!r} any more")
         key = PurePosixPath(stored_name(role.name, one.step, expected)).stem

@@ -13,6 +13,8 @@ from ..state import Limits
 from ..structured import fitting, json_in
 from ..tools import Tool
 
+RESERVED = frozenset({"planner", "reflection"})
+"""The names of the parts that are no roles."""
 _ROLE_NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}")
 _FENCE = re.compile(r"^```[^\n`]*\n(.*?)^```[^\S\n]*$", re.DOTALL | re.MULTILINE)
 
@@ -111,8 +113,8 @@ def by_name(roles: Iterable[Role]) -> dict[str, Role]:
         given = cast(object, role)
         if not isinstance(given, Role):
             raise ConfigError(f"roles are `Role`s, not {given!r}")
-        if not _ROLE_NAME.fullmatch(role.name):
-            raise ConfigError(f"a role's name is 1 to 64 letters, digits, '_' or '-', not {role.name!r}")
+        if not _ROLE_NAME.fullmatch(role.name) or role.name in RESERVED:
+            raise ConfigError(f"a role's name is 1 to 64 letters, digits, '_' or '-', and no part's, not {role.name!r}")
         if not role.prompt.strip():
             raise ConfigError(f"role {role.name!r} has no prompt; say who it is and what it returns")
         pool[role.name] = role

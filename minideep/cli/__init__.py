@@ -15,7 +15,7 @@ FAILED, USAGE, CANCELLED = 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 ended, 1 failed, 2 usage, 3 paused or escalated, 4 exhausted, 130 cancelled.
+    0 ended, 1 failed (of `eval`: a case did), 2 usage, 3 paused or escalated, 4 exhausted, 130 cancelled.
     """
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # Closed by whoever started us.
@@ -61,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
     decision.add_argument("--reject", metavar="REASON", help="let nothing of it run, and say why")
     decision.add_argument("--plan", type=Path, metavar="FILE", help="let the plan that waits run as FILE has it, JSON")
 
+    _evaluation(commands.add_parser("eval", help="run a golden set with the stock blueprint; exits 1 if a case fails"))
+
     commands.add_parser("threads", help="list the threads, the last used one first")
     show = commands.add_parser("show", help="print what was said in a thread")
     show.add_argument("thread")
@@ -91,6 +93,15 @@ def _about_a_turn(command: argparse.ArgumentParser, may: str) -> None:
     command.add_argument("--thread", help="the thread to go on with, or to begin (default: a new one)")
     command.add_argument("--limit-steps", type=_positive, default=100, metavar="N", help="model replies a run (100)")
     command.add_argument("--json", action="store_true", help="print one event a line, as JSON")
+
+
+def _evaluation(command: argparse.ArgumentParser) -> None:
+    command.set_defaults(command="evaluate")
+    command.add_argument("file", type=Path, help="JSON lines: goal, expected_final_answer, expected_artifact_set")
+    command.add_argument("--model", help="provider:model, such as anthropic:claude-sonnet-4-6 or offline:")
+    command.add_argument("--root", type=Path, default=Path(), help="the folder it may read (default: this one)")
+    command.add_argument("--junit", type=Path, metavar="OUT.xml", help="write the results as JUnit XML, too")
+    command.add_argument("--concurrency", type=_positive, default=1, metavar="N", help="cases at a time (1)")
 
 
 def _positive(text: str) -> int:

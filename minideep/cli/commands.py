@@ -132,6 +132,23 @@ def delete(options: argparse.Namespace) -> int:
     return 0
 
 
+def evaluate(options: argparse.Namespace) -> int:
+    """Run a golden set; the threads of its cases are kept."""
+    from ..evals import evaluate as evaluated  # Here, for no other command needs it.
+    from ..evals import load
+
+    goldens, junit = load(options.file), options.junit
+    if junit and not junit.absolute().parent.is_dir():
+        raise ConfigError(f"--junit {str(junit)!r} is in no folder that is there; make it first")
+    with closing(DiskCheckpointer(options.state)) as store:
+        blueprint = blueprint_of(_model(options.model), options.root, store)
+        report = asyncio.run(evaluated(blueprint, goldens, concurrency=options.concurrency))
+    Screen().line(report.table())
+    if junit:
+        junit.write_text(report.junit(), encoding="utf-8")
+    return EXIT_CODES["ended" if report.passed else "failed"]
+
+
 async def _watch(stream: Stream, thread: str, options: argparse.Namespace) -> int:
     screen = Screen()
     screen.begin(thread, quiet=options.json)

@@ -22,6 +22,7 @@ from ..checkpoint.rows import ThreadInfo
 from ..costs import Costs
 from ..events import Happened, Noted, Restarted, TextDelta, TodosWritten, ToolEnded, ToolStarted, ToolWaiting, UserSaid
 from ..messages import AssistantMessage, ToolCall, ToolMessage, to_json
+from ..middleware.todos import unfinished
 from ..state import Path, State, Todo
 from ..turn import Turn
 
@@ -95,6 +96,9 @@ class Screen:
             if wait.call.name == "approve_plan":
                 plan, problem = wait.call.args.get("plan"), wait.call.args.get("problem")
                 self._print("\n".join([msgspec.json.format(to_json(plan)).decode(), *([problem] if problem else [])]))
+        written = self._todos.get((), ())
+        if turn.status != "paused" and (left := unfinished(written)):
+            self._print(f"todos: {len(left)} of {len(written)} are not done", style="yellow")
         self._print(summary(turn.costs), style="dim")
         if not turn.saved:
             self.aside(f"not saved: {turn.error}")

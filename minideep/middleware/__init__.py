@@ -2,14 +2,20 @@
 
 from ..ports import Middleware
 from .approvals import HumanInTheLoopMiddleware
+from .caching import PromptCachingMiddleware
 from .files import FilesystemMiddleware
+from .memory import MemoryMiddleware
+from .skills import SkillsMiddleware
 from .subagents import Subagent, SubAgentMiddleware
 from .todos import TodoListMiddleware
 
 __all__ = [
     "FilesystemMiddleware",
     "HumanInTheLoopMiddleware",
+    "MemoryMiddleware",
     "Middleware",
+    "PromptCachingMiddleware",
+    "SkillsMiddleware",
     "SubAgentMiddleware",
     "Subagent",
     "TodoListMiddleware",

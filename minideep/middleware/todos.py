@@ -1,15 +1,24 @@
 """The todo list: a plan that the agent writes down, and that everybody can watch."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any, cast, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from ..context import ToolContext
-from ..events import TodosWritten
-from ..messages import clean
+from ..errors import ToolError
+from ..events import Noted, TodosWritten
+from ..messages import ToolMessage, UserMessage, clean
 from ..ports import Middleware
-from ..state import Todo, TodoStatus
+from ..state import State, Todo, TodoStatus
 from ..tools import Tool
+
+MAX_ITEMS = 100
+MAX_LENGTH = 500
+"""Characters of one item."""
+
+OWNER = "todos"
+"""Whose note it is: the turn in which the agent was last asked about what is unfinished."""
 
 PROMPT = """\
 For work of three or more steps, write the plan with `write_todos` first and keep it current: one step `in_progress`, \
@@ -18,24 +27,138 @@ each marked `completed` as soon as it is done."""
 DESCRIPTION = """\
 Write the todo list; the list you give replaces the old one, so give all of it. Use it for tasks of three or more \
 steps, with 3 to 6 items; not for one or two simple steps or plain questions. Mark a step in_progress before you begin \
-it and completed right after; add, change or drop pending ones as you learn. An empty list clears it. A wrong status \
-is an error that names the right ones and leaves the list as it was: give the whole list again."""
+it and completed right after. Revise as you go: add, change or drop pending ones, but keep completed ones as they are. \
+An empty list clears it. One call a reply. A wrong list is an error that says why and changes nothing: give the whole \
+list again."""
 
-
-class Item(Struct, frozen=True, forbid_unknown_fields=True):
-    content: Annotated[str, Meta(min_length=1)]
-    status: TodoStatus = "pending"
+_STATUSES = get_args(TodoStatus)
+_FIELDS = {"content": {"type": "string"}, "status": {"type": "string", "enum": _STATUSES}}
+_ITEM = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS], "additionalProperties": False}
 
 
 class TodoListMiddleware(Middleware):
-    """Gives the agent `write_todos`; the list is `state.todos`."""
+    """Gives the agent `write_todos`; the list is `state.todos`.
+
+    A completed item stays as it is until the list is cleared; a list that an earlier turn finished gives way to a new
+    one. With *nudge* a turn that wrote the list and would end before it is done goes on, once, with a request to
+    finish it or to say why not.
+    """
 
     prompt = PROMPT
 
-    def __init__(self) -> None:
+    def __init__(self, nudge: bool = False) -> None:
+        self._nudge = nudge
         self.tools = (Tool(self.write_todos, description=DESCRIPTION),)
 
-    async def write_todos(self, todos: list[Item], ctx: ToolContext) -> str:
-        ctx.record(TodosWritten(tuple(Todo(clean(item.content), item.status) for item in todos)))
-        done = sum(item.status == "completed" for item in todos)
-        return f"the list has {len(todos)} items, {done} of them completed" if todos else "the list is cleared"
+    async def write_todos(
+        self, todos: Annotated[list[Any], Meta(extra_json_schema={"items": _ITEM})], ctx: ToolContext
+    ) -> str:
+        if sum(entry.call.name == "write_todos" for entry in ctx.state.open.values()) > 1:
+            raise _refused("this reply has several write_todos, and none of them was done; make one call")
+        written = _checked(todos)
+        _check_kept(ctx.state, written)
+        ctx.record(TodosWritten(tuple(written)))
+        return _told(written)
+
+    async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
+        state = ctx.state
+        if not self._nudge or state.stop != "done" or state.ends or not (left := unfinished(state.todos)):
+            return None
+        if state.notes.get(OWNER, {}).get("nudged") == state.turn or not _written_this_turn(state) or _at_limit(ctx):
+            return None
+        ctx.record(Noted(OWNER, "nudged", state.turn))
+        remedy = "Go on with it, or bring it up to date and say what is left and why."
+        return UserMessage(f"The todo list is not done yet: {_named(left)}. {remedy}")
+
+
+def unfinished(todos: Sequence[Todo]) -> list[Todo]:
+    """Those that are not completed."""
+    return [todo for todo in todos if todo.status != "completed"]
+
+
+def _checked(given: list[Any]) -> list[Todo]:
+    """*given* as todos.
+
+    Raises:
+        ToolError: they are no list of todos; says which one, and why.
+    """
+    if len(given) > MAX_ITEMS:
+        raise _refused(f"{len(given):,} todos are more than {MAX_ITEMS}; put details into a file")
+    found: dict[str, Todo] = {}
+    for number, item in enumerate(given, 1):
+        todo = _todo(number, item)
+        if todo.content in found:
+            raise _refused(f"todo {number} says the same as another: {_short(todo.content)}; give each once")
+        found[todo.content] = todo
+    return list(found.values())
+
+
+def _todo(number: int, item: Any) -> Todo:
+    if not isinstance(item, dict):
+        raise _refused(f"todo {number} must be an object with content and status, not {_short(item)}")
+    fields = cast(dict[str, Any], item)
+    for name in fields:
+        if name not in _FIELDS:
+            raise _refused(f"todo {number} has a field {_short(name)}; there are content and status only")
+    content, status = fields.get("content"), fields.get("status", "pending")
+    text = " ".join(clean(content).split()) if isinstance(content, str) else ""
+    if not text:
+        raise _refused(f"todo {number} must have a content that says what is to be done, not {_short(content)}")
+    if len(text) > MAX_LENGTH:
+        raise _refused(f"todo {number} has {len(text):,} characters, more than {MAX_LENGTH}; put details into a file")
+    if status not in _STATUSES:
+        raise _refused(f"todo {number} has status {_short(status)}; it must be one of {', '.join(_STATUSES)}")
+    return Todo(text, status)
+
+
+def _check_kept(state: State, todos: list[Todo]) -> None:
+    """That *todos* hold what is completed as it is, or begin anew.
+
+    Raises:
+        ToolError: they do not.
+    """
+    statuses = {todo.content: todo.status for todo in todos}
+    completed = [todo for todo in state.todos if todo.status == "completed"]
+    changed = [todo for todo in completed if statuses.get(todo.content) != "completed"]
+    if not changed or not todos:
+        return
+    finished = len(completed) == len(state.todos) and not any(todo.content in statuses for todo in completed)
+    if finished and not _written_this_turn(state):
+        return
+    raise _refused(f"what is completed stays so, give it as it is: {_named(changed)}; or clear the list with [] first")
+
+
+def _written_this_turn(state: State) -> bool:
+    said = state.messages[state.began :]
+    return any(
+        isinstance(message, ToolMessage) and message.name == "write_todos" and not message.is_error for message in said
+    )
+
+
+def _at_limit(ctx: ToolContext) -> bool:
+    """Whether a turn that went on would be cut short, though it can end well now."""
+    limits = ctx.state.limits
+    return (limits.steps is not None and ctx.state.step >= limits.steps) or ctx.spent.reached(limits) is not None
+
+
+def _told(todos: list[Todo]) -> str:
+    if not todos:
+        return "the list is cleared"
+    left = unfinished(todos)
+    said = f"the list has {len(todos)} items, {len(todos) - len(left)} of them completed"
+    idle = left and not any(todo.status == "in_progress" for todo in left)
+    return f"{said}; none is in_progress: mark the one that you begin" if idle else said
+
+
+def _named(todos: list[Todo]) -> str:
+    names = ", ".join(_short(todo.content) for todo in todos[:3])
+    return f"{names} and {len(todos) - 3} more" if len(todos) > 3 else names
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 100 else f"{shown[:99]}…"
+
+
+def _refused(problem: str) -> ToolError:
+    return ToolError(f"write_todos: {problem}; the list is as it was")

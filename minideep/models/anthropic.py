@@ -32,7 +32,7 @@ from ..messages import (
 )
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
-from . import wire
+from . import breakpoints, wire
 from .prices import Price, Tariff
 
 if TYPE_CHECKING:
@@ -115,16 +115,20 @@ class Anthropic:
             raise wire.failure(self.name, exc, key=KEY, secrets=secrets, phrases=PHRASES) from None
 
     def _body(self, request: Request) -> Wire:
-        """The request: tools, system, messages. The same messages give the same bytes again."""
+        """The request: tools, system, messages. The same messages give the same bytes again, breakpoints aside."""
         body: Wire = {"model": self.name, **self._settings}
         if tools := [*body.get("tools", ()), *map(_tool, request.tools)]:
             body["tools"] = tools
-        if request.system.strip():
-            body["system"] = [{"type": "text", "text": request.system}]
+        if system := _system(request):
+            body["system"] = system
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "schema": request.schema}}
             body["output_config"] = form | body.get("output_config", {})
-        return body | {"messages": _merged(map(self._converted, request.messages))}
+        converted = [self._converted(message) for message in request.messages]
+        body["messages"] = _merged(converted)
+        if request.cache and "cache_control" not in body:
+            breakpoints.mark(body, request.cache.ttl, _ends(converted, request.cache.stays))
+        return body
 
     async def _ask(self, client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Reply:
         try:
@@ -166,6 +170,31 @@ def _unheard(event: Happened) -> None:
 
 def _tool(tool: Tool) -> Wire:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
+def _system(request: Request) -> list[Wire]:
+    """The prompt, and, where they are cached apart, the memory behind it; no blank text, which the API refuses."""
+    cut = request.stable if request.cache and request.stable is not None else len(request.system)
+    parts = request.system[:cut], request.system[cut:]
+    parts = parts if all(part.strip() for part in parts) else (request.system,)
+    return [{"type": "text", "text": part} for part in parts if part.strip()]
+
+
+def _ends(converted: list[tuple[str, list[Wire]]], stays: int | None) -> list[int]:
+    """How many blocks of messages the next request begins with, and how many the last ones had, the latest first.
+
+    Those ended where an assistant's messages begin.
+    """
+    kept = converted[:stays]
+    ends = [sum(len(blocks) for _, blocks in kept)]
+    behind = 0
+    for role, blocks in reversed(kept):
+        behind += len(blocks)
+        if role == "assistant" and blocks:
+            ends.append(ends[0] - behind)
+        if len(ends) == breakpoints.MOST:
+            break
+    return ends
 
 
 def _merged(messages: Iterable[tuple[str, list[Wire]]]) -> list[Wire]:

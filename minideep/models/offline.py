@@ -126,7 +126,8 @@ def section(title: str, asked: str) -> str:
 def lead(turn: Turn) -> str | list[str | ToolCall]:
     """Plan, look, read and delegate, write, and say what was done."""
     if not (listing := turn.of("glob")):
-        return [todos("the report", 0), ToolCall("glob", {"pattern": "*"})]
+        begun = ToolCall("write_todos", {"todos": []}) if turn.earlier else todos("the report", 0)
+        return [begun, ToolCall("glob", {"pattern": "*"})]
     found, wanted = paths_in(listing[0][1]), wanted_by(turn.goal)
     paths = [path for path in found if path != wanted]
     if found and not turn.of("read_file", "task"):

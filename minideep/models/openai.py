@@ -30,6 +30,7 @@ from .openai_sdk import (
     Door,
     Wire,
     answered,
+    cache_key,
     call_id,
     cost,
     count,
@@ -103,7 +104,7 @@ class OpenAI:
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
             settings = settings | {"text": form | settings.get("text", {})}
-        return {"model": self.name, **settings, "extra_body": body | self._extra}
+        return {"model": self.name, **cache_key(request), **settings, "extra_body": body | self._extra}
 
     def _reply(self, response: Wire) -> Reply:
         reply = _reply(response)

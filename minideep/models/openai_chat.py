@@ -31,6 +31,7 @@ from .openai_sdk import (
     Door,
     Wire,
     answered,
+    cache_key,
     call_id,
     cost,
     count,
@@ -110,7 +111,7 @@ class OpenAIChat:
 
         def ask(client: "AsyncOpenAI", emit: Emit | None) -> Awaitable[Reply]:
             create = client.chat.completions.with_raw_response.create
-            arguments = streamed | self._arguments(request)
+            arguments = streamed | (cache_key(request) if _is_openai(client) else {}) | self._arguments(request)
             return answered(create, arguments, self._reply, _Streamed(emit) if emit else None)
 
         return await self._door.reply(ask, emit)
@@ -129,6 +130,11 @@ class OpenAIChat:
     def _reply(self, answer: Wire) -> Reply:
         reply = _reply(answer)
         return structs.replace(reply, cost=cost(self._tariff, answer, reply.usage, "prompt_tokens_details"))
+
+
+def _is_openai(client: "AsyncOpenAI") -> bool:
+    """Whether the server is OpenAI's own; others refuse a request with a field that they do not know."""
+    return f".{client.base_url.host}".endswith(".openai.com")
 
 
 # ---- a request

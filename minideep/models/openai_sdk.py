@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..errors import AuthenticationFailed, ContextOverflow, ModelError
 from ..messages import AnyBlock, Document, Image, ProviderBlock, ToolCall, Usage, from_json, to_json
-from ..ports import Emit, Reply
+from ..ports import Emit, Reply, Request
 from . import wire
 from .prices import Tariff
 
@@ -186,6 +186,14 @@ def call_id(given: str) -> str:
     if 0 < len(given) <= 64:
         return given
     return f"call_{hashlib.sha256(given.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def cache_key(request: Request) -> Wire:
+    """The name by which OpenAI keeps the requests of a run together; what they have in common it caches by itself.
+
+    https://developers.openai.com/api/docs/guides/prompt-caching
+    """
+    return {"prompt_cache_key": request.cache.key} if request.cache and request.cache.key else {}
 
 
 def data_url(block: Image | Document) -> str:

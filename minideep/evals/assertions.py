@@ -1,0 +1,133 @@
+"""The stock assertions: what is true of every good turn, and what a golden expects of its own."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import PurePosixPath
+
+from ..blueprint.files import STATE_LIMIT_BYTES
+from ..messages import Message
+from ..ports import Request
+from .trajectory import Assertion, Trajectory
+
+TELLING = 40
+"""Characters of a line, or of a message, from which on it is not found elsewhere by chance."""
+QUOTED = 200
+
+
+def state_is_small(trajectory: Trajectory) -> str | None:
+    """The state that is left, as the store would write it, has less than 500,000 bytes."""
+    if (size := trajectory.state_bytes) < STATE_LIMIT_BYTES:
+        return None
+    return f"the state has {size:,} bytes at the end, expected less than {STATE_LIMIT_BYTES:,}"
+
+
+def roles_are_themselves(trajectory: Trajectory) -> str | None:
+    """A role is asked under its own prompt to the letter, with one message and its own tool exchange after it; nothing
+    of the planner, of reflection, or of another run is in its requests.
+    """
+    for role, request in _delegated(trajectory):
+        if request.system != trajectory.roles[role].prompt:
+            sizes = f"{len(request.system):,} characters instead of {len(trajectory.roles[role].prompt):,}"
+            return f"{role}: its system text is not its prompt: {sizes}, beginning {request.system[:QUOTED]!r}"
+    return next(chain(_leaks(trajectory), _strange(trajectory)), None)
+
+
+def ends_honestly(trajectory: Trajectory) -> str | None:
+    """The turn ended with an answer, because that was decided, or it asks a question. It did not just stop."""
+    turn, decision = trajectory.turn, trajectory.board.decision
+    match turn.status:
+        case "ended" if trajectory.roles and decision != "end":
+            return f"the turn ended though nobody decided so; the last decision was {decision!r}"
+        case "ended" if turn.reason != "done":
+            return f"the turn ended because the last reply was {turn.reason}"
+        case "ended":
+            return None if turn.text.strip() else "the turn ended with an empty answer"
+        case "escalated":
+            return None if turn.question.strip() else "the turn escalated without a question"
+        case status:
+            why = f"{type(turn.error).__name__}: {turn.error}" if turn.error else turn.reason or "it waits for a person"
+            return f"expected an answer or a question, but the turn is {status} ({why})"
+
+
+def answers_as_expected(trajectory: Trajectory) -> str | None:
+    """The expected answer is contained in the answer, spaces and capitals aside."""
+    expected, answer = trajectory.golden.expected_final_answer, trajectory.turn.text
+    if _plain(expected) in _plain(answer):
+        return None
+    return f"expected {expected[:QUOTED]!r} in the answer, found {answer[:QUOTED]!r}"
+
+
+def delivers_the_artifacts(trajectory: Trajectory) -> str | None:
+    """Every expected artifact was delivered, and is done."""
+    there = _delivered(trajectory)
+    statuses = {name: there.get(name.lstrip("/"), "missing") for name in trajectory.golden.expected_artifact_set}
+    if problems := [f"{name!r} is {status}" for name, status in statuses.items() if status != "done"]:
+        return f"{', '.join(problems)}; delivered: {', '.join(map(repr, there)) or 'nothing'}"
+    return None
+
+
+ASSERTIONS: tuple[Assertion, ...] = (
+    state_is_small,
+    roles_are_themselves,
+    ends_honestly,
+    answers_as_expected,
+    delivers_the_artifacts,
+)
+"""The stock ones, which `evaluate` uses unless it is given others."""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _delivered(trajectory: Trajectory) -> dict[str, str]:
+    """The status of what the turn delivered, by each of its names; the last version counts."""
+    there = {name: "done" for path in trajectory.turn.artifacts for name in _names(path)}
+    for entry in trajectory.board.ledger:
+        if "file" in entry:
+            there |= {name: str(entry["status"]) for name in (entry["artifact"], *_names(entry["file"]))}
+    return there
+
+
+def _names(path: str) -> tuple[str, str]:
+    return path.lstrip("/"), PurePosixPath(path).name
+
+
+# ---- what is asked of roles
+
+
+def _delegated(trajectory: Trajectory) -> Iterator[tuple[str, Request]]:
+    return ((agent, request) for agent, request in trajectory.requests if agent in trajectory.roles)
+
+
+def _leaks(trajectory: Trajectory) -> Iterator[str]:
+    """What a role is shown that is meant for planner or reflection, or that they have said."""
+    prompts = {request.system for agent, request in trajectory.requests if agent not in trajectory.roles}
+    lines = {line for prompt in prompts for line in prompt.splitlines() if len(line) >= TELLING}
+    others = (run for run in trajectory.state.subagents.values() if run.agent not in trajectory.roles)
+    said = [message.text for run in others for message in run.messages if len(message.text) >= TELLING]
+    for role, request in _delegated(trajectory):
+        asked = "\n".join(message.text for message in request.messages if message.role == "user")
+        for line in request.system.splitlines():
+            if line in lines:
+                yield f"{role}: its prompt holds another agent's: {line[:QUOTED]!r}"
+        for text in said:
+            if text in asked:
+                yield f"{role}: its message holds another agent's: {text[:QUOTED]!r}"
+
+
+def _strange(trajectory: Trajectory) -> Iterator[str]:
+    """Where a role's request is neither one message nor one of its own earlier requests, gone on with."""
+    before: dict[str, list[Sequence[Message]]] = {}
+    for role, request in _delegated(trajectory):
+        messages = list(request.messages)
+        spoken = [message.role for message in messages]
+        if spoken[:1] != ["user"] or spoken.count("user") != 1:
+            yield f"{role}: expected one user's message, and that first, found {', '.join(spoken) or 'none'}"
+        elif len(messages) > 1 and messages[: _last_reply(spoken)] not in before.get(role, []):
+            yield f"{role}: its {len(messages)} messages go on from no request of its own"
+        before.setdefault(role, []).append(messages)
+
+
+def _last_reply(spoken: Sequence[str]) -> int:
+    return max((place for place, role in enumerate(spoken) if role == "assistant"), default=0)

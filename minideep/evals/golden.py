@@ -1,0 +1,72 @@
+"""Golden sets: goals, each with what is expected of the turn, as lines of JSON."""
+
+from codecs import BOM_UTF8
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import ConfigError
+
+MAX_FILE = 16 * 2**20
+"""Bytes that a golden set may have."""
+
+
+class Golden(Struct, frozen=True, forbid_unknown_fields=True):
+    """One goal, and what is expected.
+
+    Raises:
+        ConfigError: it has no goal, or its artifacts are one text instead of several names.
+    """
+
+    goal: str
+    expected_final_answer: str = ""
+    """What the answer contains, spaces and capitals aside; empty: anything will do."""
+    expected_artifact_set: tuple[str, ...] = ()
+    """Names of artifacts, as the plan says them or as they are stored; others may be there as well."""
+
+    def __post_init__(self) -> None:
+        if not self.goal.strip():
+            raise ConfigError("its goal is empty; say what the agent is to do")
+        if isinstance(cast(object, self.expected_artifact_set), str):
+            raise ConfigError(f"expected_artifact_set is several names, not {self.expected_artifact_set!r}")
+
+
+_EXPECTED = '{"goal": "...", "expected_final_answer": "...", "expected_artifact_set": ["..."]}, the last two optional'
+_decoder = msgspec.json.Decoder(Golden)
+
+
+def load(path: str | Path) -> list[Golden]:
+    """The golden set in a file: one JSON object a line, blank lines aside, 16 MiB at most.
+
+    Raises:
+        ConfigError: it cannot be read, holds nothing, or a line of it is no golden; names the file and the line.
+    """
+    file = str(path)
+    goldens = [
+        _golden(line, f"{file!r}, line {number}")
+        for number, line in enumerate(_content(Path(path)).removeprefix(BOM_UTF8).split(b"\n"), start=1)
+        if line.strip()
+    ]
+    if not goldens:
+        raise ConfigError(f"the golden set {file!r} is empty; each of its lines is {_EXPECTED}")
+    return goldens
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"the golden set {str(path)!r} cannot be read: {exc}") from None
+    if len(data) > MAX_FILE:
+        raise ConfigError(f"the golden set {str(path)!r} has more than {MAX_FILE:,} bytes; split it")
+    return data
+
+
+def _golden(line: bytes, where: str) -> Golden:
+    try:
+        return _decoder.decode(line)
+    except (ValueError, ConfigError) as exc:  # What is no JSON, or no UTF-8, is a `ValueError`.
+        raise ConfigError(f"{where}: {exc}; expected {_EXPECTED}") from None

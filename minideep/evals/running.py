@@ -1,0 +1,117 @@
+"""Runs a golden set: each golden is a turn of its own thread, and what goes wrong there stays there."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from inspect import iscoroutinefunction
+from time import perf_counter
+from traceback import extract_tb
+from typing import Any, TypeVar, cast
+
+from msgspec import structs
+
+from ..agent import Agent
+from ..errors import ConfigError
+from .assertions import ASSERTIONS
+from .golden import Golden
+from .report import Case, Failure, Report
+from .trajectory import Assertion, Trajectory, walk
+
+T = TypeVar("T")
+
+
+async def evaluate(
+    agent: Agent,
+    goldens: Iterable[Golden],
+    assertions: Iterable[Assertion] | None = None,
+    *,
+    concurrency: int = 1,
+    timeout: float | None = None,
+) -> Report:
+    """Run every golden with *agent*, a `Blueprint` or any other, and hold each turn against all *assertions*;
+    None: `ASSERTIONS`.
+
+    Each case has a thread of its own in the agent's store, where it can be looked at afterwards: `Case.thread_id`.
+    *concurrency* is how many run at a time; one that takes longer than *timeout* seconds is cancelled. A case that
+    raises, or takes too long, is a failed one.
+
+    Raises:
+        ConfigError: there are no goldens, or an argument is not usable.
+    """
+    listed = list(goldens)
+    checks = [_checked(assertion) for assertion in (ASSERTIONS if assertions is None else assertions)]
+    if not listed:
+        raise ConfigError("there are no goldens; an evaluation of nothing would pass")
+    if type(concurrency) is not int or concurrency < 1:
+        raise ConfigError(f"concurrency is a whole number above 0, not {concurrency!r}")
+    if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
+        raise ConfigError(f"timeout is a number of seconds above 0, or None, not {timeout!r}")
+    gate = asyncio.Semaphore(concurrency)
+
+    async def one(golden: Golden) -> Case:
+        async with gate:
+            return await _case(agent, golden, checks, timeout)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(golden)) for golden in listed]
+    return Report(tuple(task.result() for task in tasks))
+
+
+def _checked(assertion: Assertion) -> Assertion:
+    if not callable(assertion) or iscoroutinefunction(assertion):
+        raise ConfigError(f"an assertion is a plain function of a `Trajectory`, not {assertion!r}")
+    return assertion
+
+
+async def _case(agent: Agent, golden: Golden, assertions: Sequence[Assertion], timeout: float | None) -> Case:
+    failures: list[Failure] = []
+    case, started = Case(golden, f"eval-{uuid.uuid4().hex[:12]}", "raised"), perf_counter()
+    with _door("turn", failures):
+        trajectory = await _in_time(walk(agent, golden, case.thread_id), timeout)
+        case = _measured(case, trajectory)
+        for assertion in assertions:
+            _assert(assertion, trajectory, failures)
+    return structs.replace(case, failures=tuple(failures), seconds=perf_counter() - started)
+
+
+def _measured(case: Case, trajectory: Trajectory) -> Case:
+    turn, costs = trajectory.turn, trajectory.turn.costs
+    size = trajectory.state_bytes
+    return structs.replace(case, status=turn.status, steps=costs.steps, tokens=costs.usage.total, state_bytes=size)
+
+
+async def _in_time(work: Awaitable[T], timeout: float | None) -> T:
+    bound = asyncio.timeout(timeout)
+    try:
+        async with bound:
+            return await work
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        raise TimeoutError(f"it took longer than {timeout:g} s") from None
+
+
+def _assert(assertion: Assertion, trajectory: Trajectory, failures: list[Failure]) -> None:
+    name = getattr(assertion, "__name__", type(assertion).__name__)
+    with _door(name, failures):
+        said = cast(Any, assertion(trajectory))
+        if said is not None:
+            problem = said if isinstance(said, str) else f"it returned {said!r}; return what is wrong, or None"
+            failures.append(Failure(name, problem))
+
+
+@contextmanager
+def _door(name: str, failures: list[Failure]) -> Generator[None]:
+    try:
+        yield
+    except Exception as exc:  # noqa: BLE001 - The hook door: agents and assertions are anybody's, and none is the end.
+        failures.append(Failure(name, _told(exc)))
+
+
+def _told(exc: Exception) -> str:
+    """What an exception says; a bare `assert` says nothing, so its line does."""
+    said = str(exc)
+    if not said and isinstance(exc, AssertionError):
+        said = extract_tb(exc.__traceback__)[-1].line or ""
+    return f"{type(exc).__name__}: {said}" if said else type(exc).__name__
