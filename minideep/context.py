@@ -133,6 +133,7 @@ class ToolContext(Given):
         does before its `ctx.run` lines then happens again.
 
         Raises:
+            ToolError: it would be more, or deeper, than the `Limits` of this run or of one above it allow.
             ConfigError: a second run under the same key, or a key that the log knows with another agent or input.
         """
         self._check_open()

@@ -152,6 +152,7 @@ def _model_replied(state: State, event: ModelReplied, number: int) -> None:
     state.stop = event.stop
     state.step += 1
     state.usage += event.usage
+    state.cost = state.cost if event.cost is None else (state.cost or 0.0) + event.cost
 
 
 def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
@@ -270,10 +271,9 @@ def _noted(state: State, event: Noted, number: int) -> None:
     _running(state)
     notes = state.notes.get(event.owner, {})
     if event.rule == "append":
-        present: Any = notes.get(event.key, [])
+        present: Any = notes.setdefault(event.key, [])
         _expect(isinstance(present, list), state, f"{event.owner!r} keeps no list under {event.key!r}")
         present.append(event.value)
-        notes[event.key] = present
     elif event.rule == "replace":
         notes[event.key] = event.value
     else:

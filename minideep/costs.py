@@ -20,7 +20,7 @@ class Spent(Struct, frozen=True):
     tokens: int
     """Input and output of all replies."""
     cost: float | None
-    """US dollars, as far as providers said; None where none did."""
+    """US dollars, as far as they are known; None where no reply had a price."""
     seconds: float
     """Wall time."""
 
@@ -54,7 +54,7 @@ class Costs(Struct):
     """Characters of tool output that models were told."""
     usage: Usage = Usage()
     money: float | None = None
-    """US dollars, as far as providers said."""
+    """US dollars, as far as they are known; None where no reply had a price."""
     bytes_raw: int = 0
     """Bytes of events appended by this turn, before compression."""
     bytes_stored: int = 0

@@ -74,13 +74,22 @@ class MiddlewareError(MinideepError):
 class ModelError(MinideepError):
     """The model's API failed after the SDK's own retries, or answered what cannot be used."""
 
+    passing = False
+    """Whether it may pass, and another model need not meet it: a limit, no capacity, a connection that was lost, a
+    failure at the provider's own end. A `FallbackModel` then asks the next.
+    """
+
 
 class RateLimited(ModelError):
     """Too many requests: wait, or ask for a higher limit."""
 
+    passing = True
+
 
 class Overloaded(ModelError):
     """The provider has no capacity: try again later, or use another model."""
+
+    passing = True
 
 
 class AuthenticationFailed(ModelError):

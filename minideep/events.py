@@ -47,9 +47,10 @@ class ModelReplied(Event, frozen=True, array_like=True, tag=2):
     stop: StopReason = "done"
     usage: Usage = Usage()
     model: str = ""
+    """Who answered."""
     seconds: float = 0.0
     cost: float | None = None
-    """Money, in US dollars, where the provider says it."""
+    """US dollars: what the provider says, else by its list of prices; None where neither is known."""
 
 
 class ToolReturned(Event, frozen=True, array_like=True, tag=3):

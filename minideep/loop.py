@@ -17,7 +17,6 @@ from .events import (
     CallModel,
     CallTools,
     Finish,
-    ModelReplied,
     Pause,
     TurnCancelled,
     TurnEnded,
@@ -86,7 +85,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         raise ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}") from exc
     finally:
         seconds = run.waited(started)
-    run.spend(run.record(ModelReplied(message, reply.stop, reply.usage, spec.model.name, seconds, reply.cost)))
+    run.replied(message, reply, seconds)
 
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:

@@ -89,7 +89,9 @@ class Reply(Struct, frozen=True):
     usage: Usage = Usage()
     stop: StopReason = "done"
     cost: float | None = None
-    """Money, in US dollars, where the provider says it."""
+    """US dollars: what the provider says, else by its list of prices; None where neither is known."""
+    model: str = ""
+    """Who answered, where that is not the model that was asked."""
 
 
 class Model(Protocol):

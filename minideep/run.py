@@ -13,9 +13,12 @@ from .costs import Costs, Spent, Step
 from .errors import CheckpointError, ThreadConflict, ToolError
 from .events import FILE_EVENTS, CallStarted, Compacted, E, Happened, ModelReplied, Noted, Resumed, TurnCancelled, told
 from .messages import AssistantMessage, Message, ToolCall, ToolResult, is_json, parse_arguments
-from .ports import AgentSpec, Emit
+from .ports import AgentSpec, Emit, Reply
 from .state import Path, State
 from .turn import Turn, error_of
+
+INSTEAD = "do this work yourself with the tools that you have"
+"""What a model is told to do where it may not delegate."""
 
 
 class Run:
@@ -54,6 +57,8 @@ class Run:
         self._tokens = 0
         self._money: float | None = None
         self._above: tuple[Run, ...] = parent._with_budgets() if parent else ()
+        self._begun = 0
+        """Runs below this one that its last reply has set going."""
 
     @property
     def thread_id(self) -> str:
@@ -71,13 +76,33 @@ class Run:
         """The run of *spec* below this one, new or as the log has it; and whether it was cut short.
 
         One that failed or reached a limit was not: it is over, and its caller was told.
+
+        Raises:
+            ToolError: it would be one run too many, for this run or for one above it; nothing was begun.
         """
         path = (*self.path, key)
         resumed = path in self.journal.states  # By a decision, in this turn: then it is `running` already.
+        if not resumed and path not in self.journal.runs:
+            self._begin(path)
         listener, context = self.listener, self.context
         run = Run(spec, self.journal, listener=listener, context=context, path=path, parent=self, opener=opener)
         status = run.state.status
         return run, status == "cancelled" or (status == "running" and not resumed)
+
+    def _begin(self, path: Path) -> None:
+        """Count a run that is begun at *path*, for this run and every run above it, if the limits of all allow it."""
+        line: list[Run] = [self]
+        while (above := line[-1].parent) is not None:
+            line.append(above)
+        for run in line:
+            limits, name = run.state.limits, run.spec.name
+            if limits.depth is not None and len(path) - len(run.path) > limits.depth:
+                raise ToolError(f"not begun: below {name!r} there may be {limits.depth} levels of subagents; {INSTEAD}")
+            if limits.fanout is not None and run._begun >= limits.fanout:
+                begun = f"one reply of {name!r} may set {limits.fanout} subagents going, and has"
+                raise ToolError(f"not begun: {begun}; {INSTEAD}, or ask again in your next reply")
+        for run in line:
+            run._begun += 1
 
     def has_children(self, call_id: str) -> bool:
         """Whether a call has run children: then it is safe to begin it again, for they go on from the log."""
@@ -185,6 +210,12 @@ class Run:
     def spent(self) -> Spent:
         """What this run and all below it have spent since its input was accepted."""
         return Spent(self._tokens, self._money, perf_counter() - self._began)
+
+    def replied(self, message: AssistantMessage, reply: Reply, seconds: float) -> None:
+        """The model has answered, after *seconds*: record *message*, and what it took."""
+        model = reply.model or self.spec.model.name
+        self.spend(self.record(ModelReplied(message, reply.stop, reply.usage, model, seconds, reply.cost)))
+        self._begun = 0
 
     def spend(self, reply: ModelReplied) -> None:
         """A reply came: this run and every run above it have spent what it took."""

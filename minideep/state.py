@@ -19,6 +19,9 @@ class Limits(Struct, frozen=True, array_like=True):
     *tokens*, *cost* and *seconds* are of a run and all that runs below it: those of the main agent hold for the whole
     turn. They are compared before each question to a model. What is under way is not cut short, so they may be
     exceeded by a reply, or by several that come at once.
+
+    *depth* and *fanout* are of a run and all below it too, and stop nothing: a call that would begin one run too many
+    gets an error result that says so, and the calls beside it go on.
     """
 
     steps: int | None = 1000
@@ -28,9 +31,13 @@ class Limits(Struct, frozen=True, array_like=True):
     tokens: int | None = None
     """Input and output of all replies."""
     cost: float | None = None
-    """US dollars, as far as providers say; replies without a price count nothing."""
+    """US dollars, as far as they are known; replies without a price count nothing."""
     seconds: float | None = None
     """Wall time since the input was accepted."""
+    depth: int | None = None
+    """Levels of subagents below the run: 0 is none, 1 subagents that have none."""
+    fanout: int | None = None
+    """Runs that one reply sets going, with those that they begin in turn: how wide the tree grows at a time."""
 
 
 class Todo(Struct, frozen=True, array_like=True):
@@ -165,6 +172,8 @@ class State(Struct, kw_only=True, array_like=True):
 
     subagents: dict[str, "State"] = field(default_factory=dict[str, "State"])
     """Filled in by `get_state(subagents=True)`: the runs below this one by the key of their call. Never recorded."""
+    cost: float | None = None
+    """US dollars over the life of the run, without those below it; None where no reply had a price."""
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:

@@ -1,8 +1,9 @@
-"""Budgets of a turn: tokens, cost and seconds, of a run and all below it, compared before each question to a model."""
+"""Budgets of a turn: tokens, cost and seconds of a run and all below it; and how deep and wide its runs may grow."""
 
 import asyncio
 
 import pytest
+from blueprints import blueprint, plan, research
 from msgspec import structs
 
 from minideep import (
@@ -284,3 +285,155 @@ async def test_what_is_spent_is_told_while_others_still_spend():
     child = sub("critic", tens(ToolCall("wait"), "done"))
     agent = create_deep_agent(tens([task("critic", "t1"), ToolCall("look")], "ok"), [look, wait], subagents=[child])
     assert answers(await agent.run("go")) == ["done", "20 0.5"]
+
+
+# ---- how deep and how wide
+
+
+def failed(turn):
+    return [message.call_id for message in turn.messages if isinstance(message, ToolMessage) and message.is_error]
+
+
+def nested(levels, **more):
+    """A subagent that delegates, and so on, *levels* deep."""
+    below = [nested(levels - 1)] if levels > 1 else []
+    script = [task(f"level-{levels - 1}", f"t{levels - 1}"), "did it below"] if below else ["did it"]
+    return sub(f"level-{levels}", ScriptedModel(script), subagents=below, **more)
+
+
+async def test_a_call_that_goes_too_deep_is_told_so_and_nothing_is_begun(store):
+    script = ScriptedModel([task("level-3", "t3"), "ok"])
+    agent = create_deep_agent(script, subagents=[nested(3)], limits=Limits(depth=2), checkpointer=store)
+    stream = agent.stream("go", "t")
+    begun = {event.path async for event in stream}
+    assert (stream.turn.status, stream.turn.text, begun) == ("ended", "ok", {(), ("t3",), ("t3", "t2")})
+    last = agent.get_state("t", subagents=True).subagents["t3"].subagents["t2"]
+    assert [(m.text, m.is_error) for m in last.messages if isinstance(m, ToolMessage)] == [
+        (
+            "not begun: below 'main' there may be 2 levels of subagents; do this work yourself with the tools that "
+            "you have",
+            True,
+        )
+    ]
+    assert last.subagents == {}
+
+
+async def test_a_depth_of_nothing_lets_nobody_delegate():
+    child = ScriptedModel([])
+    agent = create_deep_agent(
+        tens(task("critic", "t1"), "ok"), subagents=[sub("critic", child)], limits=Limits(depth=0)
+    )
+    turn = await agent.run("go")
+    assert (turn.text, failed(turn), child.requests) == ("ok", ["t1"], [])
+
+
+async def test_a_subagent_may_have_a_depth_of_its_own():
+    agent = create_deep_agent(
+        tens(task("level-2", "t2"), "ok"), subagents=[nested(2, limits=Limits(depth=0))], limits=Limits(depth=9)
+    )
+    await agent.run("go", "t")
+    child = agent.get_state("t", subagents=True).subagents["t2"]
+    assert [m.is_error for m in child.messages if isinstance(m, ToolMessage)] == [True]
+    assert (child.status, child.text) == ("ended", "did it below")
+
+
+async def test_a_reply_that_fans_out_too_far_keeps_what_was_begun_and_the_next_reply_may_go_on():
+    wide = [task("critic", id) for id in "abc"]
+    child = sub("critic", ScriptedModel(lambda request: "done"))
+    agent = create_deep_agent(
+        tens([*wide, PING], task("critic", "d"), "ok"), [ping], subagents=[child], limits=Limits(fanout=2)
+    )
+    turn = await agent.run("go", "t")
+    refused = (
+        "not begun: one reply of 'main' may set 2 subagents going, and has; do this work yourself with the tools that "
+        "you have, or ask again in your next reply"
+    )
+    assert answers(turn) == ["done", "done", refused, "pong", "done"]
+    assert (turn.text, failed(turn)) == ("ok", ["c"])
+    assert list(agent.get_state("t", subagents=True).subagents) == ["a", "b", "d"]
+
+
+async def test_what_subagents_begin_counts_for_the_reply_that_set_them_going():
+    leaf = sub("leaf", ScriptedModel(lambda request: "leaf"))
+
+    def delegates(request):
+        calls = [message for message in request.messages if message.role == "assistant"]
+        return "done" if calls else [task("leaf", id) for id in "xyz"]
+
+    child = sub("critic", ScriptedModel(delegates), subagents=[leaf], limits=Limits(fanout=2))
+    script = tens([task("critic", id) for id in "ab"], "ok")
+    agent = create_deep_agent(script, subagents=[child], limits=Limits(fanout=5))
+    turn = await agent.run("go", "t")
+    below = agent.get_state("t", subagents=True).subagents
+    assert (turn.text, failed(turn)) == ("ok", [])
+    assert {key: list(state.subagents) for key, state in below.items()} == {"a": ["x", "y"], "b": ["x"]}
+    told = [m.text.split(";")[0] for m in below["b"].messages if isinstance(m, ToolMessage) and m.is_error]
+    assert told == ["not begun: one reply of 'main' may set 5 subagents going, and has"] * 2
+
+
+async def test_a_tool_that_runs_agents_of_its_own_has_the_same_limits():
+    child = Agent(ScriptedModel(lambda request: "done"), name="child")
+
+    @tool
+    async def each(ctx: ToolContext) -> str:
+        """Run one after the other."""
+        return " ".join([(await ctx.run(child, "go", key)).text for key in "abc"])
+
+    turn = await Agent(tens(ToolCall("each"), "ok"), [each], limits=Limits(fanout=2)).run("go")
+    assert (turn.text, answers(turn)[0].split(";")[0]) == (
+        "ok",
+        "not begun: one reply of 'main' may set 2 subagents going, and has",
+    )
+
+
+class AskToPing(Middleware):
+    async def before_tool(self, ctx, call):
+        return Interrupt(call) if call.name == "ping" and ctx.decision is None else call
+
+
+async def test_what_goes_on_after_a_pause_is_not_begun_and_its_price_is_known_at_each_boundary(store):
+    def agent(limits):
+        child = ScriptedModel(lambda request: ten("done" if len(request.messages) > 1 else PING))
+        asks = sub("critic", child, middleware=[AskToPing()])
+        script = tens([task("critic", id) for id in "ab"], "ok") if limits.fanout else tens("ok")
+        return create_deep_agent(script, [ping], subagents=[asks], limits=limits, checkpointer=store)
+
+    waits = (await agent(Limits(fanout=2)).run("go", "t")).interrupts
+    stricter = agent(Limits(depth=0, fanout=0))
+    for wait in waits:
+        turn = await stricter.resume("t", {"/".join((*wait.path, wait.call_id)): Approve()})
+    assert (len(waits), turn.text, failed(turn), answers(turn)) == (2, "ok", [], ["done", "done"])
+    assert [run.cost for run in stricter.runs("t")] == [0.5, 0.5]
+    stricter.fork("t", at=1, thread_id="then")
+    assert [run.cost for run in stricter.runs("then")] == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("limit", ["depth", "fanout"])
+def test_a_depth_or_fanout_that_is_no_number_is_refused(limit):
+    with pytest.raises(ConfigError, match=f"Limits: {limit} must be a whole number of 0 or more, or None, not -1"):
+        Agent(for_ever(), limits=Limits(**{limit: -1}))
+
+
+async def test_a_run_that_was_cut_short_goes_on_whatever_the_limits_are_now(store):
+    async def hang(request):
+        await asyncio.Event().wait()
+
+    def agent(child, *script, **limits):
+        below = sub("critic", child, limits=Limits())
+        return create_deep_agent(tens(*script), subagents=[below], limits=Limits(**limits), checkpointer=store)
+
+    async with agent(ScriptedModel(hang), task("critic", "a")).stream("go", "t") as stream:
+        async for event in stream:
+            if event.path:
+                break
+    turn = await agent(tens("done"), "ok", depth=0, fanout=0).resume("t")
+    assert (turn.text, failed(turn), answers(turn)) == ("ok", [], ["done"])
+
+
+async def test_the_depth_and_fanout_of_a_blueprint_are_those_of_its_roles():
+    plans = [plan(research("a.md"), research("b.md"))]
+    team = blueprint(plans=plans, limits=Limits(steps=9, depth=0, fanout=0))
+    turn = await team.run("go", "t")
+    assert (turn.status, len(turn.artifacts)) == ("ended", 2)
+    assert team.get_state("t").limits == Limits(steps=None)
+    assert {role.spec.limits for role in team.pool.agents.values()} == {Limits(steps=9, depth=0, fanout=0)}

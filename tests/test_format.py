@@ -50,7 +50,7 @@ EVERY_BLOCK = (
 )
 WAIT = Interrupt(ToolCall("pay", {"amount": 5}, "p"), "sure?", ("t1", "t2"))
 EVERY_EVENT = [
-    ev.UserSaid(UserMessage(EVERY_BLOCK), 1.5, Limits(7, 9, 11, 0.5, 60.0), "Rubric", "main"),
+    ev.UserSaid(UserMessage(EVERY_BLOCK), 1.5, Limits(7, 9, 11, 0.5, 60.0, 2, 5), "Rubric", "main"),
     ev.ModelReplied(AssistantMessage(EVERY_BLOCK), "truncated", Usage(1, 2, 3, 4, 5), "m", 0.5, 0.25),
     ev.ToolReturned("c1", EVERY_BLOCK, True, True, 0.5),
     ev.ToolWaiting("c1", (WAIT,)),
@@ -58,7 +58,7 @@ EVERY_EVENT = [
     ev.Decided("c1", Approve()),
     ev.Decided("c1", Reject("no")),
     ev.Decided("c1", Respond("42")),
-    ev.Resumed(2.5, Limits(None, 1, 2, 0.25, 30.0), ("c1",)),
+    ev.Resumed(2.5, Limits(None, 1, 2, 0.25, 30.0, 1, 3), ("c1",)),
     ev.CallStarted("c1"),
     ev.TurnPaused(3.5),
     ev.TurnEnded(4.5, "refused"),

@@ -52,8 +52,8 @@ class Blueprint(Agent):
     * *inline_limit*: bytes of a file (at most 102,400) over which the store keeps it apart; *state_limit*: bytes of the
       whole state at the end of a turn.
     * *backend* is where artifacts are; by default the thread's own state.
-    * *limits*: `tokens`, `cost` and `seconds` are budgets of a turn, which escalates when one is used up; `steps` and
-      `tool_calls` are those of each subagent that has no limits of its own.
+    * *limits*: `tokens`, `cost` and `seconds` are budgets of a turn, which escalates when one is used up; the other
+      limits are those of each subagent that has none of its own.
     * *approve_plan*: every plan waits for a person, who may edit it (`Agent.resume` of the call `approve_plan`).
     * *planner_prompt_limit*: characters that the planner's system prompt may have.
 
@@ -93,9 +93,10 @@ class Blueprint(Agent):
             raise ConfigError(f"pinned is a list of patterns, not one text; write [{pinned!r}]")
         self.files = VirtualFiles(backend or StateBackend(), inline_limit, state_limit, max_file_age_steps, pinned)
         self.planner = Planner(_or(planner_model, own), pool.values(), self.files, planner_prompt_limit)
-        self.pool = SubagentPool(pool, own, self.files, Limits(limits.steps, limits.tool_calls))
+        each = structs.replace(limits, tokens=None, cost=None, seconds=None)
+        self.pool = SubagentPool(pool, own, self.files, each)
         self.reflection = Reflection(_or(reflection_model, own), self.files, max_reflection_depth)
-        budgets = structs.replace(limits, steps=None, tool_calls=None)
+        budgets = Limits(None, None, limits.tokens, limits.cost, limits.seconds)
         tools: list[Callable[..., Any]] = [self.planner.planner, self.pool.subagent_dispatcher]
         tools += [self.reflection.reflection, self.files.cleanup]
         middleware: list[Middleware] = [Topology(self.files, budgets, approving=approve_plan)]

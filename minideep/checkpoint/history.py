@@ -177,7 +177,8 @@ def runs(log: Log) -> list[RunInfo]:
 
 def _info(path: Path, log: Log) -> RunInfo:
     row = log.runs[path]
-    return RunInfo(path, row.agent, row.status, row.steps, row.tokens, row.created, row.updated, row.raw, row.stored)
+    about = (row.agent, row.status, row.steps, row.tokens, row.created, row.updated, row.raw, row.stored, row.cost)
+    return RunInfo(path, *about)
 
 
 def threads(store: Store) -> list[ThreadInfo]:

@@ -308,6 +308,7 @@ def _run_row(state: State, before: RunRow | None, part: _Part, now: float) -> Ru
         raw=before.raw if before else 0,
         stored=before.stored if before else 0,
         base=part.base[0].last if part.base else before.base if before else 0,
+        cost=state.cost,
     )
 
 

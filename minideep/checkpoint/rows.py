@@ -77,6 +77,7 @@ class RunRow(Struct, frozen=True, array_like=True):
     stored: int = 0
     base: int = 0
     """The number of its newest base, or 0."""
+    cost: float | None = None
 
 
 class RunInfo(Struct, frozen=True):
@@ -94,6 +95,8 @@ class RunInfo(Struct, frozen=True):
     """Seconds since 1970."""
     bytes_raw: int
     bytes_stored: int
+    cost: float | None = None
+    """US dollars, as far as they are known."""
 
     @property
     def call_id(self) -> str:

@@ -33,6 +33,7 @@ from ..messages import (
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from . import breakpoints, wire
+from .prices import Price, Tariff
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -57,6 +58,9 @@ PHRASES: Mapping[str, type[ModelError]] = {
 }
 """What the API, and the SDK where it has no key, say in words only."""
 
+STANDARD = frozenset({None, "standard", "global", "not_available"})
+"""The service tier, the speed and the region of a reply that no other price is asked for."""
+
 Wire = dict[str, Any]
 
 EMPTY: Wire = {"type": "text", "text": "(empty)"}
@@ -71,13 +75,21 @@ class Anthropic:
     are arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...) and go there unread; `tools` among
     them, such as the provider's web search, stand before the agent's own, and a `format` in their `output_config`
     stands instead of a request's `schema` (None for a model that has no such mode). There is no `temperature`: the API
-    refuses it (https://platform.claude.com/docs/en/api/migration-2026-10-21).
+    refuses it (https://platform.claude.com/docs/en/api/migration-2026-10-21). *price* is what its replies cost, where
+    that is not what is listed (`PRICES`).
     """
 
     def __init__(
-        self, name: str, *, client: "AsyncAnthropic | None" = None, max_tokens: int | None = None, **settings: Any
+        self,
+        name: str,
+        *,
+        client: "AsyncAnthropic | None" = None,
+        max_tokens: int | None = None,
+        price: Price | None = None,
+        **settings: Any,
     ) -> None:
         self.name = name
+        self._tariff = Tariff(name, price)
         self._client = wire.Client(client, _connect)
         self._settings = {"max_tokens": max_tokens or MAX_TOKENS, **settings}
         self._converted = wire.Converted(_to_wire)
@@ -97,7 +109,7 @@ class Anthropic:
             client = await self._client.get()
             secrets += [getattr(client, name, None) for name in ("api_key", "auth_token")]
             body = self._body(request)
-            return await wire.restarting(lambda emit: _ask(client, body, emit), emit)
+            return await wire.restarting(lambda emit: self._ask(client, body, emit), emit)
         except Exception as exc:  # noqa: BLE001  The door to a model: whatever fails behind it is the model's error.
             # Not chained: what a connection refused to send, such as a malformed key, stands in the cause.
             raise wire.failure(self.name, exc, key=KEY, secrets=secrets, phrases=PHRASES) from None
@@ -118,6 +130,15 @@ class Anthropic:
             breakpoints.mark(body, request.cache.ttl, _ends(converted, request.cache.stays))
         return body
 
+    async def _ask(self, client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Reply:
+        try:
+            answer = await _send(client, body, emit)
+        except ValueError as exc:  # The SDK does not wait for a reply that may take more than ten minutes.
+            if "Streaming is required" not in str(exc):
+                raise
+            answer = await _send(client, body, _unheard)
+        return _reply(answer, self._tariff)
+
 
 def _connect() -> "AsyncAnthropic":
     import anthropic
@@ -125,16 +146,7 @@ def _connect() -> "AsyncAnthropic":
     return anthropic.AsyncAnthropic()
 
 
-async def _ask(client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Reply:
-    try:
-        return await _send(client, body, emit)
-    except ValueError as exc:  # The SDK does not wait for a reply that may take more than ten minutes.
-        if "Streaming is required" not in str(exc):
-            raise
-    return await _send(client, body, _unheard)
-
-
-async def _send(client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Reply:
+async def _send(client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Any:
     """One request. The answer is read as plain JSON: the SDK's models would drop or reshape what they do not know."""
     import anthropic
     import httpx2
@@ -142,11 +154,11 @@ async def _send(client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Repl
     create: Any = client.messages.with_raw_response.create
     if emit is None:
         response = await create(**body)
-        return _reply(from_json(await response.read()))
+        return from_json(await response.read())
     response = await create(**body, stream=True)
     with wire.unbroken(anthropic.APIConnectionError, httpx2.TransportError):
         async with await response.parse(to=anthropic.AsyncStream[object]) as events:
-            return _reply(await _gathered(events, emit))
+            return await _gathered(events, emit)
 
 
 def _unheard(event: Happened) -> None:
@@ -251,6 +263,10 @@ class _Details(Struct):
     thinking_tokens: int | None = None
 
 
+class _Creation(Struct):
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class _Usage(Struct):
     """Tokens as the API counts them: *input_tokens* are only those that no cache has seen."""
 
@@ -259,6 +275,15 @@ class _Usage(Struct):
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     output_tokens_details: _Details | None = None
+    cache_creation: _Creation | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
+
+    @property
+    def standard(self) -> bool:
+        """Whether it is billed by the list of prices: https://platform.claude.com/docs/en/about-claude/pricing."""
+        return {self.service_tier, self.speed, self.inference_geo} <= STANDARD
 
 
 class _Answer(Struct):
@@ -267,10 +292,13 @@ class _Answer(Struct):
     usage: _Usage = msgspec.field(default_factory=_Usage)
 
 
-def _reply(answer: Any) -> Reply:
+def _reply(answer: Any, tariff: Tariff) -> Reply:
     checked = msgspec.convert(answer, _Answer)
     content = tuple(map(_kept, checked.content))
-    return Reply(AssistantMessage(content), _usage(checked.usage), STOPS.get(checked.stop_reason, "done"))
+    told, usage = checked.usage, _usage(checked.usage)
+    for_an_hour = told.cache_creation and told.cache_creation.ephemeral_1h_input_tokens
+    cost = tariff.cost(usage, standard=told.standard, long_writes=for_an_hour or 0)
+    return Reply(AssistantMessage(content), usage, STOPS.get(checked.stop_reason, "done"), cost)
 
 
 def _kept(block: Wire) -> AnyBlock:

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import structs
+
 from ..events import ArgsDelta, TextDelta, ThinkingDelta
 from ..messages import (
     AnyBlock,
@@ -30,6 +32,7 @@ from .openai_sdk import (
     answered,
     cache_key,
     call_id,
+    cost,
     count,
     data_url,
     file_name,
@@ -38,6 +41,7 @@ from .openai_sdk import (
     unsaid,
     written,
 )
+from .prices import Price, Tariff
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -57,13 +61,16 @@ class OpenAI:
     ten minutes), and the SDK is imported, when it is first used. *settings* are arguments of the SDK's
     `responses.create` and go there unread; `tools` among them, such as web search, stand before the agent's own, and a
     `format` in their `text` stands instead of a request's `schema` (`{"type": "text"}` for a model that has no such
-    mode).
+    mode). *price* is what its replies cost, where that is not what is listed (`PRICES`).
 
     Nothing is kept at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
 
-    def __init__(self, name: str, *, client: "AsyncOpenAI | None" = None, **settings: Any) -> None:
+    def __init__(
+        self, name: str, *, client: "AsyncOpenAI | None" = None, price: Price | None = None, **settings: Any
+    ) -> None:
         self.name = name
+        self._tariff = Tariff(name, price)
         self._door = Door(name, client)
         self._extra: Wire = settings.pop("extra_body", {})
         self._hosted: Iterable[Any] = settings.pop("tools", ())
@@ -83,7 +90,7 @@ class OpenAI:
 
         def ask(client: "AsyncOpenAI", emit: Emit | None) -> Awaitable[Reply]:
             create = client.responses.with_raw_response.create
-            return answered(create, self._arguments(request), _reply, _Streamed(emit) if emit else None)
+            return answered(create, self._arguments(request), self._reply, _Streamed(emit) if emit else None)
 
         return await self._door.reply(ask, emit)
 
@@ -98,6 +105,10 @@ class OpenAI:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
             settings = settings | {"text": form | settings.get("text", {})}
         return {"model": self.name, **cache_key(request), **settings, "extra_body": body | self._extra}
+
+    def _reply(self, response: Wire) -> Reply:
+        reply = _reply(response)
+        return structs.replace(reply, cost=cost(self._tariff, response, reply.usage, "input_tokens_details"))
 
 
 # ---- a request

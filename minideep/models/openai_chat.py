@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import structs
+
 from ..errors import ConfigError
 from ..events import ArgsDelta, TextDelta, ThinkingDelta
 from ..messages import (
@@ -31,6 +33,7 @@ from .openai_sdk import (
     answered,
     cache_key,
     call_id,
+    cost,
     count,
     data_url,
     file_name,
@@ -39,6 +42,7 @@ from .openai_sdk import (
     unsaid,
     written,
 )
+from .prices import Price, Tariff
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -68,16 +72,25 @@ class OpenAIChat:
     is not sent, since vLLM and Ollama then let no tool be called: https://github.com/vllm-project/vllm/issues/39929
     and https://github.com/ollama/ollama/issues/13750
 
+    *price* is what its replies cost, where the server does not say it, and it is not what is listed (`PRICES`).
+
     Raises:
         ConfigError: both a *base_url* and a *client* are given.
     """
 
     def __init__(
-        self, name: str, *, base_url: str | None = None, client: "AsyncOpenAI | None" = None, **settings: Any
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        client: "AsyncOpenAI | None" = None,
+        price: Price | None = None,
+        **settings: Any,
     ) -> None:
         if base_url and client:
             raise ConfigError(f"model {name!r} takes a base_url or a client, not both; give the client the base_url")
         self.name = name
+        self._tariff = Tariff(name, price)
         self._door = Door(name, client, base_url)
         self._extra: Wire = settings.pop("extra_body", {})
         self._hosted: Iterable[Any] = settings.pop("tools", ())
@@ -99,7 +112,7 @@ class OpenAIChat:
         def ask(client: "AsyncOpenAI", emit: Emit | None) -> Awaitable[Reply]:
             create = client.chat.completions.with_raw_response.create
             arguments = streamed | (cache_key(request) if _is_openai(client) else {}) | self._arguments(request)
-            return answered(create, arguments, _reply, _Streamed(emit) if emit else None)
+            return answered(create, arguments, self._reply, _Streamed(emit) if emit else None)
 
         return await self._door.reply(ask, emit)
 
@@ -113,6 +126,10 @@ class OpenAIChat:
             form = {"response_format": {"type": "json_schema", "json_schema": named}}
         # The SDK insists on messages of its own; those of the body replace them.
         return {"model": self.name, "messages": [], **form, **self._settings, "extra_body": body | self._extra}
+
+    def _reply(self, answer: Wire) -> Reply:
+        reply = _reply(answer)
+        return structs.replace(reply, cost=cost(self._tariff, answer, reply.usage, "prompt_tokens_details"))
 
 
 def _is_openai(client: "AsyncOpenAI") -> bool:
@@ -214,7 +231,7 @@ def _reply(answer: Wire) -> Reply:
 def _chosen(choice: Wire, usage: Wire) -> Reply:
     message: Wire = choice.get("message") or {}
     stop = "refused" if message.get("refusal") else STOPS.get(choice.get("finish_reason"), "done")
-    return Reply(AssistantMessage(_content(message)), _usage(usage), stop, _cost(usage))
+    return Reply(AssistantMessage(_content(message)), _usage(usage), stop)
 
 
 def _content(message: Wire) -> tuple[AnyBlock, ...]:
@@ -256,12 +273,6 @@ def _usage(usage: Wire) -> Usage:
     return Usage(count(usage, "prompt_tokens"), count(usage, "completion_tokens"), read, write, reasoning)
 
 
-def _cost(usage: Wire) -> float | None:
-    """Https://openrouter.ai/docs/use-cases/usage-accounting: US dollars."""
-    cost = usage.get("cost")
-    return float(cost) if isinstance(cost, int | float) else None
-
-
 class _Streamed:
     """A message as its chunks arrive; listeners are told at once."""
 
@@ -271,10 +282,10 @@ class _Streamed:
         self._details: list[Wire] = []
         self._calls: list[Wire] = []
         self._choice: Wire = {}
-        self._usage: Wire = {}
+        self._about: Wire = {}
 
     def add(self, event: Wire) -> None:
-        self._usage = event.get("usage") or self._usage
+        self._about |= {name: event[name] for name in ("usage", "service_tier") if event.get(name)}
         for choice in event.get("choices") or ():
             self._choice |= {name: value for name, value in choice.items() if value is not None}
             self._grow(choice.get("delta") or {})
@@ -286,7 +297,7 @@ class _Streamed:
         message: Wire = {name: "".join(pieces) for name, pieces in self._pieces.items()}
         calls = [call | {"function": _joined(call["function"])} for call in self._calls]
         message |= {"reasoning_details": self._details, "tool_calls": calls}
-        return {"choices": [self._choice | {"message": message}] if self._choice else [], "usage": self._usage}
+        return {"choices": [self._choice | {"message": message}] if self._choice else [], **self._about}
 
     def _grow(self, delta: Wire) -> None:
         for name in ("content", "refusal", *SPOKEN):

@@ -8,9 +8,10 @@ from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..errors import AuthenticationFailed, ContextOverflow, ModelError
-from ..messages import AnyBlock, Document, Image, ProviderBlock, ToolCall, from_json, to_json
+from ..messages import AnyBlock, Document, Image, ProviderBlock, ToolCall, Usage, from_json, to_json
 from ..ports import Emit, Reply, Request
 from . import wire
+from .prices import Tariff
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -44,6 +45,9 @@ NUMBERS: Mapping[str, str] = {
 }
 """OpenAI's word for the status that some servers write as the code of an error inside an answer of status 200:
 https://openrouter.ai/docs/api/reference/errors-and-debugging"""
+
+STANDARD = (None, "auto", "default")
+"""The service tiers that the list of prices is for."""
 
 Wire = dict[str, Any]
 
@@ -198,6 +202,17 @@ def data_url(block: Image | Document) -> str:
 
 def file_name(block: Document) -> str:
     return block.name or f"document{guess_extension(block.media_type) or ''}"
+
+
+def cost(tariff: Tariff, answer: Wire, usage: Usage, details: str) -> float | None:
+    """US dollars for an answer: what a server says, as https://openrouter.ai/docs/use-cases/usage-accounting; else by
+    *tariff*. *details* are the field of its usage that divides the input.
+    """
+    told: Wire = answer.get("usage") or {}
+    if isinstance(said := told.get("cost"), int | float):
+        return float(said)
+    long_writes = count(told, details, "cache_write_tokens_details", "ttl_12h_tokens")
+    return tariff.cost(usage, standard=answer.get("service_tier") in STANDARD, long_writes=long_writes)
 
 
 def count(usage: Wire, *names: str) -> int:

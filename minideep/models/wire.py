@@ -58,6 +58,8 @@ It says more than the status, which is 200 inside a stream.
 
 PASSING = frozenset({"api_error", "overloaded_error", "server_error", "server_is_overloaded"})
 """Kinds of error that a provider sends inside a stream which it cannot finish, and that another try may not meet."""
+LOST = frozenset({"APIConnectionError", "APITimeoutError", "timeout_error"})
+"""Classes of the SDKs' errors, and a kind, that say that nobody answered in time."""
 
 
 class StreamBroke(Exception):
@@ -134,20 +136,30 @@ async def restarting(ask: Callable[[Emit | None], Awaitable[Reply]], emit: Emit 
     Listeners that were told something get `Restarted` first. The SDKs retry a request that was not answered, but
     never a stream that broke.
     """
-    told = False
-
-    def tell(event: Happened) -> None:
-        nonlocal told
-        told = True
-        if emit:
-            emit(event)
-
+    listener = Listener(emit) if emit else None
     try:
-        return await ask(tell if emit else None)
+        return await ask(listener)
     except StreamBroke:
-        if emit and told:
-            emit(Restarted())
+        if listener:
+            listener.take_back()
         return await ask(emit)
+
+
+class Listener:
+    """Passes on what is told of a reply, until it is known whether that comes to its end."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._told = False
+
+    def __call__(self, event: Happened) -> None:
+        self._told = not isinstance(event, Restarted)
+        self._emit(event)
+
+    def take_back(self) -> None:
+        """The reply broke off: say so to who was told something of it."""
+        if self._told:
+            self(Restarted())
 
 
 @contextmanager
@@ -177,7 +189,8 @@ def failure(
     parts of a text, in lower case, and only read where the status says nothing better (none, 200 and 400). *key*
     names the environment variable that is the remedy when authentication fails. *secrets* never stand in the text.
     """
-    if isinstance(exc, StreamBroke) and isinstance(exc.__cause__, Exception):
+    broke = isinstance(exc, StreamBroke)
+    if broke and isinstance(exc.__cause__, Exception):
         exc = exc.__cause__
     status: int | None = getattr(exc, "status_code", None)
     kinds, text = _kinds(exc), _without(secrets, _text(exc))
@@ -187,7 +200,10 @@ def failure(
     found = found or STATUSES.get(status, ModelError)
     label = kinds[0] if status in (None, 200) else f"{status} {kinds[0]}"
     remedy = f"; set {key} to a key that is accepted" if found is AuthenticationFailed else ""
-    return found(f"{model}: {label}: {text[:1000].rstrip('. ')}{remedy}")
+    error = found(f"{model}: {label}: {text[:1000].rstrip('. ')}{remedy}")
+    if found is ModelError:
+        error.passing = broke or (status or 0) >= 500 or status == 408 or not (PASSING | LOST).isdisjoint(kinds)
+    return error
 
 
 def _error(exc: Exception) -> Mapping[str, Any]:

@@ -1,0 +1,73 @@
+"""Several models for one: where the first cannot answer, the next is asked."""
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from ..errors import ConfigError, ModelError
+from ..ports import Emit, Model, Reply, Request
+from .naming import resolve
+from .wire import Listener
+
+LOST = (ModelError, ConnectionError, TimeoutError)
+
+
+class FallbackModel:
+    """Asks each of *models* in turn, models or strings, until one answers: `FallbackModel(["openai:gpt-5", spare])`.
+
+    The next is asked where a model is rate limited, overloaded, out of reach or broken at its provider's end
+    (`ModelError.passing`; of a model of your own also `ConnectionError` and `TimeoutError`), after the SDK's own
+    retries. Anything else is raised at once: a key that is not accepted, a request that is wrong or too large for the
+    window, would be hidden, and paid for elsewhere. Every request begins with the first model again.
+
+    Nothing of a reply that broke off is kept, and its listeners get `Restarted`. The reply says who gave it.
+    """
+
+    def __init__(self, models: Iterable[str | Model]) -> None:
+        """Raises ConfigError if there is no model, or what is there is none."""
+        self.models: tuple[Model, ...] = tuple(map(resolve, [models] if isinstance(models, str) else models))
+        if not self.models:
+            raise ConfigError("a FallbackModel needs a model to ask, and others to ask instead")
+        self.name = " or ".join(model.name for model in self.models)
+
+    @property
+    def window(self) -> int | None:
+        """The smallest window of those that are known, in tokens: whoever is asked, the request must fit."""
+        windows = (getattr(model, "window", None) for model in self.models)
+        return min((window for window in windows if window is not None), default=None)
+
+    async def warm(self) -> None:
+        """Import what each of the models needs."""
+        for model in self.models:
+            warm = getattr(model, "warm", None)
+            if warm is not None:
+                await warm()
+
+    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+        """Answer *request*.
+
+        Raises:
+            ModelError: that of the last model that was asked; its text says what went wrong with each.
+        """
+        failed: list[str] = []
+        listener = Listener(emit) if emit else None
+        for model in self.models[:-1]:
+            try:
+                return await _asked(model, request, listener, failed)
+            except LOST as exc:
+                if not getattr(exc, "passing", True):
+                    raise
+                if listener:
+                    listener.take_back()
+        return await _asked(self.models[-1], request, emit, failed)
+
+
+async def _asked(model: Model, request: Request, emit: Emit | None, failed: list[str]) -> Reply:
+    """The model's reply and who gave it. If there is none the error tells of it and of all that *failed* before."""
+    try:
+        reply = await model.complete(request, emit)
+    except LOST as exc:
+        failed.append(str(exc) if isinstance(exc, ModelError) else f"{model.name}: {type(exc).__name__}: {exc}")
+        exc.args = ("; ".join(failed),)
+        raise
+    return structs.replace(reply, model=reply.model or model.name)
