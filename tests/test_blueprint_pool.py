@@ -448,6 +448,18 @@ def test_a_reply_that_was_cut_off_or_refused_by_the_model_is_no_finished_artifac
     assert outcomes(bp)[0][:2] == ("facts.md", "failed")
 
 
+def test_an_artifact_that_is_not_done_is_nothing_to_end_with():
+    said = iter(["active", "done"])
+    parts = Parts(
+        [plan(research()), plan(research())],
+        [end("too soon"), end("now")],
+        lambda _: json.dumps({"artifact_name": "facts.md", "content": "x", "status": next(said)}),
+    )
+    bp, turn = run(parts)
+    assert (turn.text, [entry["status"] for entry in entries(bp)]) == ("now", ["active", "done"])
+    assert asked(parts.planned[1]).endswith("the answer was refused: no artifact is done yet")
+
+
 # ---- waves
 
 
