@@ -467,7 +467,7 @@ async def test_subtasks_that_wait_for_nothing_run_side_by_side():
     meeting = asyncio.Barrier(8)
 
     async def role(request):
-        await asyncio.wait_for(meeting.wait(), 10)  # Nobody goes on before all eight are there.
+        await asyncio.wait_for(meeting.wait(), 2)  # Nobody goes on before all eight are there.
         return "met"
 
     bp = blueprint([plan(*[research(f"{n}.md") for n in range(8)])], role=role)
