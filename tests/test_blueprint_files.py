@@ -203,19 +203,24 @@ def test_what_the_last_answer_stands_on_outlives_the_next_turn():
     assert holds(bp)
 
 
-def test_what_the_rest_of_the_plan_reads_stays():
+@pytest.mark.parametrize(("then", "gone"), [(GO_ON, []), (replan(), ["research-specialist_1_facts.md"])])
+def test_what_the_rest_of_the_plan_reads_stays_while_it_is_gone_on_with(then, gone):
     def role(request):
         if "fail" in asked(request):
             raise ValueError("no")
         return "x"
 
-    work = [research("facts.md"), *[research(f"{n}.md") for n in range(5)]]
-    chain = [research("a.md", "0.md", task="fail"), research("z.md", "facts.md", "1.md", "2.md", "3.md", "4.md")]
-    parts = Parts([plan(*work, research("s.md"), *chain, research("end.md", "z.md", task="end"))], [GO_ON, end()], role)
-    bp = Blueprint(parts)
-    assert bp.run_sync("g", "t").status == "ended"
-    assert "# facts.md\nx\n" in asked(parts.delegated[-2])
-    assert [entry["files"] for entry in bp.board("t").ledger if entry["node"] == "cleanup" and entry.get("files")] == []
+    wave = [research(f"{n}.md", "facts.md") for n in range(4)]
+    work = [
+        research("facts.md"),
+        *wave,
+        research("f.md", "facts.md", task="fail"),
+        research("z.md", "facts.md", "0.md"),
+    ]
+    bp = blueprint([plan(*work), plan(research("other.md"))], [then, ask()], role=role)
+    bp.run_sync("g", "t")
+    first = next(entry for entry in bp.board("t").ledger if entry["node"] == "cleanup")
+    assert first.get("files", []) == gone
 
 
 def test_cleanup_comes_before_every_planning_and_going_on_and_before_the_turn_hands_over():
@@ -310,6 +315,19 @@ def test_a_blob_goes_with_the_last_kept_boundary_that_refers_to_it(store):
     assert bp.artifact("t", "facts.md") is None
     bp.delete("t")
     assert store.keys("", "\x7f") == []
+
+
+def test_a_blob_stays_while_a_kept_boundary_refers_to_it(store):
+    content = "o" * (INLINE + 1)
+    plans = [plan(research(task="first")), *[spread([f"{turn}{n}.md" for n in range(5)]) for turn in range(3)]]
+    parts = Parts(plans, [end()] * 4, says(first=content))
+    for turn in range(4):  # Each by a process of its own, which has read the file from nowhere.
+        Blueprint(parts, pinned=["facts.md"], checkpointer=store).run_sync(f"g{turn}", "t")
+    store.retention = Retention(boundaries=1)
+    retention.cut(store, "t")
+    bp = Blueprint(parts, checkpointer=store)
+    assert (len(bp.history("t")), bp.artifact("t", "facts.md") == content) == (1, True)
+    assert rows(store, "blob") == rows(store, "ref")
 
 
 def test_a_file_that_no_kept_boundary_has_is_an_error_to_whoever_reads_it():

@@ -452,6 +452,18 @@ def test_a_reply_that_was_cut_off_or_refused_by_the_model_is_no_finished_artifac
     assert outcomes(bp)[0][:2] == ("facts.md", "failed")
 
 
+def test_an_artifact_that_is_not_done_is_nothing_to_end_with():
+    said = iter(["active", "done"])
+    parts = Parts(
+        [plan(research()), plan(research())],
+        [end("too soon"), end("now")],
+        lambda _: json.dumps({"artifact_name": "facts.md", "content": "x", "status": next(said)}),
+    )
+    bp, turn = run(parts)
+    assert (turn.text, [entry["status"] for entry in entries(bp)]) == ("now", ["active", "done"])
+    assert asked(parts.planned[1]).endswith("the answer was refused: no artifact is done yet")
+
+
 # ---- waves
 
 
@@ -459,7 +471,7 @@ async def test_subtasks_that_wait_for_nothing_run_side_by_side():
     meeting = asyncio.Barrier(8)
 
     async def role(request):
-        await meeting.wait()  # Nobody goes on before all eight are there.
+        await asyncio.wait_for(meeting.wait(), 2)  # Nobody goes on before all eight are there.
         return "met"
 
     bp = blueprint([plan(*[research(f"{n}.md") for n in range(8)])], role=role)
@@ -519,7 +531,7 @@ async def test_results_are_taken_in_in_the_order_of_the_plan_whoever_is_first(st
 
     async def role(request):
         place = int(asked(request)[-1])
-        await over[place + 1].wait()  # The last one ends first.
+        await asyncio.wait_for(over[place + 1].wait(), 10)  # The last one ends first.
         ended.append(place)
         over[place].set()
         return f"by {place}"
@@ -591,7 +603,7 @@ def test_a_file_that_is_named_twice_is_given_once():
 
 
 async def never(request):
-    await asyncio.Event().wait()
+    await asyncio.sleep(10)
 
 
 async def search(ctx: ToolContext) -> str:
@@ -678,7 +690,7 @@ async def test_a_turn_that_goes_on_without_one_of_its_roles_says_so(store):
 
     bp = Blueprint(Parts([plan(("worker", "work", "w.md"))], role=role), [*STOCK_ROLES, WORKER], checkpointer=store)
     task = asyncio.create_task(bp.run("g", "t"))
-    await begun.wait()
+    await asyncio.wait_for(begun.wait(), 10)
     task.cancel()
     await asyncio.wait([task])
     turn = await Blueprint(Parts([], [ask()]), checkpointer=store, limits=SOON).resume("t")
@@ -768,7 +780,7 @@ async def test_of_two_blueprints_at_once_on_one_thread_the_second_is_refused(sto
 
     first, second = (blueprint([plan(research())], role=role, checkpointer=store) for _ in range(2))
     task = asyncio.create_task(first.run("one", "t"))
-    await begun.wait()
+    await asyncio.wait_for(begun.wait(), 10)
     with pytest.raises(ThreadBusy):
         await second.run("two", "t")
     go_on.set()
