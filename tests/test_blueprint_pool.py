@@ -178,7 +178,11 @@ def test_a_plan_that_is_refused_goes_back_to_the_planner_with_the_reason_and_is_
 def test_a_planner_that_breaks_its_contract_twice_is_shown_to_a_person_with_what_it_said():
     parts = Parts(["no", "{'subtasks': ["])
     bp, turn = run(parts)
-    assert (turn.status, parts.delegated, entries(bp, "planner")[0]["error"]) == ("escalated", [], "its reply was refused 2 times (PlanViolation)")
+    assert (turn.status, parts.delegated, entries(bp, "planner")[0]["error"]) == (
+        "escalated",
+        [],
+        "its reply was refused 2 times (PlanViolation)",
+    )
     assert "The planner broke its contract 2 times (PlanViolation: no JSON: " in turn.question
     assert turn.question.endswith("Its last reply was:\n{'subtasks': [")
     assert bp.board("t").termination == {"reason": "contract"}
