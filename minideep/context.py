@@ -23,6 +23,7 @@ class Running(Protocol):
     path: Path
     state: State
     context: Any
+    scratch: dict[object, Any]
 
     loop: asyncio.AbstractEventLoop | None
     """The event loop that the run is on, to which other threads hand over."""
@@ -65,9 +66,20 @@ class ToolContext(Given):
         return self._run.state
 
     @property
+    def thread_id(self) -> str:
+        return self._run.thread_id
+
+    @property
     def path(self) -> Path:
         """The run's place below the main agent."""
         return self._run.path
+
+    @property
+    def scratch(self) -> dict[object, Any]:
+        """What hooks keep in memory while this run is driven, each under itself: what they could find out anew. It is
+        never recorded: after a pause, a restart, or with the next turn it is empty.
+        """
+        return self._run.scratch
 
     @property
     def context(self) -> Any:

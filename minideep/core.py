@@ -263,7 +263,7 @@ def _compacted(state: State, event: Compacted, number: int) -> None:
     _expect(0 < event.kept <= len(state.messages), state, f"there are {len(state.messages)} messages, not {event.kept}")
     _expect(not (kept and isinstance(kept[0], ToolMessage)), state, "a call would be parted from its result")
     _expect(bool(kept) or not state.open, state, "a call would be parted from its result")
-    state.messages = [event.summary, *kept]
+    state.messages, state.usage = [event.summary, *kept], state.usage + event.usage
     state.began = max(1, state.began - event.kept + 1)
 
 

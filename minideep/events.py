@@ -167,6 +167,11 @@ class Compacted(Event, frozen=True, array_like=True, tag=17):
 
     summary: UserMessage
     kept: int
+    usage: Usage = Usage()
+    """What asking for the summary took: tokens, money, seconds, and who was asked; nothing, if nobody was."""
+    model: str = ""
+    seconds: float = 0.0
+    cost: float | None = None
 
 
 class Noted(Event, frozen=True, array_like=True, tag=18):

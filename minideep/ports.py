@@ -1,6 +1,6 @@
 """What an agent is given: a model, a store, a file backend, and middleware with its hooks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Literal, Protocol, overload
 
@@ -34,7 +34,10 @@ class Messages(Sequence[Message]):
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
-            return [self._all[i] for i in range(*index.indices(self._length))]
+            start, stop, step = index.indices(self._length)
+            if step == 1:
+                return self._all[start:stop]
+            return [self._all[i] for i in range(start, stop, step)]
         if not -self._length <= index < self._length:
             raise IndexError(f"message {index} of {self._length}")
         return self._all[index % self._length]
@@ -80,6 +83,10 @@ class Request(Struct, frozen=True, gc=False):
     """How many characters of *system* never change for this agent; what follows them is memory. None: all of them."""
     cache: Cache | None = None
     """What the provider is asked to cache; None leaves it to the provider and to the model's own settings."""
+    shrink: Callable[[Sequence[Message]], Awaitable[Sequence[Message]]] | None = None
+    """What a middleware offers in case this is larger than the model's window: it makes less of what is in context,
+    for good, and gives the messages to show instead; or the same again, if nothing could be made smaller.
+    """
 
 
 class Reply(Struct, frozen=True):

@@ -48,6 +48,8 @@ class Run:
         self.costs = Costs()
         self.total: Costs = parent.total if parent else self.costs
         """The ledger of the main run."""
+        self.scratch: dict[object, Any] = {}
+        """What hooks keep while the run is driven; never recorded."""
         self._usage_before = self.state.usage
         self._compacted: list[Message] = []
         """What was said in this turn, and is in context no more."""
@@ -132,8 +134,11 @@ class Run:
         path = () if isinstance(event, FILE_EVENTS) else self.path
         said = self.state.messages[self.state.began : event.kept] if type(event) is Compacted else ()
         event = self.journal.record(path, event)
-        if said:
+        if type(event) is Compacted:
             self._compacted += said
+            self.spend(event)
+            if not self.state.open:  # Else it is a tool's own time.
+                self._model_s += event.seconds
         if self.listener:
             self.listener(told(event, path))
         return event
@@ -217,8 +222,8 @@ class Run:
         self.spend(self.record(ModelReplied(message, reply.stop, reply.usage, model, seconds, reply.cost)))
         self._begun = 0
 
-    def spend(self, reply: ModelReplied) -> None:
-        """A reply came: this run and every run above it have spent what it took."""
+    def spend(self, reply: ModelReplied | Compacted) -> None:
+        """A reply or a summary came: this run and every run above it have spent what it took."""
         tokens, cost = reply.usage.total, reply.cost
         if cost is not None:
             self.costs.money = (self.costs.money or 0.0) + cost

@@ -136,6 +136,8 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "checkpoint.redaction": 1,  # the hook door
         "checkpoint.disk": 1,  # closes what could not be opened whole, and raises again
         "blueprint.pool": 1,  # the hook door: the validator of a role
+        "middleware.keeping": 1,  # the door to a backend, where no tool's stands before it
+        "middleware.summarization": 1,  # the model door: the summarizer
         "evals.running": 1,  # the hook door: an agent that is evaluated, and what it is held against
         "threads": 1,  # takes back what a refused input has recorded
         "tools": 1,  # hands an exception from a tool's thread to the loop

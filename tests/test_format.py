@@ -71,7 +71,7 @@ EVERY_EVENT = [
     ev.FileWritten("/b", b"\xff", 1, "sha", 9.5, ("c1",), True),
     ev.FileEdited("/a", "te", "to", True, 4, "sha", 10.5, ("c1",)),
     ev.FileDeleted("/a", 11.5, ("c1",)),
-    ev.Compacted(UserMessage("so far"), 3),
+    ev.Compacted(UserMessage("so far"), 3, Usage(1, 2, 3, 4, 5), "m", 0.5, 0.25),
     ev.Noted("me", "key", {"plain": [1, "x", None, 2.5]}, "append"),
 ]
 

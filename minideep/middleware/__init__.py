@@ -5,8 +5,10 @@ from .approvals import HumanInTheLoopMiddleware
 from .caching import PromptCachingMiddleware
 from .files import FilesystemMiddleware
 from .memory import MemoryMiddleware
+from .offload import OffloadMiddleware
 from .skills import SkillsMiddleware
 from .subagents import Subagent, SubAgentMiddleware
+from .summarization import SummarizationMiddleware
 from .todos import TodoListMiddleware
 
 __all__ = [
@@ -14,9 +16,11 @@ __all__ = [
     "HumanInTheLoopMiddleware",
     "MemoryMiddleware",
     "Middleware",
+    "OffloadMiddleware",
     "PromptCachingMiddleware",
     "SkillsMiddleware",
     "SubAgentMiddleware",
     "Subagent",
+    "SummarizationMiddleware",
     "TodoListMiddleware",
 ]

@@ -31,7 +31,7 @@ class FallbackModel:
         self.name = " or ".join(model.name for model in self.models)
 
     @property
-    def window(self) -> int | None:
+    def window(self) -> float | None:
         """The smallest window of those that are known, in tokens: whoever is asked, the request must fit."""
         windows = (getattr(model, "window", None) for model in self.models)
         return min((window for window in windows if window is not None), default=None)

@@ -1,5 +1,6 @@
 """A model that says what it was told to: for tests, examples and benchmarks."""
 
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -15,7 +16,8 @@ Say = str | ToolCall | list[str | ToolCall] | AssistantMessage | Reply | BaseExc
 class ScriptedModel:
     """Answers each request with the next of *replies*, or with what the function *replies* makes of the request.
 
-    `requests` holds every request it got. *window* is the model's window in tokens; without one nothing is compacted.
+    `requests` holds every request it got. *window* is the model's window in tokens; without one it
+    never ends, and nothing is compacted.
     Asked past the end it raises `ModelError`.
     """
 
@@ -26,7 +28,7 @@ class ScriptedModel:
     ) -> None:
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
-        self.window = window
+        self.window: float = math.inf if window is None else window
         self.requests: list[Request] = []
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
