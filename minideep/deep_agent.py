@@ -11,10 +11,16 @@ from .checkpoint.journal import Durability
 from .checkpoint.redaction import Redact
 from .errors import ConfigError
 from .middleware.approvals import HumanInTheLoopMiddleware, switches
+from .middleware.caching import PromptCachingMiddleware
 from .middleware.files import FilesystemMiddleware
+from .middleware.memory import MemoryMiddleware
+from .middleware.offload import OffloadMiddleware
+from .middleware.skills import SkillsMiddleware
 from .middleware.subagents import Subagent, SubAgentMiddleware
+from .middleware.summarization import SummarizationMiddleware
 from .middleware.todos import TodoListMiddleware
 from .models import resolve
+from .models.recovering import Recovering
 from .ports import Backend, Middleware, Model, Store
 from .state import Limits
 from .tools import Tool
@@ -35,6 +41,8 @@ def create_deep_agent(
     *,
     subagents: Sequence[Subagent] = (),
     backend: Backend | None = None,
+    memory: Sequence[str] = (),
+    skills: Sequence[str] = (),
     interrupt_on: Mapping[str, bool] | None = None,
     middleware: Sequence[Middleware] = (),
     limits: Limits | None = None,
@@ -46,32 +54,34 @@ def create_deep_agent(
     """An agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
-    own. *tools* are functions or `Tool`s. *backend* is where files are; by default the thread's own state. There is
-    always a `general-purpose` subagent, with the same tools, unless *subagents* holds one of that name. Calls of the
-    tools that *interrupt_on* maps to True wait for a person (`Agent.resume`), also in subagents, unless one says
-    otherwise. *middleware* comes after the built-in: todos, files, subagents; and before the approvals. *durability*
-    and *redact* are as for `Agent`.
+    own. *tools* are functions or `Tool`s. *backend* is where files are; by default the thread's own state. *memory*
+    are files such as `AGENTS.md` that the prompt always shows, *skills* folders of skills that it names. There is
+    always a `general-purpose` subagent, with the same tools and skills, unless *subagents* holds one of that name.
+    Calls of the tools that *interrupt_on* maps to True wait for a person (`Agent.resume`), also in subagents, unless
+    one says otherwise. *durability* and *redact* are as for `Agent`.
+
+    *middleware* comes after the built-in: todos, files, offload, subagents, summarization, caching, skills, memory;
+    and before the approvals. One of a built-in class takes that one's place.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    own = {about.name for about in subagents}
-    children = [*subagents] if GENERAL_PURPOSE.name in own else [GENERAL_PURPOSE, *subagents]
+    shown: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
+    children = _with_general(subagents, skills)
     main = Subagent(
-        name=name,
-        description="the main agent",
-        system_prompt=system_prompt,
-        middleware=middleware,
-        subagents=children,
-        interrupt_on=interrupt_on,
+        name=name, description="", middleware=middleware, subagents=children, interrupt_on=interrupt_on, **shown
     )
     agent = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits).build(main).agent
-    agent.checkpointer, agent.durability, agent.redact = (
-        checkpointer,
-        checked_durability(durability),
-        checked_redact(redact),
-    )
+    agent.checkpointer, agent.durability = checkpointer, checked_durability(durability)
+    agent.redact = checked_redact(redact)
     return agent
+
+
+def _with_general(subagents: Sequence[Subagent], skills: Sequence[str]) -> Sequence[Subagent]:
+    """*subagents*, and one for everything, unless they hold one of its name."""
+    if any(about.name == GENERAL_PURPOSE.name for about in subagents):
+        return subagents
+    return [structs.replace(GENERAL_PURPOSE, skills=skills), *subagents]
 
 
 class _Built(Struct, frozen=True):
@@ -107,18 +117,29 @@ class _Kit(Struct, frozen=True):
         kit = self.of(about)
         children = [(child, kit.build(child)) for child in about.subagents]
         delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []
-        agent = Agent(
-            kit.model,
-            kit.tools,
-            about.system_prompt,
-            [TodoListMiddleware(), FilesystemMiddleware(kit.files), *delegation, *about.middleware, *kit.approvals()],
-            limits=kit.limits,
-            name=about.name,
-        )
+        stack = kit.middleware(about, delegation)
+        agent = Agent(Recovering(kit.model), kit.tools, about.system_prompt, stack, limits=kit.limits, name=about.name)
         agent.spec = structs.replace(agent.spec, share=tuple(about.share))
         known = frozenset(agent.spec.tools).union(*(built.known for _, built in children))
         _check_names(about, known)
         return _Built(agent, known)
+
+    def middleware(self, about: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
+        """The usual list in its order, and what *about* brings: in the place of a built-in of its class, or behind."""
+        files = self.files
+        usual: list[Middleware] = [
+            TodoListMiddleware(),
+            FilesystemMiddleware(files),
+            OffloadMiddleware(files),
+            *delegation,
+            SummarizationMiddleware(self.model, files),
+            PromptCachingMiddleware(),
+            *([SkillsMiddleware(about.skills, files)] if about.skills else []),
+            *([MemoryMiddleware(about.memory, files)] if about.memory else []),
+        ]
+        own = {type(part): part for part in about.middleware}
+        added = [part for part in about.middleware if type(part) not in map(type, usual)]
+        return [own.get(type(part), part) for part in usual] + added + self.approvals()
 
     def approvals(self) -> list[Middleware]:
         return [HumanInTheLoopMiddleware(self.interrupt_on)] if any(self.interrupt_on.values()) else []

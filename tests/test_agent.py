@@ -517,7 +517,8 @@ async def test_a_default_agent_has_these_tools_on_every_request():
     names = [[item.name for item in request.tools] for request in model.requests]
     assert names[0] == names[1]
     assert names[0] == [
-        "write_todos", "ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "task", "ping",
+        "write_todos", "ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "task",
+        "compact_conversation", "ping",
     ]  # fmt: skip
 
 

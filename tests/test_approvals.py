@@ -543,7 +543,10 @@ async def test_the_general_purpose_subagent_asks_too():
     ("more", "problem"),
     [
         ({"interrupt_on": {"buy": True}}, "agent 'main': interrupt_on names 'buy', which neither it nor a subagent"),
-        ({"interrupt_on": {"buy": False}}, "there is delete, edit_file, glob, grep, ls, note, pay, read_file, "),
+        (
+            {"interrupt_on": {"buy": False}},
+            "there is compact_conversation, delete, edit_file, glob, grep, ls, note, pay, read_file, ",
+        ),
         ({"interrupt_on": {"pay": "yes"}}, "interrupt_on: 'pay' must be True or False, not 'yes'"),
         ({"interrupt_on": {"pay": lambda call: True}}, "interrupt_on: 'pay' must be True or False, not <function"),
         ({"interrupt_on": ["pay"]}, r"interrupt_on must map tool names to True or False, not \['pay'\]"),

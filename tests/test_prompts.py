@@ -31,6 +31,7 @@ MUST_SAY = {
     "grep": ["literal", "no regular expressions", "use `glob`", "output_mode", "max_count", "error if", "15 s"],
     "task": ["subagent", "*description*", "not this conversation", "not for one or two", "in parallel", "error says why",
              "general-purpose"],
+    "compact_conversation": ["summary", "older messages", "no longer matter", "readable in a file"],
 }  # fmt: skip
 
 

@@ -40,6 +40,10 @@ class Subagent(Struct, frozen=True, kw_only=True):
     model: str | Model | None = None
     """None: the parent's."""
     middleware: Sequence[Middleware] = ()
+    memory: Sequence[str] = ()
+    """Files that its prompt always shows."""
+    skills: Sequence[str] = ()
+    """Folders of skills that its prompt names."""
     limits: Limits | None = None
     """None: the parent's."""
     subagents: Sequence["Subagent"] = ()

@@ -16,10 +16,7 @@ class Recovering:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-
-    @property
-    def name(self) -> str:
-        return self.model.name
+        self.name: str = model.name
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # Asked for by `copy` before there is a model.
