@@ -59,7 +59,7 @@ def default(model: ScriptedModel) -> Agent:
 
 def main() -> int:
     rows = [
-        ("one async tool, bare agent", bare, 1, 5000, 35.0),
+        ("one async tool, bare agent", bare, 1, 5000, 20.0),
         ("one async tool, default agent", default, 1, 5000, 35.0),
         ("five parallel async tools, bare agent", bare, 5, 500, 120.0),
     ]
