@@ -2,6 +2,7 @@
 
 import inspect
 from pathlib import Path
+from typing import get_origin
 
 import minideep
 import minideep.backends
@@ -26,6 +27,8 @@ MODULES = [
 
 def signature(value):
     """Names, kinds and defaults; annotations are the type checker's, and print differently from Python to Python."""
+    if get_origin(value) is not None:  # A type, spelled out.
+        return ""
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
