@@ -34,7 +34,7 @@ Reply with one JSON object and nothing else, one of:
 {"decision": "end", "final_answer": "..."} when the goal is reached
 {"decision": "escalate", "question": "..."} when only the user can say how to go on
 
-The user sees nothing but `final_answer`. You have not read the artifacts, so let them speak: write {{name}} where an \
+At the end the user sees nothing but `final_answer`. You have not read the artifacts, so let them speak: write {{name}} where an \
 artifact's content is to stand, for example {{report.md}}."""
 
 
