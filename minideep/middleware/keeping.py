@@ -39,6 +39,13 @@ def place(backend: Backend, folder: str, name: str) -> str:
     return below(below(backend.home, folder), name)
 
 
+def result_place(ctx: ToolContext, backend: Backend, call_id: str) -> str:
+    """The path of the result of a call."""
+    # Two threads may write at once where writing waits for a disk, and servers exist that say `call_0` to both.
+    thread = [digest(ctx.thread_id)] if backend.blocking else []
+    return place(backend, RESULTS, file_name(*thread, *ctx.path, call_id))
+
+
 async def keep(ctx: ToolContext, backend: Backend, path: str, content: str | bytes) -> str:
     """Write *content* to a new file at *path*, or beside it if something else is there, and record it as any file is.
 

@@ -243,8 +243,7 @@ class SummarizationMiddleware(Middleware):
     async def _stowed(self, ctx: ToolContext, message: Message, stubs: dict[str, str]) -> Message | None:
         """What is shown of *message* once its text is in a file, which *stubs* is told; None if it stays as it is."""
         if isinstance(message, ToolMessage):
-            name = keeping.file_name(*ctx.path, message.call_id)
-            place = keeping.place(self._backend, keeping.RESULTS, name)
+            place = keeping.result_place(ctx, self._backend, message.call_id)
             if path := await keeping.keep(ctx, self._backend, place, message.text):
                 stubs[message.call_id] = path
                 return structs.replace(message, content=result_stub(message, path))
