@@ -356,6 +356,24 @@ async def test_a_budget_holds_with_summaries_and_the_turn_goes_on_with_another()
     assert 60_000 <= first.usage.total < 70_000
 
 
+async def test_where_nothing_can_be_written_a_thread_with_a_huge_result_goes_on(tmp_path):
+    (tmp_path / "large_tool_results").write_text("in the way")
+
+    @tool
+    async def big() -> str:
+        """Look at 600 KB."""
+        return "lorem ipsum dolor sit amet\n" * 24_000
+
+    store, backend = MemoryCheckpointer(), FilesystemBackend(tmp_path)
+    first = Provider([ToolCall("big"), "it was large"], 128_000)
+    assert (await deep(first, big, store=store, backend=backend).run("go", "t")).text == "it was large"
+    assert "It could not be put into a file; ask for less" in first.requests[-1].messages[2].text
+    later = Provider(["yes"], 128_000)
+    assert (await deep(later, big, store=store, backend=backend).run("still there?", "t")).text == "yes"
+    assert (first.refused, later.refused) == (1, 0)
+    assert list(later.requests[0].messages[:3]) == list(first.requests[-1].messages)
+
+
 # ---- threads, streams, what must not be kept
 
 

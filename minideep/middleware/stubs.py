@@ -25,6 +25,8 @@ def stub(what: str, text: str, path: str) -> str:
     lines = text.removesuffix("\n").split("\n")
     sizes = f"{len(text):,} characters, {len(lines):,} lines"
     how = f"All of it is in {path!r}; read parts of it with read_file (offset, limit), or search it with grep."
+    if not path:
+        how = "It could not be put into a file; ask for less at a time."
     left_out = len(lines) - 2 * LINES
     if left_out > 0:
         lines = [*lines[:LINES], f"... {left_out:,} lines ...", *lines[-LINES:]]

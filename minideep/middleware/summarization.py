@@ -157,19 +157,24 @@ class SummarizationMiddleware(Middleware):
         if before > LEARNT:
             least = min(round(before), measured.overflow.get(self._model.name, round(before)))
             measured.note(ctx, OVERFLOW, {**measured.overflow, self._model.name: least})
-        await self._relieve(ctx, measured, before * EMERGENCY, SMALLEST)
+        await self._relieve(ctx, measured, before * EMERGENCY, SMALLEST, last=True)
         if measured.tokens >= before:
             return messages
         measured.asked, measured.usage = measured.counted, ctx.state.usage
         return [*measured.messages, *added]
 
-    async def _relieve(self, ctx: ToolContext, measured: Measured, target: float, least: float) -> None:
-        """Bring the context down to *target* tokens, as far as can be: old arguments, a summary, the last results."""
+    async def _relieve(
+        self, ctx: ToolContext, measured: Measured, target: float, least: float, last: bool = False
+    ) -> None:
+        """Bring the context down to *target* tokens, as far as can be: old arguments, a summary, the last results.
+
+        If this is the *last* way to go on, also results that cannot be kept are no longer shown.
+        """
         if self._shorten(ctx, measured, cut(measured.base, self._keep), target):
             return
         await self._summarize(ctx, measured, least)
         if measured.tokens > target:
-            await self._stow(ctx, measured, target)
+            await self._stow(ctx, measured, target, last)
 
     def _shorten(self, ctx: ToolContext, measured: Measured, end: int, target: float) -> bool:
         """Cut the arguments of the calls before message *end*, if that leaves at most *target* tokens."""
@@ -226,7 +231,7 @@ class SummarizationMiddleware(Middleware):
         measured.look_again(ctx.state)
         measured.note(ctx, OFFSET, round(measured.offset * measured.counted / before))
 
-    async def _stow(self, ctx: ToolContext, measured: Measured, target: float) -> None:
+    async def _stow(self, ctx: ToolContext, measured: Measured, target: float, last: bool) -> None:
         """Put what is large in the last messages into files, the largest first, down to *target* tokens."""
         base, sizes = measured.base, measured.sizes
         self._shorten(ctx, measured, max(_replies(base), default=0), float("inf"))
@@ -235,16 +240,17 @@ class SummarizationMiddleware(Middleware):
         for index in sorted(range(len(sizes)), key=lambda index: -measured.sizes[index]):
             if left <= target or measured.sizes[index] <= LEAST:
                 break
-            stub = await self._stowed(ctx, base[index], stubs)
+            stub = await self._stowed(ctx, base[index], stubs, last)
             left -= measured.sizes[index] - tokens.of_message(stub) if stub else 0
         measured.note(ctx, STUBS, stubs)
         measured.look_again(ctx.state)
 
-    async def _stowed(self, ctx: ToolContext, message: Message, stubs: dict[str, str]) -> Message | None:
+    async def _stowed(self, ctx: ToolContext, message: Message, stubs: dict[str, str], last: bool) -> Message | None:
         """What is shown of *message* once its text is in a file, which *stubs* is told; None if it stays as it is."""
         if isinstance(message, ToolMessage):
             place = keeping.result_place(ctx, self._backend, message.call_id)
-            if path := await keeping.keep(ctx, self._backend, place, message.text):
+            path = await keeping.keep(ctx, self._backend, place, message.text)
+            if path or last:
                 stubs[message.call_id] = path
                 return structs.replace(message, content=result_stub(message, path))
         elif isinstance(message, UserMessage) and summaries.text_of(message) is None:
