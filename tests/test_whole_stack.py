@@ -374,6 +374,29 @@ async def test_where_nothing_can_be_written_a_thread_with_a_huge_result_goes_on(
     assert list(later.requests[0].messages[:3]) == list(first.requests[-1].messages)
 
 
+@pytest.mark.parametrize("folder", [False, True])
+async def test_a_search_finds_the_persons_files_and_not_what_the_harness_keeps(folder, tmp_path):
+    @tool
+    async def large() -> str:
+        """Look at 98 KB."""
+        return "needle\n" * 14_000
+
+    script = [
+        ToolCall("write_file", {"file_path": "/src/a.py", "content": "needle = 1\n"}),
+        ToolCall("large", {}, "c1"),
+        ToolCall("grep", {"pattern": "needle", "output_mode": "content"}),
+        ToolCall("glob", {"pattern": "*"}),
+        ToolCall("grep", {"pattern": "needle", "path": "/large_tool_results", "max_count": 5}),
+        "done",
+    ]
+    turn = await deep(Provider(script, 128_000), large, backend=FilesystemBackend(tmp_path) if folder else None).run(
+        "go"
+    )
+    results = [message.text for message in turn.messages if message.role == "tool"]
+    assert results[2:4] == ["/src/a.py:1: needle = 1", "/src/a.py"]
+    assert results[4] in turn.artifacts
+
+
 # ---- threads, streams, what must not be kept
 
 

@@ -5,7 +5,7 @@ import re
 import time
 from hashlib import sha256
 
-from ..backends.paths import Missing, below
+from ..backends.paths import RESULTS, Missing, below
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import FileWritten
@@ -14,8 +14,6 @@ from ..ports import Backend
 from ..tools import in_thread
 
 logger = logging.getLogger("minideep")
-RESULTS = "large_tool_results"
-CONVERSATION = "conversation_history"
 LONGEST_NAME = 100
 
 

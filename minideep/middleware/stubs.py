@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ..backends.paths import CONVERSATION
 from ..messages import AnyBlock, Content, Message, Text, ToolCall, ToolMessage, ToolResult, UserMessage, text_of
 from ..ports import Backend
 from ..state import FileEntry
@@ -61,7 +62,7 @@ def result_stub(result: ToolResult | ToolMessage, path: str) -> Content:
 
 def user_path(backend: Backend, text: str) -> str:
     """Where a large message of a user is put: named by what it says, so that it is found again."""
-    return keeping.place(backend, keeping.CONVERSATION, f"message-{keeping.digest(text)}.md")
+    return keeping.place(backend, CONVERSATION, f"message-{keeping.digest(text)}.md")
 
 
 def shown_user(message: UserMessage, files: Mapping[str, FileEntry], backend: Backend) -> UserMessage:

@@ -9,6 +9,7 @@ from mimetypes import guess_extension
 
 from msgspec import Struct, structs
 
+from ..backends.paths import CONVERSATION, RESULTS
 from ..context import ToolContext
 from ..errors import ConfigError, ModelError, ToolError
 from ..events import Compacted
@@ -130,7 +131,7 @@ class SummarizationMiddleware(Middleware):
         """How full the context of *state*, a run of *agent*, is."""
         measured = Measured(self._backend)
         measured.look(state, Request(agent.spec.system, state.messages, agent.spec.tool_list))
-        folders = [keeping.place(self._backend, name, "") for name in (keeping.RESULTS, keeping.CONVERSATION)]
+        folders = [keeping.place(self._backend, name, "") for name in (RESULTS, CONVERSATION)]
         offloaded = tuple(file for file in sorted(state.files) if file.startswith(tuple(folders)))
         trigger, window = self._trigger_of(measured), getattr(self._model, "window", None)
         return Meter(round(measured.tokens), trigger if trigger is None else round(trigger), window, offloaded)
@@ -265,14 +266,14 @@ class SummarizationMiddleware(Middleware):
         for block in itertools.chain.from_iterable(message.blocks for message in messages):
             if isinstance(block, Image | Document) and block not in found:
                 name = f"{keeping.digest(block.data)}{guess_extension(block.media_type) or ''}"
-                place = keeping.place(self._backend, keeping.CONVERSATION, name)
+                place = keeping.place(self._backend, CONVERSATION, name)
                 found[block] = await keeping.keep(ctx, self._backend, place, block.data)
         return found
 
     def _path(self, ctx: ToolContext) -> str:
         """Where the next part of this run's conversation is put."""
         run = keeping.digest("/".join((ctx.thread_id, *ctx.path)))
-        paths = (keeping.place(self._backend, keeping.CONVERSATION, f"{run}-{n}.md") for n in itertools.count(1))
+        paths = (keeping.place(self._backend, CONVERSATION, f"{run}-{n}.md") for n in itertools.count(1))
         return next(path for path in paths if path not in ctx.state.files)
 
 
