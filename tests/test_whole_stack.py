@@ -12,17 +12,24 @@ from minideep import (
     Edit,
     Limits,
     MemoryCheckpointer,
+    Subagent,
     ToolCall,
     ToolContext,
     Usage,
     create_deep_agent,
 )
-from minideep.backends import FilesystemBackend
+from minideep.backends import FilesystemBackend, StateBackend
 from minideep.checkpoint.rows import head_key
 from minideep.errors import ContextOverflow, ModelError, RateLimited
 from minideep.events import Compacted, TextDelta
 from minideep.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from minideep.middleware import (
+    MemoryMiddleware,
+    OffloadMiddleware,
+    PromptCachingMiddleware,
+    SkillsMiddleware,
+    SummarizationMiddleware,
+    TodoListMiddleware,
     tokens,
 )
 from minideep.middleware.summary import PROMPT
@@ -486,3 +493,58 @@ async def test_what_is_redacted_in_every_event_comes_back_by_no_file_summary_or_
     assert len(state.files) > 2
     assert model.summaries > 1
     assert not [text for text in kept if "SECRET" in text]
+
+
+# ---- what users put in the place of what is built in
+
+
+class Mine:
+    """Subclasses."""
+
+    class Todos(TodoListMiddleware): ...
+
+    class Offload(OffloadMiddleware): ...
+
+    class Summarization(SummarizationMiddleware): ...
+
+    class Caching(PromptCachingMiddleware): ...
+
+    class Skills(SkillsMiddleware): ...
+
+    class Memory(MemoryMiddleware): ...
+
+
+FILES = StateBackend()
+PARTS = [
+    OffloadMiddleware(FILES, result_tokens=9),
+    SummarizationMiddleware(ScriptedModel([]), FILES),
+    PromptCachingMiddleware("1h"),
+    SkillsMiddleware(["/mine"], FILES),
+    MemoryMiddleware(["/MINE.md"], FILES),
+    Mine.Offload(FILES),
+    Mine.Summarization(ScriptedModel([]), FILES),
+    Mine.Caching(),
+    Mine.Skills(["/mine"], FILES),
+    Mine.Memory(["/MINE.md"], FILES),
+]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: type(part).__name__)
+def test_a_part_of_a_built_in_class_or_a_subclass_stands_in_its_place_once(part):
+    usual = deep(ScriptedModel([])).spec
+    spec = deep(ScriptedModel([]), middleware=[part]).spec
+    (place,) = [index for index, built in enumerate(usual.before_model) if isinstance(part, type(built))]
+    assert [index for index, one in enumerate(spec.before_model) if one is part] == [place]
+    assert len(spec.before_model) == len(usual.before_model)
+    assert list(spec.tools) == list(usual.tools)
+
+
+def test_a_subclass_with_a_tool_takes_the_place_of_the_built_in_in_subagents_too():
+    child = Subagent(name="critic", description="finds faults", middleware=[Mine.Todos()])
+    agent = create_deep_agent(ScriptedModel([]), middleware=[Mine.Todos()], subagents=[child])
+    assert list(agent.spec.tools) == list(create_deep_agent(ScriptedModel([])).spec.tools)
+
+
+def test_of_two_parts_of_one_class_the_second_is_added():
+    one, two = PromptCachingMiddleware("1h"), PromptCachingMiddleware("5m")
+    assert deep(ScriptedModel([]), middleware=[one, two]).spec.before_model[-1] is two
