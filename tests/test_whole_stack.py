@@ -33,7 +33,8 @@ from minideep.middleware import (
     tokens,
 )
 from minideep.middleware.summary import PROMPT
-from minideep.models import FallbackModel, ScriptedModel
+from minideep.models import Anthropic, FallbackModel, OpenAI, OpenAIChat, ScriptedModel
+from minideep.state import State
 from minideep.tools import tool
 
 CHILD = "You do one task for another agent"
@@ -548,3 +549,16 @@ def test_a_subclass_with_a_tool_takes_the_place_of_the_built_in_in_subagents_too
 def test_of_two_parts_of_one_class_the_second_is_added():
     one, two = PromptCachingMiddleware("1h"), PromptCachingMiddleware("5m")
     assert deep(ScriptedModel([]), middleware=[one, two]).spec.before_model[-1] is two
+
+
+# ---- windows
+
+
+@pytest.mark.parametrize("kind", [Anthropic, OpenAI, OpenAIChat])
+def test_a_provider_s_model_has_the_window_that_it_is_given(kind):
+    small, unknown = kind("some-model", window=32_000), kind("some-model")
+    backend = StateBackend()
+    meters = [SummarizationMiddleware(model, backend).meter for model in (small, unknown)]
+    agent = deep(small)
+    assert [meter(agent, State()).trigger for meter in meters] == [27_200, 170_000]
+    assert "window" not in vars(small)["_settings"]
