@@ -61,7 +61,7 @@ def create_deep_agent(
     one says otherwise. *durability* and *redact* are as for `Agent`.
 
     *middleware* comes after the built-in: todos, files, offload, subagents, summarization, caching, skills, memory;
-    and before the approvals. One of a built-in class takes that one's place.
+    and before the approvals. One of a built-in class, or a subclass, takes that one's place.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
@@ -137,9 +137,8 @@ class _Kit(Struct, frozen=True):
             *([SkillsMiddleware(about.skills, files)] if about.skills else []),
             *([MemoryMiddleware(about.memory, files)] if about.memory else []),
         ]
-        own = {type(part): part for part in about.middleware}
-        added = [part for part in about.middleware if type(part) not in map(type, usual)]
-        return [own.get(type(part), part) for part in usual] + added + self.approvals()
+        own = [next((part for part in about.middleware if isinstance(part, type(built))), built) for built in usual]
+        return own + [part for part in about.middleware if part not in own] + self.approvals()
 
     def approvals(self) -> list[Middleware]:
         return [HumanInTheLoopMiddleware(self.interrupt_on)] if any(self.interrupt_on.values()) else []

@@ -1,5 +1,7 @@
 """What is large goes into a file, and the model is told where it is, over both backends."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from minideep.backends import FilesystemBackend, StateBackend
 from minideep.events import FileWritten, ToolReturned, TurnEscalated
 from minideep.messages import AssistantMessage, Document, Thinking
 from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SubAgentMiddleware, tokens
-from minideep.middleware.keeping import file_name
+from minideep.middleware.keeping import digest, file_name
 from minideep.middleware.stubs import fitted, stub
 from minideep.models import ScriptedModel
 from minideep.tools import tool
@@ -42,6 +44,11 @@ def answering(value, name="report"):
     return report
 
 
+def place_of(backend, name, thread="t"):
+    """Where a result is put: a folder of the machine is shared by threads, the state is not."""
+    return f"/large_tool_results/{f'{digest(thread)}.' if backend.blocking else ''}{name}"
+
+
 def result_of(value, backend, call_id="c1", **options):
     """The message that the model gets of a tool's answer, and the files that were written."""
     turn = agent([ToolCall("report", {}, call_id), "done"], backend, answering(value), **options).run_sync("go", "t")
@@ -70,14 +77,14 @@ def read(helper, backend, path, thread="t"):
 )
 def test_a_result_goes_into_a_file_above_20_000_tokens(backend, text, large):
     message, files = result_of(text, backend)
-    assert (message.text != text, files) == (large, ["/large_tool_results/c1"] if large else [])
+    assert (message.text != text, files) == (large, [place_of(backend, "c1")] if large else [])
 
 
 def test_the_stub_says_how_much_where_and_how_to_read_it_and_shows_both_ends(backend):
     message, _ = result_of(LINES, backend)
     assert message.text == (
         "This result is too large to be shown: 142,890 characters, 6,000 lines. All of it is in "
-        "'/large_tool_results/c1'; read parts of it with read_file (offset, limit), or search it with grep.\n"
+        f"{place_of(backend, 'c1')!r}; read parts of it with read_file (offset, limit), or search it with grep.\n"
         "line 0 of the report\nline 1 of the report\nline 2 of the report\nline 3 of the report\nline 4 of the report\n"
         "... 5,990 lines ...\n"
         "line 5995 of the report\nline 5996 of the report\nline 5997 of the report\nline 5998 of the report\nline 5999 of the report"
@@ -92,8 +99,8 @@ def test_a_stub_is_small_whatever_it_stands_for(text, times):
 def test_the_whole_result_is_read_back_in_pages_and_nothing_goes_into_a_file_again(backend):
     helper = agent([ToolCall("report", {}, "c1"), "done"], backend, answering(LINES))
     helper.run_sync("go", "t")
-    assert read(helper, backend, "/large_tool_results/c1") == LINES.removesuffix("\n").split("\n")
-    assert list(helper.get_state("t").files) == ["/large_tool_results/c1"]
+    assert read(helper, backend, place_of(backend, "c1")) == LINES.removesuffix("\n").split("\n")
+    assert list(helper.get_state("t").files) == [place_of(backend, "c1")]
 
 
 def test_a_page_of_a_file_is_never_put_into_a_file(backend):
@@ -130,12 +137,12 @@ def test_the_id_of_a_call_makes_the_name_of_one_file(given, name):
 
 def test_an_id_cannot_lead_out_of_the_folder(backend):
     _, files = result_of("x" * 80_001, backend, call_id="..\\..:c 1")
-    assert files == ["/large_tool_results/______c_1"]
+    assert files == [place_of(backend, "______c_1")]
 
 
 def test_images_stay_where_they_are_and_texts_between_them_go_together(backend):
     message, files = result_of((Text("a" * 50_000), PNG, Text("b" * 50_000), PNG), backend)
-    assert files == ["/large_tool_results/c1"]
+    assert files == [place_of(backend, "c1")]
     assert (message.content[0].text[:49], message.content[1:]) == (
         "This result is too large to be shown: 100,000 cha",
         (PNG, PNG),
@@ -148,7 +155,7 @@ def test_an_image_alone_is_never_large(backend):
 
 def test_a_large_error_stays_an_error(backend):
     message, files = result_of(ValueError("x" * 5_000), backend, result_tokens=1_000)
-    assert (message.is_error, files) == (True, ["/large_tool_results/c1"])
+    assert (message.is_error, files) == (True, [place_of(backend, "c1")])
 
 
 async def test_what_cannot_be_written_stays_as_it_is(tmp_path, caplog):
@@ -160,7 +167,7 @@ async def test_what_cannot_be_written_stays_as_it_is(tmp_path, caplog):
         ]
         turn = await agent(script, backend, answering("x" * 80_001)).run("go")
         assert turn.messages[4].text == "x" * 80_001
-        assert "/large_tool_results/c1 was not written" in caplog.text
+        assert "c1 was not written" in caplog.text
 
 
 async def test_what_comes_beside_a_question_to_the_person_stays_as_it_is():
@@ -177,26 +184,44 @@ async def test_what_comes_beside_a_question_to_the_person_stays_as_it_is():
 
 def test_without_virtual_mode_it_stays_below_the_folder_all_the_same(tmp_path):
     _, files = result_of("x" * 80_001, FilesystemBackend(tmp_path, virtual_mode=False))
-    assert files == [f"{tmp_path}/large_tool_results/c1"]
-    assert (tmp_path / "large_tool_results" / "c1").read_text() == "x" * 80_001
+    assert files == [f"{tmp_path}/large_tool_results/{digest('t')}.c1"]
+    assert (tmp_path / "large_tool_results" / f"{digest('t')}.c1").read_text() == "x" * 80_001
 
 
 def test_parallel_results_have_a_file_each(backend):
     script = [[ToolCall("report", {}, "c1"), ToolCall("report", {}, "c2"), ToolCall("other", {}, "c3")], "done"]
     helper = agent(script, backend, answering("x" * 80_001), answering("y" * 80_001, "other"))
     turn = helper.run_sync("go", "t")
-    assert sorted(turn.artifacts) == [f"/large_tool_results/c{number}" for number in (1, 2, 3)]
-    assert read(helper, backend, "/large_tool_results/c3") == ["y" * 79_500]
+    assert sorted(turn.artifacts) == [place_of(backend, f"c{number}") for number in (1, 2, 3)]
+    assert read(helper, backend, place_of(backend, "c3")) == ["y" * 79_500]
 
 
 def test_an_id_that_comes_again_does_not_replace_what_stands_under_it(tmp_path):
-    """On a disk, threads that share a folder may each have a call of this id."""
+    """On a disk, threads of one name in different stores may each have a call of this id."""
     backend = FilesystemBackend(tmp_path)
     for text in ("x" * 80_001, "y" * 80_001, "x" * 80_001):
         _, files = result_of(text, backend)
-    assert files == ["/large_tool_results/c1"]
-    texts = sorted((file.name[:3], file.read_text()[0]) for file in (tmp_path / "large_tool_results").iterdir())
+    assert files == [place_of(backend, "c1")]
+    texts = sorted((file.name[17:20], file.read_text()[0]) for file in (tmp_path / "large_tool_results").iterdir())
     assert texts == [("c1", "x"), ("c1-", "y")]
+
+
+async def test_threads_that_write_to_one_folder_at_once_never_read_each_others_results(tmp_path):
+    """Servers exist that call the first call of every thread `call_0`."""
+
+    @tool
+    async def report(ctx: ToolContext) -> str:
+        """Report."""
+        return f"{ctx.thread_id} " * 20_000
+
+    backend = FilesystemBackend(tmp_path)
+    helper = agent(
+        lambda request: "done" if len(request.messages) > 1 else ToolCall("report", {}, "call_0"), backend, report
+    )
+    turns = await asyncio.gather(*(helper.run("go", f"thread {number}") for number in range(8)))
+    for number, turn in enumerate(turns):
+        path = next(path for path in turn.artifacts if repr(path) in turn.messages[2].text)
+        assert (tmp_path / path[1:]).read_text() == f"thread {number} " * 20_000
 
 
 def test_the_store_has_it_once_and_apart_from_the_events():

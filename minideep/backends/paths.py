@@ -5,7 +5,11 @@ from collections.abc import Sequence
 
 from ..errors import ToolError
 
-VENDORED = frozenset({"node_modules", "__pycache__"})
+RESULTS = "large_tool_results"
+CONVERSATION = "conversation_history"
+"""The folders of what the harness itself puts into files, under names that the model is told."""
+VENDORED = frozenset({"node_modules", "__pycache__", RESULTS, CONVERSATION})
+"""Folders that no search enters from above; of what was searched before, and what was said, each would find more."""
 
 _REFUSED = (
     (re.compile(r"\0"), "it holds a NUL"),

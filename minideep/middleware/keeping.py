@@ -5,7 +5,7 @@ import re
 import time
 from hashlib import sha256
 
-from ..backends.paths import Missing, below
+from ..backends.paths import RESULTS, Missing, below
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import FileWritten
@@ -14,8 +14,6 @@ from ..ports import Backend
 from ..tools import in_thread
 
 logger = logging.getLogger("minideep")
-RESULTS = "large_tool_results"
-CONVERSATION = "conversation_history"
 LONGEST_NAME = 100
 
 
@@ -37,6 +35,13 @@ def _bytes(content: str | bytes) -> bytes:
 def place(backend: Backend, folder: str, name: str) -> str:
     """The path of *name* in a folder of the harness, which stands below the backend's home."""
     return below(below(backend.home, folder), name)
+
+
+def result_place(ctx: ToolContext, backend: Backend, call_id: str) -> str:
+    """The path of the result of a call."""
+    # Two threads may write at once where writing waits for a disk, and servers exist that say `call_0` to both.
+    thread = [digest(ctx.thread_id)] if backend.blocking else []
+    return place(backend, RESULTS, file_name(*thread, *ctx.path, call_id))
 
 
 async def keep(ctx: ToolContext, backend: Backend, path: str, content: str | bytes) -> str:

@@ -23,7 +23,7 @@ OFFSET = "offset"
 SHORTENED = "shortened"
 """The index of the message before which the arguments of calls are shortened."""
 STUBS = "stubs"
-"""The files of results that are shown as stubs, by the id of the call."""
+"""The files of results that are shown as stubs, by the id of the call; no name, if it could not be written."""
 OVERFLOW = "overflow"
 """How many tokens a request had that was too large, by the name of the model."""
 
@@ -140,5 +140,5 @@ class Measured(Shown):
             return shown_user(message, state.files, self._backend)
         if isinstance(message, ToolMessage):
             path = self.stubs.get(message.call_id)
-            return structs.replace(message, content=result_stub(message, path)) if path else message
+            return structs.replace(message, content=result_stub(message, path)) if path is not None else message
         return shortened(message) if index < self.shortened else message

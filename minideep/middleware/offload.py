@@ -6,7 +6,7 @@ from ..context import ToolContext
 from ..messages import ToolCall, ToolResult, UserMessage
 from ..ports import Backend, Middleware, Request
 from . import tokens
-from .keeping import RESULTS, file_name, keep, place
+from .keeping import keep, result_place
 from .shown import Shown
 from .stubs import result_stub, shown_user, user_path
 
@@ -39,8 +39,7 @@ class OffloadMiddleware(Middleware):
             return result
         if call.name in READERS or tokens.of_text(text := result.text) <= self._result_tokens:
             return result
-        name = file_name(*ctx.path, call.id)
-        path = await keep(ctx, self._backend, place(self._backend, RESULTS, name), text)
+        path = await keep(ctx, self._backend, result_place(ctx, self._backend, call.id), text)
         return structs.replace(result, content=result_stub(result, path)) if path else result
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ..backends.paths import CONVERSATION
 from ..messages import AnyBlock, Content, Message, Text, ToolCall, ToolMessage, ToolResult, UserMessage, text_of
 from ..ports import Backend
 from ..state import FileEntry
@@ -25,6 +26,8 @@ def stub(what: str, text: str, path: str) -> str:
     lines = text.removesuffix("\n").split("\n")
     sizes = f"{len(text):,} characters, {len(lines):,} lines"
     how = f"All of it is in {path!r}; read parts of it with read_file (offset, limit), or search it with grep."
+    if not path:
+        how = "It could not be put into a file; ask for less at a time."
     left_out = len(lines) - 2 * LINES
     if left_out > 0:
         lines = [*lines[:LINES], f"... {left_out:,} lines ...", *lines[-LINES:]]
@@ -59,7 +62,7 @@ def result_stub(result: ToolResult | ToolMessage, path: str) -> Content:
 
 def user_path(backend: Backend, text: str) -> str:
     """Where a large message of a user is put: named by what it says, so that it is found again."""
-    return keeping.place(backend, keeping.CONVERSATION, f"message-{keeping.digest(text)}.md")
+    return keeping.place(backend, CONVERSATION, f"message-{keeping.digest(text)}.md")
 
 
 def shown_user(message: UserMessage, files: Mapping[str, FileEntry], backend: Backend) -> UserMessage:

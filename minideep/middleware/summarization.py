@@ -9,6 +9,7 @@ from mimetypes import guess_extension
 
 from msgspec import Struct, structs
 
+from ..backends.paths import CONVERSATION, RESULTS
 from ..context import ToolContext
 from ..errors import ConfigError, ModelError, ToolError
 from ..events import Compacted
@@ -130,7 +131,7 @@ class SummarizationMiddleware(Middleware):
         """How full the context of *state*, a run of *agent*, is."""
         measured = Measured(self._backend)
         measured.look(state, Request(agent.spec.system, state.messages, agent.spec.tool_list))
-        folders = [keeping.place(self._backend, name, "") for name in (keeping.RESULTS, keeping.CONVERSATION)]
+        folders = [keeping.place(self._backend, name, "") for name in (RESULTS, CONVERSATION)]
         offloaded = tuple(file for file in sorted(state.files) if file.startswith(tuple(folders)))
         trigger, window = self._trigger_of(measured), getattr(self._model, "window", None)
         return Meter(round(measured.tokens), trigger if trigger is None else round(trigger), window, offloaded)
@@ -157,19 +158,24 @@ class SummarizationMiddleware(Middleware):
         if before > LEARNT:
             least = min(round(before), measured.overflow.get(self._model.name, round(before)))
             measured.note(ctx, OVERFLOW, {**measured.overflow, self._model.name: least})
-        await self._relieve(ctx, measured, before * EMERGENCY, SMALLEST)
+        await self._relieve(ctx, measured, before * EMERGENCY, SMALLEST, last=True)
         if measured.tokens >= before:
             return messages
         measured.asked, measured.usage = measured.counted, ctx.state.usage
         return [*measured.messages, *added]
 
-    async def _relieve(self, ctx: ToolContext, measured: Measured, target: float, least: float) -> None:
-        """Bring the context down to *target* tokens, as far as can be: old arguments, a summary, the last results."""
+    async def _relieve(
+        self, ctx: ToolContext, measured: Measured, target: float, least: float, last: bool = False
+    ) -> None:
+        """Bring the context down to *target* tokens, as far as can be: old arguments, a summary, the last results.
+
+        If this is the *last* way to go on, also results that cannot be kept are no longer shown.
+        """
         if self._shorten(ctx, measured, cut(measured.base, self._keep), target):
             return
         await self._summarize(ctx, measured, least)
         if measured.tokens > target:
-            await self._stow(ctx, measured, target)
+            await self._stow(ctx, measured, target, last)
 
     def _shorten(self, ctx: ToolContext, measured: Measured, end: int, target: float) -> bool:
         """Cut the arguments of the calls before message *end*, if that leaves at most *target* tokens."""
@@ -226,7 +232,7 @@ class SummarizationMiddleware(Middleware):
         measured.look_again(ctx.state)
         measured.note(ctx, OFFSET, round(measured.offset * measured.counted / before))
 
-    async def _stow(self, ctx: ToolContext, measured: Measured, target: float) -> None:
+    async def _stow(self, ctx: ToolContext, measured: Measured, target: float, last: bool) -> None:
         """Put what is large in the last messages into files, the largest first, down to *target* tokens."""
         base, sizes = measured.base, measured.sizes
         self._shorten(ctx, measured, max(_replies(base), default=0), float("inf"))
@@ -235,17 +241,17 @@ class SummarizationMiddleware(Middleware):
         for index in sorted(range(len(sizes)), key=lambda index: -measured.sizes[index]):
             if left <= target or measured.sizes[index] <= LEAST:
                 break
-            stub = await self._stowed(ctx, base[index], stubs)
+            stub = await self._stowed(ctx, base[index], stubs, last)
             left -= measured.sizes[index] - tokens.of_message(stub) if stub else 0
         measured.note(ctx, STUBS, stubs)
         measured.look_again(ctx.state)
 
-    async def _stowed(self, ctx: ToolContext, message: Message, stubs: dict[str, str]) -> Message | None:
+    async def _stowed(self, ctx: ToolContext, message: Message, stubs: dict[str, str], last: bool) -> Message | None:
         """What is shown of *message* once its text is in a file, which *stubs* is told; None if it stays as it is."""
         if isinstance(message, ToolMessage):
-            name = keeping.file_name(*ctx.path, message.call_id)
-            place = keeping.place(self._backend, keeping.RESULTS, name)
-            if path := await keeping.keep(ctx, self._backend, place, message.text):
+            place = keeping.result_place(ctx, self._backend, message.call_id)
+            path = await keeping.keep(ctx, self._backend, place, message.text)
+            if path or last:
                 stubs[message.call_id] = path
                 return structs.replace(message, content=result_stub(message, path))
         elif isinstance(message, UserMessage) and summaries.text_of(message) is None:
@@ -260,14 +266,14 @@ class SummarizationMiddleware(Middleware):
         for block in itertools.chain.from_iterable(message.blocks for message in messages):
             if isinstance(block, Image | Document) and block not in found:
                 name = f"{keeping.digest(block.data)}{guess_extension(block.media_type) or ''}"
-                place = keeping.place(self._backend, keeping.CONVERSATION, name)
+                place = keeping.place(self._backend, CONVERSATION, name)
                 found[block] = await keeping.keep(ctx, self._backend, place, block.data)
         return found
 
     def _path(self, ctx: ToolContext) -> str:
         """Where the next part of this run's conversation is put."""
         run = keeping.digest("/".join((ctx.thread_id, *ctx.path)))
-        paths = (keeping.place(self._backend, keeping.CONVERSATION, f"{run}-{n}.md") for n in itertools.count(1))
+        paths = (keeping.place(self._backend, CONVERSATION, f"{run}-{n}.md") for n in itertools.count(1))
         return next(path for path in paths if path not in ctx.state.files)
 
 

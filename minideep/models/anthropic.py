@@ -76,7 +76,8 @@ class Anthropic:
     them, such as the provider's web search, stand before the agent's own, and a `format` in their `output_config`
     stands instead of a request's `schema` (None for a model that has no such mode). There is no `temperature`: the API
     refuses it (https://platform.claude.com/docs/en/api/migration-2026-10-21). *price* is what its replies cost, where
-    that is not what is listed (`PRICES`).
+    that is not what is listed (`PRICES`). *window* is how many tokens it reads, where you know: conversations are
+    compacted before that.
     """
 
     def __init__(
@@ -86,9 +87,11 @@ class Anthropic:
         client: "AsyncAnthropic | None" = None,
         max_tokens: int | None = None,
         price: Price | None = None,
+        window: int | None = None,
         **settings: Any,
     ) -> None:
         self.name = name
+        self.window = window
         self._tariff = Tariff(name, price)
         self._client = wire.Client(client, _connect)
         self._settings = {"max_tokens": max_tokens or MAX_TOKENS, **settings}

@@ -61,15 +61,23 @@ class OpenAI:
     ten minutes), and the SDK is imported, when it is first used. *settings* are arguments of the SDK's
     `responses.create` and go there unread; `tools` among them, such as web search, stand before the agent's own, and a
     `format` in their `text` stands instead of a request's `schema` (`{"type": "text"}` for a model that has no such
-    mode). *price* is what its replies cost, where that is not what is listed (`PRICES`).
+    mode). *price* is what its replies cost, where that is not what is listed (`PRICES`). *window* is how many tokens it
+    reads, where you know: conversations are compacted before that.
 
     Nothing is kept at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
 
     def __init__(
-        self, name: str, *, client: "AsyncOpenAI | None" = None, price: Price | None = None, **settings: Any
+        self,
+        name: str,
+        *,
+        client: "AsyncOpenAI | None" = None,
+        price: Price | None = None,
+        window: int | None = None,
+        **settings: Any,
     ) -> None:
         self.name = name
+        self.window = window
         self._tariff = Tariff(name, price)
         self._door = Door(name, client)
         self._extra: Wire = settings.pop("extra_body", {})

@@ -73,6 +73,7 @@ class OpenAIChat:
     and https://github.com/ollama/ollama/issues/13750
 
     *price* is what its replies cost, where the server does not say it, and it is not what is listed (`PRICES`).
+    *window* is how many tokens it reads, where you know: conversations are compacted before that.
 
     Raises:
         ConfigError: both a *base_url* and a *client* are given.
@@ -85,11 +86,13 @@ class OpenAIChat:
         base_url: str | None = None,
         client: "AsyncOpenAI | None" = None,
         price: Price | None = None,
+        window: int | None = None,
         **settings: Any,
     ) -> None:
         if base_url and client:
             raise ConfigError(f"model {name!r} takes a base_url or a client, not both; give the client the base_url")
         self.name = name
+        self.window = window
         self._tariff = Tariff(name, price)
         self._door = Door(name, client, base_url)
         self._extra: Wire = settings.pop("extra_body", {})
