@@ -31,7 +31,9 @@ GENERAL_PURPOSE = Subagent(
     system_prompt="You do one task for another agent, which sees nothing but your last message: put the whole answer "
     "there, in the form that was asked for, with paths and facts instead of a report of what you did.",
 )
-NEVER_SHARED = ("messages", "todos")
+SHARED = (TodoListMiddleware, FilesystemMiddleware, OffloadMiddleware, SummarizationMiddleware, PromptCachingMiddleware)
+"""Built-in parts that `general-purpose` has as the main agent has them."""
+NEVER_SHARED = ("messages", "todos", "summarization")
 
 
 def create_deep_agent(
@@ -67,7 +69,7 @@ def create_deep_agent(
         ConfigError: a model, a tool or a name is not usable.
     """
     shown: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
-    children = _with_general(subagents, skills)
+    children = _with_general(subagents, skills, middleware)
     main = Subagent(
         name=name, description="", middleware=middleware, subagents=children, interrupt_on=interrupt_on, **shown
     )
@@ -77,11 +79,16 @@ def create_deep_agent(
     return agent
 
 
-def _with_general(subagents: Sequence[Subagent], skills: Sequence[str]) -> Sequence[Subagent]:
-    """*subagents*, and one for everything, unless they hold one of its name."""
+def _with_general(
+    subagents: Sequence[Subagent], skills: Sequence[str], middleware: Sequence[Middleware]
+) -> Sequence[Subagent]:
+    """*subagents*, and one for everything, unless they hold one of its name: with the main agent's skills, and with
+    what takes the place of a built-in there.
+    """
     if any(about.name == GENERAL_PURPOSE.name for about in subagents):
         return subagents
-    return [structs.replace(GENERAL_PURPOSE, skills=skills), *subagents]
+    own = [part for part in middleware if isinstance(part, SHARED)]
+    return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=own), *subagents]
 
 
 class _Built(Struct, frozen=True):
@@ -113,7 +120,9 @@ class _Kit(Struct, frozen=True):
         """The agent that *about* describes, and those below it."""
         for shared in about.share:
             if shared in NEVER_SHARED:
-                raise ConfigError(f"subagent {about.name!r} shares {shared!r}; messages and todos are never shared")
+                raise ConfigError(
+                    f"subagent {about.name!r} shares {shared!r}; messages, todos and what is shown of them never are"
+                )
         kit = self.of(about)
         children = [(child, kit.build(child)) for child in about.subagents]
         delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []

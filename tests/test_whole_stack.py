@@ -20,7 +20,7 @@ from minideep import (
 )
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.checkpoint.rows import head_key
-from minideep.errors import ContextOverflow, ModelError, RateLimited
+from minideep.errors import ConfigError, ContextOverflow, ModelError, RateLimited
 from minideep.events import Compacted, TextDelta
 from minideep.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from minideep.middleware import (
@@ -544,6 +544,22 @@ def test_a_subclass_with_a_tool_takes_the_place_of_the_built_in_in_subagents_too
     child = Subagent(name="critic", description="finds faults", middleware=[Mine.Todos()])
     agent = create_deep_agent(ScriptedModel([]), middleware=[Mine.Todos()], subagents=[child])
     assert list(agent.spec.tools) == list(create_deep_agent(ScriptedModel([])).spec.tools)
+
+
+def test_what_takes_the_place_of_a_built_in_does_so_for_general_purpose_and_for_no_other():
+    class Mine(TodoListMiddleware):
+        prompt = "This list is mine."
+
+    calls = [ToolCall("task", {"description": "d", "subagent_type": name}) for name in ("general-purpose", "other")]
+    model = ScriptedModel([calls, "done", "done", "over"])
+    agent = create_deep_agent(model, subagents=[Subagent(name="other", description="o")], middleware=[Mine()])
+    assert agent.run_sync("go").status == "ended"
+    assert ["This list is mine." in request.system for request in model.requests] == [True, True, False, True]
+
+
+def test_what_is_shown_of_a_parents_messages_cannot_be_shared():
+    with pytest.raises(ConfigError, match="shares 'summarization'"):
+        create_deep_agent(ScriptedModel([]), subagents=[Subagent(name="x", description="x", share=["summarization"])])
 
 
 def test_of_two_parts_of_one_class_the_second_is_added():

@@ -34,8 +34,8 @@ Reply with one JSON object and nothing else, one of:
 {"decision": "end", "final_answer": "..."} when the goal is reached
 {"decision": "escalate", "question": "..."} when only the user can say how to go on
 
-At the end the user sees nothing but `final_answer`. You have not read the artifacts, so let them speak: write {{name}} where an \
-artifact's content is to stand, for example {{report.md}}."""
+At the end the user sees nothing but `final_answer`. You have not read the artifacts, so let them speak: write \
+{{name}} where an artifact's content is to stand, for example {{report.md}}."""
 
 
 def planner_system(roles: Iterable[Role]) -> str:
