@@ -1,7 +1,7 @@
 """Calls and results as the model is shown them, whatever other hooks do to the messages."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -44,7 +44,10 @@ SAY, REPLY = UserMessage("go"), AssistantMessage("yes")
         ([SAY, asked("a"), result("a", "1"), result("a", "2")], [SAY, asked("a"), result("a", "1")]),
         ([SAY, asked("a", "b"), result("b"), result("a")], [SAY, asked("a", "b"), result("a"), result("b")]),
         ([SAY, asked("a"), SAY, result("a")], [SAY, asked("a"), result("a"), SAY]),
-        ([SAY, asked("a"), asked("b"), result("a"), result("b")], [SAY, asked("a"), lost("a"), asked("b"), result("b")]),
+        (
+            [SAY, asked("a"), asked("b"), result("a"), result("b")],
+            [SAY, asked("a"), lost("a"), asked("b"), result("b")],
+        ),
         ([result("a")], []),
     ],
     ids=["missing", "unanswered", "no call", "second", "order", "not behind", "too late", "nothing left"],
@@ -100,6 +103,7 @@ def test_step_by_step_the_same_is_shown_as_at_once(messages, steps):
 
 
 @given(anything, anything)
+@example([asked("a"), REPLY], [asked("a"), result("a")])
 def test_messages_that_are_others_than_before_are_looked_at_anew(before, after):
     patched = Patched()
     patched(before)

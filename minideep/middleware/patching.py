@@ -55,11 +55,11 @@ class Patched:
         return [*(messages[: self._done] if self._mended is None else self._mended), *mended]
 
     def _goes_on(self, messages: Sequence[Message]) -> bool:
-        """Whether *messages* begin with what was looked at."""
-        given, done = self._given, self._done
+        """Whether *messages* begin with what was looked at, and with the reply that ended it."""
+        given, end = self._given, self._done + 1
         if type(given) is Messages and type(messages) is Messages and given.source is messages.source:
-            return len(messages) >= done
-        return messages[:done] == given[:done]
+            return len(messages) >= end
+        return messages[:end] == given[:end]
 
     def _add(self, part: list[Message]) -> None:
         mended = _patched(part)

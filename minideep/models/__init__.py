@@ -8,6 +8,7 @@ from .naming import resolve as resolve
 if TYPE_CHECKING:
     from .anthropic import Anthropic
     from .fallback import FallbackModel
+    from .gate import RateGate
     from .offline import OfflineModel
     from .openai import OpenAI
     from .openai_chat import OpenAIChat
@@ -22,9 +23,20 @@ _HOMES = {
     "OfflineModel": "offline",
     "PRICES": "prices",
     "Price": "prices",
+    "RateGate": "gate",
     "ScriptedModel": "scripted",
 }
-__all__ = ["PRICES", "Anthropic", "FallbackModel", "OfflineModel", "OpenAI", "OpenAIChat", "Price", "ScriptedModel"]
+__all__ = [
+    "PRICES",
+    "Anthropic",
+    "FallbackModel",
+    "OfflineModel",
+    "OpenAI",
+    "OpenAIChat",
+    "Price",
+    "RateGate",
+    "ScriptedModel",
+]
 
 
 def __getattr__(name: str) -> Any:
