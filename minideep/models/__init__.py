@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .openai import OpenAI
     from .openai_chat import OpenAIChat
     from .prices import PRICES, Price
+    from .profile import Profile
     from .scripted import ScriptedModel
 
 _HOMES = {
@@ -23,6 +24,7 @@ _HOMES = {
     "OfflineModel": "offline",
     "PRICES": "prices",
     "Price": "prices",
+    "Profile": "profile",
     "RateGate": "gate",
     "ScriptedModel": "scripted",
 }
@@ -34,6 +36,7 @@ __all__ = [
     "OpenAI",
     "OpenAIChat",
     "Price",
+    "Profile",
     "RateGate",
     "ScriptedModel",
 ]

@@ -42,6 +42,7 @@ from .openai_sdk import (
     written,
 )
 from .prices import Price, Tariff
+from .profile import Profile
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -62,14 +63,22 @@ class OpenAI:
     `responses.create` and go there unread; `tools` among them, such as web search, stand before the agent's own, and a
     `format` in their `text` stands instead of a request's `schema` (`{"type": "text"}` for a model that has no such
     mode). *price* is what its replies cost, where that is not what is listed (`PRICES`).
+    *profile* is what it is told in other words.
 
     Nothing is kept at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
 
     def __init__(
-        self, name: str, *, client: "AsyncOpenAI | None" = None, price: Price | None = None, **settings: Any
+        self,
+        name: str,
+        *,
+        client: "AsyncOpenAI | None" = None,
+        price: Price | None = None,
+        profile: Profile | None = None,
+        **settings: Any,
     ) -> None:
         self.name = name
+        self.profile = profile
         self._tariff = Tariff(name, price)
         self._door = Door(name, client)
         self._extra: Wire = settings.pop("extra_body", {})
