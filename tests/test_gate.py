@@ -119,38 +119,49 @@ async def test_a_request_that_is_limited_each_time_fails_as_it_was_and_leaves_it
     assert (await Agent(gate).run("go")).text == "done"
 
 
-async def test_a_burst_that_is_limited_as_a_whole_is_one_wait_and_all_are_answered():
+async def test_a_burst_that_is_limited_as_a_whole_is_answered_as_a_whole():
     model = Counter(*[SLOW] * 6)
     gate = gated(model, 6)
     asked = [ask(gate, n) for n in range(6)]
     await rest()
     model.go_on.set()
     await asyncio.gather(*asked)
-    assert (len(model.asked), gate._queue().waits) == (12, 1)
+    assert len(model.asked) == 12
 
 
-async def test_waits_grow_until_a_request_is_answered():
-    class Waits:
-        """Hands over what an event loop is asked to do later, and does it at once."""
+class Clock:
+    """An event loop whose time is ours."""
 
-        def __init__(self):
-            self.loop, self.seconds = asyncio.get_running_loop(), []
+    def __init__(self):
+        self.at, self.later, self.waits = 100.0, None, []
 
-        def call_later(self, seconds, act):
-            self.seconds.append(seconds)
-            return self.loop.call_soon(act)
+    def time(self):
+        return self.at
 
-        def create_future(self):
-            return self.loop.create_future()
+    def call_later(self, seconds, act):
+        self.waits.append(seconds)
+        self.later = self.at + seconds, act
 
-    loop = Waits()
-    queue = _Queue(loop, 1, 1.0, 5.0)
-    for answered in (False, False, False, False, True, False):
+    def wait(self):
+        self.at, act = self.later
+        act()
+
+
+async def test_waits_grow_as_long_as_one_limit_follows_soon_on_the_other():
+    clock = Clock()
+    queue = _Queue(clock, 1, 1.0, 5.0)
+    for quiet in (0, 0.9, 0, 3, 0, 5.1, 1.1):
+        clock.at += quiet
+        asked = clock.at
         await queue.enter(queue.ticket())
-        (queue.answered if answered else queue.limited)(queue.waits)
+        clock.at += 10  # The SDK's own retries.
+        queue.limited(asked)
+        queue.limited(asked)  # Of the same burst.
         queue.leave()
-        await rest()
-    assert all(most / 2 <= seconds <= most for seconds, most in zip(loop.seconds, [1, 2, 4, 5, 1], strict=True))
+        clock.wait()
+    most = [1, 2, 4, 5, 5, 1, 1]
+    assert len(clock.waits) == len(most)
+    assert all(most / 2 <= seconds <= most for seconds, most in zip(clock.waits, most, strict=True))
 
 
 # ---- what it is as a model

@@ -4,6 +4,7 @@ import asyncio
 import random
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from typing import Any
 
 from ..errors import ConfigError, RateLimited
@@ -19,9 +20,9 @@ class RateGate:
     """*model*, for many agents at once: `RateGate("anthropic:claude-sonnet-4-6")`, given to an agent and its subagents.
 
     At most *at_once* requests are under way; others wait their turn, first come, first served. When one is rate
-    limited, after the SDK's own retries, no new one begins for a while: for *first* seconds, twice as long each time
-    until one is answered, at most *longest*, and up to half of that less, so that several programs do not come back at
-    one moment. Then it is asked again, before those that came later, and fails as it did when it was limited 5 times.
+    limited, after the SDK's own retries, no new one begins for *first* seconds, or, if that happened not long before,
+    for twice as long as then, at most *longest*; and for up to half of that less, so that several programs do not come
+    back at one moment. Then it is asked again, before those that came later; limited a fifth time, it fails.
 
     Everything else is *model*'s. Each event loop has a queue of its own.
 
@@ -62,15 +63,12 @@ class RateGate:
 
     async def _asked(self, queue: "_Queue", ticket: int, request: Request, emit: Emit | None) -> Reply:
         await queue.enter(ticket)
-        waits = queue.waits
+        asked = queue.now()
         try:
-            reply = await self.model.complete(request, emit)
+            return await self.model.complete(request, emit)
         except RateLimited:
-            queue.limited(waits)
+            queue.limited(asked)
             raise
-        else:
-            queue.answered(waits)
-            return reply
         finally:
             queue.leave()
 
@@ -96,10 +94,13 @@ class _Queue:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._opening: asyncio.TimerHandle | None = None
         """What opens the gate again; None: it is open."""
-        self._next = first
-        """Seconds of the next wait."""
-        self.waits = 0
-        """How many there were."""
+        self._wait = 0.0
+        """Seconds of the last wait, of which up to half were spared."""
+        self._shut = self._opens = -inf
+        """When that began, and ended or will end."""
+
+    def now(self) -> float:
+        return self._loop.time()
 
     def ticket(self) -> int:
         """A place in the queue, behind all others."""
@@ -125,19 +126,16 @@ class _Queue:
         self._free += 1
         self._let_in()
 
-    def limited(self, waits: int) -> None:
-        """Let nobody in for a while; once for all that were asked before the gate was shut, after wait *waits*."""
-        if waits != self.waits:
+    def limited(self, asked: float) -> None:
+        """Let nobody in for a while, because of a request that began at *asked*; once for all that began before."""
+        if asked <= self._shut:
             return
-        self.waits += 1
-        seconds = min(self._next, self._longest) * random.uniform(0.5, 1)
-        self._next = min(2 * self._next, self._longest)
+        again = asked - self._opens <= self._wait
+        self._wait = min(2 * self._wait if again else self._first, self._longest)
+        seconds = self._wait * random.uniform(0.5, 1)
+        self._shut = self.now()
+        self._opens = self._shut + seconds
         self._opening = self._loop.call_later(seconds, self._open)
-
-    def answered(self, waits: int) -> None:
-        """The limit is over, if this was asked after the last wait."""
-        if waits == self.waits:
-            self._next = self._first
 
     def _open(self) -> None:
         self._opening = None
