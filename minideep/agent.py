@@ -16,6 +16,7 @@ from .checkpoint.rows import RunInfo, ThreadInfo
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
+from .models.profile import profile_of
 from .ports import AgentSpec, Emit, Middleware, Model, Store
 from .state import Decision, Limits, State
 from .stream import Stream
@@ -266,15 +267,18 @@ def build_spec(
 ) -> AgentSpec:
     """Everything that the loop needs, put together once: prompts joined, tools by name, hooks that are overridden.
 
+    A `profile` of the model rewords prompt and tools.
+
     Raises:
-        ConfigError: two tools have one name.
+        ConfigError: two tools have one name, or the model's `profile` is none.
     """
     by_name: dict[str, Tool] = {}
+    profile = profile_of(model)
     for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
         if tool.name in by_name:
             raise ConfigError(f"two tools are named {tool.name!r}; give one of them another name")
-        by_name[tool.name] = tool
-    prompts = [system_prompt, *(part.prompt for part in middleware)]
+        by_name[tool.name] = profile.worded(tool)
+    prompts = [system_prompt, *(part.prompt for part in middleware), profile.suffix]
     return AgentSpec(
         name,
         model,

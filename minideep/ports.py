@@ -25,6 +25,11 @@ class Messages(Sequence[Message]):
         self._all = messages
         self._length = len(messages) if length is None else length
 
+    @property
+    def source(self) -> list[Message]:
+        """The list whose first messages these are."""
+        return self._all
+
     def __len__(self) -> int:
         return self._length
 

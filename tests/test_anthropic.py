@@ -31,6 +31,7 @@ from minideep.messages import (
 )
 from minideep.models import wire
 from minideep.models.anthropic import Anthropic
+from minideep.models.prices import Price
 from minideep.ports import Reply, Request
 from minideep.tools import in_thread, tool
 
@@ -77,6 +78,9 @@ def block_events(index: int, block: dict[str, Any]) -> list[dict[str, Any]]:
         case {"type": "thinking", "thinking": said, "signature": signature}:
             empty = block | {"thinking": "", "signature": ""}
             deltas = [*halves("thinking_delta", "thinking", said), {"type": "signature_delta", "signature": signature}]
+        case {"type": "compaction", "content": said}:  # It comes in one piece.
+            whole = {name: value for name, value in block.items() if name != "type"}
+            empty, deltas = {"type": "compaction", "content": None}, [{"type": "compaction_delta", **whole}]
         case {"type": "tool_use" | "server_tool_use", "input": said}:
             written = said if isinstance(said, str) else json.dumps(said) if said else ""
             empty, deltas = block | {"input": {}}, halves("input_json_delta", "partial_json", written)
@@ -234,6 +238,7 @@ OPAQUE = [
     {"type": "redacted_thinking", "data": "b3BhcXVl"},
     {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}},
     {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"url": "u", "encrypted_content": "e"}]},
+    {"type": "compaction", "content": None, "encrypted_content": None},
     {"type": "not_yet_invented", "depth": {"n": [1, 2.5, None, True]}, "text": 5},
 ]
 
@@ -301,6 +306,14 @@ def test_cached_tokens_are_part_of_the_input(say):
     assert say(message(text("hi"), **usage, **details)).reply.usage == Usage(127, 3, 100, 20, 2)
 
 
+def test_a_compaction_of_the_api_is_paid_for_and_is_no_part_of_what_is_in_context(say):
+    iterations = [{"type": "compaction", "input_tokens": 1000, "output_tokens": 50, "cache_read_input_tokens": 200},
+                  {"type": "message", "input_tokens": 7, "output_tokens": 3}]  # fmt: skip
+    for price, cost in ((Price(1, 10), (7 + 3 * 10 + 1200 + 50 * 10) / 1e6), (None, None)):
+        reply = say(message(text("hi"), iterations=iterations), price=price).reply
+        assert (reply.usage, reply.cost) == (Usage(7, 3), pytest.approx(cost) if cost else None)
+
+
 def test_usage_may_be_null_or_missing(say):
     assert say(message(text("hi"), input_tokens=None, cache_read_input_tokens=None)).reply.usage == Usage(0, 3)
 
@@ -315,6 +328,7 @@ def test_usage_may_be_null_or_missing(say):
         ("model_context_window_exceeded", "truncated"),
         ("refusal", "refused"),
         ("pause_turn", "continue"),
+        ("compaction", "continue"),
     ],
 )
 def test_stop_reasons(say, reason, stop):

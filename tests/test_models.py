@@ -13,8 +13,10 @@ import test_openai_chat as chat
 from providers import Provider, cut, json_answer, sse
 
 from minideep import Agent, AssistantMessage, ContextOverflow, ToolCall, ToolMessage, create_deep_agent, tool
+from minideep.backends import StateBackend
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
-from minideep.models import Anthropic, OpenAI, OpenAIChat
+from minideep.middleware import SummarizationMiddleware
+from minideep.models import Anthropic, OpenAI, OpenAIChat, ScriptedModel
 
 SIGNED = {"type": "thinking", "thinking": "let me look", "signature": "c2lnbmVk=="}
 SEALED = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "let me look"}],
@@ -209,3 +211,110 @@ def provider_of(kind, calls, *texts):
     answers = [type(first)(body, first.status, first.headers), *(reply(kind, text=text) for text in texts)]
     with Provider(*answers) as provider:
         yield provider
+
+
+# ---- what a provider compacts by itself
+
+EDITS = {"edits": [{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50_000}}]}
+SWITCHED_ON = {
+    "anthropic": {
+        "extra_headers": {"anthropic-beta": "compact-2026-01-12"},
+        "extra_body": {"context_management": EDITS},
+    },
+    "openai": {"context_management": [{"type": "compaction", "compact_threshold": 50_000}]},
+}
+SENT = {"anthropic": EDITS, "openai": SWITCHED_ON["openai"]["context_management"]}
+SHORT = {
+    "anthropic": {"type": "compaction", "content": "what was said", "encrypted_content": "c2hvcnQ==", "later": [1.5]},
+    "openai": {"type": "compaction", "id": "cmp_1", "encrypted_content": "c2hvcnQ=="},
+}
+
+
+def compacting(kind, stream, *, used=20, short=False, call="", said=""):
+    """A reply that read *used* tokens, that begins with a compaction or does not, and looks or says something."""
+    begin = [SHORT[kind]] * short
+    if kind == "anthropic":
+        blocks = [{"type": "tool_use", "id": call, "name": "look", "input": {}}] if call else [claude.text(said)]
+        whole = claude.message(*begin, *blocks, input_tokens=used)
+        return sse(*claude.events(whole)) if stream else json_answer(whole)
+    item = responses.call(call, "{}", name="look") if call else responses.message(said)
+    whole = responses.response(*begin, item, usage={"input_tokens": used, "output_tokens": 3})
+    return sse(*responses.events(whole)) if stream else json_answer(whole)
+
+
+@tool
+async def look() -> str:
+    """Look at something large."""
+    return "x" * 2_400
+
+
+async def asked(kind, store, stream, *answers):
+    """A turn of an agent that summarizes over 1,000 tokens, its events, and what its provider was sent."""
+    with Provider(*answers) as provider:
+        sdk = anthropic.AsyncAnthropic if kind == "anthropic" else openai.AsyncOpenAI
+        async with sdk(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
+            model = (Anthropic if kind == "anthropic" else OpenAI)("x", client=client, **SWITCHED_ON[kind])
+            summarizer = ScriptedModel(["## Summary\nlooked twice"] * 9)
+            parts = [SummarizationMiddleware(model, StateBackend(), summarizer=summarizer, trigger=1_000, keep=1)]
+            agent = Agent(model, [look], middleware=parts, checkpointer=store)
+            if not stream:
+                return await agent.run("go", "t"), summarizer.requests, provider
+            running = agent.stream("go", "t")
+            _ = [event async for event in running]
+            return running.turn, summarizer.requests, provider
+
+
+def items(kind, body):
+    """What a request holds, its messages undone."""
+    if kind == "openai":
+        return body["input"]
+    return [block for message in body["messages"] for block in message["content"]]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_what_the_provider_compacts_goes_back_in_its_place_and_nobody_else_summarizes_it(kind, stream, store):
+    turn, summaries, provider = await asked(
+        kind, store, stream,
+        compacting(kind, stream, call="c1"),
+        compacting(kind, stream, used=50, short=True, call="c2"),
+        compacting(kind, stream, used=650, said="done"),
+    )  # fmt: skip
+    assert (turn.status, turn.text, summaries) == ("ended", "done", [])
+    assert [body["context_management"] for body in provider.bodies] == [SENT[kind]] * 3
+    if kind == "anthropic":
+        assert {headers["anthropic-beta"] for headers in provider.headers} == {"compact-2026-01-12"}
+    places = [[at for at, item in enumerate(items(kind, body)) if item == SHORT[kind]] for body in provider.bodies]
+    assert places == [[], [], [3]]  # Behind what was asked, the first call and its result.
+
+    turn, summaries, provider = await asked(kind, store, stream, compacting(kind, stream, used=660, said="again"))
+    assert (turn.text, summaries) == ("again", [])
+    assert items(kind, provider.bodies[0])[3] == SHORT[kind]
+
+    other = "openai" if kind == "anthropic" else "anthropic"
+    turn, _, provider = await asked(other, store, stream, compacting(other, stream, said="another"))
+    assert turn.text == "another"
+    assert "compaction" not in json.dumps([items(other, body) for body in provider.bodies])
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_without_a_compaction_of_the_provider_the_same_conversation_is_summarized(kind, store):
+    turn, summaries, _ = await asked(
+        kind, store, False,
+        compacting(kind, False, call="c1"),
+        compacting(kind, False, used=640, call="c2"),
+        compacting(kind, False, said="done"),
+    )  # fmt: skip
+    assert (turn.text, len(summaries)) == ("done", 1)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_a_reply_that_pauses_after_its_compaction_is_asked_to_go_on(stream, store):
+    paused = claude.message(SHORT["anthropic"], stop="compaction")
+    turn, _, provider = await asked(
+        "anthropic", store, stream,
+        sse(*claude.events(paused)) if stream else json_answer(paused),
+        compacting("anthropic", stream, said="done"),
+    )  # fmt: skip
+    assert (turn.status, turn.text) == ("ended", "done")
+    assert provider.bodies[1]["messages"][1:] == [{"role": "assistant", "content": [SHORT["anthropic"]]}]

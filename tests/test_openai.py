@@ -236,6 +236,7 @@ OPAQUE = [
     {"type": "reasoning", "id": "rs_2", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
     {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": None}},
     {"type": "custom_tool_call", "call_id": "c9", "name": "sql", "input": "select 1"},
+    {"type": "compaction", "id": "cmp_1", "encrypted_content": "c2hvcnQ=="},
     {"type": "not_yet_invented", "depth": {"n": [1, 2.5, None, True]}, "content": 5},
 ]
 

@@ -6,6 +6,7 @@ from .caching import PromptCachingMiddleware
 from .files import FilesystemMiddleware
 from .memory import MemoryMiddleware
 from .offload import OffloadMiddleware
+from .patching import PatchToolCallsMiddleware
 from .skills import SkillsMiddleware
 from .subagents import Subagent, SubAgentMiddleware
 from .summarization import SummarizationMiddleware
@@ -17,6 +18,7 @@ __all__ = [
     "MemoryMiddleware",
     "Middleware",
     "OffloadMiddleware",
+    "PatchToolCallsMiddleware",
     "PromptCachingMiddleware",
     "SkillsMiddleware",
     "SubAgentMiddleware",

@@ -8,10 +8,12 @@ from .naming import resolve as resolve
 if TYPE_CHECKING:
     from .anthropic import Anthropic
     from .fallback import FallbackModel
+    from .gate import RateGate
     from .offline import OfflineModel
     from .openai import OpenAI
     from .openai_chat import OpenAIChat
     from .prices import PRICES, Price
+    from .profile import Profile
     from .scripted import ScriptedModel
 
 _HOMES = {
@@ -22,9 +24,22 @@ _HOMES = {
     "OfflineModel": "offline",
     "PRICES": "prices",
     "Price": "prices",
+    "Profile": "profile",
+    "RateGate": "gate",
     "ScriptedModel": "scripted",
 }
-__all__ = ["PRICES", "Anthropic", "FallbackModel", "OfflineModel", "OpenAI", "OpenAIChat", "Price", "ScriptedModel"]
+__all__ = [
+    "PRICES",
+    "Anthropic",
+    "FallbackModel",
+    "OfflineModel",
+    "OpenAI",
+    "OpenAIChat",
+    "Price",
+    "Profile",
+    "RateGate",
+    "ScriptedModel",
+]
 
 
 def __getattr__(name: str) -> Any:

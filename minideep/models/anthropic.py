@@ -24,7 +24,6 @@ from ..messages import (
     Thinking,
     ToolCall,
     ToolMessage,
-    Usage,
     clean,
     from_json,
     parse_arguments,
@@ -33,7 +32,9 @@ from ..messages import (
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from . import breakpoints, wire
+from .anthropic_usage import Counted
 from .prices import Price, Tariff
+from .profile import Profile
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -48,6 +49,7 @@ STOPS: Mapping[str | None, StopReason] = {
     "model_context_window_exceeded": "truncated",
     "refusal": "refused",
     "pause_turn": "continue",
+    "compaction": "continue",
 }
 """Every other reason is `done`: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
@@ -57,9 +59,6 @@ PHRASES: Mapping[str, type[ModelError]] = {
     "could not resolve authentication method": AuthenticationFailed,
 }
 """What the API, and the SDK where it has no key, say in words only."""
-
-STANDARD = frozenset({None, "standard", "global", "not_available"})
-"""The service tier, the speed and the region of a reply that no other price is asked for."""
 
 Wire = dict[str, Any]
 
@@ -77,7 +76,7 @@ class Anthropic:
     stands instead of a request's `schema` (None for a model that has no such mode). There is no `temperature`: the API
     refuses it (https://platform.claude.com/docs/en/api/migration-2026-10-21). *price* is what its replies cost, where
     that is not what is listed (`PRICES`). *window* is how many tokens it reads, where you know: conversations are
-    compacted before that.
+    compacted before that; *profile* is what it is told in other words.
     """
 
     def __init__(
@@ -88,10 +87,11 @@ class Anthropic:
         max_tokens: int | None = None,
         price: Price | None = None,
         window: int | None = None,
+        profile: Profile | None = None,
         **settings: Any,
     ) -> None:
         self.name = name
-        self.window = window
+        self.window, self.profile = window, profile
         self._tariff = Tariff(name, price)
         self._client = wire.Client(client, _connect)
         self._settings = {"max_tokens": max_tokens or MAX_TOKENS, **settings}
@@ -262,46 +262,17 @@ def _id(call_id: str) -> str:
 # ---- a reply
 
 
-class _Details(Struct):
-    thinking_tokens: int | None = None
-
-
-class _Creation(Struct):
-    ephemeral_1h_input_tokens: int | None = None
-
-
-class _Usage(Struct):
-    """Tokens as the API counts them: *input_tokens* are only those that no cache has seen."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens_details: _Details | None = None
-    cache_creation: _Creation | None = None
-    service_tier: str | None = None
-    speed: str | None = None
-    inference_geo: str | None = None
-
-    @property
-    def standard(self) -> bool:
-        """Whether it is billed by the list of prices: https://platform.claude.com/docs/en/about-claude/pricing."""
-        return {self.service_tier, self.speed, self.inference_geo} <= STANDARD
-
-
 class _Answer(Struct):
     content: list[Wire]
     stop_reason: str | None = None
-    usage: _Usage = msgspec.field(default_factory=_Usage)
+    usage: Counted = msgspec.field(default_factory=Counted)
 
 
 def _reply(answer: Any, tariff: Tariff) -> Reply:
     checked = msgspec.convert(answer, _Answer)
     content = tuple(map(_kept, checked.content))
-    told, usage = checked.usage, _usage(checked.usage)
-    for_an_hour = told.cache_creation and told.cache_creation.ephemeral_1h_input_tokens
-    cost = tariff.cost(usage, standard=told.standard, long_writes=for_an_hour or 0)
-    return Reply(AssistantMessage(content), usage, STOPS.get(checked.stop_reason, "done"), cost)
+    stop = STOPS.get(checked.stop_reason, "done")
+    return Reply(AssistantMessage(content), checked.usage.usage, stop, checked.usage.cost(tariff))
 
 
 def _kept(block: Wire) -> AnyBlock:
@@ -315,13 +286,6 @@ def _kept(block: Wire) -> AnyBlock:
             return Thinking(clean(block.get("thinking") or ""), PROVIDER, to_json(block))
         case _:
             return ProviderBlock(PROVIDER, to_json(block))
-
-
-def _usage(usage: _Usage) -> Usage:
-    """The three kinds of input, summed: https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
-    read, write = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    thinking = usage.output_tokens_details and usage.output_tokens_details.thinking_tokens
-    return Usage((usage.input_tokens or 0) + read + write, usage.output_tokens or 0, read, write, thinking or 0)
 
 
 # ---- a stream

@@ -7,6 +7,7 @@ from msgspec import structs
 from ..errors import ConfigError, ModelError
 from ..ports import Emit, Model, Reply, Request
 from .naming import resolve
+from .profile import Profile
 from .wire import Listener
 
 LOST = (ModelError, ConnectionError, TimeoutError)
@@ -35,6 +36,11 @@ class FallbackModel:
         """The smallest window of those that are known, in tokens: whoever is asked, the request must fit."""
         windows = (getattr(model, "window", None) for model in self.models)
         return min((window for window in windows if window is not None), default=None)
+
+    @property
+    def profile(self) -> Profile | None:
+        """The first model's: nearly every request is answered by that one."""
+        return getattr(self.models[0], "profile", None)
 
     async def warm(self) -> None:
         """Import what each of the models needs."""

@@ -42,6 +42,7 @@ from .openai_sdk import (
     written,
 )
 from .prices import Price, Tariff
+from .profile import Profile
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -62,7 +63,7 @@ class OpenAI:
     `responses.create` and go there unread; `tools` among them, such as web search, stand before the agent's own, and a
     `format` in their `text` stands instead of a request's `schema` (`{"type": "text"}` for a model that has no such
     mode). *price* is what its replies cost, where that is not what is listed (`PRICES`). *window* is how many tokens it
-    reads, where you know: conversations are compacted before that.
+    reads, where you know: conversations are compacted before that; *profile* is what it is told in other words.
 
     Nothing is kept at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
@@ -74,10 +75,11 @@ class OpenAI:
         client: "AsyncOpenAI | None" = None,
         price: Price | None = None,
         window: int | None = None,
+        profile: Profile | None = None,
         **settings: Any,
     ) -> None:
         self.name = name
-        self.window = window
+        self.window, self.profile = window, profile
         self._tariff = Tariff(name, price)
         self._door = Door(name, client)
         self._extra: Wire = settings.pop("extra_body", {})

@@ -43,6 +43,7 @@ from .openai_sdk import (
     written,
 )
 from .prices import Price, Tariff
+from .profile import Profile
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -73,7 +74,8 @@ class OpenAIChat:
     and https://github.com/ollama/ollama/issues/13750
 
     *price* is what its replies cost, where the server does not say it, and it is not what is listed (`PRICES`).
-    *window* is how many tokens it reads, where you know: conversations are compacted before that.
+    *window* is how many tokens it reads, where you know: conversations are compacted before that; *profile* is what it
+    is told in other words.
 
     Raises:
         ConfigError: both a *base_url* and a *client* are given.
@@ -87,12 +89,13 @@ class OpenAIChat:
         client: "AsyncOpenAI | None" = None,
         price: Price | None = None,
         window: int | None = None,
+        profile: Profile | None = None,
         **settings: Any,
     ) -> None:
         if base_url and client:
             raise ConfigError(f"model {name!r} takes a base_url or a client, not both; give the client the base_url")
         self.name = name
-        self.window = window
+        self.window, self.profile = window, profile
         self._tariff = Tariff(name, price)
         self._door = Door(name, client, base_url)
         self._extra: Wire = settings.pop("extra_body", {})
