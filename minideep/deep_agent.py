@@ -15,11 +15,13 @@ from .middleware.caching import PromptCachingMiddleware
 from .middleware.files import FilesystemMiddleware
 from .middleware.memory import MemoryMiddleware
 from .middleware.offload import OffloadMiddleware
+from .middleware.patching import PatchToolCallsMiddleware
 from .middleware.skills import SkillsMiddleware
 from .middleware.subagents import Subagent, SubAgentMiddleware
 from .middleware.summarization import SummarizationMiddleware
 from .middleware.todos import TodoListMiddleware
 from .models import resolve
+from .models.profile import profile_of
 from .models.recovering import Recovering
 from .ports import Backend, Middleware, Model, Store
 from .state import Limits
@@ -62,8 +64,8 @@ def create_deep_agent(
     Calls of the tools that *interrupt_on* maps to True wait for a person (`Agent.resume`), also in subagents, unless
     one says otherwise. *durability* and *redact* are as for `Agent`.
 
-    *middleware* comes after the built-in: todos, files, offload, subagents, summarization, caching, skills, memory;
-    and before the approvals. One of a built-in class, or a subclass, takes that one's place.
+    *middleware* comes after the built-in: todos, files, offload, subagents, summarization, caching, patching, skills,
+    memory; and before the approvals. One of a built-in class, or a subclass, takes that one's place.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
@@ -73,7 +75,9 @@ def create_deep_agent(
     main = Subagent(
         name=name, description="", middleware=middleware, subagents=children, interrupt_on=interrupt_on, **shown
     )
-    agent = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits).build(main).agent
+    built = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits).build(main)
+    _check_profile(resolve(model), built.known)
+    agent = built.agent
     agent.checkpointer, agent.durability = checkpointer, checked_durability(durability)
     agent.redact = checked_redact(redact)
     return agent
@@ -131,6 +135,8 @@ class _Kit(Struct, frozen=True):
         agent.spec = structs.replace(agent.spec, share=tuple(about.share))
         known = frozenset(agent.spec.tools).union(*(built.known for _, built in children))
         _check_names(about, known)
+        if about.model:
+            _check_profile(kit.model, known)
         return _Built(agent, known)
 
     def middleware(self, about: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
@@ -143,6 +149,7 @@ class _Kit(Struct, frozen=True):
             *delegation,
             SummarizationMiddleware(self.model, files),
             PromptCachingMiddleware(),
+            PatchToolCallsMiddleware(),
             *([SkillsMiddleware(about.skills, files)] if about.skills else []),
             *([MemoryMiddleware(about.memory, files)] if about.memory else []),
         ]
@@ -157,4 +164,11 @@ def _check_names(about: Subagent, known: frozenset[str]) -> None:
     for name in about.interrupt_on or ():
         if name not in known:
             problem = f"agent {about.name!r}: interrupt_on names {name!r}, which neither it nor a subagent below it has"
+            raise ConfigError(f"{problem}; there is {', '.join(sorted(known))}")
+
+
+def _check_profile(model: Model, known: frozenset[str]) -> None:
+    for name in profile_of(model).descriptions:
+        if name not in known:
+            problem = f"model {model.name!r}: its profile describes {name!r}, which no agent that uses it has"
             raise ConfigError(f"{problem}; there is {', '.join(sorted(known))}")

@@ -106,3 +106,13 @@ async def test_it_is_no_setting_of_the_request():
 def test_what_is_no_profile_is_refused():
     with pytest.raises(ConfigError, match="model 'scripted': profile is a `Profile`, not 'brief'"):
         Agent(profiled(profile="brief"))
+
+
+def test_a_description_of_a_tool_that_no_agent_has_is_refused():
+    with pytest.raises(
+        ConfigError, match="its profile describes 'taks', which no agent that uses it has; there is .*task"
+    ):
+        create_deep_agent(profiled(profile=Profile(descriptions={"taks": "Delegate."})))
+    other = profiled(profile=Profile(descriptions={"task": "Delegate."}))
+    with pytest.raises(ConfigError, match="describes 'task'"):
+        create_deep_agent(ScriptedModel([]), subagents=[Subagent(name="one", description="one", model=other)])
