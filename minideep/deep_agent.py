@@ -13,6 +13,7 @@ from .errors import ConfigError
 from .middleware.approvals import HumanInTheLoopMiddleware, switches
 from .middleware.caching import PromptCachingMiddleware
 from .middleware.files import FilesystemMiddleware
+from .middleware.measuring import OWNER as SUMMARIES
 from .middleware.memory import MemoryMiddleware
 from .middleware.offload import OffloadMiddleware
 from .middleware.patching import PatchToolCallsMiddleware
@@ -35,7 +36,7 @@ GENERAL_PURPOSE = Subagent(
 )
 SHARED = (TodoListMiddleware, FilesystemMiddleware, OffloadMiddleware, SummarizationMiddleware, PromptCachingMiddleware)
 """Built-in parts that `general-purpose` has as the main agent has them."""
-NEVER_SHARED = ("messages", "todos", "summarization")
+NEVER_SHARED = ("messages", "todos", SUMMARIES)
 
 
 def create_deep_agent(
@@ -75,8 +76,9 @@ def create_deep_agent(
     main = Subagent(
         name=name, description="", middleware=middleware, subagents=children, interrupt_on=interrupt_on, **shown
     )
-    built = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits).build(main)
-    _check_profile(resolve(model), built.known)
+    kit = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits)
+    built = kit.build(main)
+    _check_profile(kit.model, built.known)
     agent = built.agent
     agent.checkpointer, agent.durability = checkpointer, checked_durability(durability)
     agent.redact = checked_redact(redact)

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
 from ..context import ToolContext
 from ..errors import ContractViolation
 from ..ports import HasSpec
+from ..state import State
 from ..turn import Turn
+from .board import Board, Record
 from .prompts import asked_again
 
 T = TypeVar("T")
@@ -51,6 +53,12 @@ class Answer(Struct, Generic[T]):
                 return f"it reached its limit of {self.turn.reason}"
             case status:
                 return f"its run {status} ({self.turn.reason})"
+
+    def record(self, state: State, board: Board, node: str, **more: Any) -> Record:
+        """What the ledger is told of it."""
+        status = "failed" if self.value is None else "done"
+        took = {"prompt_bytes": self.prompt_bytes, "seconds": self.seconds, "tokens": self.tokens}
+        return Record(state.turn, board.step, node, status=status, error=self.problem, **took, **more)
 
 
 async def ask(

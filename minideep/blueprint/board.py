@@ -160,7 +160,8 @@ class Board(Now):
     def version(self, subtask: Subtask, name: str) -> str:
         """What a subtask means by *name*: the file of the last one that it waits for under it, or the name itself."""
         made = {entry.get("place"): entry["file"] for entry in self.ledger if self._of_this_plan(entry)}
-        makers = [place for place in subtask.after if self.subtasks[place].expected_artifact == name]
+        subtasks = self.subtasks
+        makers = [place for place in subtask.after if subtasks[place].expected_artifact == name]
         return made.get(makers[-1], name) if makers else name
 
     def _of_this_plan(self, entry: dict[str, Any]) -> bool:

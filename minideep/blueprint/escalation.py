@@ -16,14 +16,19 @@ def escalated(board: Board, node: str, question: str, reason: str = "escalate", 
     return structs.replace(board, node=node, decision="escalate", **said)
 
 
-def broken_contract(board: Board, node: str, answer: Answer[Any]) -> Board:
+def given_up(board: Board, node: str, answer: Answer[Any]) -> Board:
+    """The board after a part that was asked gave nothing that can be used."""
+    return _broken_contract(board, node, answer) if answer.violation else _unanswered(board, node, answer)
+
+
+def _broken_contract(board: Board, node: str, answer: Answer[Any]) -> Board:
     """The board after a part broke its contract each time: a person is shown what it said."""
     kind, said = type(answer.violation).__name__, answer.said[:MAX_RAW]
     question = f"The {node} broke its contract {answer.tries} times ({kind}: {answer.violation}). How shall I go on?"
     return escalated(board, node, f"{question} Its last reply was:\n{said}", "contract")
 
 
-def unanswered(board: Board, node: str, answer: Answer[Any]) -> Board:
+def _unanswered(board: Board, node: str, answer: Answer[Any]) -> Board:
     """The board after a part's model failed: so does the turn, which may be resumed."""
     turn = answer.turn
     assert turn is not None  # It was asked.

@@ -10,13 +10,12 @@ from ..context import ToolContext
 from ..errors import ConfigError, PlanViolation
 from ..messages import to_json
 from ..ports import Model
-from ..state import State
 from . import board as boards
 from . import prompts
-from .asking import Answer, ask
-from .board import Board, Record
+from .asking import ask
+from .board import Board
 from .contracts import MAX_PLAN, Plan, plan_of, plan_schema
-from .escalation import broken_contract, unanswered
+from .escalation import given_up
 from .files import VirtualFiles
 from .reply_mode import InMode
 from .roles import Role
@@ -46,9 +45,8 @@ class Planner:
         names = self._files.names(ctx.state, board.ledger)
         question = prompts.planner_asked(board, self._files.summary(ctx.state, names))
         answer = await ask(ctx, self.agent, question, lambda said: plan_of(said, self._roles, names))
-        boards.enter(ctx, _record(ctx.state, board, answer))
+        boards.enter(ctx, answer.record(ctx.state, board, "planner"))
         if answer.value is None:
-            given_up = broken_contract if answer.violation else unanswered
             boards.note(ctx, given_up(board, "planner", answer))
             return "no plan"
         take_in(ctx, board, answer.value)
@@ -73,16 +71,3 @@ def take_in(ctx: ToolContext, board: Board, plan: Plan, node: str = "planner") -
     boards.note_plan(ctx, plan)
     fresh: dict[str, Any] = {"delivered": [], "failed": [], "clean": True, "decision": None, "reason": ""}
     boards.note(ctx, structs.replace(board, node=node, planned_at=board.step, **fresh))
-
-
-def _record(state: State, board: Board, answer: Answer[Plan]) -> Record:
-    return Record(
-        state.turn,
-        board.step,
-        "planner",
-        status="done" if answer.value else "failed",
-        error=answer.problem,
-        prompt_bytes=answer.prompt_bytes,
-        seconds=answer.seconds,
-        tokens=answer.tokens,
-    )

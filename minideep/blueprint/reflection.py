@@ -12,10 +12,10 @@ from ..ports import Model
 from . import board as boards
 from . import prompts
 from .answer import names_in
-from .asking import Answer, ask
-from .board import Board, Record
+from .asking import ask
+from .board import Board
 from .contracts import DECISION_SCHEMA, Decision, decision_of
-from .escalation import broken_contract, escalated, unanswered
+from .escalation import escalated, given_up
 from .files import Found, VirtualFiles
 from .reply_mode import InMode
 
@@ -41,8 +41,7 @@ class Reflection:
         answer = await ask(ctx, self.agent, question, lambda said: _read(said, names), tries=tries)
         board.reflection_depth += answer.tries
         if answer.value is None:
-            boards.enter(ctx, _record(ctx, board, answer))
-            given_up = broken_contract if answer.violation else unanswered
+            boards.enter(ctx, answer.record(ctx.state, board, "reflection"))
             boards.note(ctx, given_up(board, "reflection", answer))
             return "no decision"
         decided = self._carried_out(board, answer.value)
@@ -51,7 +50,8 @@ class Reflection:
                 await self._kept(ctx, decided, names)
             except (FileViolation, CheckpointError) as exc:
                 decided = self._carried_out(board, Decision("replan", f"the answer was refused: {exc}"))
-        boards.enter(ctx, _record(ctx, decided, answer))
+        came = {"decision": decided.decision, "reason": decided.reason}
+        boards.enter(ctx, answer.record(ctx.state, board, "reflection", **came))
         boards.note(ctx, decided)
         return str(decided.decision)
 
@@ -104,18 +104,3 @@ def _possible(board: Board, said: Decision) -> Decision:
     stuck = ", ".join(board.subtasks[place].expected_artifact for place in board.left())
     left = f"what is left waits for artifacts that were not delivered: {stuck}" if stuck else "nothing of it is left"
     return Decision("replan", f"the plan was to be continued, but {left}")
-
-
-def _record(ctx: ToolContext, board: Board, answer: Answer[Decision]) -> Record:
-    return Record(
-        ctx.state.turn,
-        board.step,
-        "reflection",
-        status="done" if answer.value else "failed",
-        error=answer.problem,
-        decision=(board.decision or "") if answer.value else "",
-        reason=board.reason if answer.value else "",
-        prompt_bytes=answer.prompt_bytes,
-        seconds=answer.seconds,
-        tokens=answer.tokens,
-    )

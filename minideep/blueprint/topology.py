@@ -1,15 +1,17 @@
 """Which part comes next: the whole graph, as one table over the board.
 
-after                   comes
-----------------------  ------------------------------------------------------------
-a new message           planner
-planner                 approve_plan, where plans are approved; else the dispatcher
-approve_plan            subagent_dispatcher, or approve_plan again if an edit is refused; planner, if rejected
-subagent_dispatcher     itself, while waves go well and one is left; then reflection
-reflection              cleanup
-cleanup                 by decision: continue: subagent_dispatcher; replan: planner; end: the answer; escalate: the
-question, with which the turn hands over
-any, that escalates     cleanup
+Every line is a tool call of the policy's; the answer is what it says.
+
+    after                   comes
+    ----------------------  ------------------------------------------------------------------
+    a new message           planner
+    planner                 approve_plan, where plans are approved; else subagent_dispatcher
+    approve_plan            subagent_dispatcher; again, if an edit is refused; planner, if rejected
+    subagent_dispatcher     itself, while waves go well and one is left; then reflection
+    reflection              cleanup
+    cleanup                 by decision, continue: subagent_dispatcher; replan: planner;
+                            end: the answer; escalate: the question, and the turn hands over
+    any, that escalates     cleanup
 """
 
 import time
@@ -36,11 +38,11 @@ MESSAGES_KEPT = 200
 """Messages of a turn after which its record in the state is begun anew; the log has them all."""
 EARLIER_KEPT = 5
 """Goals before the present one, and things said since, that the planner is told of."""
+QUOTED = 1_000
+"""Characters of each of them that are kept."""
 _CARRIED = ("step", "planned_at", "delivered", "failed", "produced")
 """What of the board outlives a turn that did not reach its goal."""
 _UNITS = {"tokens": "tokens", "cost": "US dollars", "seconds": "seconds"}
-QUOTED = 1_000
-"""Characters of each of them that are kept."""
 
 
 class Shown(Request, frozen=True):
@@ -158,9 +160,7 @@ def begin(ctx: ToolContext) -> None:
     said = state.messages[-1].text
     if state.began:
         ctx.record(Compacted(UserMessage("(earlier turns of this thread)"), state.began))
-    now: dict[str, Any] = {
-        name: getattr(board, name) for name in ("step", "planned_at", "delivered", "failed", "produced")
-    }
+    now: dict[str, Any] = {name: getattr(board, name) for name in _CARRIED}
     if board.goal and board.termination.get("reason") != "end":
         if said not in (board.goal, *board.said[-1:]):  # Else the turn was cut short while it began.
             board.said = [*(one[:QUOTED] for one in board.said[-EARLIER_KEPT:]), said]

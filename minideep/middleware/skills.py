@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct, structs
 
@@ -65,13 +64,12 @@ class SkillsMiddleware(Middleware):
     def __init__(self, sources: Sequence[str], backend: Backend) -> None:
         self._backend = backend
         self._sources = [_source(source, backend) for source in _listed(sources)]
-        self._shown: WeakKeyDictionary[ToolContext, _Shown] = WeakKeyDictionary()
         self._told: frozenset[str] = frozenset()
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        shown = self._shown.get(ctx)
+        shown: _Shown | None = ctx.scratch.get(self)
         if shown is None:
-            self._shown[ctx] = shown = _Shown(await self._discover(ctx))
+            ctx.scratch[self] = shown = _Shown(await self._discover(ctx))
         if not shown.text:
             return request
         if shown.after != request.system:

@@ -196,7 +196,8 @@ class SummarizationMiddleware(Middleware):
         old, replaced = base[int(earlier is not None) : end], sum(measured.sizes[:end])
         wanted = "" if state.said is None or state.said in base[end:] else state.said.text
         framed = partial(frame, replaced, wanted, tuple(state.todos))
-        room, path = framed(self._path(ctx)).room, self._path(ctx)
+        path = self._path(ctx)
+        room = framed(path).room
         if measured.busy or not old or replaced < least or room < ROOM:
             return False
         measured.busy = True
