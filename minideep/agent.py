@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar, get_args
 
+from msgspec import structs
+
 from .checkpoint import fork as forks
 from .checkpoint import history, retention
 from .checkpoint.door import unknown
@@ -38,6 +40,9 @@ class Agent:
     a model, `tool` after each reply and each result as well. It is the same events, earlier: what is saved is not done
     again after a crash. *redact* gives the event that is saved in the place of one that happened: of the same type,
     with the same ids. What it takes out of a call's arguments is missing when another process goes on with that call.
+
+    A thread belongs to the agent of the *name* that began it. Others may go on with it if *continues* names that one,
+    as after an agent was renamed. *version* is for you: `state.notes["agent"]` and the log say which one ran a turn.
     """
 
     def __init__(
@@ -51,6 +56,8 @@ class Agent:
         durability: Durability = "turn",
         limits: Limits | None = None,
         name: str = "main",
+        version: str = "",
+        continues: Iterable[str] = (),
         redact: Redact | None = None,
     ) -> None:
         self.checkpointer = checkpointer
@@ -58,9 +65,10 @@ class Agent:
         self.redact = checked_redact(redact)
         self._own = MemoryCheckpointer()
         self._threads = Threads()
-        self.spec: AgentSpec = build_spec(
+        spec = build_spec(
             name, resolve(model), tools, system_prompt, tuple(middleware), checked_limits(limits or Limits())
         )
+        self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
 
     async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
         """Run one turn: from *input* to the boundary where the agent hands over.

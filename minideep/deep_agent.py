@@ -54,6 +54,8 @@ def create_deep_agent(
     checkpointer: Store | None = None,
     durability: Durability = "turn",
     name: str = "main",
+    version: str = "",
+    continues: Iterable[str] = (),
     redact: Redact | None = None,
 ) -> Agent:
     """An agent that plans todos, works on files and delegates to subagents.
@@ -63,7 +65,7 @@ def create_deep_agent(
     are files such as `AGENTS.md` that the prompt always shows, *skills* folders of skills that it names. There is
     always a `general-purpose` subagent, with the same tools and skills, unless *subagents* holds one of that name.
     Calls of the tools that *interrupt_on* maps to True wait for a person (`Agent.resume`), also in subagents, unless
-    one says otherwise. *durability* and *redact* are as for `Agent`.
+    one says otherwise. *durability*, *version*, *continues* and *redact* are as for `Agent`.
 
     *middleware* comes after the built-in: todos, files, offload, subagents, summarization, caching, patching, skills,
     memory; and before the approvals. One of a built-in class, or a subclass, takes that one's place.
@@ -72,14 +74,13 @@ def create_deep_agent(
         ConfigError: a model, a tool or a name is not usable.
     """
     shown: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
+    shown |= {"middleware": middleware, "interrupt_on": interrupt_on}
     children = _with_general(subagents, skills, middleware)
-    main = Subagent(
-        name=name, description="", middleware=middleware, subagents=children, interrupt_on=interrupt_on, **shown
-    )
     kit = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits)
-    built = kit.build(main)
+    built = kit.build(Subagent(name=name, description="", subagents=children, **shown))
     _check_profile(kit.model, built.known)
     agent = built.agent
+    agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability = checkpointer, checked_durability(durability)
     agent.redact = checked_redact(redact)
     return agent

@@ -14,6 +14,8 @@ from .state import Interrupt, Limits
 from .tools import Tool
 
 Emit = Callable[[Happened], None]
+ABOUT = "agent"
+"""Owner of the notes on the agent that runs a thread: `state.notes["agent"]`."""
 
 
 class Messages(Sequence[Message]):
@@ -303,6 +305,12 @@ class AgentSpec(Struct, frozen=True, eq=False):
     tool_list: tuple[Tool, ...] = ()
     share: tuple[str, ...] = ()
     """Owners of the parent's notes that a child run of this agent begins with a copy of."""
+    about: Mapping[str, Any] = {}
+    """Plain data on the agent, such as its version. The log keeps each item that changes, with the input of the turn
+    that brings the change, as a note of `ABOUT`.
+    """
+    continues: frozenset[str] = frozenset()
+    """Names of other agents whose threads this one may go on with."""
 
 
 class HasSpec(Protocol):

@@ -19,9 +19,9 @@ from .checkpoint.redaction import Redact, Redaction
 from .checkpoint.retention import in_upkeep
 from .decisions import match, resumption
 from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadBusy, ThreadConflict
-from .events import TurnCancelled, UserSaid
+from .events import Noted, TurnCancelled, UserSaid
 from .messages import Input, as_message, clean
-from .ports import AgentSpec, Emit, Store
+from .ports import ABOUT, AgentSpec, Emit, Store
 from .run import Run
 from .state import Decision
 from .turn import Turn
@@ -57,6 +57,7 @@ class Threads:
             cut_off = run.unanswered()
             try:
                 run.record(UserSaid(message, time.time(), terms.spec.limits, agent=terms.spec.name))
+                _note_changes(run)
             except IllegalEvent as exc:
                 raise ConfigError(f"the input cannot be kept: {exc}") from None
             for path in cut_off:
@@ -80,6 +81,8 @@ class Threads:
             decided = match(run.state, decisions)
             for path, event in () if over else resumption(decided, terms.spec.limits):
                 run.record_at(path, event)
+            if not over:
+                _note_changes(run)
             failed = await run.save()
             if failed and decided:
                 raise failed
@@ -188,9 +191,26 @@ class Threads:
 
 
 def _run(terms: Terms, journal: Journal) -> Run:
+    """The main run of a thread.
+
+    Raises:
+        ConfigError: the thread is another agent's.
+    """
+    spec, owner = terms.spec, journal.root.agent
+    if owner and owner != spec.name and owner not in spec.continues:
+        found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
+        raise ConfigError(f"{found}; to go on with it all the same, make the agent with continues=[{owner!r}]")
     journal.durability = terms.durability
     _redact(terms, journal)
-    return Run(terms.spec, journal, listener=terms.emit, context=terms.context)
+    return Run(spec, journal, listener=terms.emit, context=terms.context)
+
+
+def _note_changes(run: Run) -> None:
+    """Note what is new about the agent since the last input: a log says by which version each turn was run."""
+    known = run.state.notes.get(ABOUT, {})
+    for key, value in run.spec.about.items():
+        if known.get(key, "") != value:
+            run.record(Noted(ABOUT, key, value))
 
 
 def _redact(terms: Terms, journal: Journal) -> None:

@@ -213,7 +213,7 @@ async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_
     @tool
     async def lose() -> str:
         """Let another runner go on with the thread."""
-        await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("other", "t")
+        await Agent(ScriptedModel(["theirs"]), checkpointer=store, name="level 0").run("other", "t")
         return "lost"
 
     def losing(level):

@@ -116,7 +116,8 @@ def delegating(agent, id):
         """Have it done."""
         return (await ctx.run(agent, "pay 5")).text
 
-    return Agent(ScriptedModel([ToolCall("delegate", {}, id), "done"]), [delegate], name=f"agent-{id}")
+    script = ScriptedModel([ToolCall("delegate", {}, id), "done"])
+    return Agent(script, [delegate], name=f"agent-{id}", continues=["top"])
 
 
 def paused_thread():
@@ -192,7 +193,7 @@ async def test_a_frozen_thread_is_loaded_and_goes_on(path):
     store = MemoryCheckpointer()
     rows = {key: bytes.fromhex(value) for key, value in frozen["rows"].items()}
     store.append("thread/ü", None, bytes.fromhex(frozen["head"]), rows)
-    reader = Agent("offline:", checkpointer=store)
+    reader = Agent("offline:", checkpointer=store, continues=["agent-t1"])
     assert holds(plain(reader.get_state("thread/ü", subagents=True)), frozen["state"])
     assert [info.title for info in reader.threads() if info.thread_id == "thread/ü"] == ["hi"]
     if names.head_key("cut/ü") in rows:

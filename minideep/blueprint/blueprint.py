@@ -55,6 +55,7 @@ class Blueprint(Agent):
     * *limits*: `tokens`, `cost` and `seconds` are budgets of a turn, which escalates when one is used up; the other
       limits are those of each subagent that has none of its own.
     * *approve_plan*: every plan waits for a person, who may edit it (`Agent.resume` of the call `approve_plan`).
+    * *durability*, *version*, *continues* and *redact* are as for `Agent`.
     * *planner_prompt_limit*: characters that the planner's system prompt may have.
 
     Raises:
@@ -81,14 +82,13 @@ class Blueprint(Agent):
         planner_prompt_limit: int = PROMPT_LIMIT,
         durability: Durability = "turn",
         name: str = "blueprint",
+        version: str = "",
+        continues: Iterable[str] = (),
         redact: Redact | None = None,
     ) -> None:
         _check_sizes(max_reflection_depth, max_file_age_steps, inline_limit, state_limit)
-        own, limits, pool = (
-            resolve(model),
-            limits or Limits(),
-            _checked_pool(STOCK_ROLES if roles is None else roles, strict),
-        )
+        own, limits = resolve(model), limits or Limits()
+        pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
         if isinstance(pinned, str):
             raise ConfigError(f"pinned is a list of patterns, not one text; write [{pinned!r}]")
         self.files = VirtualFiles(backend or StateBackend(), inline_limit, state_limit, max_file_age_steps, pinned)
@@ -104,7 +104,8 @@ class Blueprint(Agent):
             tools.append(self.planner.approve_plan)
             middleware.append(HumanInTheLoopMiddleware({"approve_plan": True}))
         kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
-        super().__init__(Policy(decide), tools, "", middleware, limits=budgets, name=name, **kept)
+        kept |= {"name": name, "version": version, "continues": continues}
+        super().__init__(Policy(decide), tools, "", middleware, limits=budgets, **kept)
 
     @property
     def agents(self) -> dict[str, Agent]:
