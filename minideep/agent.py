@@ -18,13 +18,13 @@ from .checkpoint.rows import RunInfo, ThreadInfo
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
-from .models.profile import profile_of
 from .ports import AgentSpec, Emit, Middleware, Model, Store
+from .spec import build_spec
 from .state import Decision, Limits, State
 from .stream import Stream
 from .sync import run_sync
 from .threads import Terms, Threads, checked_thread_id, named_thread
-from .tools import Tool, as_tool
+from .tools import Tool
 from .turn import Turn
 
 T = TypeVar("T")
@@ -263,46 +263,6 @@ class Agent:
         if found is None:
             raise unknown(thread_id)
         return found[0]
-
-
-def build_spec(
-    name: str,
-    model: Model,
-    tools: Iterable[Tool | Callable[..., Any]],
-    system_prompt: str,
-    middleware: tuple[Middleware, ...],
-    limits: Limits,
-) -> AgentSpec:
-    """Everything that the loop needs, put together once: prompts joined, tools by name, hooks that are overridden.
-
-    A `profile` of the model rewords prompt and tools.
-
-    Raises:
-        ConfigError: two tools have one name, or the model's `profile` is none.
-    """
-    by_name: dict[str, Tool] = {}
-    profile = profile_of(model)
-    for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
-        if tool.name in by_name:
-            raise ConfigError(f"two tools are named {tool.name!r}; give one of them another name")
-        by_name[tool.name] = profile.worded(tool)
-    prompts = [system_prompt, *(part.prompt for part in middleware), profile.suffix]
-    return AgentSpec(
-        name,
-        model,
-        "\n\n".join(prompt.strip() for prompt in prompts if prompt.strip()),
-        by_name,
-        limits,
-        _overriding("before_model", middleware),
-        _overriding("before_tool", middleware),
-        _overriding("after_tool", middleware)[::-1],
-        _overriding("before_finish", middleware),
-        tuple(by_name.values()),
-    )
-
-
-def _overriding(hook: str, middleware: tuple[Middleware, ...]) -> tuple[Middleware, ...]:
-    return tuple(part for part in middleware if getattr(type(part), hook) is not getattr(Middleware, hook))
 
 
 def checked_durability(given: Durability) -> Durability:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -11,14 +11,16 @@ from msgspec import structs
 from .context import ToolContext
 from .errors import IllegalEvent, MiddlewareError, SegmentTooLarge, ThreadConflict, ToolError
 from .events import ToolEnded, ToolReturned, ToolStarted, ToolWaiting
-from .messages import ToolCall, ToolResult, clean
-from .ports import Middleware
+from .messages import Text, ToolCall, ToolResult, clean
+from .ports import Middleware, ToolHook
 from .run import Run
-from .state import Approve, Edit, Interrupt, OpenCall, Reject, Respond
-from .tools import Tool, as_result, start_thread
+from .state import Edit, Interrupt, OpenCall, Reject, Respond
+from .tools import Tool, as_result, capped, start_thread
 
 logger = logging.getLogger("minideep")
 CUT_SHORT = "a person let it run, and it had begun when the turn was cut short; it may have taken effect"
+EDIT_SHOWN = 2_000
+"""Characters of the arguments that a person gave which the model is shown beside the result."""
 GRACE = 5.0
 """Seconds that a cancelled tool has to end before it is left behind."""
 
@@ -34,7 +36,7 @@ async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
         run.emitter(ToolStarted(call))
     try:
         # Hooks that nobody overrides cost nothing, not even the asking.
-        plain = ctx.decision is None and not (run.spec.before_tool or run.spec.after_tool)
+        plain = ctx.decision is None and not run.spec.tool_hooks
         outcome = await (_execute if plain else _answer)(run, ctx, call)
         # However a tool ended whose child asks something, the call waits: no `except` may eat a question.
         if ctx.paused:
@@ -58,6 +60,7 @@ def _answered(run: Run, call: ToolCall, outcome: ToolResult | Interrupt, seconds
 
 def _returned(run: Run, call: ToolCall, result: ToolResult, seconds: float) -> None:
     """Record a result, or, if it cannot be kept, an error result that says so."""
+    result = capped(result)
     try:
         run.record(ToolReturned(call.id, result.content, result.is_error, result.ends, seconds))
     except (IllegalEvent, SegmentTooLarge) as exc:
@@ -74,19 +77,24 @@ async def _answer(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult | In
     Raises:
         MiddlewareError: a hook failed.
     """
-    match decision := ctx.decision:
-        case None | Approve():
-            pass
+    hooks, decision = run.spec.tool_hooks, ctx.decision
+    match decision:
         case Reject(reason):
             return ToolResult(f"a person rejected this call{': ' if reason else ''}{clean(reason)}", is_error=True)
         case Respond(text):
-            return ToolResult(clean(text))
+            return await _passed(ctx, call, ToolResult(clean(text)), hooks)
         case Edit():
             call = ToolCall(call.name, decision.raw, call.id)
-    spec = run.spec
-    for middleware in spec.before_tool:
-        outcome = await hooked(middleware, "before_tool", (ToolCall, ToolResult, Interrupt), ctx, call)
-        if not isinstance(outcome, ToolCall):
+        case _:
+            pass
+    for place, hook in enumerate(hooks):
+        if not hook.before:
+            continue
+        kinds = (ToolCall, ToolResult, Interrupt)
+        outcome = await hooked(hook.middleware, "before_tool", kinds, ctx, call)
+        if isinstance(outcome, ToolResult):
+            return await _passed(ctx, call, outcome, hooks[:place])
+        if isinstance(outcome, Interrupt):
             return outcome
         call = outcome
     if decision is not None and (failed := await run.begin(call)):
@@ -94,9 +102,46 @@ async def _answer(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult | In
     result = await _execute(run, ctx, call)
     if ctx.paused:
         return result  # Which nobody is told: the call waits.
-    for middleware in spec.after_tool:
-        result = await hooked(middleware, "after_tool", (ToolResult,), ctx, call, result)
+    result = await _passed(ctx, call, result, hooks)
+    return _with_edit(result, call) if isinstance(decision, Edit) else result
+
+
+async def _passed(ctx: ToolContext, call: ToolCall, result: ToolResult, hooks: Sequence[ToolHook]) -> ToolResult:
+    """*result* after the `after_tool` of *hooks*, the innermost first."""
+    for hook in reversed(hooks):
+        if hook.after:
+            result = await hooked(hook.middleware, "after_tool", (ToolResult,), ctx, call, result)
     return result
+
+
+def _with_edit(result: ToolResult, call: ToolCall) -> ToolResult:
+    """*result*, and the arguments that *call* was run with: what the model reads of its own call are the old ones."""
+    written = call.raw.decode(errors="replace")
+    shown = written if len(written) <= EDIT_SHOWN else f"{written[:EDIT_SHOWN]}... ({len(written):,} characters)"
+    note = f"\n[A person changed the arguments of this call to {shown}]"
+    content = result.content
+    return structs.replace(result, content=content + note if isinstance(content, str) else (*content, Text(note)))
+
+
+def check_shown(middleware: Middleware, shown: Iterable[Tool], tools: Collection[str]) -> None:
+    """Make sure that a hook shows only tools that can be run.
+
+    Raises:
+        MiddlewareError: it shows another one.
+    """
+    for tool in shown:
+        if tool.name not in tools:
+            problem = f"{middleware.name}.before_model shows {tool.name!r}, which the agent does not have"
+            raise MiddlewareError(f"{problem}; give it in the `tools` of the agent or of a middleware")
+
+
+def refuse_hidden(run: Run, calls: Iterable[ToolCall], shown: Iterable[Tool]) -> None:
+    """Answer the calls of tools that the agent has but that the request did not show: they are not to be run."""
+    names = [tool.name for tool in shown]
+    for call in calls:
+        if call.name in run.spec.tools and call.name not in names:
+            there = f"there is {', '.join(names) or 'none'}"
+            _returned(run, call, ToolResult(f"{call.name!r} cannot be used at this point; {there}", is_error=True), 0.0)
 
 
 async def hooked(middleware: Middleware, hook: str, kinds: tuple[type, ...], *args: Any) -> Any:

@@ -25,6 +25,7 @@ from .models import resolve
 from .models.profile import profile_of
 from .models.recovering import Recovering
 from .ports import Backend, Middleware, Model, Store
+from .spec import inheritable
 from .state import Limits
 from .tools import Tool
 
@@ -135,7 +136,8 @@ class _Kit(Struct, frozen=True):
         delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []
         stack = kit.middleware(about, delegation)
         agent = Agent(Recovering(kit.model), kit.tools, about.system_prompt, stack, limits=kit.limits, name=about.name)
-        agent.spec = structs.replace(agent.spec, share=tuple(about.share))
+        # The usual list is put together for each agent anew; what was given besides holds in all runs below.
+        agent.spec = structs.replace(agent.spec, share=tuple(about.share), inherited=inheritable(about.middleware))
         known = frozenset(agent.spec.tools).union(*(built.known for _, built in children))
         _check_names(about, known)
         if about.model:

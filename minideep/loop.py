@@ -9,7 +9,7 @@ from time import perf_counter
 from types import NoneType
 from typing import Literal
 
-from .calls import call_tool, cancelling, hooked, settle, side_by_side
+from .calls import call_tool, cancelling, check_shown, hooked, refuse_hidden, settle, side_by_side
 from .context import ToolContext
 from .core import decide
 from .errors import ConfigError, MinideepError, ModelError
@@ -28,6 +28,7 @@ from .events import (
 from .messages import AssistantMessage, Input, UserMessage, as_message, clean, clean_content
 from .ports import HasSpec, Messages, Request
 from .run import Run
+from .spec import below
 from .state import OpenCall
 from .turn import Turn
 
@@ -67,9 +68,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     run.close_step()
     spec = run.spec
     await run.save_if("step", "tool")
-    request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
-    for middleware in spec.before_model:
-        request = await hooked(middleware, "before_model", (Request,), ctx, request)
+    request = await build_request(run, ctx)
     if run.state.status == "running" and (limit := run.over_budget()):
         run.record(TurnExhausted(time.time(), limit))
     if run.state.status != "running":
@@ -86,6 +85,19 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     finally:
         seconds = run.waited(started)
     run.replied(message, reply, seconds)
+    if request.tools is not spec.tool_list:
+        refuse_hidden(run, message.calls, request.tools)
+
+
+async def build_request(run: Run, ctx: ToolContext) -> Request:
+    """What the model is asked, as the hooks show it."""
+    spec = run.spec
+    request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
+    for middleware in spec.before_model:
+        request = await hooked(middleware, "before_model", (Request,), ctx, request)
+        if request.tools is not spec.tool_list:
+            check_shown(middleware, request.tools, spec.tools)
+    return request
 
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:
@@ -113,7 +125,7 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
 
 async def run_child(ctx: ToolContext, parent: Run, agent: HasSpec, input: Input, key: str | None) -> Turn:
     """What `ToolContext.run` does: run *agent* below a call, or go on with what the log holds of it."""
-    started, spec, message = perf_counter(), agent.spec, as_message(input)
+    started, spec, message = perf_counter(), below(agent.spec, parent.spec), as_message(input)
     child, cut_short = parent.child(spec, f"{ctx.call_id}/{key}" if key else ctx.call_id, ctx)
     if (state := child.state).status == "ready":
         child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))

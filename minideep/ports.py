@@ -265,19 +265,28 @@ class Middleware:
     prompt: str = ""
     """Added to the system prompt, once, when the agent is built."""
     tools: Sequence[Tool] = ()
+    inherit: bool | None = None
+    """What of it holds in runs below its agent as well, whatever agent is run there. None: `before_tool` and
+    `after_tool`, since a guard must not end where the agent delegates. True: everything. False: nothing.
+    """
 
     @property
     def name(self) -> str:
         return type(self).__name__
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        """Change what is shown. What must be remembered differently is recorded as an event instead."""
+        """Change what is shown. What must be remembered differently is recorded as an event instead.
+
+        Of `request.tools` some may be left out: a call of such a tool is then refused. Only tools that the agent has
+        can be shown.
+        """
         return request
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
         """Let the call through (perhaps changed), answer it, or make it wait for a person.
 
-        After a decision every `before_tool` runs again, with `ctx.decision`: so it must not act.
+        An answer passes the `after_tool` of the middleware before this one. After a decision every `before_tool` runs
+        again, with `ctx.decision`: so it must not act.
         """
         return call
 
@@ -290,6 +299,14 @@ class Middleware:
         return None
 
 
+class ToolHook(Struct, frozen=True, eq=False):
+    """A middleware that overrides `before_tool`, `after_tool` or both."""
+
+    middleware: Middleware
+    before: bool
+    after: bool
+
+
 class AgentSpec(Struct, frozen=True, eq=False):
     """An agent as the loop sees it: values only, put together once."""
 
@@ -299,10 +316,12 @@ class AgentSpec(Struct, frozen=True, eq=False):
     tools: dict[str, Tool]
     limits: Limits
     before_model: tuple[Middleware, ...] = ()
-    before_tool: tuple[Middleware, ...] = ()
-    after_tool: tuple[Middleware, ...] = ()
+    tool_hooks: tuple[ToolHook, ...] = ()
+    """From the outermost to the innermost: `before_tool` in this order, `after_tool` in reverse."""
     before_finish: tuple[Middleware, ...] = ()
     tool_list: tuple[Tool, ...] = ()
+    inherited: tuple[Middleware, ...] = ()
+    """What holds in the runs below this agent as well."""
     share: tuple[str, ...] = ()
     """Owners of the parent's notes that a child run of this agent begins with a copy of."""
     about: Mapping[str, Any] = {}

@@ -17,7 +17,9 @@ from .errors import ConfigError, ToolError
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
 MAX_RESULT = 1_000_000
-"""Characters of text that a tool may answer; more than that is an error result."""
+"""Characters of text that a model is told of one call. A larger result goes into a file, where an agent has a
+middleware that does so; else it is an error result.
+"""
 MAX_MEDIA = 10_000_000
 """Bytes of images and documents that a tool may answer."""
 
@@ -133,21 +135,18 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
 def as_result(value: Any) -> ToolResult:
     """What a tool returned, as the model is told: text as it is, blocks as they are, anything else as JSON or `str`."""
     match value:
-        case str() if len(value) <= MAX_RESULT:
-            return ToolResult(clean(value))
         case str():
-            result = ToolResult(clean(value))
+            return ToolResult(clean(value))
         case None:
-            result = ToolResult("done")
+            return ToolResult("done")
         case ToolResult():
-            result = ToolResult(clean_content(value.content), value.is_error, value.ends)
+            return ToolResult(clean_content(value.content), value.is_error, value.ends)
         case Block():
-            result = ToolResult(clean_content((cast(Any, value),)))
+            return ToolResult(clean_content((cast(Any, value),)))
         case list() | tuple() if value and all(isinstance(item, Block) for item in cast(list[Any], value)):
-            result = ToolResult(clean_content(cast(Any, value)))
+            return ToolResult(clean_content(cast(Any, value)))
         case _:
-            result = ToolResult(_as_text(value))
-    return _capped(result)
+            return ToolResult(_as_text(value))
 
 
 def _as_text(value: Any) -> str:
@@ -157,10 +156,14 @@ def _as_text(value: Any) -> str:
         return clean(str(value))
 
 
-def _capped(result: ToolResult) -> ToolResult:
-    text, media = len(result.text), 0
-    if not isinstance(result.content, str):
-        media = sum(len(block.data) for block in result.content if isinstance(block, Image | Document))
+def capped(result: ToolResult) -> ToolResult:
+    """*result* as it can be kept and told; an error that shows its beginning, if it is too large even so."""
+    content, media = result.content, 0
+    if isinstance(content, str):
+        text = len(content)
+    else:
+        text = len(result.text)
+        media = sum(len(block.data) for block in content if isinstance(block, Image | Document))
     if text <= MAX_RESULT and media <= MAX_MEDIA:
         return result
     problem = f"the tool answered {text:,} characters, more than the {MAX_RESULT:,} that fit; ask it for less"

@@ -128,10 +128,17 @@ MAIN = [[note(1), pay(2), note(3)]]
 CHILD = [[note(0), work("a", *MAIN), note(4)]]
 GRANDCHILD = [[work("b", *CHILD), note(5)]]
 PARALLEL = [[work("a", [pay(2)], [note(1)]), work("b", [note(3)]), work("c", [note(4), pay(5)])]]
+
+
+def edited(text, n):
+    """What is told of a call of which a person changed the arguments."""
+    return f'{text}\n[A person changed the arguments of this call to {{"n":{n}}}]'
+
+
 ANSWERS = {"Approve": Approve(), "Edit": Edit({"n": 7}), "Reject": Reject("too dear"), "Respond": Respond("a gift")}
 TOLD = {
     "Approve": "paid 2",
-    "Edit": "paid 7",
+    "Edit": edited("paid 7", 7),
     "Reject": "a person rejected this call: too dear",
     "Respond": "a gift",
 }
@@ -262,7 +269,7 @@ async def test_an_id_that_waits_twice_is_given_with_its_path(store, anew):
     turn = await office.resume({"b/p1": Edit({"n": 2})})
     assert (waiting(turn), office.did[len(did) :]) == (["a/p1"], ["pay 2"])
     turn = await office.resume({"p1": Reject("no")})
-    assert turn.text == "[[noted 1] [a person rejected this call: no]] [[noted 2] [paid 2]]"
+    assert turn.text == f"[[noted 1] [a person rejected this call: no]] [[noted 2] [{edited('paid 2', 2)}]]"
 
 
 async def test_an_id_that_waits_already_is_not_given_again(office):
@@ -425,7 +432,7 @@ asyncio.run(answer())
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (names, did) == (["b/a/p2"], ["note 5", "note 0", "note 4", "note 1", "note 3"])
-    said = "[[noted 0] [[noted 1] [paid 7] [noted 3]] [noted 4]] [noted 5]"
+    said = f"[[noted 0] [[noted 1] [{edited('paid 7', 7)}] [noted 3]] [noted 4]] [noted 5]"
     assert json.loads(run.stdout or "[]") == ["ended", said, ["pay 7"]], run.stderr
 
 
@@ -465,7 +472,7 @@ def answer(call, decided):
         case Approve():
             return f"paid {call[1]['n']}"
         case Edit() as edit:
-            return f"paid {edit.args['n']}"
+            return edited(f"paid {edit.args['n']}", edit.args["n"])
         case Respond(text):
             return text
         case _:
@@ -574,10 +581,12 @@ def test_a_tool_that_only_a_subagent_deep_below_has_may_be_named():
 
 
 def test_without_interrupt_on_no_hook_runs():
-    asking = Office(MemoryCheckpointer()).agent.spec.before_tool
-    assert [part.name for part in asking] == ["HumanInTheLoopMiddleware"]
-    assert Office(MemoryCheckpointer(), interrupt_on=None).agent.spec.before_tool == ()
-    assert Office(MemoryCheckpointer(), interrupt_on={"pay": False}).agent.spec.before_tool == ()
+    def asking(**more):
+        hooks = Office(MemoryCheckpointer(), **more).agent.spec.tool_hooks
+        return [hook.middleware.name for hook in hooks if hook.before]
+
+    assert asking() == ["HumanInTheLoopMiddleware"]
+    assert asking(interrupt_on=None) == asking(interrupt_on={"pay": False}) == []
 
 
 class Law(Middleware):
@@ -644,7 +653,8 @@ async def test_a_task_that_was_allowed_is_not_asked_about_again_when_its_subagen
     turn = await office.resume({"a": Edit(work("a", [note(3), pay(4)])[1])})
     assert waiting(turn) == ["a/p4"]
     turn = await office.resume({"p4": Approve()})
-    assert (turn.text, office.did) == ("[[noted 3] [paid 4]]", ["note 3", "pay 4"])
+    assert turn.text.startswith("[[noted 3] [paid 4]\n[A person changed the arguments")
+    assert office.did == ["note 3", "pay 4"]
 
 
 class Spy(Middleware):
@@ -662,7 +672,7 @@ async def test_after_tool_is_told_of_results_and_of_no_pause(office):
     await office.run([work("a", [pay(2)])])
     assert spy.told == []
     await office.resume({"p2": Approve()})
-    assert spy.told == [("task", "[paid 2]")]
+    assert spy.told == [("pay", "paid 2"), ("task", "[paid 2]")]
 
 
 async def test_the_ledger_does_not_count_children_that_did_not_run():

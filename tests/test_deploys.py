@@ -10,6 +10,7 @@ from minideep import (
     Interrupt,
     MemoryCheckpointer,
     Middleware,
+    Subagent,
     ToolCall,
     UserMessage,
     create_deep_agent,
@@ -112,6 +113,36 @@ async def test_a_call_that_waits_for_a_tool_with_other_arguments_is_answered_wit
     assert (turn.status, turn.messages[0].is_error) == ("ended", True)
     assert "`amount`" in turn.messages[0].text
     assert "it takes euros (number)" in turn.messages[0].text
+
+
+@pytest.mark.parametrize("gone", ["the subagent", "its tool", "task"])
+async def test_a_call_that_waits_below_a_subagent_that_is_gone_is_answered_with_an_error_that_names_it(store, gone):
+    def deployed(tools, subagents, *replies, child=()):
+        clerk = Subagent(name="clerk", description="pays", model=ScriptedModel(child), tools=tools)
+        helper = Subagent(name="helper", description="helps", model=ScriptedModel([]))
+        chosen = [{"clerk": clerk, "helper": helper}[name] for name in subagents]
+        main = ScriptedModel(replies)
+        if not subagents:
+            return Agent(main, [pay], checkpointer=store)
+        return create_deep_agent(main, subagents=chosen, middleware=[AskFirst()], checkpointer=store)
+
+    asking = ToolCall("task", {"description": "pay 5", "subagent_type": "clerk"}, "t1")
+    first = deployed([pay], ["clerk"], asking, child=[ToolCall("pay", {"amount": 5}, "p")])
+    turn = await first.run("pay", "t")
+    assert turn.interrupts[0].path == ("t1",)
+    newer = {
+        "the subagent": lambda: deployed([pay], ["helper"], "sorry"),
+        "its tool": lambda: deployed([], ["clerk"], "sorry", child=["cannot pay"]),
+        "task": lambda: deployed([pay], [], "sorry"),
+    }[gone]()
+    turn = await newer.resume("t", {"p": Approve()})
+    assert (turn.status, turn.text) == ("ended", "sorry")
+    said = {"the subagent": "no subagent named 'clerk'", "its tool": "cannot pay", "task": "no tool named 'task'"}[gone]
+    assert said in turn.messages[0].text
+    state = newer.get_state("t", subagents=True)
+    assert state.subagents["t1"].status == ("ended" if gone == "its tool" else "cancelled")
+    if gone == "its tool":
+        assert "no tool named 'pay'" in state.subagents["t1"].messages[-2].text
 
 
 async def test_a_turn_that_was_cut_short_goes_on_without_the_tools_that_are_gone():

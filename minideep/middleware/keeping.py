@@ -5,6 +5,7 @@ import re
 import time
 from hashlib import sha256
 
+from ..backends.filesystem import MAX_FILE
 from ..backends.paths import RESULTS, Missing, below
 from ..context import ToolContext
 from ..errors import ToolError
@@ -51,6 +52,8 @@ async def keep(ctx: ToolContext, backend: Backend, path: str, content: str | byt
     """
     data = _bytes(content)
     try:
+        if len(data) > MAX_FILE:
+            raise ToolError(f"{len(data):,} bytes are more than the {MAX_FILE:,} that can be read back")
         work = (_write, ctx, backend, path, data)
         at, kept = await in_thread(*work) if backend.blocking else work[0](*work[1:])
         inside = (content if isinstance(content, bytes) else data.decode()) if kept else None

@@ -23,6 +23,8 @@ class OffloadMiddleware(Middleware):
     What cannot be written is shown as it is. Stands beside `FilesystemMiddleware` over the same backend.
     """
 
+    inherit = False  # Every agent of the usual list has its own.
+
     def __init__(self, backend: Backend, *, result_tokens: int = 20_000, message_tokens: int = 50_000) -> None:
         self._backend = backend
         self._result_tokens = result_tokens

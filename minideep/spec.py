@@ -1,0 +1,96 @@
+"""An agent as the loop sees it: put together from its parts, and with what holds in it when another agent runs it."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import structs
+
+from .errors import ConfigError
+from .models.profile import profile_of
+from .ports import AgentSpec, Middleware, Model, ToolHook
+from .state import Limits
+from .tools import Tool, as_tool
+
+
+def build_spec(
+    name: str,
+    model: Model,
+    tools: Iterable[Tool | Callable[..., Any]],
+    system_prompt: str,
+    middleware: tuple[Middleware, ...],
+    limits: Limits,
+) -> AgentSpec:
+    """Everything that the loop needs, put together once: prompts joined, tools by name, hooks that are overridden.
+
+    A `profile` of the model rewords prompt and tools.
+
+    Raises:
+        ConfigError: two tools have one name, or the model's `profile` is none.
+    """
+    by_name: dict[str, Tool] = {}
+    profile = profile_of(model)
+    for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
+        if tool.name in by_name:
+            raise ConfigError(f"two tools are named {tool.name!r}; give one of them another name")
+        by_name[tool.name] = profile.worded(tool)
+    return AgentSpec(
+        name,
+        model,
+        _joined(system_prompt, *(part.prompt for part in middleware), profile.suffix),
+        by_name,
+        limits,
+        _overriding("before_model", middleware),
+        _tool_hooks(middleware),
+        _overriding("before_finish", middleware),
+        tuple(by_name.values()),
+        inheritable(middleware),
+    )
+
+
+def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
+    """Those of *middleware* of which something holds in the runs below their agent.
+
+    Raises:
+        ConfigError: one has an `inherit` that says nothing.
+    """
+    middleware = tuple(middleware)
+    for part in middleware:
+        if part.inherit not in (None, True, False):
+            raise ConfigError(f"{part.name}.inherit must be True, False or None, not {part.inherit!r}")
+    return tuple(part for part in middleware if part.inherit or (part.inherit is None and _tool_hooks((part,))))
+
+
+def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
+    """*spec* as it is run below *parent*: outside its own hooks stand those that it inherits."""
+    parts = tuple(part for part in parent.inherited if not any(part is own for own in spec.inherited))
+    if not parts:
+        return spec
+    whole = tuple(part for part in parts if part.inherit)
+    tools = {tool.name: tool for part in whole for tool in map(profile_of(spec.model).worded, part.tools)} | spec.tools
+    return structs.replace(
+        spec,
+        system=_joined(spec.system, *(part.prompt for part in whole)),
+        tools=tools,
+        before_model=(*_overriding("before_model", whole), *spec.before_model),
+        tool_hooks=(*_tool_hooks(parts), *spec.tool_hooks),
+        before_finish=(*_overriding("before_finish", whole), *spec.before_finish),
+        tool_list=tuple(tools.values()),
+        inherited=(*parts, *spec.inherited),
+    )
+
+
+def _joined(*prompts: str) -> str:
+    return "\n\n".join(prompt.strip() for prompt in prompts if prompt.strip())
+
+
+def _tool_hooks(middleware: Iterable[Middleware]) -> tuple[ToolHook, ...]:
+    hooks = (ToolHook(part, _overrides(part, "before_tool"), _overrides(part, "after_tool")) for part in middleware)
+    return tuple(hook for hook in hooks if hook.before or hook.after)
+
+
+def _overriding(hook: str, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
+    return tuple(part for part in middleware if _overrides(part, hook))
+
+
+def _overrides(part: Middleware, hook: str) -> bool:
+    return getattr(type(part), hook) is not getattr(Middleware, hook)
