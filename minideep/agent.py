@@ -28,6 +28,8 @@ from .tools import Tool
 from .turn import Turn
 
 T = TypeVar("T")
+FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "version", "continues")
+"""What an agent is made of: to set it afterwards would change nothing."""
 
 
 class Agent:
@@ -69,6 +71,11 @@ class Agent:
             name, resolve(model), tools, system_prompt, tuple(middleware), checked_limits(limits or Limits())
         )
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED:
+            raise ConfigError(f"agent.{name} cannot be changed, as an agent is put together once; make another agent")
+        super().__setattr__(name, value)
 
     async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
         """Run one turn: from *input* to the boundary where the agent hands over.

@@ -26,7 +26,7 @@ from .messages import too_deep
 from .state import Path, State
 
 SEGMENT, BASE, BLOB = b"mdl", b"mdb", b"mdo"
-FORMAT = (1, 2)
+FORMAT = (1, 3)
 MAX_EVENT = 16 * 2**20
 """Bytes of one encoded event."""
 CUT = 2**20

@@ -134,7 +134,7 @@ def _begin(state: State, event: UserSaid | Resumed) -> None:
     state.turn += state.status != "running" or not state.turn
     state.status = "running"
     state.step = state.tool_calls = 0
-    state.reason = state.detail = ""
+    state.reason, state.detail, state.failure = "", "", None
     if event.limits is not None:
         state.limits = event.limits
 
@@ -216,7 +216,7 @@ def _escalated(state: State, event: TurnEscalated, number: int) -> None:
 
 def _failed(state: State, event: TurnFailed, number: int) -> None:
     _expect(state.status in ("running", "escalated"), state, "no turn is running")
-    state.status, state.reason, state.detail = "failed", event.kind, event.text
+    state.status, state.reason, state.detail, state.failure = "failed", event.kind, event.text, event.failure
 
 
 def _cancelled(state: State, event: TurnCancelled, number: int) -> None:

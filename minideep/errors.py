@@ -78,6 +78,10 @@ class ModelError(MinideepError):
     """Whether it may pass, and another model need not meet it: a limit, no capacity, a connection that was lost, a
     failure at the provider's own end. A `FallbackModel` then asks the next.
     """
+    retry_after: float | None = None
+    """Seconds after which the provider wants to be asked again, where it says so."""
+    code: str = ""
+    """The provider's own word for what went wrong, such as `insufficient_quota`, or the HTTP status."""
 
 
 class RateLimited(ModelError):

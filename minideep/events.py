@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, UserMessage
-from .state import Decision, Interrupt, Limits, Path, Todo
+from .state import Decision, Failure, Interrupt, Limits, Path, Todo
 
 
 class Happened(Struct, frozen=True, array_like=True, dict=True):
@@ -111,6 +111,8 @@ class TurnFailed(Event, frozen=True, array_like=True, tag=10):
     kind: str
     """The name of the error's class."""
     text: str
+    failure: Failure | None = None
+    """Of a `ModelError`: what it says besides."""
 
 
 class TurnCancelled(Event, frozen=True, array_like=True, tag=11):

@@ -21,16 +21,15 @@ from .events import (
     TurnCancelled,
     TurnEnded,
     TurnExhausted,
-    TurnFailed,
     TurnPaused,
     UserSaid,
 )
-from .messages import AssistantMessage, Input, UserMessage, as_message, clean, clean_content
+from .messages import AssistantMessage, Input, UserMessage, as_message, clean_content
 from .ports import HasSpec, Messages, Request
 from .run import Run
 from .spec import below
 from .state import OpenCall
-from .turn import Turn
+from .turn import Turn, failed
 
 
 async def drive(run: Run) -> None:
@@ -55,19 +54,35 @@ async def drive(run: Run) -> None:
         if cancelling(run):
             run.record(TurnCancelled(time.time()))
             raise
-        run.record(TurnFailed(time.time(), "ModelError", "the model, or a hook, cancelled itself"))
+        run.record(failed(ModelError("the model, or a hook, cancelled itself"), time.time()))
     except MinideepError as exc:
-        run.record(TurnFailed(time.time(), type(exc).__name__, clean(str(exc))[:10_000]))
+        run.record(failed(exc, time.time()))
     finally:
         run.close_step()
         run.book()
 
 
 async def call_model(run: Run, ctx: ToolContext) -> None:
-    """One question, one reply."""
+    """One question, one reply, within the time that is left."""
     run.close_step()
-    spec = run.spec
     await run.save_if("step", "tool")
+    left = run.seconds_left()
+    if left is None:
+        return await ask(run, ctx)
+    deadline = asyncio.timeout(left)
+    try:
+        async with deadline:
+            await ask(run, ctx)
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        if run.state.status == "running":
+            run.record(TurnExhausted(time.time(), "seconds"))
+
+
+async def ask(run: Run, ctx: ToolContext) -> None:
+    """Ask the model, and record its reply."""
+    spec = run.spec
     request = await build_request(run, ctx)
     if run.state.status == "running" and (limit := run.over_budget()):
         run.record(TurnExhausted(time.time(), limit))
@@ -81,7 +96,9 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     except MinideepError:
         raise
     except Exception as exc:  # The model door: a model may be anybody's, and its failure is the turn's.
-        raise ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}") from exc
+        error = ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}")
+        error.passing = isinstance(exc, ConnectionError | TimeoutError)
+        raise error from exc
     finally:
         seconds = run.waited(started)
     run.replied(message, reply, seconds)

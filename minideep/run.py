@@ -241,6 +241,17 @@ class Run:
                 return None if getattr(self.spec.model, "free", False) else limit
         return None
 
+    def seconds_left(self) -> float | None:
+        """How long the model may take before `Limits.seconds` of this run, or of one above it, is reached; None: as
+        long as it likes, as may one that costs nothing to ask and decides how the turn ends.
+        """
+        runs = self._with_budgets()
+        if not runs or getattr(self.spec.model, "free", False):
+            return None
+        now = perf_counter()
+        limits = [(run.state.limits.seconds, now - run._began) for run in runs]
+        return min((most - spent for most, spent in limits if most is not None), default=None)
+
     def _with_budgets(self) -> tuple["Run", ...]:
         """Of this run and those above it, those that have a budget; known once the input is accepted."""
         limits = self.state.limits

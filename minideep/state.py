@@ -17,8 +17,8 @@ class Limits(Struct, frozen=True, array_like=True):
     """When a turn stops by itself; `None` means never. Each accepted input starts the counters anew.
 
     *tokens*, *cost* and *seconds* are of a run and all that runs below it: those of the main agent hold for the whole
-    turn. They are compared before each question to a model. What is under way is not cut short, so they may be
-    exceeded by a reply, or by several that come at once.
+    turn. They are compared before each question to a model, so *tokens* and *cost* may be exceeded by a reply, or by
+    several that come at once; *seconds* also cuts short a model that is being asked. A tool ends by its own timeout.
 
     *depth* and *fanout* are of a run and all below it too, and stop nothing: a call that would begin one run too many
     gets an error result that says so, and the calls beside it go on.
@@ -133,6 +133,15 @@ class OpenCall(Struct, array_like=True):
     """Whether it was let run by a person, and has begun: should it be cut short, it waits again."""
 
 
+class Failure(Struct, frozen=True, array_like=True):
+    """What a model's error says besides its kind and its text, as `ModelError` has it."""
+
+    passing: bool = False
+    retry_after: float | None = None
+    """Seconds."""
+    code: str = ""
+
+
 class State(Struct, kw_only=True, array_like=True):
     """One run, as the fold of its events. Only `minideep.core.apply` changes it."""
 
@@ -174,6 +183,8 @@ class State(Struct, kw_only=True, array_like=True):
     """Filled in by `get_state(subagents=True)`: the runs below this one by the key of their call. Never recorded."""
     cost: float | None = None
     """US dollars over the life of the run, without those below it; None where no reply had a price."""
+    failure: Failure | None = None
+    """What is known besides of the error of a model that the last turn failed with."""
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:

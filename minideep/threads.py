@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -26,6 +27,7 @@ from .run import Run
 from .state import Decision
 from .turn import Turn
 
+logger = logging.getLogger("minideep")
 KEPT = 16
 """Threads whose state an agent keeps in memory after a turn."""
 
@@ -149,6 +151,8 @@ class Threads:
     def _handed_back(self, run: Run, failed: CheckpointError | None) -> Turn:
         turn = run.turn()
         turn.saved = failed is None
+        if failed is not None:
+            logger.warning("thread %r is not saved: %s", run.thread_id, failed)
         turn.error = turn.error or failed
         if isinstance(failed, ThreadConflict):
             turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed

@@ -7,8 +7,9 @@ from msgspec import Struct, field
 from . import errors
 from .costs import Costs
 from .errors import LimitExceeded, MinideepError, ModelError
-from .messages import Message, Usage
-from .state import FileEntry, Interrupt, State, Status
+from .events import TurnFailed
+from .messages import Message, Usage, clean
+from .state import Failure, FileEntry, Interrupt, State, Status
 
 
 class Turn(Struct, kw_only=True):
@@ -43,7 +44,8 @@ class Turn(Struct, kw_only=True):
     def __repr__(self) -> str:
         """Short: asyncio and debuggers ask for it in passing, and a turn may be long."""
         text = self.text if len(self.text) <= 60 else f"{self.text[:59]}…"
-        return f"<Turn of {self.thread_id!r}: {self.status}, {len(self.messages)} messages, {text!r}>"
+        status = self.status if self.saved else f"{self.status}, unsaved"
+        return f"<Turn of {self.thread_id!r}: {status}, {len(self.messages)} messages, {text!r}>"
 
     def raise_for_status(self) -> "Turn":
         """Return the turn if it ended, waits or asks; raise what stopped it otherwise.
@@ -61,6 +63,12 @@ class Turn(Struct, kw_only=True):
         return self
 
 
+def failed(exc: MinideepError, at: float) -> TurnFailed:
+    """The event that says that a run failed with *exc*, from which `error_of` makes it again."""
+    more = Failure(exc.passing, exc.retry_after, exc.code) if isinstance(exc, ModelError) else None
+    return TurnFailed(at, type(exc).__name__, clean(str(exc))[:10_000], more)
+
+
 def error_of(state: State) -> MinideepError | None:
     """The error that a failed run recorded, as an exception of its kind."""
     if state.status != "failed":
@@ -68,4 +76,7 @@ def error_of(state: State) -> MinideepError | None:
     kind: Any = getattr(errors, state.reason, None)
     if not (isinstance(kind, type) and issubclass(kind, MinideepError)):
         kind = ModelError
-    return kind(state.detail)
+    error: MinideepError = kind(state.detail)
+    if isinstance(error, ModelError) and (more := state.failure):
+        error.passing, error.retry_after, error.code = more.passing, more.retry_after, more.code
+    return error

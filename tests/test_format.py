@@ -36,7 +36,7 @@ from minideep.messages import (
     UserMessage,
 )
 from minideep.models import ScriptedModel
-from minideep.state import Edit, Reject, Respond
+from minideep.state import Edit, Failure, Reject, Respond
 from minideep.tools import tool
 
 FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.json"))
@@ -63,7 +63,7 @@ EVERY_EVENT = [
     ev.TurnPaused(3.5),
     ev.TurnEnded(4.5, "refused"),
     ev.TurnEscalated(5.5, "which?"),
-    ev.TurnFailed(6.5, "Overloaded", "busy"),
+    ev.TurnFailed(6.5, "Overloaded", "busy", Failure(True, 2.5, "overloaded_error")),
     ev.TurnCancelled(7.5),
     ev.TurnExhausted(8.5, "steps"),
     ev.TodosWritten((Todo("a", "in_progress"), Todo("b", "completed"))),

@@ -13,8 +13,11 @@ and `_ask` reads a stream under `with wire.unbroken(SomeSDK.APIConnectionError, 
 
 import asyncio
 import json
+import math
+import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from email.utils import mktime_tz, parsedate_tz
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -201,6 +204,8 @@ def failure(
     label = kinds[0] if status in (None, 200) else f"{status} {kinds[0]}"
     remedy = f"; set {key} to a key that is accepted" if found is AuthenticationFailed else ""
     error = found(f"{model}: {label}: {text[:1000].rstrip('. ')}{remedy}")
+    error.retry_after = _retry_after(exc)
+    error.code = next(iter(_codes(exc)), str(status or ""))
     if found is ModelError:
         error.passing = broke or (status or 0) >= 500 or status == 408 or not (PASSING | LOST).isdisjoint(kinds)
     return error
@@ -215,9 +220,26 @@ def _error(exc: Exception) -> Mapping[str, Any]:
 
 def _kinds(exc: Exception) -> list[str]:
     """The code and the type of the error's body, else the exception's class: at least one word."""
+    return _codes(exc) or [type(exc).__name__]
+
+
+def _codes(exc: Exception) -> list[str]:
+    """The code and the type of the error's body."""
     error = _error(exc)
-    told = [kind for kind in (error.get("code"), error.get("type")) if isinstance(kind, str)]
-    return told or [type(exc).__name__]
+    return [kind for kind in (error.get("code"), error.get("type")) if isinstance(kind, str)]
+
+
+def _retry_after(exc: Exception) -> float | None:
+    """Seconds, as the answer's headers say: a number, or a date. https://www.rfc-editor.org/rfc/rfc9110#field.retry-after"""
+    headers: Any = getattr(getattr(exc, "response", None), "headers", None) or {}
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        return seconds if 0 <= seconds < math.inf else None
+    date = parsedate_tz(headers.get("retry-after", ""))
+    return max(0.0, mktime_tz(date) - time.time()) if date else None
 
 
 def _text(exc: Exception) -> str:
