@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args
 from msgspec import structs
 
 from .checkpoint import fork as forks
-from .checkpoint import history, retention
+from .checkpoint import history, live, retention
 from .checkpoint.door import unknown
 from .checkpoint.history import Boundary, Difference
 from .checkpoint.journal import Durability
@@ -156,14 +156,17 @@ class Agent:
     # ---- what reads a thread
 
     def get_state(self, thread_id: str, *, subagents: bool = False, at: int | None = None) -> State:
-        """The thread's state as it was last saved, or at its boundary *at*. With *subagents* the state of every run
-        below it stands in `State.subagents`, by the id of its call, nested.
+        """The thread's state as it was last saved, or at its boundary *at*; of a thread that runs in this process as it
+        is now, unless the agent that runs it has a `redact`. With *subagents* the state of every run below it stands in
+        `State.subagents`, by the id of its call, nested.
 
         Raises:
             UnknownThread, CheckpointError
             ConfigError: there is no boundary *at*.
             HistoryCut: there was, before retention removed it.
         """
+        if at is None and (events := live.pending(self._store, thread_id)):
+            return self._read(thread_id, lambda log: live.read_state(log, events, subagents))
         return self._read(thread_id, lambda log: read_state(log, at, subagents))
 
     def history(self, thread_id: str, call_id: str | None = None) -> list[Boundary]:
@@ -188,12 +191,14 @@ class Agent:
         )
 
     def runs(self, thread_id: str) -> list[RunInfo]:
-        """Every run below the thread's main one, parents first: whose it was, how it ended, what it cost.
+        """Every run below the thread's main one, parents first: whose it was, how it ended, what it cost. Of a thread
+        that runs in this process as they are now, as `get_state`.
 
         Raises:
             UnknownThread, CheckpointError
         """
-        return self._read(thread_id, history.runs)
+        events = live.pending(self._store, thread_id)
+        return self._read(thread_id, lambda log: live.runs(log, events) if events else history.runs(log))
 
     def diff(self, thread_id: str, a: int, b: int) -> Difference:
         """What changed from boundary *a* to the later boundary *b*.

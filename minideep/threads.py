@@ -13,7 +13,7 @@ from msgspec import Struct
 from . import loop
 from .calls import abandon
 from .checkpoint import journal as journals
-from .checkpoint import log, upkeep
+from .checkpoint import live, log, upkeep
 from .checkpoint.door import guarded, let_go, stored_head, unknown
 from .checkpoint.journal import Durability, Journal
 from .checkpoint.redaction import Redact, Redaction
@@ -69,7 +69,8 @@ class Threads:
         async with _held(terms, thread_id):
             journal = await self._open(terms.store, thread_id) or Journal(thread_id, terms.store)
             run = _run(terms, journal)
-            turn = await self._accepted(run, await self._or_as_before(run, accept))
+            with live.running(journal):
+                turn = await self._accepted(run, await self._or_as_before(run, accept))
         upkeep.hand_over(journal)
         return turn
 
@@ -96,8 +97,9 @@ class Threads:
                 raise unknown(thread_id)
             run = _run(terms, journal)
             over = not decisions and run.state.status in ("ended", "escalated", "paused")
-            failed = await self._or_as_before(run, accept)
-            turn = self._handed_back(run, failed) if over else await self._accepted(run, failed)
+            with live.running(journal):
+                failed = await self._or_as_before(run, accept)
+                turn = self._handed_back(run, failed) if over else await self._accepted(run, failed)
         upkeep.hand_over(journal)
         return turn
 
