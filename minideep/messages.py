@@ -158,13 +158,18 @@ class ToolResult(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Usage(Struct, frozen=True, array_like=True, gc=False):
-    """Tokens. The cached ones are part of *input*, the reasoning ones part of *output*."""
+    """Tokens. The cached ones are part of *input*, the reasoning ones part of *output*.
+
+    A provider may answer without counting. That is not 0 tokens: such a reply has `unknown=1`.
+    """
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     reasoning: int = 0
+    unknown: int = 0
+    """Replies whose tokens are not known, or not all of them: the other fields count at least what was used."""
 
     @property
     def total(self) -> int:
@@ -177,6 +182,7 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
             self.cache_read - other.cache_read,
             self.cache_write - other.cache_write,
             self.reasoning - other.reasoning,
+            self.unknown - other.unknown,
         )
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -186,7 +192,12 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
             self.reasoning + other.reasoning,
+            self.unknown + other.unknown,
         )
+
+
+UNKNOWN = Usage(unknown=1)
+"""What a reply took of which nobody said anything."""
 
 
 DEEPEST = 100

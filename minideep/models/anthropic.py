@@ -5,7 +5,7 @@ import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -32,7 +32,7 @@ from ..messages import (
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from . import breakpoints, wire
-from .anthropic_usage import Counted
+from .anthropic_usage import cost, counted
 from .prices import Price, Tariff
 from .profile import Profile
 
@@ -93,6 +93,7 @@ class Anthropic:
         self.name = name
         self.window, self.profile = window, profile
         self._tariff = Tariff(name, price)
+        self.states_cost = self._tariff.known
         self._client = wire.Client(client, _connect)
         self._settings = {"max_tokens": max_tokens or MAX_TOKENS, **settings}
         self._converted = wire.Converted(_to_wire)
@@ -265,14 +266,15 @@ def _id(call_id: str) -> str:
 class _Answer(Struct):
     content: list[Wire]
     stop_reason: str | None = None
-    usage: Counted = msgspec.field(default_factory=Counted)
+    usage: Any = None
+    """Read leniently: an answer that is paid for must not be lost because it is counted strangely."""
 
 
 def _reply(answer: Any, tariff: Tariff) -> Reply:
     checked = msgspec.convert(answer, _Answer)
     content = tuple(map(_kept, checked.content))
     stop = STOPS.get(checked.stop_reason, "done")
-    return Reply(AssistantMessage(content), checked.usage.usage, stop, checked.usage.cost(tariff))
+    return Reply(AssistantMessage(content), counted(checked.usage), stop, cost(checked.usage, tariff))
 
 
 def _kept(block: Wire) -> AnyBlock:
@@ -318,6 +320,7 @@ class _Streamed:
         match event:
             case {"type": "message_start", "message": message}:
                 self._count(message.get("usage"))
+                self._usage.pop("output_tokens", None)  # Of the little that is written by then.
             case {"type": "content_block_start", "index": index, "content_block": block}:
                 self._blocks[index] = block
             case {"type": "content_block_delta", "index": index, "delta": delta}:
@@ -336,9 +339,10 @@ class _Streamed:
             block[field] = from_json(parse_arguments(text)) if field == "input" else block[field] + text
         return {"content": list(self._blocks.values()), "stop_reason": self._stop, "usage": self._usage}
 
-    def _count(self, usage: Wire | None) -> None:
+    def _count(self, usage: Any) -> None:
         """Counts are totals so far; null, or none at all, leaves what was said before."""
-        self._usage |= {name: count for name, count in (usage or {}).items() if count is not None}
+        said = cast(Wire, usage) if isinstance(usage, dict) else {}
+        self._usage |= {name: count for name, count in said.items() if count is not None}
 
     def _grow(self, index: int, block: Wire, delta: Wire) -> None:
         match delta:

@@ -38,6 +38,11 @@ class FallbackModel:
         return min((window for window in windows if window is not None), default=None)
 
     @property
+    def states_cost(self) -> bool:
+        """Whether every one of the models says what its replies cost."""
+        return all(getattr(model, "states_cost", False) for model in self.models)
+
+    @property
     def profile(self) -> Profile | None:
         """The first model's: nearly every request is answered by that one."""
         return getattr(self.models[0], "profile", None)

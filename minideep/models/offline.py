@@ -49,6 +49,8 @@ class OfflineModel:
     """Answers by rules instead of a language model; `offline:` as a model string."""
 
     name = "offline"
+    states_cost = True
+    """Nothing."""
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
         """Answer *request* at once; nothing is asked of any network."""

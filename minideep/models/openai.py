@@ -3,8 +3,6 @@
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import structs
-
 from ..events import ArgsDelta, TextDelta, ThinkingDelta
 from ..messages import (
     AnyBlock,
@@ -18,7 +16,6 @@ from ..messages import (
     Thinking,
     ToolCall,
     ToolMessage,
-    Usage,
     clean,
     parse_arguments,
     to_json,
@@ -32,11 +29,11 @@ from .openai_sdk import (
     answered,
     cache_key,
     call_id,
-    cost,
-    count,
+    counted,
     data_url,
     file_name,
     json_text,
+    priced,
     refusal,
     unsaid,
     written,
@@ -81,6 +78,7 @@ class OpenAI:
         self.name = name
         self.window, self.profile = window, profile
         self._tariff = Tariff(name, price)
+        self.states_cost = self._tariff.known
         self._door = Door(name, client)
         self._extra: Wire = settings.pop("extra_body", {})
         self._hosted: Iterable[Any] = settings.pop("tools", ())
@@ -118,7 +116,7 @@ class OpenAI:
 
     def _reply(self, response: Wire) -> Reply:
         reply = _reply(response)
-        return structs.replace(reply, cost=cost(self._tariff, response, reply.usage, "input_tokens_details"))
+        return priced(reply, self._tariff, response.get("usage"), "input_tokens", response.get("service_tier"))
 
 
 # ---- a request
@@ -200,7 +198,8 @@ def _reply(response: Wire) -> Reply:
         raise wire.BadReply(f"a response should end completed or incomplete, found {status!r}")
     items = cast(list[Wire], output)
     content = tuple(block for item in items for block in _kept(item))
-    return Reply(AssistantMessage(content), _usage(response.get("usage") or {}), _stop(response, items))
+    usage = counted(response.get("usage"), "input_tokens", "output_tokens")
+    return Reply(AssistantMessage(content), usage, _stop(response, items))
 
 
 def _stop(response: Wire, items: list[Wire]) -> StopReason:
@@ -232,12 +231,6 @@ def _kept(item: Wire) -> tuple[AnyBlock, ...]:
 def _contents(item: Wire) -> list[Wire]:
     content = item.get("content")
     return cast(list[Wire], content) if isinstance(content, list) else []
-
-
-def _usage(usage: Wire) -> Usage:
-    read, write = (count(usage, "input_tokens_details", name) for name in ("cached_tokens", "cache_write_tokens"))
-    reasoning = count(usage, "output_tokens_details", "reasoning_tokens")
-    return Usage(count(usage, "input_tokens"), count(usage, "output_tokens"), read, write, reasoning)
 
 
 class _Streamed:

@@ -3,8 +3,6 @@
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import structs
-
 from ..errors import ConfigError
 from ..events import ArgsDelta, TextDelta, ThinkingDelta
 from ..messages import (
@@ -33,11 +31,11 @@ from .openai_sdk import (
     answered,
     cache_key,
     call_id,
-    cost,
-    count,
+    counted,
     data_url,
     file_name,
     json_text,
+    priced,
     refusal,
     unsaid,
     written,
@@ -74,6 +72,8 @@ class OpenAIChat:
     and https://github.com/ollama/ollama/issues/13750
 
     *price* is what its replies cost, where the server does not say it, and it is not what is listed (`PRICES`).
+    Behind a *base_url* that is left to the server: `states_cost` is True, and a turn under `Limits(cost=...)` stops at
+    a reply whose cost neither says; behind a *client* of your own say so yourself, `model.states_cost = True`.
     *window* is how many tokens it reads, where you know: conversations are compacted before that; *profile* is what it
     is told in other words.
 
@@ -97,6 +97,7 @@ class OpenAIChat:
         self.name = name
         self.window, self.profile = window, profile
         self._tariff = Tariff(name, price)
+        self.states_cost = self._tariff.known or base_url is not None
         self._door = Door(name, client, base_url)
         self._extra: Wire = settings.pop("extra_body", {})
         self._hosted: Iterable[Any] = settings.pop("tools", ())
@@ -135,7 +136,7 @@ class OpenAIChat:
 
     def _reply(self, answer: Wire) -> Reply:
         reply = _reply(answer)
-        return structs.replace(reply, cost=cost(self._tariff, answer, reply.usage, "prompt_tokens_details"))
+        return priced(reply, self._tariff, _usage(answer), "prompt_tokens", answer.get("service_tier"))
 
 
 def _is_openai(client: "AsyncOpenAI") -> bool:
@@ -229,15 +230,15 @@ def _reply(answer: Wire) -> Reply:
         case {"choices": [{"error": error}, *_]} if error:
             raise refusal(error)
         case {"choices": [{**choice}, *_]}:
-            return _chosen(choice, answer.get("usage") or {})
+            return _chosen(choice, counted(_usage(answer), "prompt_tokens", "completion_tokens"))
         case _:
             raise wire.BadReply(f"the answer should hold a choice, found {to_json(answer).decode()[:200]}")
 
 
-def _chosen(choice: Wire, usage: Wire) -> Reply:
+def _chosen(choice: Wire, usage: Usage) -> Reply:
     message: Wire = choice.get("message") or {}
     stop = "refused" if message.get("refusal") else STOPS.get(choice.get("finish_reason"), "done")
-    return Reply(AssistantMessage(_content(message)), _usage(usage), stop)
+    return Reply(AssistantMessage(_content(message)), usage, stop)
 
 
 def _content(message: Wire) -> tuple[AnyBlock, ...]:
@@ -273,10 +274,13 @@ def _call(call: Wire) -> tuple[AnyBlock, ...]:
     return *unsaid(call, OWN, PROVIDER), called
 
 
-def _usage(usage: Wire) -> Usage:
-    read, write = (count(usage, "prompt_tokens_details", name) for name in ("cached_tokens", "cache_write_tokens"))
-    reasoning = count(usage, "completion_tokens_details", "reasoning_tokens")
-    return Usage(count(usage, "prompt_tokens"), count(usage, "completion_tokens"), read, write, reasoning)
+def _usage(said: Wire) -> Any:
+    """The counts in an answer, or in a part of one: Kimi puts them into the choice, Groq into a field of its own.
+
+    https://github.com/earendil-works/pi/issues/2017 and https://github.com/vercel/ai/issues/1651
+    """
+    choices: list[Any] = said.get("choices") or [None]
+    return said.get("usage") or wire.under(choices[0], "usage") or wire.under(said, "x_groq", "usage")
 
 
 class _Streamed:
@@ -291,7 +295,8 @@ class _Streamed:
         self._about: Wire = {}
 
     def add(self, event: Wire) -> None:
-        self._about |= {name: event[name] for name in ("usage", "service_tier") if event.get(name)}
+        said = {"usage": _usage(event), "service_tier": event.get("service_tier")}
+        self._about |= {name: value for name, value in said.items() if value}
         for choice in event.get("choices") or ():
             self._choice |= {name: value for name, value in choice.items() if value is not None}
             self._grow(choice.get("delta") or {})

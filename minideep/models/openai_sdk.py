@@ -7,6 +7,8 @@ from json import JSONDecodeError
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from msgspec import structs
+
 from ..errors import AuthenticationFailed, ContextOverflow, ModelError
 from ..messages import AnyBlock, Document, Image, ProviderBlock, ToolCall, Usage, from_json, to_json
 from ..ports import Emit, Reply, Request
@@ -45,6 +47,11 @@ NUMBERS: Mapping[str, str] = {
 }
 """OpenAI's word for the status that some servers write as the code of an error inside an answer of status 200:
 https://openrouter.ai/docs/api/reference/errors-and-debugging"""
+
+CACHED = (("num_cached_tokens",), ("prompt_cache_hit_tokens",), ("cached_tokens",))
+"""Where Mistral, DeepSeek (https://api-docs.deepseek.com/guides/kv_cache) and Kimi count what their caches held,
+where they do not say it as OpenAI does.
+"""
 
 STANDARD = (None, "auto", "default")
 """The service tiers that the list of prices is for."""
@@ -204,20 +211,22 @@ def file_name(block: Document) -> str:
     return block.name or f"document{guess_extension(block.media_type) or ''}"
 
 
-def cost(tariff: Tariff, answer: Wire, usage: Usage, details: str) -> float | None:
-    """US dollars for an answer: what a server says, as https://openrouter.ai/docs/use-cases/usage-accounting; else by
-    *tariff*. *details* are the field of its usage that divides the input.
+def counted(said: Any, input: str, output: str) -> Usage:
+    """The usage that a server said, whatever that is; *input* and *output* are the API's names of the two counts."""
+    taken, given = wire.count(said, input), wire.count(said, output)
+    places = [(f"{input}_details", "cached_tokens"), *CACHED]
+    read = next((tokens for place in places if (tokens := wire.count(said, *place))), 0)
+    write = wire.count(said, f"{input}_details", "cache_write_tokens") or 0
+    reasoning = wire.count(said, f"{output}_details", "reasoning_tokens") or 0
+    return Usage(taken or 0, given or 0, read, write, reasoning, int(taken is None or given is None))
+
+
+def priced(reply: Reply, tariff: Tariff, said: Any, input: str, tier: Any) -> Reply:
+    """*reply* with its cost: what the server *said*, as https://openrouter.ai/docs/use-cases/usage-accounting; else by
+    *tariff*.
     """
-    told: Wire = answer.get("usage") or {}
-    if isinstance(said := told.get("cost"), int | float):
-        return float(said)
-    long_writes = count(told, details, "cache_write_tokens_details", "ttl_12h_tokens")
-    return tariff.cost(usage, standard=answer.get("service_tier") in STANDARD, long_writes=long_writes)
-
-
-def count(usage: Wire, *names: str) -> int:
-    """The number of tokens that stands under *names*; 0 where a server says none."""
-    value: Any = usage
-    for name in names:
-        value = cast(Wire, value).get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, int) else 0
+    cost = wire.dollars(said, "cost")
+    if cost is None:
+        long_writes = wire.count(said, f"{input}_details", "cache_write_tokens_details", "ttl_12h_tokens") or 0
+        cost = tariff.cost(reply.usage, standard=tier in STANDARD, long_writes=long_writes)
+    return structs.replace(reply, cost=cost)

@@ -16,6 +16,7 @@ class Policy:
     name = "policy"
     free = True
     """It may be asked when a budget is spent: it decides how the turn then ends."""
+    states_cost = True
 
     def __init__(self, decide: Callable[[Request], Say]) -> None:
         self._decide = decide

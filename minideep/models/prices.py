@@ -48,7 +48,11 @@ class Price(Struct, frozen=True):
                 raise ConfigError(f"Price: {name} is US dollars for a million tokens, 0 or more, not {price!r}")
 
     def of(self, usage: Usage, long_writes: int = 0) -> float | None:
-        """What one reply costs. *long_writes* are those of `usage.cache_write` that are to be kept for longer."""
+        """What one reply costs; None if its tokens are not known. *long_writes* are those of `usage.cache_write` that
+        are to be kept for longer.
+        """
+        if usage.unknown:
+            return None
         if self.beyond and usage.input > self.beyond[0]:
             return self.beyond[1].of(usage, long_writes)
         if long_writes and self.cache_write_long is None:
@@ -103,6 +107,11 @@ class Tariff:
             raise ConfigError(f"model {model!r}: price is a `Price`, not {price!r}")
         self._given = price
         self._listed = PRICES.get(re.sub(r"-(\d{8}|\d{4}-\d\d-\d\d)$", "", model))
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a price."""
+        return (self._given or self._listed) is not None
 
     def cost(self, usage: Usage, *, standard: bool = True, long_writes: int = 0) -> float | None:
         """US dollars, or None: not known. Not *standard* is a reply that the API bills by another list than ours."""

@@ -4,24 +4,31 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from msgspec import structs
+
 from ..errors import ConfigError, ModelError
 from ..events import TextDelta
-from ..messages import AssistantMessage, Text, ToolCall
+from ..messages import AssistantMessage, Text, ToolCall, Usage
 from ..ports import Emit, Reply, Request
 
 Say = str | ToolCall | list[str | ToolCall] | AssistantMessage | Reply | BaseException
 """One reply: text, a call, several of them, a whole message or `Reply`, or an exception to raise."""
 
 
+NOTHING = Usage()
+
+
 class ScriptedModel:
     """Answers each request with the next of *replies*, or with what the function *replies* makes of the request.
 
+    A reply takes no tokens and costs nothing, unless it is a `Reply` that says otherwise.
     `requests` holds every request it got. *window* is the model's window in tokens; without one it
     never ends, and nothing is compacted.
     Asked past the end it raises `ModelError`.
     """
 
     name = "scripted"
+    states_cost = True
 
     def __init__(
         self, replies: Iterable[Say] | Callable[[Request], Say | Awaitable[Say]], window: int | None = None
@@ -57,16 +64,17 @@ def as_reply(said: Say) -> Reply:
     """
     match said:
         case str():
-            return Reply(AssistantMessage(said))
+            message = AssistantMessage(said)
         case ToolCall():
-            return Reply(AssistantMessage((said,)))
+            message = AssistantMessage((said,))
         case list():
-            return Reply(AssistantMessage(tuple([Text(part) if isinstance(part, str) else part for part in said])))
+            message = AssistantMessage(tuple([Text(part) if isinstance(part, str) else part for part in said]))
         case AssistantMessage():
-            return Reply(said)
+            message = said
         case Reply():
-            return said
+            return said if said.cost is not None else structs.replace(said, cost=0.0)
         case BaseException():
             raise said
         case _:
             raise ConfigError(f"a model cannot say {said!r}; say text, a `ToolCall`, a list of those, or an exception")
+    return Reply(message, NOTHING, "done", 0.0)

@@ -133,6 +133,34 @@ def sendable(raw: bytes) -> Any:
         return json.loads(text, parse_constant=str)
 
 
+ABSURD = 2**53
+"""No reply takes more tokens, or dollars; sums of such numbers could not be kept."""
+
+
+def under(said: Any, *names: str) -> Any:
+    """What stands in *said* under *names*, each inside the one before it; None where nothing does."""
+    for name in names:
+        said = cast(dict[str, Any], said).get(name) if isinstance(said, dict) else None
+    return said
+
+
+def count(usage: Any, *names: str) -> int | None:
+    """The number of tokens under *names*; None where none stands there. Some servers write it as a float."""
+    value = under(usage, *names)
+    return round(value) if _is_amount(value) else None
+
+
+def dollars(usage: Any, *names: str) -> float | None:
+    """The amount of money under *names*; None where none stands there."""
+    value = under(usage, *names)
+    return float(value) if _is_amount(value) else None
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether *value* may be added to what is spent: NaN or a negative number would defeat every budget."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= ABSURD
+
+
 async def restarting(ask: Callable[[Emit | None], Awaitable[Reply]], emit: Emit | None) -> Reply:
     """What *ask* returns; if its stream breaks it is asked once more, from the start.
 
