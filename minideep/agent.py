@@ -19,7 +19,7 @@ from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
-from .spec import build_spec
+from .spec import build_spec, check_prices
 from .state import Decision, Limits, State
 from .stream import Stream
 from .sync import run_sync
@@ -70,6 +70,7 @@ class Agent:
         spec = build_spec(
             name, resolve(model), tools, system_prompt, tuple(middleware), checked_limits(limits or Limits())
         )
+        check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
 
     def __setattr__(self, name: str, value: Any) -> None:

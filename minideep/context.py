@@ -146,7 +146,8 @@ class ToolContext(Given):
 
         Raises:
             ToolError: it would be more, or deeper, than the `Limits` of this run or of one above it allow.
-            ConfigError: a second run under the same key, or a key that the log knows with another agent or input.
+            ConfigError: a second run under the same key, or a key that the log knows with another agent or input;
+                or a budget of money holds here, and nobody says what *agent* costs (`states_cost`).
         """
         self._check_open()
         name, known = key or "", self._children if self._children is not None else {}

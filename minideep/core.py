@@ -85,9 +85,7 @@ def _decide_calls(state: State) -> Effect:
 
 
 def _reason(state: State) -> Literal["done", "truncated", "refused"]:
-    if state.ends:
-        return "done"
-    return state.stop if state.stop in ("truncated", "refused") else "done"
+    return state.stop if not state.ends and state.stop in ("truncated", "refused") else "done"
 
 
 def apply(state: State, event: AnyEvent, number: int | None = None) -> None:
@@ -104,8 +102,7 @@ def apply(state: State, event: AnyEvent, number: int | None = None) -> None:
 
 
 def _user_said(state: State, event: UserSaid, number: int) -> None:
-    if event.by:
-        _expect(state.status == "running", state, f"{event.by!r} has something to say")
+    _expect(not event.by or state.status == "running", state, f"{event.by!r} has something to say")
     for entry in state.open.values():
         entry.result = entry.result or NOT_COMPLETED
     if not event.by:
@@ -135,8 +132,7 @@ def _begin(state: State, event: UserSaid | Resumed) -> None:
     state.status = "running"
     state.step = state.tool_calls = 0
     state.reason, state.detail, state.failure = "", "", None
-    if event.limits is not None:
-        state.limits = event.limits
+    state.limits = event.limits or state.limits
 
 
 def _model_replied(state: State, event: ModelReplied, number: int) -> None:
@@ -151,8 +147,13 @@ def _model_replied(state: State, event: ModelReplied, number: int) -> None:
     state.open = opened
     state.stop = event.stop
     state.step += 1
+    _count(state, event)
+
+
+def _count(state: State, event: ModelReplied | Compacted) -> None:
     state.usage += event.usage
     state.cost = state.cost if event.cost is None else (state.cost or 0.0) + event.cost
+    state.unpriced += event.cost is None and event.asked
 
 
 def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
@@ -226,7 +227,7 @@ def _cancelled(state: State, event: TurnCancelled, number: int) -> None:
 
 def _exhausted(state: State, event: TurnExhausted, number: int) -> None:
     _running(state)
-    state.status, state.reason = "exhausted", event.limit
+    state.status, state.reason, state.detail = "exhausted", event.limit, event.text
 
 
 def _todos_written(state: State, event: TodosWritten, number: int) -> None:
@@ -261,15 +262,15 @@ def _compacted(state: State, event: Compacted, number: int) -> None:
     _running(state)
     kept = state.messages[event.kept :]
     _expect(0 < event.kept <= len(state.messages), state, f"there are {len(state.messages)} messages, not {event.kept}")
-    _expect(not (kept and isinstance(kept[0], ToolMessage)), state, "a call would be parted from its result")
-    _expect(bool(kept) or not state.open, state, "a call would be parted from its result")
-    state.messages, state.usage = [event.summary, *kept], state.usage + event.usage
+    _expect(not (isinstance(kept[0], ToolMessage) if kept else state.open), state, "a call would lose its result")
+    state.messages = [event.summary, *kept]
+    _count(state, event)
     state.began = max(1, state.began - event.kept + 1)
 
 
 def _noted(state: State, event: Noted, number: int) -> None:
     _running(state)
-    notes = state.notes.get(event.owner, {})
+    notes = state.notes.setdefault(event.owner, {})
     if event.rule == "append":
         present: Any = notes.setdefault(event.key, [])
         _expect(isinstance(present, list), state, f"{event.owner!r} keeps no list under {event.key!r}")
@@ -278,7 +279,6 @@ def _noted(state: State, event: Noted, number: int) -> None:
         notes[event.key] = event.value
     else:
         notes.pop(event.key, None)
-    state.notes[event.owner] = notes
 
 
 def _close(state: State) -> None:

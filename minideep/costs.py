@@ -18,19 +18,36 @@ class Spent(Struct, frozen=True):
     """What a run and all below it have spent since its input was accepted: what its budgets are compared with."""
 
     tokens: int
-    """Input and output of all replies."""
+    """Input and output of all replies: at least, if those of any are `unknown`."""
     cost: float | None
-    """US dollars, as far as they are known; None where no reply had a price."""
+    """US dollars: at least, if any reply is `unpriced`; None where no cost is known."""
     seconds: float
     """Wall time."""
+    unknown: int = 0
+    """Replies whose tokens are not known, or not all of them."""
+    unpriced: int = 0
+    """Replies whose cost is not known."""
 
     def reached(self, limits: Limits) -> str | None:
-        """The first budget of *limits* that is spent."""
-        for name in self.__struct_fields__:
-            most, spent = getattr(limits, name), getattr(self, name)
-            if most is not None and spent is not None and spent >= most:
-                return name
+        """The first budget of *limits* that is spent, or of which nobody knows how much is."""
+        if limits.tokens is not None and (self.unknown or self.tokens >= limits.tokens):
+            return "tokens"
+        # Not `cost >= limit`: one of NaN would never get there.
+        if limits.cost is not None and (self.unpriced or not (self.cost or 0.0) < limits.cost):
+            return "cost"
+        if limits.seconds is not None and self.seconds >= limits.seconds:
+            return "seconds"
         return None
+
+    def missing(self, budget: str) -> str:
+        """What is not known of the spending that *budget* bounds, for people; nothing, if all of it is known."""
+        match budget:
+            case "tokens" if self.unknown:
+                return f"the tokens of {_replies(self.unknown)} are unknown"
+            case "cost" if self.unpriced:
+                return f"the cost of {_replies(self.unpriced)} is unknown"
+            case _:
+                return ""
 
 
 class Costs(Struct):
@@ -53,8 +70,9 @@ class Costs(Struct):
     tool_chars: int = 0
     """Characters of tool output that models were told."""
     usage: Usage = Usage()
+    """Tokens: at least, if those of any reply are not known (`usage.unknown`)."""
     money: float | None = None
-    """US dollars, as far as they are known; None where no reply had a price."""
+    """US dollars: at least, if any reply is `unpriced`; None where no cost is known."""
     bytes_raw: int = 0
     """Bytes of events appended by this turn, before compression."""
     bytes_stored: int = 0
@@ -63,6 +81,8 @@ class Costs(Struct):
     """Bytes of segments of the whole thread."""
     table: list[Step] = field(default_factory=list[Step])
     """The steps of the main run, one by one."""
+    unpriced: int = 0
+    """Replies and summaries whose cost is not known."""
 
     def add(self, child: "Costs") -> None:
         """Take in what a child run spent."""
@@ -75,3 +95,13 @@ class Costs(Struct):
         self.usage += child.usage
         if child.money is not None:
             self.money = (self.money or 0.0) + child.money
+        self.unpriced += child.unpriced
+
+
+def in_words(count: int, unknown: int) -> str:
+    """A number of tokens for people, where those of *unknown* replies are missing."""
+    return f"{'at least ' if unknown else ''}{count:,}" if count or not unknown else "unknown"
+
+
+def _replies(count: int) -> str:
+    return "1 reply" if count == 1 else f"{count} replies"

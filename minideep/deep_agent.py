@@ -25,7 +25,7 @@ from .models import resolve
 from .models.profile import profile_of
 from .models.recovering import Recovering
 from .ports import Backend, Middleware, Model, Store
-from .spec import inheritable
+from .spec import check_prices, inheritable
 from .state import Limits
 from .tools import Tool
 
@@ -113,6 +113,8 @@ class _Kit(Struct, frozen=True):
     files: Backend
     limits: Limits | None
     interrupt_on: dict[str, bool] = {}
+    budgets: tuple[tuple[str, Limits], ...] = ()
+    """The limits of the agents above, with their names: what they bound is what all below them spends."""
 
     def of(self, about: Subagent) -> "_Kit":
         """The kit of the agent that *about* describes, with what it does not say taken from its parent."""
@@ -122,6 +124,7 @@ class _Kit(Struct, frozen=True):
             self.files,
             about.limits or self.limits,
             self.interrupt_on | switches(about.interrupt_on),
+            (*self.budgets, (about.name, about.limits or self.limits or Limits())),
         )
 
     def build(self, about: Subagent) -> _Built:
@@ -138,6 +141,8 @@ class _Kit(Struct, frozen=True):
         agent = Agent(Recovering(kit.model), kit.tools, about.system_prompt, stack, limits=kit.limits, name=about.name)
         # The usual list is put together for each agent anew; what was given besides holds in all runs below.
         agent.spec = structs.replace(agent.spec, share=tuple(about.share), inherited=inheritable(about.middleware))
+        for owner, limits in self.budgets:
+            check_prices(agent.spec, limits, owner)
         known = frozenset(agent.spec.tools).union(*(built.known for _, built in children))
         _check_names(about, known)
         if about.model:

@@ -43,6 +43,9 @@ class UserSaid(Event, frozen=True, array_like=True, tag=1):
 
 
 class ModelReplied(Event, frozen=True, array_like=True, tag=2):
+    asked: ClassVar[bool] = True
+    """Whether a model was asked."""
+
     message: AssistantMessage
     stop: StopReason = "done"
     usage: Usage = Usage()
@@ -50,7 +53,7 @@ class ModelReplied(Event, frozen=True, array_like=True, tag=2):
     """Who answered."""
     seconds: float = 0.0
     cost: float | None = None
-    """US dollars: what the provider says, else by its list of prices; None where neither is known."""
+    """US dollars: what the provider says, else by its list of prices; None where it is not known."""
 
 
 class ToolReturned(Event, frozen=True, array_like=True, tag=3):
@@ -123,6 +126,8 @@ class TurnExhausted(Event, frozen=True, array_like=True, tag=12):
     at: float
     limit: str
     """The field of `Limits` that was reached: of the run's own, or of a budget of a run above it."""
+    text: str = ""
+    """Why it stops the run before it is reached: how much was spent is not known."""
 
 
 # ---- what tools and middleware change
@@ -174,6 +179,12 @@ class Compacted(Event, frozen=True, array_like=True, tag=17):
     model: str = ""
     seconds: float = 0.0
     cost: float | None = None
+    """US dollars; None where that of any part of it is not known."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether a model was asked."""
+        return bool(self.model) or self.usage != Usage()
 
 
 class Noted(Event, frozen=True, array_like=True, tag=18):

@@ -84,8 +84,8 @@ async def ask(run: Run, ctx: ToolContext) -> None:
     """Ask the model, and record its reply."""
     spec = run.spec
     request = await build_request(run, ctx)
-    if run.state.status == "running" and (limit := run.over_budget()):
-        run.record(TurnExhausted(time.time(), limit))
+    if run.state.status == "running" and (stopped := run.over_budget()):
+        run.record(stopped)
     if run.state.status != "running":
         return  # A hook has escalated, or a budget is spent.
     started = perf_counter()

@@ -9,7 +9,7 @@ from msgspec import Struct
 from .context import ToolContext
 from .errors import ConfigError
 from .events import Happened
-from .messages import AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
+from .messages import UNKNOWN, AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
 from .state import Interrupt, Limits
 from .tools import Tool
 
@@ -100,16 +100,20 @@ class Reply(Struct, frozen=True):
     """What a model answered."""
 
     message: AssistantMessage
-    usage: Usage = Usage()
+    usage: Usage = UNKNOWN
     stop: StopReason = "done"
     cost: float | None = None
-    """US dollars: what the provider says, else by its list of prices; None where neither is known."""
+    """US dollars: what the provider says, else by its list of prices; None where it is not known."""
     model: str = ""
     """Who answered, where that is not the model that was asked."""
 
 
 class Model(Protocol):
-    """Who answers: a provider behind an SDK, a script, or a plain function of the request (a policy)."""
+    """Who answers: a provider behind an SDK, a script, or a plain function of the request (a policy).
+
+    A model may also have the attribute `states_cost`: True says that each `Reply.cost` is known. `Limits(cost=...)`
+    refuses a model that does not say so, and stops a turn in which one breaks its word.
+    """
 
     name: str
 
@@ -269,6 +273,8 @@ class Middleware:
     """What of it holds in runs below its agent as well, whatever agent is run there. None: `before_tool` and
     `after_tool`, since a guard must not end where the agent delegates. True: everything. False: nothing.
     """
+    models: Sequence[Model] = ()
+    """Models that it asks besides the agent's, such as a summarizer; a budget of the agent is theirs too."""
 
     @property
     def name(self) -> str:
@@ -330,6 +336,8 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """
     continues: frozenset[str] = frozenset()
     """Names of other agents whose threads this one may go on with."""
+    other_models: tuple[Model, ...] = ()
+    """What the middleware asks besides `model`."""
 
 
 class HasSpec(Protocol):

@@ -11,9 +11,22 @@ from .checkpoint.log import append
 from .context import ToolContext
 from .costs import Costs, Spent, Step
 from .errors import CheckpointError, ThreadConflict, ToolError
-from .events import FILE_EVENTS, CallStarted, Compacted, E, Happened, ModelReplied, Noted, Resumed, TurnCancelled, told
+from .events import (
+    FILE_EVENTS,
+    CallStarted,
+    Compacted,
+    E,
+    Happened,
+    ModelReplied,
+    Noted,
+    Resumed,
+    TurnCancelled,
+    TurnExhausted,
+    told,
+)
 from .messages import AssistantMessage, Message, ToolCall, ToolResult, is_json, parse_arguments
 from .ports import AgentSpec, Emit, Reply
+from .spec import check_prices
 from .state import Path, State
 from .turn import Turn, error_of
 
@@ -56,7 +69,7 @@ class Run:
         self.emitter: Emit | None = self.emit if listener else None
         self._model_s = self._tools_s = self._children_s = 0.0
         self._mark = self._began = perf_counter()
-        self._tokens = 0
+        self._tokens = self._unknown = self._unpriced = 0
         self._money: float | None = None
         self._above: tuple[Run, ...] = parent._with_budgets() if parent else ()
         self._begun = 0
@@ -81,10 +94,13 @@ class Run:
 
         Raises:
             ToolError: it would be one run too many, for this run or for one above it; nothing was begun.
+            ConfigError: there is a budget of money, and nobody says what *spec* costs; nothing was begun.
         """
         path = (*self.path, key)
         resumed = path in self.journal.states  # By a decision, in this turn: then it is `running` already.
         if not resumed and path not in self.journal.runs:
+            for run in self._with_budgets():
+                check_prices(spec, run.state.limits, run.spec.name)
             self._begin(path)
         listener, context = self.listener, self.context
         run = Run(spec, self.journal, listener=listener, context=context, path=path, parent=self, opener=opener)
@@ -214,7 +230,7 @@ class Run:
     @property
     def spent(self) -> Spent:
         """What this run and all below it have spent since its input was accepted."""
-        return Spent(self._tokens, self._money, perf_counter() - self._began)
+        return Spent(self._tokens, self._money, perf_counter() - self._began, self._unknown, self._unpriced)
 
     def replied(self, message: AssistantMessage, reply: Reply, seconds: float) -> None:
         """The model has answered, after *seconds*: record *message*, and what it took."""
@@ -224,7 +240,8 @@ class Run:
 
     def spend(self, reply: ModelReplied | Compacted) -> None:
         """A reply or a summary came: this run and every run above it have spent what it took."""
-        tokens, cost = reply.usage.total, reply.cost
+        usage, cost = reply.usage, reply.cost
+        tokens = usage.total
         if cost is not None:
             self.costs.money = (self.costs.money or 0.0) + cost
         run: Run | None = self
@@ -233,12 +250,25 @@ class Run:
             if cost is not None:
                 run._money = (run._money or 0.0) + cost
             run = run.parent
+        if cost is None or usage.unknown:
+            self._spend_unknown(usage.unknown, cost is None and reply.asked)
 
-    def over_budget(self) -> str | None:
-        """The first budget that is spent, of this run or of one above it; not where asking the model costs nothing."""
+    def _spend_unknown(self, unknown: int, unpriced: bool) -> None:
+        """Count what nobody counted, for this run and every run above it: a budget cannot be kept any more."""
+        self.costs.unpriced += unpriced
+        run: Run | None = self
+        while run is not None:
+            run._unknown += unknown
+            run._unpriced += unpriced
+            run = run.parent
+
+    def over_budget(self) -> TurnExhausted | None:
+        """How the run stops at the first budget that is spent, of it or of one above; not where asking is free."""
         for run in self._with_budgets():
-            if limit := run.spent.reached(run.state.limits):
-                return None if getattr(self.spec.model, "free", False) else limit
+            spent = run.spent
+            if limit := spent.reached(run.state.limits):
+                free = getattr(self.spec.model, "free", False)
+                return None if free else TurnExhausted(time.time(), limit, spent.missing(limit))
         return None
 
     def seconds_left(self) -> float | None:

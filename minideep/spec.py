@@ -44,6 +44,7 @@ def build_spec(
         _overriding("before_finish", middleware),
         tuple(by_name.values()),
         inheritable(middleware),
+        other_models=tuple(model for part in middleware for model in part.models),
     )
 
 
@@ -76,7 +77,27 @@ def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
         before_finish=(*_overriding("before_finish", whole), *spec.before_finish),
         tool_list=tuple(tools.values()),
         inherited=(*parts, *spec.inherited),
+        other_models=(*spec.other_models, *(model for part in parts for model in part.models)),
     )
+
+
+def check_prices(spec: AgentSpec, limits: Limits, owner: str) -> None:
+    """See that the budget of money in *limits*, which the agent *owner* has, can bound a run of *spec*.
+
+    Raises:
+        ConfigError: there is one, and a model of *spec* may answer without saying what that cost.
+    """
+    if limits.cost is None:
+        return
+    for model in (spec.model, *spec.other_models):
+        if not getattr(model, "states_cost", False):
+            budget = f"agent {owner!r} has Limits(cost={limits.cost!r})"
+            if spec.name != owner:
+                budget += f", which holds for agent {spec.name!r} below it"
+            raise ConfigError(
+                f"{budget}, but model {model.name!r} has no price, so it could spend without end; give the model "
+                "`price=Price(input, output)`, or set `states_cost = True` on it if each of its replies says its cost"
+            )
 
 
 def _joined(*prompts: str) -> str:

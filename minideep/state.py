@@ -19,6 +19,7 @@ class Limits(Struct, frozen=True, array_like=True):
     *tokens*, *cost* and *seconds* are of a run and all that runs below it: those of the main agent hold for the whole
     turn. They are compared before each question to a model, so *tokens* and *cost* may be exceeded by a reply, or by
     several that come at once; *seconds* also cuts short a model that is being asked. A tool ends by its own timeout.
+    A reply whose tokens, or whose cost, are not known stops a turn that has a budget of them.
 
     *depth* and *fanout* are of a run and all below it too, and stop nothing: a call that would begin one run too many
     gets an error result that says so, and the calls beside it go on.
@@ -31,7 +32,7 @@ class Limits(Struct, frozen=True, array_like=True):
     tokens: int | None = None
     """Input and output of all replies."""
     cost: float | None = None
-    """US dollars, as far as they are known; replies without a price count nothing."""
+    """US dollars. Every model must have a price, or say what its replies cost."""
     seconds: float | None = None
     """Wall time since the input was accepted."""
     depth: int | None = None
@@ -173,7 +174,7 @@ class State(Struct, kw_only=True, array_like=True):
     reason: str = ""
     """Why the last turn ended: `done`, `truncated`, `refused`, the limit, or the kind of error."""
     detail: str = ""
-    """The error's text, or the question of an escalation."""
+    """The error's text, the question of an escalation, or why a limit stops what has not reached it."""
     began: int = 0
     """Where in `messages` the last turn begins."""
     number: int = 0
@@ -182,9 +183,13 @@ class State(Struct, kw_only=True, array_like=True):
     subagents: dict[str, "State"] = field(default_factory=dict[str, "State"])
     """Filled in by `get_state(subagents=True)`: the runs below this one by the key of their call. Never recorded."""
     cost: float | None = None
-    """US dollars over the life of the run, without those below it; None where no reply had a price."""
+    """US dollars over the life of the run, without those below it: at least, if any are `unpriced`; None where no cost
+    is known.
+    """
     failure: Failure | None = None
     """What is known besides of the error of a model that the last turn failed with."""
+    unpriced: int = 0
+    """Replies and summaries whose cost is not known."""
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:

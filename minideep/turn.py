@@ -26,7 +26,7 @@ class Turn(Struct, kw_only=True):
     text: str = ""
     """The last thing the agent said in this turn that is not empty."""
     error: MinideepError | None = None
-    """Why the turn failed, or why it could not be saved."""
+    """Why the turn failed, or could not be saved, or why a budget stopped it that is not spent as far as is known."""
     interrupts: tuple[Interrupt, ...] = ()
     """The calls that wait for a person; `Agent.resume` takes a decision for any of them."""
     question: str = ""
@@ -55,7 +55,8 @@ class Turn(Struct, kw_only=True):
             MinideepError: it is `failed`: the error itself, such as `RateLimited`; or `cancelled`.
         """
         if self.status == "exhausted":
-            raise LimitExceeded(f"the turn reached its limit of {self.reason}; `resume` goes on with new counters")
+            why = f" ({self.error})" if isinstance(self.error, LimitExceeded) else ""
+            raise LimitExceeded(f"the turn reached its limit of {self.reason}{why}; `resume` goes on with new counters")
         if self.status == "failed":
             raise self.error or ModelError(self.reason)
         if self.status == "cancelled":
@@ -70,7 +71,9 @@ def failed(exc: MinideepError, at: float) -> TurnFailed:
 
 
 def error_of(state: State) -> MinideepError | None:
-    """The error that a failed run recorded, as an exception of its kind."""
+    """The error that a failed run recorded, as an exception of its kind; or what keeps a budget from being kept."""
+    if state.status == "exhausted" and state.detail:
+        return LimitExceeded(state.detail)
     if state.status != "failed":
         return None
     kind: Any = getattr(errors, state.reason, None)

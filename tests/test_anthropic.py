@@ -314,8 +314,9 @@ def test_a_compaction_of_the_api_is_paid_for_and_is_no_part_of_what_is_in_contex
         assert (reply.usage, reply.cost) == (Usage(7, 3), pytest.approx(cost) if cost else None)
 
 
-def test_usage_may_be_null_or_missing(say):
-    assert say(message(text("hi"), input_tokens=None, cache_read_input_tokens=None)).reply.usage == Usage(0, 3)
+def test_usage_may_be_null_or_missing_and_is_then_unknown(say):
+    said = message(text("hi"), input_tokens=None, cache_read_input_tokens=None)
+    assert say(said).reply.usage == Usage(0, 3, unknown=1)
 
 
 @pytest.mark.parametrize(

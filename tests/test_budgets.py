@@ -102,7 +102,7 @@ async def test_seconds_count_from_the_input_and_cut_no_tool_short():
     assert (turn.status, turn.reason, answers(turn)) == ("exhausted", "seconds", ["done all the same"])
 
 
-@pytest.mark.parametrize("limits", [Limits(tokens=0), Limits(seconds=0), Limits(steps=0)])
+@pytest.mark.parametrize("limits", [Limits(tokens=0), Limits(cost=0), Limits(seconds=0), Limits(steps=0)])
 async def test_a_budget_of_nothing_asks_no_model(limits):
     model = for_ever()
     turn = await Agent(model, [ping], limits=limits).run("go")
@@ -122,11 +122,11 @@ async def test_an_answer_that_takes_the_rest_of_a_budget_ends_the_turn():
     assert (turn.status, turn.text) == ("ended", "done")
 
 
-async def test_replies_without_a_price_cost_nothing():
+async def test_scripted_replies_that_state_no_cost_cost_nothing():
     free, dear = [ten(say, None) for say in (PING, ToolCall("spent"))], ten(ToolCall("spent"), 0.2)
     agent = Agent(ScriptedModel([*free, dear, "never asked"]), [ping, spent], limits=Limits(cost=0.1))
     turn = await agent.run("go")
-    assert (turn.status, turn.reason, answers(turn)) == ("exhausted", "cost", ["pong", "20 None", "30 0.2"])
+    assert (turn.status, turn.reason, answers(turn)) == ("exhausted", "cost", ["pong", "20 0.0", "30 0.2"])
 
 
 async def test_without_a_budget_nothing_is_too_much():
@@ -261,7 +261,7 @@ async def test_a_tool_sees_what_its_run_and_all_below_it_have_spent():
     turn = await agent.run("go", "t")
     tree = agent.get_state("t", subagents=True)
     assert answers(turn) == ["10 0.25", "done", "60 0.75"]
-    assert [m.text for m in tree.subagents["t1"].messages if isinstance(m, ToolMessage)] == ["pong", "20 None"]
+    assert [m.text for m in tree.subagents["t1"].messages if isinstance(m, ToolMessage)] == ["pong", "20 0.0"]
 
 
 async def test_what_is_spent_is_told_while_others_still_spend():

@@ -51,7 +51,7 @@ EVERY_BLOCK = (
 WAIT = Interrupt(ToolCall("pay", {"amount": 5}, "p"), "sure?", ("t1", "t2"))
 EVERY_EVENT = [
     ev.UserSaid(UserMessage(EVERY_BLOCK), 1.5, Limits(7, 9, 11, 0.5, 60.0, 2, 5), "Rubric", "main"),
-    ev.ModelReplied(AssistantMessage(EVERY_BLOCK), "truncated", Usage(1, 2, 3, 4, 5), "m", 0.5, 0.25),
+    ev.ModelReplied(AssistantMessage(EVERY_BLOCK), "truncated", Usage(1, 2, 3, 4, 5, 6), "m", 0.5, 0.25),
     ev.ToolReturned("c1", EVERY_BLOCK, True, True, 0.5),
     ev.ToolWaiting("c1", (WAIT,)),
     ev.Decided("c1", Edit({"amount": 6})),
@@ -65,13 +65,13 @@ EVERY_EVENT = [
     ev.TurnEscalated(5.5, "which?"),
     ev.TurnFailed(6.5, "Overloaded", "busy", Failure(True, 2.5, "overloaded_error")),
     ev.TurnCancelled(7.5),
-    ev.TurnExhausted(8.5, "steps"),
+    ev.TurnExhausted(8.5, "cost", "the cost of 1 reply is unknown"),
     ev.TodosWritten((Todo("a", "in_progress"), Todo("b", "completed"))),
     ev.FileWritten("/a", "text", 4, "sha", 9.5, ("c1",), True),
     ev.FileWritten("/b", b"\xff", 1, "sha", 9.5, ("c1",), True),
     ev.FileEdited("/a", "te", "to", True, 4, "sha", 10.5, ("c1",)),
     ev.FileDeleted("/a", 11.5, ("c1",)),
-    ev.Compacted(UserMessage("so far"), 3, Usage(1, 2, 3, 4, 5), "m", 0.5, 0.25),
+    ev.Compacted(UserMessage("so far"), 3, Usage(1, 2, 3, 4, 5, 6), "m", 0.5, 0.25),
     ev.Noted("me", "key", {"plain": [1, "x", None, 2.5]}, "append"),
 ]
 

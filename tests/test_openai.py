@@ -312,8 +312,8 @@ def test_usage_tells_cached_and_reasoning_tokens(say):
 
 
 @pytest.mark.parametrize("usage", [None, {"input_tokens": None, "input_tokens_details": None}])
-def test_usage_may_be_missing(say, usage):
-    assert say(response(message("hi"), usage=usage)).reply.usage == Usage()
+def test_usage_may_be_missing_and_is_then_unknown(say, usage):
+    assert say(response(message("hi"), usage=usage)).reply.usage == Usage(unknown=1)
 
 
 @pytest.mark.parametrize(

@@ -355,9 +355,9 @@ def test_usage_tells_cached_and_reasoning_tokens_and_the_price(say):
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None, "prompt_tokens_details": None, "cost": "free"}])
-def test_usage_may_be_missing(say, usage):
+def test_usage_may_be_missing_and_is_then_unknown(say, usage):
     reply = say(text("hi") | {"usage": usage}).reply
-    assert (reply.usage, reply.cost) == (Usage(), None)
+    assert (reply.usage, reply.cost) == (Usage(unknown=1), None)
 
 
 def test_usage_may_come_before_the_last_chunk():

@@ -34,6 +34,8 @@ class Answer(Struct, Generic[T]):
     prompt_bytes: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    unknown: int = 0
+    """Replies whose tokens are not known, or not all of them."""
 
     @property
     def said(self) -> str:
@@ -50,15 +52,17 @@ class Answer(Struct, Generic[T]):
             case "escalated":
                 return "it asks the user something"
             case "exhausted":
-                return f"it reached its limit of {self.turn.reason}"
+                why = f" ({self.turn.error})" if self.turn.error else ""
+                return f"it reached its limit of {self.turn.reason}{why}"
             case status:
                 return f"its run {status} ({self.turn.reason})"
 
     def record(self, state: State, board: Board, node: str, **more: Any) -> Record:
         """What the ledger is told of it."""
         status = "failed" if self.value is None else "done"
-        took = {"prompt_bytes": self.prompt_bytes, "seconds": self.seconds, "tokens": self.tokens}
-        return Record(state.turn, board.step, node, status=status, error=self.problem, **took, **more)
+        took = {"prompt_bytes": self.prompt_bytes, "seconds": self.seconds}
+        counted = {"tokens": self.tokens, "unknown": self.unknown}
+        return Record(state.turn, board.step, node, status=status, error=self.problem, **took, **counted, **more)
 
 
 async def ask(
@@ -71,7 +75,8 @@ async def ask(
         again = f"again-{answer.tries}" if answer.tries else ""
         turn = answer.turn = await ctx.run(agent, asked, "-".join(filter(None, (key, again))) or None)
         answer.prompt_bytes += len(agent.spec.system.encode()) + len(asked.encode())
-        answer.tokens += turn.usage.input + turn.usage.output
+        answer.tokens += turn.usage.total
+        answer.unknown += turn.usage.unknown
         if turn.status != "ended":
             answer.violation = None  # Of the reply before: this time there was none.
             break

@@ -20,6 +20,7 @@ from ..middleware.approvals import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..models.policy import Policy
 from ..ports import Backend, Middleware, Model, Store
+from ..spec import check_prices
 from ..state import Limits
 from ..stream import Stream
 from ..tools import Tool
@@ -52,8 +53,8 @@ class Blueprint(Agent):
     * *inline_limit*: bytes of a file (at most 102,400) over which the store keeps it apart; *state_limit*: bytes of the
       whole state at the end of a turn.
     * *backend* is where artifacts are; by default the thread's own state.
-    * *limits*: `tokens`, `cost` and `seconds` are budgets of a turn, which escalates when one is used up; the other
-      limits are those of each subagent that has none of its own.
+    * *limits*: `tokens`, `cost` and `seconds` are budgets of a turn, which escalates when one is used up, or when it is
+      not known how much of it is; the other limits are those of each subagent that has none of its own.
     * *approve_plan*: every plan waits for a person, who may edit it (`Agent.resume` of the call `approve_plan`).
     * *durability*, *version*, *continues* and *redact* are as for `Agent`.
     * *planner_prompt_limit*: characters that the planner's system prompt may have.
@@ -106,6 +107,7 @@ class Blueprint(Agent):
         kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
         kept |= {"name": name, "version": version, "continues": continues}
         super().__init__(Policy(decide), tools, "", middleware, limits=budgets, **kept)
+        self._check_prices()
 
     @property
     def agents(self) -> dict[str, Agent]:
@@ -116,7 +118,7 @@ class Blueprint(Agent):
         """A copy, with the same threads, in which each of the `agents` asks `wrap(its name, its model)` instead.
 
         Raises:
-            ConfigError: what *wrap* returns is no model.
+            ConfigError: what *wrap* returns is no model, or has no price though there is a budget of money.
         """
 
         def wrapped(agent: Agent) -> Agent:
@@ -132,7 +134,13 @@ class Blueprint(Agent):
         parts = (planner.planner, planner.approve_plan, pool.subagent_dispatcher, reflection.reflection)
         tools = self.spec.tools | {part.__name__: Tool(part) for part in parts if part.__name__ in self.spec.tools}
         other.spec = structs.replace(self.spec, tools=tools, tool_list=tuple(tools.values()))
+        other._check_prices()
         return other
+
+    def _check_prices(self) -> None:
+        for agent in self.agents.values():
+            for owner in (self, agent):
+                check_prices(agent.spec, owner.spec.limits, owner.spec.name)
 
     async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
         """As `Agent.run`; *input* is text: a goal, or, after a turn that did not end, the answer to its question.

@@ -79,6 +79,8 @@ class Record(Struct, frozen=True, omit_defaults=True):
     tokens: int = 0
     files: tuple[str, ...] = ()
     """What was evicted."""
+    unknown: int = 0
+    """Replies whose tokens are not known, or not all of them."""
 
 
 class Aim(Struct, kw_only=True):

@@ -140,8 +140,11 @@ class Topology(Middleware):
 
     def _stopped(self, ctx: ToolContext, board: Board, limit: str) -> Board:
         """The board of a turn that hands over because it may spend no more."""
-        spent, most, left = getattr(ctx.spent, limit), getattr(self._limits, limit), len(board.left())
-        asks = f"This turn may spend {most:,} {_UNITS[limit]} and has spent {spent:,.7g}; {left} subtasks are left."
+        most, left, missing = getattr(self._limits, limit), len(board.left()), ctx.spent.missing(limit)
+        spent = f"{getattr(ctx.spent, limit) or 0:,.7g}"
+        if missing:
+            spent = f"at least {spent} ({missing})"
+        asks = f"This turn may spend {most:,} {_UNITS[limit]} and has spent {spent}; {left} subtasks are left."
         board = escalated(structs.replace(board, failure=[]), "cleanup", f"{asks} Shall I go on?", "budget")
         self._files.evict(ctx, board)
         boards.note(ctx, board)

@@ -69,10 +69,17 @@ def _run_rows(log: Log, path: Path, extent: int, new_id: str) -> dict[str, bytes
 
 def _row(log: Log, path: Path, extent: int) -> RunRow:
     row, state = log.runs[path], run_at(log, path, extent)
-    tokens = min(state.usage.total, 2**63)
-    base = _last_base(log, path, extent)
-    status, last, cost = state.status, state.number, state.cost
-    return structs.replace(row, status=status, last=last, steps=state.step, tokens=tokens, base=base, cost=cost)
+    return structs.replace(
+        row,
+        status=state.status,
+        last=state.number,
+        steps=state.step,
+        tokens=min(state.usage.total, 2**63),
+        base=_last_base(log, path, extent),
+        cost=state.cost,
+        unknown=state.usage.unknown,
+        unpriced=state.unpriced,
+    )
 
 
 def _last_base(log: Log, path: Path, extent: int) -> int:

@@ -177,8 +177,8 @@ def runs(log: Log) -> list[RunInfo]:
 
 def _info(path: Path, log: Log) -> RunInfo:
     row = log.runs[path]
-    about = (row.agent, row.status, row.steps, row.tokens, row.created, row.updated, row.raw, row.stored, row.cost)
-    return RunInfo(path, *about)
+    about = (row.agent, row.status, row.steps, row.tokens, row.created, row.updated, row.raw, row.stored)
+    return RunInfo(path, *about, row.cost, row.unknown, row.unpriced)
 
 
 def threads(store: Store) -> list[ThreadInfo]:

@@ -309,6 +309,8 @@ def _run_row(state: State, before: RunRow | None, part: _Part, now: float) -> Ru
         stored=before.stored if before else 0,
         base=part.base[0].last if part.base else before.base if before else 0,
         cost=state.cost,
+        unknown=state.usage.unknown,
+        unpriced=state.unpriced,
     )
 
 

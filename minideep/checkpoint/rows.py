@@ -78,6 +78,8 @@ class RunRow(Struct, frozen=True, array_like=True):
     base: int = 0
     """The number of its newest base, or 0."""
     cost: float | None = None
+    unknown: int = 0
+    unpriced: int = 0
 
 
 class RunInfo(Struct, frozen=True):
@@ -90,13 +92,18 @@ class RunInfo(Struct, frozen=True):
     steps: int
     """Model replies of its last turn."""
     tokens: int
+    """At least, if those of any reply are `unknown`."""
     created: float
     updated: float
     """Seconds since 1970."""
     bytes_raw: int
     bytes_stored: int
     cost: float | None = None
-    """US dollars, as far as they are known."""
+    """US dollars: at least, if any reply is `unpriced`; None where no cost is known."""
+    unknown: int = 0
+    """Replies whose tokens are not known, or not all of them."""
+    unpriced: int = 0
+    """Replies whose cost is not known."""
 
     @property
     def call_id(self) -> str:

@@ -19,7 +19,8 @@ from rich.text import Text
 
 from ..checkpoint.history import Boundary
 from ..checkpoint.rows import ThreadInfo
-from ..costs import Costs
+from ..costs import Costs, in_words
+from ..errors import LimitExceeded
 from ..events import Happened, Noted, Restarted, TextDelta, TodosWritten, ToolEnded, ToolStarted, ToolWaiting, UserSaid
 from ..messages import AssistantMessage, ToolCall, ToolMessage, to_json
 from ..middleware.todos import unfinished
@@ -87,8 +88,7 @@ class Screen:
         """Show how the turn ended and what it cost."""
         self._newline()
         if turn.status != "ended":
-            problem = turn.question or (turn.error and f"{type(turn.error).__name__}: {turn.error}") or turn.reason
-            self._print(": ".join(filter(None, (turn.status, str(problem)))), style="yellow")
+            self._print(": ".join(filter(None, (turn.status, reason_of(turn)))), style="yellow")
         elif turn.reason != "done":
             self._print(f"the last reply was {turn.reason}", style="yellow")
         for wait in turn.interrupts:
@@ -135,7 +135,8 @@ class Screen:
     def transcript(self, thread: str, state: State, *, whole: bool, path: Path = ()) -> None:
         """Show what is in a run's context, and its subagents: a line each, or all that they said."""
         name = f"thread {thread}" if not path else f"subagent {state.agent} {'/'.join(path)}"
-        self._step(path, "#", "bold", f"{name}: {state.status}, {state.usage.total:,} tokens")
+        tokens = in_words(state.usage.total, state.usage.unknown)
+        self._step(path, "#", "bold", f"{name}: {state.status}, {tokens} tokens")
         for message in state.messages if whole or not path else ():
             self._message(path, message)
         if state.todos and (whole or not path):
@@ -196,15 +197,27 @@ class Screen:
             self._midline = False
 
 
+def reason_of(turn: Turn) -> str:
+    """Why a turn did not end: what it asks, its error, or its reason."""
+    if turn.status == "exhausted":
+        return f"{turn.reason}: {turn.error}" if isinstance(turn.error, LimitExceeded) else turn.reason
+    return turn.question or (f"{type(turn.error).__name__}: {turn.error}" if turn.error else turn.reason)
+
+
 def summary(costs: Costs) -> str:
     """The ledger as one line: the three budgets (model replies, tool output, state), then tokens, money and time."""
     usage = costs.usage
-    cached = f", {usage.cache_read / usage.input:.0%} of it cached" if usage.cache_read else ""
+    cached = f", {usage.cache_read / usage.input:.0%} of it cached" if usage.cache_read and usage.input else ""
+    tokens = f"{in_words(usage.input, usage.unknown)} tokens in{cached}, {usage.output:,} out"
+    if usage.unknown and not usage.total:
+        tokens = "tokens unknown"
     money = f" · ${costs.money:.4f}" if costs.money is not None else ""
+    if costs.unpriced:
+        money = f" · at least ${costs.money:.4f}" if costs.money else " · $ unknown"
     return (
         f"{costs.steps} model replies · {costs.tool_calls} tool calls, {costs.tool_chars:,} characters · "
         f"state {size(costs.state_bytes)}, +{size(costs.bytes_stored)} ({size(costs.bytes_raw)} raw) · "
-        f"{usage.input:,} tokens in{cached}, {usage.output:,} out{money} · "
+        f"{tokens}{money} · "
         f"model {costs.model_s:.2f} s, tools {costs.tools_s:.2f} s, harness {costs.harness_s * 1000:.1f} ms, "
         f"saving {costs.save_s * 1000:.1f} ms"
     )

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as Xml
 
 from msgspec import Struct
 
+from ..costs import in_words
 from .golden import Golden
 
 NAMED, TOLD = 60, 300
@@ -40,7 +41,10 @@ class Case(Struct, frozen=True):
     steps: int = 0
     """Model replies, subagents and a blueprint's own policy included."""
     tokens: int = 0
+    """At least, if those of any reply are `unknown`."""
     state_bytes: int = 0
+    unknown: int = 0
+    """Replies whose tokens are not known, or not all of them."""
 
     @property
     def passed(self) -> bool:
@@ -74,6 +78,11 @@ class Report(Struct, frozen=True):
     def tokens(self) -> int:
         return sum(case.tokens for case in self.cases)
 
+    @property
+    def unknown(self) -> int:
+        """Replies whose tokens are not known, or not all of them."""
+        return sum(case.unknown for case in self.cases)
+
     def table(self) -> str:
         """A line for each case, those of what failed below it, and the totals; control characters are spelled out."""
         rows = _aligned([HEADS, *(_row(place, case) for place, case in enumerate(self.cases, start=1))])
@@ -82,7 +91,8 @@ class Report(Struct, frozen=True):
             problems = [f"     {_one_line(failure.said, TOLD)}" for failure in case.failures]
             lines += [row, *problems, *([f"     thread {case.thread_id}"] if problems else [])]
         done = f"{len(self.cases) - len(self.failed)} of {len(self.cases)} passed"
-        return "\n".join([*lines, f"{done}, {self.seconds:.1f} s, {self.steps:,} steps, {self.tokens:,} tokens"])
+        tokens = in_words(self.tokens, self.unknown)
+        return "\n".join([*lines, f"{done}, {self.seconds:.1f} s, {self.steps:,} steps, {tokens} tokens"])
 
     def junit(self) -> str:
         """One suite, a test for each case, a failure for each assertion that did not hold."""
@@ -98,7 +108,8 @@ class Report(Struct, frozen=True):
 
 
 def _row(place: int, case: Case) -> tuple[str, ...]:
-    numbers = (f"{case.seconds:.2f}", f"{case.steps:,}", f"{case.tokens:,}", f"{case.state_bytes:,}")
+    tokens = in_words(case.tokens, case.unknown)
+    numbers = (f"{case.seconds:.2f}", f"{case.steps:,}", tokens, f"{case.state_bytes:,}")
     result = "pass" if case.passed else "FAIL"
     return (str(place), result, case.status, *numbers, _one_line(case.golden.goal, NAMED))
 
@@ -134,7 +145,8 @@ def _testcase(place: int, case: Case) -> Xml.Element:
         named = {"type": _one_line(failure.assertion, NAMED), "message": _one_line(failure.said, TOLD)}
         found = Xml.SubElement(test, kind, named)
         found.text = _for_xml(failure.problem)
-    about = f"thread {case.thread_id}, {case.status}, {case.steps:,} steps, {case.tokens:,} tokens"
+    tokens = in_words(case.tokens, case.unknown)
+    about = f"thread {case.thread_id}, {case.status}, {case.steps:,} steps, {tokens} tokens"
     Xml.SubElement(test, "system-out").text = f"{about}, {case.state_bytes:,} bytes of state"
     return test
 

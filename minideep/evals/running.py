@@ -77,8 +77,14 @@ async def _case(agent: Agent, golden: Golden, assertions: Sequence[Assertion], t
 
 def _measured(case: Case, trajectory: Trajectory) -> Case:
     turn, costs = trajectory.turn, trajectory.turn.costs
-    size = trajectory.state_bytes
-    return structs.replace(case, status=turn.status, steps=costs.steps, tokens=costs.usage.total, state_bytes=size)
+    return structs.replace(
+        case,
+        status=turn.status,
+        steps=costs.steps,
+        tokens=costs.usage.total,
+        unknown=costs.usage.unknown,
+        state_bytes=trajectory.state_bytes,
+    )
 
 
 async def _in_time(work: Awaitable[T], timeout: float | None) -> T:

@@ -90,6 +90,7 @@ def _answer(name: str, turn: Turn) -> ToolResult:
         case "escalated":
             return ToolResult(f"subagent {name} asks: {turn.question}")
         case "exhausted":
-            return ToolResult(f"subagent {name} stopped at its limit of {turn.reason}.{said}", is_error=True)
+            why = f" ({turn.error})" if turn.error else ""
+            return ToolResult(f"subagent {name} stopped at its limit of {turn.reason}{why}.{said}", is_error=True)
         case _:
             return ToolResult(f"subagent {name} {turn.status}: {turn.error or turn.reason}.{said}", is_error=True)

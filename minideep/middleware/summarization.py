@@ -88,6 +88,7 @@ class SummarizationMiddleware(Middleware):
             raise ConfigError(f"keep and trigger must be above 0, not {keep!r} and {trigger!r}")
         self._model = resolve(model)
         self._summarizer = resolve(summarizer) if summarizer else self._model
+        self.models = (self._summarizer,)
         self._backend = backend
         self._trigger = trigger if trigger is not None else _trigger(self._model)
         self._keep = keep
@@ -214,7 +215,8 @@ class SummarizationMiddleware(Middleware):
         summary = Summary(earlier)
         try:
             if limit := ctx.spent.reached(ctx.state.limits):
-                raise ModelError(f"the budget of {limit} is spent")
+                missing = ctx.spent.missing(limit)
+                raise ModelError(f"the budget of {limit} is spent{f' ({missing})' if missing else ''}")
             await ask(self._summarizer, old, summary)
         except Exception as exc:  # noqa: BLE001  The door to a model: the conversation goes on without a summary.
             logger.warning("thread %s: no summary: %s", ctx.thread_id, exc)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from time import perf_counter
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..errors import ContextOverflow, ModelError
 from ..messages import Message, Text, Usage, UserMessage, clean
@@ -42,10 +42,16 @@ class Summary(Struct):
 
     text: str = ""
     usage: Usage = Usage()
-    cost: float | None = None
+    costs: list[float | None] = field(default_factory=list[float | None])
+    """US dollars of each answer; None where it is not known."""
     seconds: float = 0.0
     model: str = ""
     """Who answered."""
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars of all answers; None where that of any is not known, or where there is none."""
+        return None if None in self.costs or not self.costs else sum(filter(None, self.costs))
 
 
 async def ask(model: Model, messages: Sequence[Message], summary: Summary) -> None:
@@ -79,8 +85,7 @@ async def _asked(model: Model, record: str, summary: Summary) -> str:
         summary.seconds += perf_counter() - started
     summary.usage += reply.usage
     summary.model = reply.model or model.name
-    if reply.cost is not None:
-        summary.cost = (summary.cost or 0.0) + reply.cost
+    summary.costs.append(reply.cost)
     text = clean(reply.message.text).strip()
     if not text or tokens.of_text(text) > tokens.of_text(record):
         raise ModelError(
