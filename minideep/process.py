@@ -53,10 +53,13 @@ class Turns:
     def enter(self, slot: "TurnSlot") -> "asyncio.Future[None] | None":
         """Let a turn begin, or have it wait for the future that is returned."""
         with self._lock:
+            if not self._has_room():  # Turns of a loop that was closed under them are not over, but never will be.
+                self.running = {other for other in self.running if not other.loop.is_closed()}
+                self._admit()
             if not self._waiting and self._has_room():
                 self.running.add(slot)
                 return None
-            waiter = self._waiting[slot] = asyncio.get_running_loop().create_future()
+            waiter = self._waiting[slot] = slot.loop.create_future()
             return waiter
 
     def leave(self, slot: "TurnSlot") -> None:
@@ -87,11 +90,13 @@ def _wake(waiter: "asyncio.Future[None]") -> None:
 class TurnSlot:
     """The right to run a turn: `async with TurnSlot():` waits for it. Costs nothing where no bound is set."""
 
+    loop: asyncio.AbstractEventLoop
+
     async def __aenter__(self) -> None:
         # A turn inside another one must not wait: the one that it is part of waits for it, and holds a slot.
         if TURNS.max_turns is None or _turn.get() in TURNS.running:
             return
-        entered = False
+        self.loop, entered = asyncio.get_running_loop(), False
         try:
             if (waiter := TURNS.enter(self)) is not None:
                 await waiter

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
-from .errors import ConfigError
+from .errors import ConfigError, MinideepError
 
 T = TypeVar("T")
 
@@ -26,6 +26,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         ConfigError: called by something that itself runs on that loop, which would wait for itself for ever.
+        MinideepError: the loop itself broke, which is then replaced.
     """
     if threading.current_thread() is _current:
         work.close()
@@ -82,10 +83,14 @@ class _LoopThread(threading.Thread):
                 with contextlib.suppress(SystemExit, KeyboardInterrupt):
                     self.loop.run_forever()
         finally:  # The loop itself is broken, by a timer that is no number for instance.
-            failed = sys.exception() or RuntimeError("the event loop of `run_sync` has ended")
+            cause = sys.exception()
             _replace(self)
             self.loop.close()
             for outcome in list(self.outcomes):
+                failed = MinideepError(
+                    f"the event loop of `run_sync` broke: {cause!r}; the turn was not saved to its end"
+                )
+                failed.__cause__ = cause
                 outcome.set_exception(failed)
 
 
