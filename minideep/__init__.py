@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from .ports import (
         Retention as Retention,
     )
+    from .process import configure_process as configure_process
     from .state import (
         Approve as Approve,
     )
@@ -222,6 +223,7 @@ _HOMES = {
     ],
     "middleware.subagents": ["Subagent"],
     "ports": ["Middleware", "Reply", "Request", "Retention"],
+    "process": ["configure_process"],
     "state": ["Approve", "Edit", "FileEntry", "Interrupt", "Limits", "Reject", "Respond", "State", "Todo"],
     "stream": ["Stream"],
     "tools": ["Tool", "tool"],

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -15,9 +15,11 @@ from .messages import Text, ToolCall, ToolResult, clean
 from .ports import Middleware, ToolHook
 from .run import Run
 from .state import Edit, Interrupt, OpenCall, Reject, Respond
-from .tools import Tool, as_result, capped, start_thread
+from .tools import Tool, as_result, capped
+from .workers import ThreadCall, start_thread
 
 logger = logging.getLogger("minideep")
+T = TypeVar("T")
 CUT_SHORT = "a person let it run, and it had begun when the turn was cut short; it may have taken effect"
 EDIT_SHOWN = 2_000
 """Characters of the arguments that a person gave which the model is shown beside the result."""
@@ -193,7 +195,7 @@ async def _apart(tool: Tool, arguments: dict[str, Any]) -> Any:
     Cancelled, it has 5 seconds to end, and what it has done by then counts: a thread cannot be stopped, and done work
     must not be done again. Over its timeout, or after those seconds, it is left behind.
     """
-    work = _contained(tool, arguments) if tool.is_async else start_thread(tool.function, **arguments)
+    work = carried(tool.function(**arguments)) if tool.is_async else start_thread(tool.function, **arguments)
     work = asyncio.ensure_future(work)
     try:
         await asyncio.wait([work], timeout=tool.timeout)
@@ -205,21 +207,42 @@ async def _apart(tool: Tool, arguments: dict[str, Any]) -> Any:
         if not work.done():
             await _leave(work, tool.is_async, GRACE if tool.is_async else 0)
             raise ToolError(f"{tool.name} did not end within {tool.timeout} s and was stopped; ask it for less")
-    return work.result()
+    return result_of(work)
 
 
 async def _leave(work: "asyncio.Future[Any]", stop: bool, seconds: float) -> None:
-    if stop:
+    if stop or (isinstance(work, ThreadCall) and not work.begun):
         work.cancel()
     await asyncio.wait([work], timeout=seconds)
+    if isinstance(work, ThreadCall):
+        work.cancel()  # A thread that was left behind no longer counts against the bound of the process.
     work.add_done_callback(_forget)
 
 
-async def _contained(tool: Tool, arguments: dict[str, Any]) -> Any:
+class Carried(Exception):
+    """Holds a `SystemExit` or `KeyboardInterrupt` of a task of ours. Raised by the task itself, it would stop the event
+    loop before the turn is saved; `result_of` raises it where the task is waited for.
+    """
+
+
+async def carried(work: Awaitable[T]) -> T:
+    """Await *work*, in a task of its own.
+
+    Raises:
+        Carried: it raised `SystemExit` or `KeyboardInterrupt`.
+    """
     try:
-        return await tool.function(**arguments)
-    except SystemExit as exc:  # Out of a task it would end the program.
-        raise RuntimeError(f"SystemExit: {exc}") from exc
+        return await work
+    except (SystemExit, KeyboardInterrupt) as exc:
+        raise Carried(exc) from None
+
+
+def result_of(task: "asyncio.Future[T]") -> T:
+    """The result of a task, or of a thread; raises what it raised, whatever that is."""
+    try:
+        return task.result()
+    except Carried as exc:
+        raise exc.args[0] from None
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -228,7 +251,7 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     Once another writer has gone on with the thread nothing that they do can be saved: they are cancelled.
     """
     loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(call) for call in work]
+    tasks = [loop.create_task(carried(call)) for call in work]
     try:
         done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         if any(isinstance(task.exception(), ThreadConflict) for task in done if not task.cancelled()):
@@ -241,9 +264,9 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
             task.cancel()
         await asyncio.wait(tasks)
         raise
-    failed = [exc for task in tasks if not task.cancelled() and (exc := task.exception())]
+    failed = [task for task in tasks if not task.cancelled() and task.exception()]
     if failed:
-        raise failed[0]
+        result_of(failed[0])
 
 
 async def abandon(task: "asyncio.Task[Any]") -> None:

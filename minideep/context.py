@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
 from typing import Any, Protocol
 
 from .costs import Spent
-from .errors import ConfigError, IllegalEvent, MinideepError, ToolError
+from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Happened, Noted, TodosWritten, TurnEscalated
 from .messages import clean
 from .state import Decision, Interrupt, OpenCall, Path, State
 from .tools import Given
 from .turn import Turn
+from .workers import call_on
 
 OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
 """What tools and hooks may record."""
@@ -133,7 +133,14 @@ class ToolContext(Given):
         return self._run.recall(file, sha256)
 
     def emit(self, event: Happened) -> None:
-        """Tell the turn's listeners; nothing is saved."""
+        """Tell the turn's listeners; nothing is saved. May be called from any thread.
+
+        Raises:
+            IllegalEvent: it is no event, or its text is no `str`.
+            ToolError: the call is over.
+        """
+        if not isinstance(event, Happened) or not isinstance(getattr(event, "text", ""), str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise IllegalEvent(f"emit takes an event such as TextDelta('…'), not {event!r:.200}")
         self._on_loop(self._run.emit, event)
 
     async def run(self, agent: Any, input: Any, key: str | None = None) -> Turn:
@@ -187,20 +194,12 @@ class ToolContext(Given):
         if self._loop is None or _running_loop() is self._loop:
             act(event)
             return
-        done: SimpleQueue[MinideepError | None] = SimpleQueue()
 
         def there() -> None:
-            try:
-                self._check_open()
-                act(event)
-            except MinideepError as exc:  # For the waiting thread, which raises it.
-                done.put(exc)
-            else:
-                done.put(None)
+            self._check_open()
+            act(event)
 
-        self._loop.call_soon_threadsafe(there)
-        if (failed := done.get()) is not None:
-            raise failed
+        call_on(self._loop, there)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

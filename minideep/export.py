@@ -1,14 +1,37 @@
 """Messages and events as plain JSON, for other programs to read."""
 
+import re
 from base64 import b64encode
 from typing import Any, cast
 
 from msgspec import Struct
 
-from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
+from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage, to_json
 from .state import Edit
 
 ROLES = {"user": "human", "assistant": "ai", "tool": "tool"}
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""What a terminal may obey or not show, and JSON lets stand as it is: DEL, C1, and controls of lines and directions."""
+
+
+def json_line(value: Any) -> str:
+    r"""Plain data as one line of JSON that is safe to print: control and bidirectional characters are escaped.
+
+    >>> print(json_line({"file": "invoice\u202efdp.exe"}))
+    {"file":"invoice\u202efdp.exe"}
+
+    Raises:
+        TypeError: *value* holds something that JSON cannot say.
+    """
+    return _UNSEEN.sub(_escaped, to_json(value).decode())
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """A character as JSON's escape; two of them where it takes two units of UTF-16."""
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def message_json(message: Message) -> dict[str, Any]:

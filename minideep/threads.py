@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from . import loop
-from .calls import abandon
+from .calls import abandon, carried, result_of
 from .checkpoint import journal as journals
 from .checkpoint import live, log, upkeep
 from .checkpoint.door import guarded, let_go, stored_head, unknown
@@ -23,6 +23,7 @@ from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadBusy, Thre
 from .events import Noted, TurnCancelled, UserSaid
 from .messages import Input, as_message, clean
 from .ports import ABOUT, AgentSpec, Emit, Store
+from .process import TurnSlot
 from .run import Run
 from .state import Decision
 from .turn import Turn
@@ -66,7 +67,7 @@ class Threads:
                 run.record_at(path, TurnCancelled(time.time()))
             return await run.save()
 
-        async with _held(terms, thread_id):
+        async with TurnSlot(), _held(terms, thread_id):
             journal = await self._open(terms.store, thread_id) or Journal(thread_id, terms.store)
             run = _run(terms, journal)
             with live.running(journal):
@@ -91,7 +92,7 @@ class Threads:
                 raise failed
             return failed
 
-        async with _held(terms, thread_id):
+        async with TurnSlot(), _held(terms, thread_id):
             journal = await self._open(store, thread_id)
             if journal is None:
                 raise unknown(thread_id)
@@ -253,7 +254,7 @@ async def _hold(store: Store, thread_id: str, wait: bool) -> None:
 
 async def _driven(run: Run) -> None:
     """Drive the main run to its boundary. When cancelled, tools get 5 seconds to end, and are then left behind."""
-    task = asyncio.ensure_future(loop.drive(run))
+    task = asyncio.ensure_future(carried(loop.drive(run)))
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
@@ -263,7 +264,7 @@ async def _driven(run: Run) -> None:
     finally:
         run.cancel()
     if not task.cancelled():  # Else a tool has cancelled its own task: the turn is `cancelled`, and comes back so.
-        task.result()
+        result_of(task)
 
 
 def checked_thread_id(given: str | None) -> str:

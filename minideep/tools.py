@@ -1,13 +1,8 @@
 """Tools: a function, its schema, and how a call's arguments reach it."""
 
-import asyncio
-import contextlib
-import contextvars
 import inspect
-import os
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any, cast, get_type_hints, overload
 
 import msgspec
@@ -46,12 +41,26 @@ class Tool:
         self.function = function
         self.name: str = name or getattr(function, "__name__", type(function).__name__)
         self.description = description or inspect.getdoc(function) or ""
-        self.timeout = timeout
+        self.timeout = timeout  # Checked below, as whenever it is set.
         self.is_async = inspect.iscoroutinefunction(function)
         arguments, self._context = _arguments(self.name, function)
         self._arguments = arguments
         self._decoder = msgspec.json.Decoder(arguments)
         self.schema = _schema(arguments)
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a call may take."""
+        return self._timeout
+
+    @timeout.setter
+    def timeout(self, given: float | None) -> None:
+        number = isinstance(given, int | float) and not isinstance(given, bool)
+        if given is not None and not (number and 0 < given < threading.TIMEOUT_MAX):
+            raise ConfigError(
+                f"tool {self.name!r}: timeout is a number of seconds above 0, or None for no limit, not {given!r}"
+            )
+        self._timeout = given
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -206,58 +215,3 @@ def _schema(arguments: type[Struct]) -> dict[str, Any]:
     own = parts.pop(schema["$ref"].rpartition("/")[2])
     own.pop("title", None)
     return {**own, "$defs": parts} if parts else own
-
-
-# ---- plain functions run on threads of ours: they are daemons, so that neither Ctrl-C nor the end of the
-# program waits for one that does not return, which the threads of `asyncio.to_thread` do.
-
-_idle: list[SimpleQueue[Callable[[], None]]] = []
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # Threads do not survive a fork.
-
-
-async def in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call *function* on another thread, in a copy of this context, and wait for what it returns."""
-    return await start_thread(function, *args, **kwargs)
-
-
-def start_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "asyncio.Future[Any]":
-    """Call *function* on another thread, in a copy of this context; the future gets what it returns."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def deliver(value: Any, failed: BaseException | None) -> None:
-        if future.done():
-            return
-        if failed is None:
-            future.set_result(value)
-        else:
-            future.set_exception(failed)
-
-    def work() -> None:
-        value, failed = None, None
-        try:
-            value = context.run(function, *args, **kwargs)
-        except (StopIteration, SystemExit, KeyboardInterrupt) as exc:  # A future refuses the first, a loop the others.
-            failed = RuntimeError(f"{type(exc).__name__}: {exc}")
-        except BaseException as exc:  # noqa: BLE001 - Carried to the caller, who sorts it.
-            failed = exc
-        with contextlib.suppress(RuntimeError):  # The loop has ended: nobody waits any more.
-            loop.call_soon_threadsafe(deliver, value, failed)
-
-    try:
-        inbox = _idle.pop()
-    except IndexError:
-        inbox = SimpleQueue[Callable[[], None]]()
-        threading.Thread(target=_serve, args=(inbox,), daemon=True, name="minideep-tool").start()
-    inbox.put(work)
-    return future
-
-
-def _serve(inbox: SimpleQueue[Callable[[], None]]) -> None:
-    while True:
-        work = inbox.get()
-        work()
-        del work  # What it holds must not live until the next call.
-        _idle.append(inbox)

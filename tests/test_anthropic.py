@@ -33,7 +33,8 @@ from minideep.models import wire
 from minideep.models.anthropic import Anthropic
 from minideep.models.prices import Price
 from minideep.ports import Reply, Request
-from minideep.tools import in_thread, tool
+from minideep.tools import tool
+from minideep.workers import in_thread
 
 KEY = "sk-ant-0123456789"
 HELLO = Request("", (UserMessage("hello"),))

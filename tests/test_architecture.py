@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
-    ["errors", "messages", "sync"],
+    ["errors", "messages", "sync", "workers", "process"],
     ["state", "events", "tools", "structured"],
     ["core", "codec", "costs", "turn", "context", "ports", "decisions", "export"],
     ["checkpoint", "backends", "stream"],
@@ -140,7 +140,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "middleware.summarization": 1,  # the model door: the summarizer
         "evals.running": 1,  # the hook door: an agent that is evaluated, and what it is held against
         "threads": 1,  # takes back what a refused input has recorded
-        "tools": 1,  # hands an exception from a tool's thread to the loop
+        "workers": 2,  # hand an exception from a tool's thread to the loop, and back
     }
 
 

@@ -29,7 +29,8 @@ from minideep.messages import (
 )
 from minideep.models.openai import OpenAI
 from minideep.ports import Reply, Request
-from minideep.tools import in_thread, tool
+from minideep.tools import tool
+from minideep.workers import in_thread
 
 KEY = "sk-0123456789abcdef"
 HELLO = Request("", (UserMessage("hello"),))

@@ -21,7 +21,7 @@ from ..events import FileDeleted, FileWritten, Noted
 from ..messages import to_json
 from ..ports import Backend
 from ..state import FileEntry, State, as_bytes
-from ..tools import in_thread
+from ..workers import in_thread
 from . import board as boards
 from .answer import mentions
 from .board import FILES, Board, Filed, Record, filed

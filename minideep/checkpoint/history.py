@@ -20,8 +20,8 @@ from ..events import (
     TurnFailed,
     TurnPaused,
 )
-from ..export import message_json
-from ..messages import Message, Usage, to_json
+from ..export import json_line, message_json
+from ..messages import Message, Usage
 from ..ports import Store
 from ..state import Path, State, Status, Todo
 from . import rows as names
@@ -152,7 +152,7 @@ def lines(log: Log) -> Iterator[str]:
     for path in [(), *runs_at(log, log.head.number)]:
         agent = log.runs[path].agent if path else root.agent
         for turn, message in said(log, path):
-            yield to_json({"path": list(path), "agent": agent, "turn": turn, **message_json(message)}).decode()
+            yield json_line({"path": list(path), "agent": agent, "turn": turn, **message_json(message)})
 
 
 def find_run(log: Log, call_id: str | Path | None) -> Path:

@@ -18,8 +18,8 @@ from ..backends.filesystem import FilesystemBackend
 from ..checkpoint.disk import DiskCheckpointer
 from ..deep_agent import create_deep_agent
 from ..errors import CheckpointError, ConfigError
-from ..export import event_json
-from ..messages import as_message, to_json
+from ..export import event_json, json_line
+from ..messages import as_message
 from ..state import Approve, Decision, Edit, Interrupt, Limits, Reject
 from ..stream import Stream
 from .blueprints import blueprint_of
@@ -154,13 +154,13 @@ async def _watch(stream: Stream, thread: str, options: argparse.Namespace) -> in
     screen.begin(thread, quiet=options.json)
     async for event in stream:
         if options.json:
-            screen.line(to_json(event_json(event)).decode())
+            screen.line(json_line(event_json(event)))
         else:
             screen.event(event)
     turn = stream.turn
     assert turn is not None  # The stream came to its end.
     if options.json:
-        screen.line(to_json(event_json(turn)).decode())
+        screen.line(json_line(event_json(turn)))
     else:
         screen.turn(turn)
     return EXIT_CODES[turn.status]

@@ -111,11 +111,14 @@ def _assert(assertion: Assertion, trajectory: Trajectory, failures: list[Failure
 def _door(name: str, failures: list[Failure]) -> Generator[None]:
     try:
         yield
-    except Exception as exc:  # noqa: BLE001 - The hook door: agents and assertions are anybody's, and none is the end.
+    except (KeyboardInterrupt, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as exc:  # noqa: BLE001 - The hook door: agents and assertions are anybody's, and none is the
+        # end; `pytest.fail` and `sys.exit` raise no `Exception`.
         failures.append(Failure(name, _told(exc)))
 
 
-def _told(exc: Exception) -> str:
+def _told(exc: BaseException) -> str:
     """What an exception says; a bare `assert` says nothing, so its line does."""
     said = str(exc)
     if not said and isinstance(exc, AssertionError):

@@ -17,7 +17,8 @@ from ..events import FileDeleted, FileEdited, FileWritten, Noted
 from ..messages import Document, Image, Text
 from ..ports import Backend, Middleware
 from ..state import Edit, OpenCall
-from ..tools import Tool, in_thread
+from ..tools import Tool
+from ..workers import in_thread
 from .edits import replacement
 from .pages import OutputMode, files_listed, hits_listed, listed, no_hits, view
 

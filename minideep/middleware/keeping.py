@@ -12,7 +12,7 @@ from ..errors import ToolError
 from ..events import FileWritten
 from ..messages import clean
 from ..ports import Backend
-from ..tools import in_thread
+from ..workers import in_thread
 
 logger = logging.getLogger("minideep")
 LONGEST_NAME = 100

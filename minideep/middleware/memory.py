@@ -14,7 +14,7 @@ from ..backends.text import decode
 from ..context import ToolContext
 from ..errors import ConfigError, MinideepError, ToolError
 from ..ports import Backend, Middleware, Request
-from ..tools import in_thread
+from ..workers import in_thread
 
 MAX_SHOWN = 100_000
 """Characters of one file that are shown."""

@@ -10,7 +10,7 @@ from ..backends.paths import Missing, below, normal
 from ..context import ToolContext
 from ..errors import ConfigError, MinideepError, ToolError
 from ..ports import Backend, Middleware, Request
-from ..tools import in_thread
+from ..workers import in_thread
 from .frontmatter import MAX_HEAD, Skill, one_line, skill
 
 logger = logging.getLogger("minideep")

@@ -26,7 +26,7 @@ from ..errors import AuthenticationFailed, ContextOverflow, ModelError, Overload
 from ..events import Happened, Restarted
 from ..messages import Message
 from ..ports import Emit, Reply
-from ..tools import in_thread
+from ..workers import in_thread
 
 T = TypeVar("T")
 
