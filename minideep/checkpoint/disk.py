@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from sqlite3 import SQLITE_CANTOPEN, SQLITE_READONLY, Connection
 from typing import Any, cast
-from weakref import WeakSet
 
 import diskcache
 
@@ -58,6 +57,8 @@ TIDY_BYTES, TIDY_SECONDS = 384 * 1024, 0.02
 """After so much in that log the store's thread does it first. If it took less than so many seconds to fill, an append
 does it after all: the thread could not keep up, and the log would have no bound.
 """
+TIDY_PATIENCE = 1.0
+"""Seconds that tidying up waits for other writers: appends that were handed to the store's thread stand behind it."""
 SPARE_PAGES, STEP_PAGES = 256, 64
 """Free pages that stay for later rows, and how many of those above are given back at a time."""
 
@@ -95,11 +96,11 @@ class DiskCheckpointer:
         self.retention = retention or Retention()
         self._fsync = fsync
         self._worker = Worker()
-        # Who reads does not wait for who writes.
+        # An event loop that reads one row, or writes, waits for no thread that reads many, writes or tidies up.
         file = self.directory / "cache.db"
-        self._reader, self._writer = Line(file, self._opened_to_read), Line(file, self._opened)
+        self._reader, self._scanner = Line(file, self._opened_to_read), Line(file, self._opened_to_read)
+        self._writer, self._tidier = Line(file, self._opened), Line(file, self._connect)
         self._untidy, self._tidied = 0, 0.0
-        _lines.update((self._reader, self._writer))
 
     def __enter__(self) -> "DiskCheckpointer":
         return self
@@ -115,15 +116,16 @@ class DiskCheckpointer:
         return self.get(head_key(thread))
 
     def get(self, key: str) -> bytes | None:
-        found = self._read(GET, key)
+        found = self._read(self._reader, GET, key)
         return _checked_value(*found[0]) if found else None
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
         # What is refused has no right beginning: who wants that row is told, and the others can still be read.
-        return [(key, row[2] if _is_raw(*row) else REFUSED) for key, *row in self._read(ROWS, start, stop)]
+        found = self._read(self._scanner, ROWS, start, stop)
+        return [(key, row[2] if _is_raw(*row) else REFUSED) for key, *row in found]
 
     def keys(self, start: str, stop: str) -> list[str]:
-        return [key for (key,) in self._read(KEYS, start, stop)]
+        return [key for (key,) in self._read(self._scanner, KEYS, start, stop)]
 
     def append(
         self,
@@ -133,7 +135,7 @@ class DiskCheckpointer:
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        patience: float = 0.02,
+        patience: float = 0.0,
     ) -> None:
         at, gone = head_key(thread), set(deletes)
 
@@ -149,7 +151,7 @@ class DiskCheckpointer:
                     con.execute(DELETE, (at,))
                 _delete_blobs(con, gone)
 
-        with self._errors("write", patience):
+        with self._errors("write"):
             self._writer.use(write, patience)
         self._tidy_later(sum(map(len, rows.values())), bool(gone))
 
@@ -157,10 +159,10 @@ class DiskCheckpointer:
         with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
             if not self._writer.inode():
                 self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return locks.hold(self._real_path, thread)
+        return locks.registry.hold(self._real_path, thread)
 
     def release(self, thread: str) -> None:
-        locks.release(self._real_path, thread)
+        locks.registry.release(self._real_path, thread)
 
     def size(self) -> int:
         files = [self.directory / "cache.db", self.directory / "cache.db-wal"]
@@ -169,27 +171,28 @@ class DiskCheckpointer:
 
     def close(self) -> None:
         self._worker.finish()
-        for line in (self._reader, self._writer):
+        for line in (self._reader, self._scanner, self._writer, self._tidier):
             line.close()
 
     @cached_property
     def _real_path(self) -> str:
         return os.path.realpath(self.directory)
 
-    def _read(self, query: str, *args: str) -> list[Any]:
+    def _read(self, line: Line, query: str, *args: str) -> list[Any]:
         with self._errors("read"):
-            if not self._reader.inode():
+            if not line.inode():
                 return []  # Nothing was ever written, and reading must not make a directory.
-            return self._reader.use(lambda con: con.execute(query, args).fetchall(), PATIENCE)
+            return line.use(lambda con: con.execute(query, args).fetchall(), PATIENCE)
 
     @contextlib.contextmanager
-    def _errors(self, verb: str, patience: float = PATIENCE) -> Generator[None]:
+    def _errors(self, verb: str) -> Generator[None]:
         try:
             yield
         except (OSError, sqlite3.Error) as exc:
-            if isinstance(exc, TimeoutError) and patience < PATIENCE:
-                raise
-            raise CheckpointError(f"cannot {verb} the state in {str(self.directory)!r}: {exc}") from exc
+            text = f"cannot {verb} the state in {str(self.directory)!r}: {exc}"
+            if isinstance(exc, TimeoutError) and verb == "write":
+                raise TimeoutError(text) from None  # Which may be tried again.
+            raise CheckpointError(text) from exc
 
     def _opened(self) -> Connection:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -235,13 +238,12 @@ class DiskCheckpointer:
 
     def _tidy(self) -> None:
         """Give back free pages, and move the write-ahead log into the database, while appends go on."""
-        with contextlib.closing(self._connect()) as con:
-            con.execute("PRAGMA busy_timeout = 1000")
-            (free,) = con.execute("PRAGMA freelist_count").fetchone()
-            for _ in range((free - SPARE_PAGES) // STEP_PAGES):
-                con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")  # `execute` would stop after one page.
-                time.sleep(0.002)  # For appends, which need the lock that this takes.
-            con.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        (free,) = self._tidier.use(lambda con: con.execute("PRAGMA freelist_count").fetchone(), TIDY_PATIENCE)
+        for _ in range((free - SPARE_PAGES) // STEP_PAGES):
+            # `execute` would stop after one page.
+            self._tidier.use(lambda con: con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})"), TIDY_PATIENCE)
+            time.sleep(0.002)  # For appends, which need the lock that this takes.
+        self._tidier.use(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)"), TIDY_PATIENCE)
 
 
 def _lay_out(directory: str) -> None:
@@ -249,7 +251,7 @@ def _lay_out(directory: str) -> None:
     kind: Any = cast(Any, diskcache).Cache
     cache = kind.__new__(kind)
     try:
-        cache.__init__(directory, **SETTINGS)
+        cache.__init__(directory, timeout=0, **SETTINGS)  # A `Line` waits, and only where that holds up no loop.
     finally:
         cache.close()  # Also what could not be opened whole has a connection.
 
@@ -279,15 +281,3 @@ def _checked_value(mode: Any, filename: Any, value: Any) -> bytes:
 
 def _is_raw(mode: Any, filename: Any, value: Any) -> bool:
     return mode == MODE_RAW and filename is None and isinstance(value, bytes)
-
-
-_lines: "WeakSet[Line]" = WeakSet()
-
-
-def _forget_all() -> None:
-    for line in list(_lines):
-        line.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)

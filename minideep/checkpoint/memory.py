@@ -8,6 +8,7 @@ from threading import Lock
 
 from ..errors import ThreadConflict
 from ..ports import Retention
+from . import atfork
 from .rows import head_key
 from .worker import Worker
 
@@ -24,6 +25,7 @@ class MemoryCheckpointer:
         self._held: set[str] = set()
         self._lock = Lock()
         self._worker = Worker()
+        atfork.watch(self)
 
     def __enter__(self) -> "MemoryCheckpointer":
         return self
@@ -57,7 +59,7 @@ class MemoryCheckpointer:
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        patience: float = 0.02,
+        patience: float = 0.0,
     ) -> None:
         at, gone = head_key(thread), set(deletes)
         with self._lock:
@@ -92,6 +94,14 @@ class MemoryCheckpointer:
 
     def close(self) -> None:
         self._worker.finish()
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork(self, *, child: bool) -> None:
+        if child:
+            self._held.clear()
+        self._lock.release()
 
     def _between(self, start: str, stop: str) -> list[str]:
         return self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, stop)]
