@@ -2,20 +2,23 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Executor
+from errno import ENOSPC
 from functools import cached_property
 from pathlib import Path
-from sqlite3 import SQLITE_CANTOPEN, SQLITE_READONLY, Connection
+from sqlite3 import SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, Connection
 from typing import Any, cast
 
 import diskcache
 
-from ..errors import CheckpointError, CorruptSegment, ThreadConflict
+from ..errors import CheckpointError, ConfigError, CorruptSegment, ThreadConflict
 from ..ports import Retention
-from . import locks
+from . import locks, spare
+from .backup import atomic_directory, copy_database
 from .door import PATIENCE
 from .line import Line
 from .rows import head_key
@@ -99,7 +102,7 @@ class DiskCheckpointer:
         # An event loop that reads one row, or writes, waits for no thread that reads many, writes or tidies up.
         file = self.directory / "cache.db"
         self._reader, self._scanner = Line(file, self._opened_to_read), Line(file, self._opened_to_read)
-        self._writer, self._tidier = Line(file, self._opened), Line(file, self._connect)
+        self._writer, self._tidier = Line(file, self._opened_to_write), Line(file, self._connect)
         self._untidy, self._tidied = 0, 0.0
 
     def __enter__(self) -> "DiskCheckpointer":
@@ -151,9 +154,18 @@ class DiskCheckpointer:
                     con.execute(DELETE, (at,))
                 _delete_blobs(con, gone)
 
+        size = sum(map(len, rows.values()))
         with self._errors("write"):
-            self._writer.use(write, patience)
-        self._tidy_later(sum(map(len, rows.values())), bool(gone))
+            if size > self.inline:
+                _check_room(self.directory, size)
+            try:
+                self._writer.use(write, patience)
+            except sqlite3.OperationalError as exc:
+                if head is not None or not _is_full(exc):
+                    raise
+                self._make_room()
+                self._writer.use(write, patience)
+        self._tidy_later(size, bool(gone))
 
     def hold(self, thread: str) -> bool:
         with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
@@ -173,6 +185,27 @@ class DiskCheckpointer:
         self._worker.finish()
         for line in (self._reader, self._scanner, self._writer, self._tidier):
             line.close()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy all that is stored now into a new directory, private to its owner, which a `DiskCheckpointer` opens.
+
+        Turns may run meanwhile, in whatever process: they do not wait, and what they append is not in the copy. That
+        takes as long as it takes to read and write everything; a coroutine says
+        `await asyncio.to_thread(store.backup, path)`. This is the one way to copy a store that is in use.
+
+        Raises:
+            ConfigError: there is something at *path* that is not an empty directory.
+            CheckpointError: the store cannot be read or the copy not be written; nothing is left of it.
+        """
+        target = Path(path).expanduser()
+        with self._errors("back up"):
+            if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+                raise ConfigError(f"cannot back up to {str(target)!r}: it is there; give a new or an empty directory")
+            with atomic_directory(target) as folder:
+                if self._reader.inode():
+                    line = Line(self.directory / "cache.db", self._opened_to_read)
+                    with contextlib.closing(line):
+                        line.use(lambda con: copy_database(con, folder / "cache.db"), PATIENCE)
 
     @cached_property
     def _real_path(self) -> str:
@@ -194,6 +227,21 @@ class DiskCheckpointer:
                 raise TimeoutError(text) from None  # Which may be tried again.
             raise CheckpointError(text) from exc
 
+    def _opened_to_write(self) -> Connection:
+        try:
+            con = self._opened()
+        except sqlite3.OperationalError as exc:
+            if not (_is_full(exc) and spare.give_up(self.directory)):
+                raise
+            return self._opened()  # Which makes files as well.
+        spare.keep(self.directory)
+        return con
+
+    def _make_room(self) -> None:
+        """Give up the spare room, and empty the write-ahead log into the database, so that it can be used again."""
+        spare.give_up(self.directory)
+        self._writer.use(lambda con: con.execute("PRAGMA wal_checkpoint(RESTART)").fetchall(), PATIENCE)
+
     def _opened(self) -> Connection:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         con = self._connect()
@@ -210,7 +258,7 @@ class DiskCheckpointer:
     def _opened_to_read(self) -> Connection:
         """Also where nothing may be written: SQLite wants to, though it only reads, unless it is told not to."""
         try:
-            return self._opened()
+            return self._opened_to_write()
         except sqlite3.OperationalError as exc:
             if exc.sqlite_errorcode & 0xFF not in (SQLITE_READONLY, SQLITE_CANTOPEN):
                 raise
@@ -244,6 +292,7 @@ class DiskCheckpointer:
             self._tidier.use(lambda con: con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})"), TIDY_PATIENCE)
             time.sleep(0.002)  # For appends, which need the lock that this takes.
         self._tidier.use(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)"), TIDY_PATIENCE)
+        spare.keep(self.directory)  # Once there is room again.
 
 
 def _lay_out(directory: str) -> None:
@@ -254,6 +303,20 @@ def _lay_out(directory: str) -> None:
         cache.__init__(directory, timeout=0, **SETTINGS)  # A `Line` waits, and only where that holds up no loop.
     finally:
         cache.close()  # Also what could not be opened whole has a connection.
+
+
+def _is_full(exc: sqlite3.OperationalError) -> bool:
+    return exc.sqlite_errorcode & 0xFF in (SQLITE_FULL, SQLITE_IOERR)
+
+
+def _check_room(directory: Path, size: int) -> None:
+    """Make sure that there is room for *size* bytes twice: a write-ahead log that cannot be moved into the database would
+    leave none to delete with.
+    """
+    with contextlib.suppress(FileNotFoundError):  # It is made now.
+        free = shutil.disk_usage(directory).free
+        if free < 2 * size:
+            raise OSError(ENOSPC, f"the disk is full: {2 * size:,} bytes are needed and {free:,} free")
 
 
 def _delete(con: Connection, thread: str, keys: set[str]) -> None:
