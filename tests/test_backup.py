@@ -27,7 +27,7 @@ def test_a_backup_is_a_store_that_only_its_owner_reads_and_that_goes_on(tmp_path
         assert agent.get_state("t").turn == 1
         assert agent.run_sync("go", "t").saved
     assert stat.S_IMODE((tmp_path / "new" / "copy").stat().st_mode) == 0o700
-    assert os.listdir(tmp_path / "new") == ["copy"]
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["copy"]
     with DiskCheckpointer(tmp_path / "state") as store:
         assert store.rows("", "~") == rows
 
@@ -107,7 +107,7 @@ except CheckpointError as exc:
     pytest.importorskip("resource")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.startswith(f"cannot back up the state in {str(tmp_path / 'state')!r}: "), done.stderr
-    assert os.listdir(tmp_path) == ["state"]
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
     (tmp_path / "state" / "cache.db").write_bytes(b"garbage" * 1000)
-    with pytest.raises(CheckpointError, match="cannot back up the state in .*: file is not a database"):
+    with pytest.raises(CheckpointError, match=r"cannot back up the state in .*: file is not a database"):
         DiskCheckpointer(tmp_path / "state").backup(tmp_path / "copy")

@@ -5,13 +5,10 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import time
-from threading import Event, Thread
 
 import pytest
 
-from minideep import Agent, DiskCheckpointer, MemoryCheckpointer
-from minideep.models import ScriptedModel
+from minideep import DiskCheckpointer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 

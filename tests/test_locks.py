@@ -157,7 +157,7 @@ sys.stdin.read()
 def test_a_copy_of_the_file_in_a_child_of_c_code_does_not_keep_what_the_parent_lets_go_of(kind, tmp_path):
     registry = Registry(lambda: getattr(locks, kind))
     assert registry.hold(str(tmp_path), "t")
-    copies = [os.dup(int(name)) for name in os.listdir("/dev/fd") if _is_below(tmp_path, name)]
+    copies = [os.dup(int(path.name)) for path in Path("/dev/fd").iterdir() if _is_below(tmp_path, path)]
     assert copies
     registry.release(str(tmp_path), "t")
     assert elsewhere(kind, tmp_path, "t") == "[True]"
@@ -167,7 +167,7 @@ def test_a_copy_of_the_file_in_a_child_of_c_code_does_not_keep_what_the_parent_l
 
 def _is_below(folder, descriptor):
     try:
-        return Path(f"/dev/fd/{descriptor}").resolve().is_relative_to(folder.resolve())
+        return descriptor.resolve().is_relative_to(folder.resolve())
     except OSError:
         return False
 

@@ -310,8 +310,8 @@ def _is_full(exc: sqlite3.OperationalError) -> bool:
 
 
 def _check_room(directory: Path, size: int) -> None:
-    """Make sure that there is room for *size* bytes twice: a write-ahead log that cannot be moved into the database would
-    leave none to delete with.
+    """Make sure that there is room for *size* bytes twice: a write-ahead log that could not be moved into the database
+    would leave none to delete with.
     """
     with contextlib.suppress(FileNotFoundError):  # It is made now.
         free = shutil.disk_usage(directory).free

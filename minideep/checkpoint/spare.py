@@ -13,14 +13,13 @@ about 640 KiB, and more while it cannot be moved.
 def keep(directory: Path) -> None:
     """Make the file, if there is room for it."""
     path = directory / FILE
-    with contextlib.suppress(OSError):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(file, "wb") as opened:
-            try:
-                opened.write(os.urandom(SIZE))  # What can be compressed may take no room.
-                opened.flush()
-            except OSError:
-                path.unlink()
+    with contextlib.suppress(OSError), path.open("xb") as file:
+        try:
+            file.write(os.urandom(SIZE))  # What can be compressed may take no room.
+            file.flush()
+        except OSError:
+            path.unlink()
+            raise
 
 
 def give_up(directory: Path) -> bool:
