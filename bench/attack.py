@@ -2,8 +2,8 @@
 
     python bench/attack.py [seconds=20] [forks=100]
 
-Each of the three runs turns on the same threads; a turn searches the whole root and has an effect. Who finds a thread in
-use must get `ThreadBusy`. In the end the database must be sound and every turn that was saved must be there, once; no
+Each of the three runs turns on the same threads; a turn searches the whole root and has an effect. Who finds a thread
+in use must get `ThreadBusy`. In the end the database must be sound and every saved turn must be there, once; no
 effect may have happened twice, and none while another process had the thread. Then a process that appends all the time
 forks, and every child must write. Prints what was counted, and ends with 1 if any of this is not so.
 """

@@ -288,10 +288,9 @@ class DiskCheckpointer:
         """Give back free pages, and move the write-ahead log into the database, while appends go on."""
         (free,) = self._tidier.use(lambda con: con.execute("PRAGMA freelist_count").fetchone(), TIDY_PATIENCE)
         for _ in range((free - SPARE_PAGES) // STEP_PAGES):
-            # `execute` would stop after one page.
-            self._tidier.use(lambda con: con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})"), TIDY_PATIENCE)
+            self._tidier.use(_vacuum, TIDY_PATIENCE)
             time.sleep(0.002)  # For appends, which need the lock that this takes.
-        self._tidier.use(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)"), TIDY_PATIENCE)
+        self._tidier.use(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone(), TIDY_PATIENCE)
         spare.keep(self.directory)  # Once there is room again.
 
 
@@ -303,6 +302,10 @@ def _lay_out(directory: str) -> None:
         cache.__init__(directory, timeout=0, **SETTINGS)  # A `Line` waits, and only where that holds up no loop.
     finally:
         cache.close()  # Also what could not be opened whole has a connection.
+
+
+def _vacuum(con: Connection) -> None:
+    con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")  # `execute` would stop after one page.
 
 
 def _is_full(exc: sqlite3.OperationalError) -> bool:

@@ -29,7 +29,8 @@ class Line:
         """Call *act* while no other thread does, again as long as another process has the database locked; at least
         once, unless another thread has the connection for longer than *patience*.
 
-        Between two tries others may use the connection: who reads need not wait for who waits to write.
+        Between two tries others may use the connection: who reads need not wait for who waits to write. *act* must not
+        return a cursor: SQLite keeps a connection open, also when it is closed, for as long as it has one.
 
         Raises:
             TimeoutError: that took longer than *patience* seconds.
