@@ -19,7 +19,7 @@ from .checkpoint.journal import Durability, Journal
 from .checkpoint.redaction import Redact, Redaction
 from .checkpoint.waiting import take, wait_for
 from .decisions import match, resumption
-from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadBusy, ThreadConflict
+from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from .events import Noted, TurnCancelled, UserSaid
 from .messages import Input, as_message, clean
 from .ports import ABOUT, AgentSpec, Emit, Store

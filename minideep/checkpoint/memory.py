@@ -13,6 +13,23 @@ from .rows import head_key
 from .worker import Worker
 
 
+class _Held:
+    """The threads that are held, none of them in a forked process, and the lock on all that a store has."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.threads: set[str] = set()
+        atfork.watch(self)
+
+    def before_fork(self) -> None:
+        self.lock.acquire()
+
+    def after_fork(self, *, child: bool) -> None:
+        if child:
+            self.threads.clear()
+        self.lock.release()
+
+
 class MemoryCheckpointer:
     """Keeps threads in memory, as the same bytes that a disk would hold. Any number of agents may share one."""
 
@@ -22,10 +39,9 @@ class MemoryCheckpointer:
         self.retention = retention or Retention()
         self._rows: dict[str, bytes] = {}
         self._keys: list[str] = []
-        self._held: set[str] = set()
-        self._lock = Lock()
+        self._held = _Held()
+        self._lock = self._held.lock
         self._worker = Worker()
-        atfork.watch(self)
 
     def __enter__(self) -> "MemoryCheckpointer":
         return self
@@ -80,13 +96,13 @@ class MemoryCheckpointer:
 
     def hold(self, thread: str) -> bool:
         with self._lock:
-            free = thread not in self._held
-            self._held.add(thread)
+            free = thread not in self._held.threads
+            self._held.threads.add(thread)
             return free
 
     def release(self, thread: str) -> None:
         with self._lock:
-            self._held.discard(thread)
+            self._held.threads.discard(thread)
 
     def size(self) -> int:
         with self._lock:
@@ -94,14 +110,6 @@ class MemoryCheckpointer:
 
     def close(self) -> None:
         self._worker.finish()
-
-    def before_fork(self) -> None:
-        self._lock.acquire()
-
-    def after_fork(self, *, child: bool) -> None:
-        if child:
-            self._held.clear()
-        self._lock.release()
 
     def _between(self, start: str, stop: str) -> list[str]:
         return self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, stop)]
