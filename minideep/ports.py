@@ -183,12 +183,12 @@ class Store(Protocol):
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        patience: float = 0.02,
+        patience: float = 0.0,
     ) -> None:
         """Delete *deletes*, put *rows* and replace the head (None: remove it), all in one transaction; but only if the
         head is still *expected* and every one of *deletes* is there.
 
-        Without *patience* it must not hold up an event loop.
+        Without *patience* it is called by an event loop and waits for nobody.
 
         Raises:
             ThreadConflict: they are not; nothing was changed.

@@ -13,13 +13,13 @@ from msgspec import Struct
 from . import loop
 from .calls import abandon, carried, result_of
 from .checkpoint import journal as journals
-from .checkpoint import live, log, upkeep
-from .checkpoint.door import guarded, let_go, stored_head, unknown
+from .checkpoint import live, log, pace, upkeep
+from .checkpoint.door import let_go, stored_head, unknown
 from .checkpoint.journal import Durability, Journal
 from .checkpoint.redaction import Redact, Redaction
-from .checkpoint.retention import in_upkeep
+from .checkpoint.waiting import take, wait_for
 from .decisions import match, resumption
-from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadBusy, ThreadConflict
+from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from .events import Noted, TurnCancelled, UserSaid
 from .messages import Input, as_message, clean
 from .ports import ABOUT, AgentSpec, Emit, Store
@@ -234,22 +234,12 @@ async def _held(terms: Terms, thread_id: str) -> AsyncGenerator[None]:
         ThreadBusy: another run, in whatever process, has it.
     """
     store = terms.store
-    await _hold(store, thread_id, terms.wait)
+    await pace.wait()
+    await (wait_for if terms.wait else take)(store, thread_id)
     try:
         yield
     finally:
         let_go(store, thread_id)
-
-
-async def _hold(store: Store, thread_id: str, wait: bool) -> None:
-    pause = 0.001
-    while not guarded(store.hold, thread_id):
-        if not wait and not in_upkeep(store, thread_id):
-            if guarded(store.hold, thread_id):
-                return  # What held it is over now.
-            raise ThreadBusy(f"thread {thread_id!r} is being run; wait for it with `wait=True`, or use another thread")
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 0.05)
 
 
 async def _driven(run: Run) -> None:

@@ -273,32 +273,35 @@ store.close()
 
 
 def test_a_fork_beside_an_append_takes_nothing_from_it(tmp_path):
+    """It waits until that is through: half of it would be in the child for ever."""
     found = run(f"""
-import os
+import os, time
 from threading import Thread
 from minideep import DiskCheckpointer
 store = DiskCheckpointer({str(tmp_path)!r})
 store.append("t", None, b"1", {{}})
 def fork():
     if os.fork() == 0:
-        print(store.head("t"), flush=True)
+        print(store.head("t"), store.keys("a", "c"), flush=True)
+        store.append("u", None, b"1", {{"c": b"1"}})
         store.close()
         os._exit(0)
     os.wait()
+thread = Thread(target=fork)
 class Rows(dict):
     def items(self):
         yield "a", bytes(20_000_000)  # More than is kept in memory: a part is in the log already.
-        thread = Thread(target=fork)
         thread.start()
-        thread.join()
+        time.sleep(0.1)
         yield "b", b"1"
     def values(self):
         return []
 store.append("t", b"1", None, Rows())
-print(store.keys("", "~"), store._writer.con.execute("PRAGMA integrity_check").fetchall())
+thread.join()
+print(store.keys("", "~"), store._writer.use(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1))
 store.close()
 """)
-    assert found.splitlines() == ["b'1'", "['a', 'b'] [('ok',)]"]
+    assert found.splitlines() == ["None ['a', 'b']", "['a', 'b', 'c', 'head/u'] [('ok',)]"]
 
 
 @tool

@@ -2,21 +2,23 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Executor
+from errno import ENOSPC
 from functools import cached_property
 from pathlib import Path
-from sqlite3 import SQLITE_CANTOPEN, SQLITE_READONLY, Connection
+from sqlite3 import SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, Connection
 from typing import Any, cast
-from weakref import WeakSet
 
 import diskcache
 
-from ..errors import CheckpointError, CorruptSegment, ThreadConflict
+from ..errors import CheckpointError, ConfigError, CorruptSegment, ThreadConflict
 from ..ports import Retention
-from . import locks
+from . import locks, spare
+from .backup import atomic_directory, copy_database
 from .door import PATIENCE
 from .line import Line
 from .rows import head_key
@@ -58,6 +60,8 @@ TIDY_BYTES, TIDY_SECONDS = 384 * 1024, 0.02
 """After so much in that log the store's thread does it first. If it took less than so many seconds to fill, an append
 does it after all: the thread could not keep up, and the log would have no bound.
 """
+TIDY_PATIENCE = 1.0
+"""Seconds that tidying up waits for other writers: appends that were handed to the store's thread stand behind it."""
 SPARE_PAGES, STEP_PAGES = 256, 64
 """Free pages that stay for later rows, and how many of those above are given back at a time."""
 
@@ -95,11 +99,11 @@ class DiskCheckpointer:
         self.retention = retention or Retention()
         self._fsync = fsync
         self._worker = Worker()
-        # Who reads does not wait for who writes.
+        # An event loop that reads one row, or writes, waits for no thread that reads many, writes or tidies up.
         file = self.directory / "cache.db"
-        self._reader, self._writer = Line(file, self._opened_to_read), Line(file, self._opened)
+        self._reader, self._scanner = Line(file, self._opened_to_read), Line(file, self._opened_to_read)
+        self._writer, self._tidier = Line(file, self._opened_to_write), Line(file, self._connect)
         self._untidy, self._tidied = 0, 0.0
-        _lines.update((self._reader, self._writer))
 
     def __enter__(self) -> "DiskCheckpointer":
         return self
@@ -115,15 +119,16 @@ class DiskCheckpointer:
         return self.get(head_key(thread))
 
     def get(self, key: str) -> bytes | None:
-        found = self._read(GET, key)
+        found = self._read(self._reader, GET, key)
         return _checked_value(*found[0]) if found else None
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
         # What is refused has no right beginning: who wants that row is told, and the others can still be read.
-        return [(key, row[2] if _is_raw(*row) else REFUSED) for key, *row in self._read(ROWS, start, stop)]
+        found = self._read(self._scanner, ROWS, start, stop)
+        return [(key, row[2] if _is_raw(*row) else REFUSED) for key, *row in found]
 
     def keys(self, start: str, stop: str) -> list[str]:
-        return [key for (key,) in self._read(KEYS, start, stop)]
+        return [key for (key,) in self._read(self._scanner, KEYS, start, stop)]
 
     def append(
         self,
@@ -133,7 +138,7 @@ class DiskCheckpointer:
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        patience: float = 0.02,
+        patience: float = 0.0,
     ) -> None:
         at, gone = head_key(thread), set(deletes)
 
@@ -149,18 +154,27 @@ class DiskCheckpointer:
                     con.execute(DELETE, (at,))
                 _delete_blobs(con, gone)
 
-        with self._errors("write", patience):
-            self._writer.use(write, patience)
-        self._tidy_later(sum(map(len, rows.values())), bool(gone))
+        size = sum(map(len, rows.values()))
+        with self._errors("write"):
+            if size > self.inline:
+                _check_room(self.directory, size)
+            try:
+                self._writer.use(write, patience)
+            except sqlite3.OperationalError as exc:
+                if head is not None or not _is_full(exc):
+                    raise
+                self._make_room()
+                self._writer.use(write, patience)
+        self._tidy_later(size, bool(gone))
 
     def hold(self, thread: str) -> bool:
         with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
             if not self._writer.inode():
                 self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return locks.hold(self._real_path, thread)
+        return locks.registry.hold(self._real_path, thread)
 
     def release(self, thread: str) -> None:
-        locks.release(self._real_path, thread)
+        locks.registry.release(self._real_path, thread)
 
     def size(self) -> int:
         files = [self.directory / "cache.db", self.directory / "cache.db-wal"]
@@ -169,27 +183,64 @@ class DiskCheckpointer:
 
     def close(self) -> None:
         self._worker.finish()
-        for line in (self._reader, self._writer):
+        for line in (self._reader, self._scanner, self._writer, self._tidier):
             line.close()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy all that is stored now into a new directory, private to its owner, which a `DiskCheckpointer` opens.
+
+        Turns may run meanwhile, in whatever process: they do not wait, and what they append is not in the copy. That
+        takes as long as it takes to read and write everything; a coroutine says
+        `await asyncio.to_thread(store.backup, path)`. This is the one way to copy a store that is in use.
+
+        Raises:
+            ConfigError: there is something at *path* that is not an empty directory.
+            CheckpointError: the store cannot be read or the copy not be written; nothing is left of it.
+        """
+        target = Path(path).expanduser()
+        with self._errors("back up"):
+            if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+                raise ConfigError(f"cannot back up to {str(target)!r}: it is there; give a new or an empty directory")
+            with atomic_directory(target) as folder:
+                if self._reader.inode():
+                    line = Line(self.directory / "cache.db", self._opened_to_read)
+                    with contextlib.closing(line):
+                        line.use(lambda con: copy_database(con, folder / "cache.db"), PATIENCE)
 
     @cached_property
     def _real_path(self) -> str:
         return os.path.realpath(self.directory)
 
-    def _read(self, query: str, *args: str) -> list[Any]:
+    def _read(self, line: Line, query: str, *args: str) -> list[Any]:
         with self._errors("read"):
-            if not self._reader.inode():
+            if not line.inode():
                 return []  # Nothing was ever written, and reading must not make a directory.
-            return self._reader.use(lambda con: con.execute(query, args).fetchall(), PATIENCE)
+            return line.use(lambda con: con.execute(query, args).fetchall(), PATIENCE)
 
     @contextlib.contextmanager
-    def _errors(self, verb: str, patience: float = PATIENCE) -> Generator[None]:
+    def _errors(self, verb: str) -> Generator[None]:
         try:
             yield
         except (OSError, sqlite3.Error) as exc:
-            if isinstance(exc, TimeoutError) and patience < PATIENCE:
+            text = f"cannot {verb} the state in {str(self.directory)!r}: {exc}"
+            if isinstance(exc, TimeoutError) and verb == "write":
+                raise TimeoutError(text) from None  # Which may be tried again.
+            raise CheckpointError(text) from exc
+
+    def _opened_to_write(self) -> Connection:
+        try:
+            con = self._opened()
+        except sqlite3.OperationalError as exc:
+            if not (_is_full(exc) and spare.give_up(self.directory)):
                 raise
-            raise CheckpointError(f"cannot {verb} the state in {str(self.directory)!r}: {exc}") from exc
+            return self._opened()  # Which makes files as well.
+        spare.keep(self.directory)
+        return con
+
+    def _make_room(self) -> None:
+        """Give up the spare room, and empty the write-ahead log into the database, so that it can be used again."""
+        spare.give_up(self.directory)
+        self._writer.use(lambda con: con.execute("PRAGMA wal_checkpoint(RESTART)").fetchall(), PATIENCE)
 
     def _opened(self) -> Connection:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -207,7 +258,7 @@ class DiskCheckpointer:
     def _opened_to_read(self) -> Connection:
         """Also where nothing may be written: SQLite wants to, though it only reads, unless it is told not to."""
         try:
-            return self._opened()
+            return self._opened_to_write()
         except sqlite3.OperationalError as exc:
             if exc.sqlite_errorcode & 0xFF not in (SQLITE_READONLY, SQLITE_CANTOPEN):
                 raise
@@ -235,13 +286,12 @@ class DiskCheckpointer:
 
     def _tidy(self) -> None:
         """Give back free pages, and move the write-ahead log into the database, while appends go on."""
-        with contextlib.closing(self._connect()) as con:
-            con.execute("PRAGMA busy_timeout = 1000")
-            (free,) = con.execute("PRAGMA freelist_count").fetchone()
-            for _ in range((free - SPARE_PAGES) // STEP_PAGES):
-                con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")  # `execute` would stop after one page.
-                time.sleep(0.002)  # For appends, which need the lock that this takes.
-            con.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        (free,) = self._tidier.use(lambda con: con.execute("PRAGMA freelist_count").fetchone(), TIDY_PATIENCE)
+        for _ in range((free - SPARE_PAGES) // STEP_PAGES):
+            self._tidier.use(_vacuum, TIDY_PATIENCE)
+            time.sleep(0.002)  # For appends, which need the lock that this takes.
+        self._tidier.use(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone(), TIDY_PATIENCE)
+        spare.keep(self.directory)  # Once there is room again.
 
 
 def _lay_out(directory: str) -> None:
@@ -249,9 +299,27 @@ def _lay_out(directory: str) -> None:
     kind: Any = cast(Any, diskcache).Cache
     cache = kind.__new__(kind)
     try:
-        cache.__init__(directory, **SETTINGS)
+        cache.__init__(directory, timeout=0, **SETTINGS)  # A `Line` waits, and only where that holds up no loop.
     finally:
         cache.close()  # Also what could not be opened whole has a connection.
+
+
+def _vacuum(con: Connection) -> None:
+    con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")  # `execute` would stop after one page.
+
+
+def _is_full(exc: sqlite3.OperationalError) -> bool:
+    return exc.sqlite_errorcode & 0xFF in (SQLITE_FULL, SQLITE_IOERR)
+
+
+def _check_room(directory: Path, size: int) -> None:
+    """Make sure that there is room for *size* bytes twice: a write-ahead log that could not be moved into the database
+    would leave none to delete with.
+    """
+    with contextlib.suppress(FileNotFoundError):  # It is made now.
+        free = shutil.disk_usage(directory).free
+        if free < 2 * size:
+            raise OSError(ENOSPC, f"the disk is full: {2 * size:,} bytes are needed and {free:,} free")
 
 
 def _delete(con: Connection, thread: str, keys: set[str]) -> None:
@@ -279,15 +347,3 @@ def _checked_value(mode: Any, filename: Any, value: Any) -> bytes:
 
 def _is_raw(mode: Any, filename: Any, value: Any) -> bool:
     return mode == MODE_RAW and filename is None and isinstance(value, bytes)
-
-
-_lines: "WeakSet[Line]" = WeakSet()
-
-
-def _forget_all() -> None:
-    for line in list(_lines):
-        line.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)

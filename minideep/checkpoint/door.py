@@ -11,6 +11,8 @@ from ..ports import Store
 T = TypeVar("T")
 PATIENCE = 60.0
 """Seconds that an append waits for other writers where no event loop waits for it."""
+UPKEEP_PATIENCE = 1.0
+"""The same for what is done after a turn and can be left to the next one: appends wait behind it."""
 logger = logging.getLogger("minideep")
 
 
@@ -29,6 +31,8 @@ def guarded(act: Callable[..., T], *args: Any) -> T:
 def as_checkpoint_error(exc: Exception) -> MinideepError:
     if isinstance(exc, MinideepError):
         return exc
+    if isinstance(exc, TimeoutError) and str(exc):
+        return CheckpointError(str(exc))  # The store's own word that others have it.
     return CheckpointError(f"the store failed: {type(exc).__name__}: {exc}")
 
 

@@ -6,7 +6,7 @@ from .. import codec
 from ..errors import ThreadConflict
 from ..ports import Store
 from . import rows as names
-from .door import PATIENCE
+from .door import UPKEEP_PATIENCE
 from .reading import Piece
 
 BLOCK = 256 * 1024
@@ -83,7 +83,7 @@ def join(store: Store, thread_id: str, keys: Sequence[str]) -> int:
         if stored is None or names.read_head(thread_id, stored).epoch != epoch:
             return 0
         try:
-            store.append(thread_id, stored, stored, {key: block}, keys, patience=PATIENCE)
+            store.append(thread_id, stored, stored, {key: block}, keys, patience=UPKEEP_PATIENCE)
         except ThreadConflict:
             continue
         return sum(len(data) for _, data in found) - len(block)

@@ -5,27 +5,32 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from sqlite3 import SQLITE_BUSY, SQLITE_LOCKED, Connection
-from threading import Lock
+from threading import RLock
 from typing import TypeVar
+
+from . import atfork
 
 T = TypeVar("T")
 
 
 class Line:
-    """Connects to *file* with *connect* when it is first used, and again after `close`, in a forked process, and when
-    the file was removed: what is written to one that is still open would be gone with it.
+    """Connects to *file* with *connect* when it is first used, and again after `close`, after a fork, and when the file
+    was removed: what is written to one that is still open would be gone with it.
     """
 
     def __init__(self, file: Path, connect: Callable[[], Connection]) -> None:
         self.con: Connection | None = None
         self._file, self._inode = file, 0
         self._connect = connect
-        self._lock = Lock()
+        self._lock = RLock()
+        atfork.watch(self)
 
     def use(self, act: Callable[[Connection], T], patience: float) -> T:
-        """Call *act* while no other thread does, again as long as another process has the database locked.
+        """Call *act* while no other thread does, again as long as another process has the database locked; at least
+        once, unless another thread has the connection for longer than *patience*.
 
-        Between two tries others may use the connection: who reads need not wait for who waits to write.
+        Between two tries others may use the connection: who reads need not wait for who waits to write. *act* must not
+        return a cursor: SQLite keeps a connection open, also when it is closed, for as long as it has one.
 
         Raises:
             TimeoutError: that took longer than *patience* seconds.
@@ -53,25 +58,27 @@ class Line:
 
     def _connected(self) -> Connection:
         if self.con is not None and self._inode != self.inode():
-            self.con.close()
-            self.con = None
+            self._disconnect()
         if self.con is None:
             self.con, self._inode = self._connect(), self.inode()
         return self.con
 
     def close(self) -> None:
         with self._lock:
-            con, self.con = self.con, None
-            if con is not None:
-                con.close()
+            self._disconnect()
 
-    def forget(self) -> None:
-        """Begin anew in a forked process, which has neither the threads nor the locks of its parent.
+    def _disconnect(self) -> None:
+        con, self.con = self.con, None
+        if con is not None:
+            con.close()
 
-        The parent's connection is never closed here: that would undo what the parent is about to commit.
+    def before_fork(self) -> None:
+        """A child must inherit no connection. SQLite keeps one list of locks a process: in the child it would say that
+        the parent's locks are its own, though the system gave it none. The child could then wait for ever for a
+        transaction of its parent, or write to a log that its parent has removed on closing as its last user.
         """
-        if self.con is not None:
-            import ctypes
+        self._lock.acquire()
+        self._disconnect()
 
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.con))
-        self.con, self._lock = None, Lock()
+    def after_fork(self, *, child: bool) -> None:
+        self._lock.release()

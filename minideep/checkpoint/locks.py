@@ -1,98 +1,278 @@
-"""Which threads are held: in this process by a registry, over all processes by POSIX locks.
+"""Thread locks: one runner of a thread at a time, in this process and over all processes.
 
-A held thread is one locked byte of the file `threads.lock` in the store's directory. Such a lock ends with its process,
-however that ends; and as soon as the process closes any descriptor of the file: hence one descriptor a directory.
+Within the process a registry counts. Between processes it is a lock of the system on the store's directory, which ends
+with its process, however that ends. Every kind used here belongs to one open file, and not to the process, as POSIX
+record locks do: those are lost as soon as anything in the process, a file tool or a backup, closes a descriptor of the
+same file.
 """
 
 import errno
 import os
+import struct
+import sys
+from collections.abc import Callable
+from functools import cache
 from hashlib import blake2b
-from threading import Lock
+from pathlib import Path
+from threading import RLock
+from typing import Protocol
 
-try:
+from . import atfork
+
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
-except ImportError:  # Windows has none: there only the registry counts.
-    fcntl = None
+
+FILE = "threads.lock"
+"""Stands in every directory in which threads were ever held."""
+TAKEN = (errno.EAGAIN, errno.EACCES)
+"""Errors that say that somebody else has the lock."""
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing about the directory: without a lock file another process may run the same thread."""
+FLOCK = struct.Struct("hhqqi0q")
+"""`struct flock` of Linux: type, whence, start, length, process; padded at its end like an array of them."""
 
 
-class _Held:
-    """What this process holds in one directory. Without *file*, which could not be opened, only here."""
+class Locks(Protocol):
+    """Locks on names in one directory, each held by one object at a time.
 
-    def __init__(self, file: int | None) -> None:
-        self.file = file
-        self.threads: set[str] = set()
-
-
-_mutex = Lock()
-_directories: dict[str, _Held] = {}
-
-
-def hold(directory: str, thread: str) -> bool:
-    """Take *thread* of the store in *directory*, a real path; False if somebody has it. Never waits.
-
-    Where no file can be locked (a directory that is read-only, a system without locks) only this process counts.
+    Raises:
+        OSError: the file of the locks cannot be opened, or the system has no such locks there.
     """
-    with _mutex:
-        held = _directories.get(directory) or _Held(_opened(directory))
-        if thread in held.threads:
-            return False
-        if _taken(held.file, thread):
-            held.threads.add(thread)
-            _directories[directory] = held
-            return True
-        if not held.threads:
-            _close(held.file)
-        return False
+
+    def __init__(self, directory: str) -> None: ...
+
+    def lock(self, name: str) -> bool:
+        """Take the lock on *name* without waiting; return whether it was free. Not for a name that this has locked."""
+        ...
+
+    def unlock(self, name: str) -> None:
+        """Give back a lock that this object has taken."""
+        ...
+
+    def close(self) -> None:
+        """Close all files. In a forked process this takes no lock from the parent; elsewhere unlock first."""
+        ...
 
 
-def release(directory: str, thread: str) -> None:
-    """Let go of a thread; of one that is not held, as in a forked process, nothing."""
-    with _mutex:
-        held = _directories.get(directory)
-        if held is None or thread not in held.threads:
-            return
-        held.threads.discard(thread)
-        if not held.threads:
-            _close(held.file)
-            del _directories[directory]
-        elif fcntl and held.file is not None:
-            fcntl.lockf(held.file, fcntl.LOCK_UN, 1, _offset(thread))
+class _OneFile:
+    """Opens the one file of which each name is a byte."""
+
+    bits = 62
+
+    def __init__(self, directory: str) -> None:
+        self._file = os.open(Path(directory, FILE), os.O_RDWR | os.O_CREAT, 0o600)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _byte(self, name: str) -> int:
+        """The offset of the byte that stands for *name*: two names share one once in 2**62 times (Windows: 2**31)."""
+        return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> (64 - self.bits)
 
 
-def _opened(directory: str) -> int | None:
-    try:
-        return os.open(f"{directory}/threads.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return None
+if sys.platform == "linux":
 
+    class OpenFileLocks(_OneFile):
+        """Open-file-description locks: one byte of one file a name."""
 
-def _taken(file: int | None, thread: str) -> bool:
-    if fcntl is None or file is None:
+        def lock(self, name: str) -> bool:
+            return _is_free(self._set, fcntl.F_WRLCK, name)
+
+        def unlock(self, name: str) -> None:
+            self._set(fcntl.F_UNLCK, name)
+
+        def _set(self, kind: int, name: str) -> None:
+            _fcntl(self._file, fcntl.F_OFD_SETLK, kind, self._byte(name))
+
+    def _fcntl(file: int, command: int, kind: int, start: int) -> None:
+        fcntl.fcntl(file, command, FLOCK.pack(kind, os.SEEK_SET, start, 1, 0))
+
+    def has_open_file_locks() -> bool:
+        """Ask the kernel: some sandboxes that pass for Linux do not have them."""
+        with Path(os.devnull).open("rb") as file:
+            try:
+                _fcntl(file.fileno(), fcntl.F_OFD_GETLK, fcntl.F_RDLCK, 0)
+            except OSError:
+                return False
         return True
+
+
+if sys.platform != "win32":
+
+    class WholeFileLocks:
+        """`flock`: one file a name that is locked, which goes with the lock."""
+
+        def __init__(self, directory: str) -> None:
+            self._path = Path(directory, FILE)
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._files: dict[str, int] = {}
+
+        def lock(self, name: str) -> bool:
+            while True:
+                file = os.open(self._path_of(name), os.O_RDWR | os.O_CREAT, 0o600)
+                try:
+                    if not _is_free(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                        os.close(file)
+                        return False
+                    if self._is_there(name, file):
+                        self._files[name] = file
+                        return True
+                except OSError:
+                    os.close(file)
+                    raise
+                os.close(file)  # Its last holder has removed it since it was opened.
+
+        def unlock(self, name: str) -> None:
+            file = self._files.pop(name)
+            try:
+                if self._is_there(name, file):
+                    self._path_of(name).unlink()  # While it is locked: whoever opened it before sees that it is gone.
+                fcntl.flock(file, fcntl.LOCK_UN)  # A child forked by C code has a copy of the descriptor.
+            finally:
+                os.close(file)
+
+        def close(self) -> None:
+            while self._files:
+                os.close(self._files.popitem()[1])
+
+        def _path_of(self, name: str) -> Path:
+            return self._path.with_suffix(f".{blake2b(name.encode(), digest_size=16).hexdigest()}")
+
+        def _is_there(self, name: str, file: int) -> bool:
+            try:
+                return os.path.samestat(self._path_of(name).stat(), os.fstat(file))
+            except FileNotFoundError:
+                return False
+
+
+if sys.platform == "win32":
+
+    class RegionLocks(_OneFile):
+        """`msvcrt.locking`: one byte of one file a name. Offsets are 32 bits there, with a sign."""
+
+        bits = 31
+
+        def lock(self, name: str) -> bool:
+            return _is_free(self._set, msvcrt.LK_NBLCK, name)
+
+        def unlock(self, name: str) -> None:
+            self._set(msvcrt.LK_UNLCK, name)
+
+        def _set(self, mode: int, name: str) -> None:
+            os.lseek(self._file, self._byte(name), os.SEEK_SET)
+            msvcrt.locking(self._file, mode, 1)
+
+
+@cache
+def best() -> type[Locks]:
+    """The kind of lock that this system has."""
+    if sys.platform == "win32":
+        return RegionLocks
+    if sys.platform == "linux" and has_open_file_locks():
+        return OpenFileLocks
+    return WholeFileLocks
+
+
+def _is_free(lock: Callable[..., object], *args: object) -> bool:
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(thread))
+        lock(*args)
     except OSError as exc:
-        return exc.errno not in (errno.EAGAIN, errno.EACCES)  # Any other says that there are no locks here.
+        if exc.errno in TAKEN:
+            return False
+        raise
     return True
 
 
-def _close(file: int | None) -> None:
-    if file is not None:
-        os.close(file)
+class _Held:
+    """The threads of one directory that this process holds, and whether the system has locked each of them."""
+
+    def __init__(self, locks: Locks | None) -> None:
+        self.locks = locks
+        self.threads: dict[str, bool] = {}
+
+    def lock(self, thread: str) -> bool:
+        """Take *thread*, for this process only where the system has no locks; return whether it was free."""
+        try:
+            free = self.locks is None or self.locks.lock(thread)
+            locked = self.locks is not None
+        except OSError as exc:
+            if exc.errno in EXHAUSTED:
+                raise
+            free, locked = True, False
+        if free:
+            self.threads[thread] = locked
+        return free
+
+    def unlock(self, thread: str) -> None:
+        """Give *thread* back. To close the file is not enough: a child forked by C code has it open as well."""
+        if self.threads.pop(thread) and self.locks is not None:
+            self.locks.unlock(thread)
+
+    def close(self) -> None:
+        if self.locks is not None:
+            self.locks.close()
 
 
-def _offset(thread: str) -> int:
-    """The byte that stands for *thread*: two of them share one once in 2**62 times."""
-    return int.from_bytes(blake2b(thread.encode(), digest_size=8).digest()) >> 2
+class Registry:
+    """The threads that this process holds, in whatever directory, with locks of the kind that *kind* names."""
+
+    def __init__(self, kind: Callable[[], type[Locks]] = best) -> None:
+        self._kind = kind
+        self._mutex = RLock()
+        self._directories: dict[str, _Held] = {}
+        atfork.watch(self)
+
+    def hold(self, directory: str, thread: str) -> bool:
+        """Take *thread* of the store in *directory*, a real path; False if somebody has it. Never waits.
+
+        Where nothing can be locked (a directory that is read-only, a file system without locks) only this process
+        counts.
+
+        Raises:
+            OSError: the process has no file descriptors left.
+        """
+        with self._mutex:
+            held = self._directories.get(directory) or _Held(self._opened(directory))
+            free = thread not in held.threads and held.lock(thread)
+            if held.threads:
+                self._directories[directory] = held
+            else:
+                held.close()
+            return free
+
+    def release(self, directory: str, thread: str) -> None:
+        """Let go of a thread; of one that is not held, as in a forked process, nothing."""
+        with self._mutex:
+            held = self._directories.get(directory)
+            if held is None or thread not in held.threads:
+                return
+            try:
+                held.unlock(thread)
+            finally:
+                if not held.threads:
+                    del self._directories[directory]
+                    held.close()
+
+    def before_fork(self) -> None:
+        self._mutex.acquire()
+
+    def after_fork(self, *, child: bool) -> None:
+        if child:
+            for held in self._directories.values():
+                held.close()
+            self._directories.clear()
+        self._mutex.release()
+
+    def _opened(self, directory: str) -> Locks | None:
+        try:
+            return self._kind()(directory)
+        except OSError as exc:
+            if exc.errno in EXHAUSTED:
+                raise
+            return None
 
 
-def _forget() -> None:
-    """A forked process holds nothing. To close its copy of the descriptor takes no lock from its parent."""
-    for held in _directories.values():
-        _close(held.file)
-    _directories.clear()
-    _mutex.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_mutex.acquire, after_in_parent=_mutex.release, after_in_child=_forget)
+registry = Registry()
+"""Of this process: two stores that are made for one directory share what they hold."""

@@ -14,11 +14,13 @@ from ..codec import Header
 from ..errors import SegmentTooLarge, ThreadConflict
 from ..ports import Store
 from ..state import Path, State
+from . import pace
 from . import rows as names
 from .blobs import Blobs
 from .door import PATIENCE, as_checkpoint_error, guarded, stored_head
 from .joining import Tail
 from .journal import Journal
+from .pace import through
 from .reading import Piece, as_of_one_moment
 from .rows import Head, RunRow
 
@@ -67,17 +69,18 @@ class Append(Struct):
     saved: Saved = Saved()
     stored: bytes = b""
 
-    def write(self) -> None:
-        """Write it, or find that it was written though the store said otherwise.
+    def write(self, until: float) -> None:
+        """Write it, or find that it was written though the store said otherwise; at most until the clock
+        (`time.monotonic`) says *until*, but once in any case.
 
         Raises:
             ThreadConflict: another writer was first.
-            CheckpointError: the store failed.
+            CheckpointError: the store failed, or others had it until then.
         """
-        self._write(patience=PATIENCE)
+        self._write(patience=max(0.0, until - time.monotonic()))
 
     def write_at_once(self) -> bool:
-        """`write`, unless others write to the store for longer than an event loop may be held up."""
+        """`write`, if nobody else writes to the store: an event loop must not wait for them."""
         try:
             self._write()
         except TimeoutError:
@@ -154,8 +157,9 @@ async def append(journal: Journal) -> Saved:
         ThreadConflict: another writer was first, now or at an earlier append of this journal.
         CheckpointError: the store failed. The events stay pending.
     """
+    await pace.shielded()
     while journal.appending is not None:
-        await _through(journal.appending)
+        await through(journal.appending)
     journal.check()
     saved = Saved()
     while journal.pending:
@@ -173,15 +177,17 @@ async def append(journal: Journal) -> Saved:
 
 
 async def _written(work: Append) -> None:
-    """Write *work*: a small one here and now, which costs less than to hand it over."""
+    """Write *work*: a small one here and now if the store is free, which costs less than to hand it over."""
     journal = work.journal
     if work.raw <= journal.store.inline and work.write_at_once():
         return
+    # From now, and not from when the store's thread comes to it: those before it may wait as long.
+    until = time.monotonic() + PATIENCE
     # Not the writing itself: who waits for that may wake before us.
     journal.appending = over = asyncio.get_running_loop().create_future()
     try:
-        writing = off_loop(journal.store, work.write)
-        await _through(writing)
+        writing = off_loop(journal.store, lambda: work.write(until))
+        await through(writing)
         writing.result()
     finally:
         journal.appending = None
@@ -202,20 +208,6 @@ def _caught_up(journal: Journal) -> Saved | None:
         return None
     journal.stored, journal.head, journal.runs, journal.blobs = log.stored, log.head, log.runs, set()
     return Saved()
-
-
-async def _through(work: "asyncio.Future[Any]") -> None:
-    """Wait until *work* is done, whoever cancels; then let the cancel happen."""
-    cancels = 0
-    while not work.done():
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError:
-            cancels += 1
-    me = asyncio.current_task()
-    if cancels and me is not None:
-        me.uncancel()
-        me.cancel()
 
 
 def off_loop(store: Store, act: Callable[[], T]) -> "asyncio.Future[T]":

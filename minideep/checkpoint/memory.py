@@ -8,8 +8,26 @@ from threading import Lock
 
 from ..errors import ThreadConflict
 from ..ports import Retention
+from . import atfork
 from .rows import head_key
 from .worker import Worker
+
+
+class _Held:
+    """The threads that are held, none of them in a forked process, and the lock on all that a store has."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.threads: set[str] = set()
+        atfork.watch(self)
+
+    def before_fork(self) -> None:
+        self.lock.acquire()
+
+    def after_fork(self, *, child: bool) -> None:
+        if child:
+            self.threads.clear()
+        self.lock.release()
 
 
 class MemoryCheckpointer:
@@ -21,8 +39,8 @@ class MemoryCheckpointer:
         self.retention = retention or Retention()
         self._rows: dict[str, bytes] = {}
         self._keys: list[str] = []
-        self._held: set[str] = set()
-        self._lock = Lock()
+        self._held = _Held()
+        self._lock = self._held.lock
         self._worker = Worker()
 
     def __enter__(self) -> "MemoryCheckpointer":
@@ -57,7 +75,7 @@ class MemoryCheckpointer:
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        patience: float = 0.02,
+        patience: float = 0.0,
     ) -> None:
         at, gone = head_key(thread), set(deletes)
         with self._lock:
@@ -78,13 +96,13 @@ class MemoryCheckpointer:
 
     def hold(self, thread: str) -> bool:
         with self._lock:
-            free = thread not in self._held
-            self._held.add(thread)
+            free = thread not in self._held.threads
+            self._held.threads.add(thread)
             return free
 
     def release(self, thread: str) -> None:
         with self._lock:
-            self._held.discard(thread)
+            self._held.threads.discard(thread)
 
     def size(self) -> int:
         with self._lock:

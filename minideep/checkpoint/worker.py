@@ -1,8 +1,9 @@
 """The one thread of a store, for what no event loop should wait for."""
 
-import os
 from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Lock
+
+from . import atfork
 
 
 class Worker:
@@ -11,13 +12,13 @@ class Worker:
     def __init__(self) -> None:
         self._lock = Lock()
         self._pool: ThreadPoolExecutor | None = None
-        self._pid = 0
+        atfork.watch(self)
 
     @property
     def executor(self) -> Executor:
         with self._lock:
-            if self._pool is None or self._pid != os.getpid():
-                self._pool, self._pid = ThreadPoolExecutor(1, "minideep-store"), os.getpid()
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, "minideep-store")
             return self._pool
 
     def finish(self) -> None:
@@ -25,7 +26,15 @@ class Worker:
         while (pool := self._take()) is not None:
             pool.shutdown()
 
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork(self, *, child: bool) -> None:
+        if child:
+            self._pool = None  # Its thread is the parent's.
+        self._lock.release()
+
     def _take(self) -> ThreadPoolExecutor | None:
         with self._lock:
             pool, self._pool = self._pool, None
-            return pool if self._pid == os.getpid() else None
+            return pool
