@@ -11,12 +11,13 @@
 Names are percent-encoded, so that no thread's rows stand between another's.
 """
 
+from typing import Literal
 from urllib.parse import quote, unquote
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from ..codec import FORMAT
+from ..codec import FORMAT, decoded
 from ..errors import CorruptSegment, UnknownVersion
 from ..state import Path, Status
 
@@ -109,7 +110,8 @@ class ThreadInfo(Struct, frozen=True):
 
     thread_id: str
     agent: str
-    status: Status
+    status: Status | Literal["damaged"]
+    """`damaged` where the thread's head row cannot be read: then *problem* says why, and the rest is empty."""
     turns: int
     title: str
     created: float
@@ -117,8 +119,11 @@ class ThreadInfo(Struct, frozen=True):
     """Seconds since 1970."""
     bytes_raw: int
     bytes_stored: int
+    problem: str = ""
 
 
+MOST = 2**53
+"""No count or time of a head or a run row comes near it; one that does could not be added to, nor shown."""
 _head_decoder = msgspec.msgpack.Decoder(Head)
 _run_decoder = msgspec.msgpack.Decoder(RunRow)
 
@@ -179,8 +184,15 @@ def use_rows(thread_id: str, name: str) -> dict[str, bytes]:
 
 
 def number_in(key: str) -> int:
-    """The first event number in the key of a segment or a base."""
-    return int(key.rpartition("/")[2].partition("-")[0])
+    """The first event number in the key of a segment or a base.
+
+    Raises:
+        CorruptSegment: there is none, so no append made the row.
+    """
+    number = key.rpartition("/")[2].partition("-")[0]
+    if not (number.isascii() and number.isdigit() and len(number) < 20):
+        raise CorruptSegment(f"row {key!r} is not named as a segment or a base is")
+    return int(number)
 
 
 def thread_of(key: str) -> str:
@@ -204,12 +216,11 @@ def read_head(thread_id: str, data: bytes) -> Head:
     Raises:
         CorruptSegment, UnknownVersion
     """
-    try:
-        head = _head_decoder.decode(data)
-    except msgspec.DecodeError as exc:
-        raise CorruptSegment(f"the head of thread {thread_id!r} cannot be read: {exc}") from None
+    head = decoded(_head_decoder.decode, data, f"the head of thread {thread_id!r}")
     if head.format[0] != FORMAT[0] or head.format > FORMAT:
         raise UnknownVersion(f"thread {thread_id!r} has format {head.format}, this version reads {FORMAT}")
+    if not (_in_range(head) and 0 <= head.last <= head.number and head.turn >= 0):
+        raise CorruptSegment(f"the head of thread {thread_id!r} holds numbers that no append wrote")
     return head
 
 
@@ -219,10 +230,15 @@ def read_run_row(key: str, data: bytes) -> RunRow:
     Raises:
         CorruptSegment
     """
-    try:
-        return _run_decoder.decode(data)
-    except msgspec.DecodeError as exc:
-        raise CorruptSegment(f"row {key!r} cannot be read: {exc}") from None
+    row = decoded(_run_decoder.decode, data, f"row {key!r}")
+    if not (_in_range(row) and 0 <= row.first <= row.last):
+        raise CorruptSegment(f"row {key!r} holds numbers that no append wrote")
+    return row
+
+
+def _in_range(row: Head | RunRow) -> bool:
+    counts = [value for name, value in structs.asdict(row).items() if isinstance(value, int) and name != "tokens"]
+    return all(-MOST < number < MOST for number in (*counts, row.created, row.updated))
 
 
 def _path_key(path: Path) -> str:
