@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import diskcache
 
+from ..codec import MAX_ROW
 from ..errors import CheckpointError, CorruptSegment, ThreadConflict
 from ..ports import Retention
 from . import locks
@@ -25,7 +26,7 @@ from .worker import Worker
 MODE_RAW = 1
 """How diskcache marks a value that is bytes in its row."""
 REFUSED = b"(not raw bytes)"
-"""Stands for a value that diskcache would unpickle, or read from a file."""
+"""Stands for a value that diskcache would unpickle, or read from a file, and for one that is too large."""
 
 SETTINGS = {
     "disk_min_file_size": 2**40,  # A value in a file of its own would outlive a rollback.
@@ -61,9 +62,11 @@ does it after all: the thread could not keep up, and the log would have no bound
 SPARE_PAGES, STEP_PAGES = 256, 64
 """Free pages that stay for later rows, and how many of those above are given back at a time."""
 
-GET = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
+# What is not bytes, or more of them than a row may have, is refused before it is read into memory.
+VALUE = f"CASE WHEN typeof(value) = 'blob' AND length(value) <= {MAX_ROW} THEN value END"
+GET = f"SELECT mode, filename, {VALUE} FROM Cache WHERE key = ? AND raw = 1"
 KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
-ROWS = "SELECT key, mode, filename, value FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
+ROWS = f"SELECT key, mode, filename, {VALUE} FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
 ADD = f"INSERT INTO Cache(key, raw, store_time, size, mode, value) VALUES (?, 1, ?, ?, {MODE_RAW}, ?)"
 ADD_ONCE = f"{ADD} ON CONFLICT(key, raw) DO NOTHING"
 PUT = f"""{ADD} ON CONFLICT(key, raw) DO UPDATE SET
@@ -214,10 +217,13 @@ class DiskCheckpointer:
         log = self.directory / "cache.db-wal"
         how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
         where = f"{(self.directory / 'cache.db').resolve().as_uri()}?{how}"
-        return sqlite3.connect(where, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        con = sqlite3.connect(where, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        con.text_factory = _text
+        return con
 
     def _connect(self) -> Connection:
         con = sqlite3.connect(self.directory / "cache.db", timeout=0, isolation_level=None, check_same_thread=False)
+        con.text_factory = _text
         for name, value in PRAGMAS.items():
             con.execute(f"PRAGMA {name} = {value}")
         return con
@@ -242,6 +248,11 @@ class DiskCheckpointer:
                 con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")  # `execute` would stop after one page.
                 time.sleep(0.002)  # For appends, which need the lock that this takes.
             con.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _text(stored: bytes) -> str:
+    """A key as it is stored. One that is damaged is no UTF-8, and must not hide the rows beside it."""
+    return stored.decode(errors="replace")
 
 
 def _lay_out(directory: str) -> None:
@@ -273,7 +284,7 @@ def _delete_blobs(con: Connection, gone: set[str]) -> None:
 
 def _checked_value(mode: Any, filename: Any, value: Any) -> bytes:
     if not _is_raw(mode, filename, value):
-        raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}); refusing to read it")
+        raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}), or too many; refusing to read it")
     return value
 
 

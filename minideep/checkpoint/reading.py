@@ -1,7 +1,7 @@
 """Reading a log: the events of a run, the blobs and bases it names, and the states that they fold to."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -10,9 +10,9 @@ from ..codec import Entry, Header, Spilled
 from ..core import apply
 from ..errors import CheckpointError, ConfigError, CorruptSegment, HistoryCut, IllegalEvent, SegmentTooLarge
 from ..events import AnyEvent, Decided, FileEdited, FileWritten, ModelReplied, Resumed, ToolWaiting, UserSaid
-from ..messages import AssistantMessage, is_json
+from ..messages import Content, ToolCall, is_json
 from ..ports import Store
-from ..state import Edit, FileEntry, OpenCall, Path, State
+from ..state import Decision, Edit, FileEntry, OpenCall, Path, State
 from . import rows as names
 from .door import guarded, stored_head
 from .rows import Head, RunRow
@@ -121,46 +121,50 @@ def _unspilled(store: Store, key: str, entries: Iterable[codec.Stored]) -> Itera
     for number, event in entries:
         if isinstance(event, Spilled):
             event = codec.unspilled(read_blob(store, event.name), event.name)
-        if type(event) is ModelReplied:  # Cheaper than `isinstance`, for what is asked of every event.
-            _check_arguments((call.raw for call in event.message.calls), key)
-        elif type(event) is ToolWaiting:
-            _check_arguments((wait.call.raw for wait in event.interrupts), key)
-        elif type(event) is Decided and isinstance(event.decision, Edit):
-            _check_arguments([event.decision.raw], key)
+        check = _CHECKS.get(type(event))
+        if check is not None and not check(event):
+            raise CorruptSegment(f"segment {key!r} holds a call in event {number} whose arguments are no JSON")
         yield number, event
 
 
-def _check_arguments(found: Iterable[bytes], key: str) -> None:
-    """Make sure that the arguments of calls, which are kept as JSON, are JSON.
-
-    Raises:
-        CorruptSegment
-    """
-    for raw in found:
-        if not is_json(raw):
-            raise CorruptSegment(f"row {key!r} holds a call whose arguments are no JSON: {raw[:40]!r}")
-
-
 def _check_state(state: State, key: str) -> None:
-    """Make sure of what the types of a base leave open: arguments, and what files hold.
+    """Make sure of what the types of a base leave open: the arguments of calls, and what files hold.
 
     Raises:
         CorruptSegment
     """
-    for message in state.messages:
-        if isinstance(message, AssistantMessage):
-            _check_arguments((call.raw for call in message.calls), key)
-    for entry in state.open.values():
-        _check_arguments(_arguments(entry), key)
+    calls = all(_can_be_read(message.content) for message in state.messages if message.role == "assistant")
+    if not calls or not all(map(_waits_can_be_read, state.open.values())):
+        raise CorruptSegment(f"base {key!r} holds a call whose arguments are no JSON")
     for file, held in state.files.items():
         if not isinstance(held.content, str | bytes | None):
             raise CorruptSegment(f"base {key!r} holds {file!r}, which is neither text nor bytes")
 
 
-def _arguments(entry: OpenCall) -> Iterator[bytes]:
-    yield from (call.raw for call in (entry.call, *(wait.call for wait in entry.waits)))
-    if isinstance(entry.decision, Edit):
-        yield entry.decision.raw
+def _can_be_read(content: Content) -> bool:
+    """Whether the arguments of the calls in a reply are JSON. Asked of every reply, so it makes nothing."""
+    if type(content) is not str:
+        for block in content:
+            if type(block) is ToolCall and not is_json(block.raw):
+                return False
+    return True
+
+
+def _waits_can_be_read(entry: OpenCall) -> bool:
+    calls = (entry.call, *(wait.call for wait in entry.waits))
+    return all(is_json(call.raw) for call in calls) and _edit_can_be_read(entry.decision)
+
+
+def _edit_can_be_read(decision: Decision | None) -> bool:
+    return not isinstance(decision, Edit) or is_json(decision.raw)
+
+
+_CHECKS: dict[type, Callable[[Any], bool]] = {
+    ModelReplied: lambda event: _can_be_read(event.message.content),
+    ToolWaiting: lambda event: all(is_json(wait.call.raw) for wait in event.interrupts),
+    Decided: lambda event: _edit_can_be_read(event.decision),
+}
+"""What is asked of events whose types leave something open."""
 
 
 def read_blob(store: Store, name: str) -> bytes:

@@ -5,6 +5,7 @@
     base/THREAD/RUN/NUMBER      a base, by the number of the last event in it
     run/THREAD/RUN              RunRow, of each run below the main one
     use/THREAD/NAME             empty: the thread names the blob
+    mark/THREAD/                Mark: the thread lay unused for longer than the store keeps it
     ref/NAME/THREAD             empty: the same, the other way round
     blob/NAME                   a large file or event
 
@@ -81,6 +82,15 @@ class RunRow(Struct, frozen=True, array_like=True):
     cost: float | None = None
 
 
+class Mark(Struct, frozen=True, array_like=True):
+    """Says that a thread is to be deleted, should it still be as it was."""
+
+    append: bytes
+    """The id of its last append."""
+    time: float
+    """When it was marked."""
+
+
 class RunInfo(Struct, frozen=True):
     """A run below the main one: a line of `Agent.runs()`."""
 
@@ -126,6 +136,7 @@ MOST = 2**53
 """No count or time of a head or a run row comes near it; one that does could not be added to, nor shown."""
 _head_decoder = msgspec.msgpack.Decoder(Head)
 _run_decoder = msgspec.msgpack.Decoder(RunRow)
+_mark_decoder = msgspec.msgpack.Decoder(Mark)
 
 
 def head_key(thread_id: str) -> str:
@@ -133,7 +144,7 @@ def head_key(thread_id: str) -> str:
 
 
 SEALED = ("base", "log")
-KINDS = (*SEALED, "run", "use")
+KINDS = (*SEALED, "run", "use", "mark")
 """The kinds of rows whose keys go on with the thread."""
 
 
@@ -172,6 +183,10 @@ def base_key(thread_id: str, path: Path, number: int) -> str:
 
 def run_key(thread_id: str, path: Path) -> str:
     return thread_prefix("run", thread_id) + _path_key(path)
+
+
+def mark_key(thread_id: str) -> str:
+    return thread_prefix("mark", thread_id)
 
 
 def blob_key(name: str) -> str:
@@ -234,6 +249,15 @@ def read_run_row(key: str, data: bytes) -> RunRow:
     if not (_in_range(row) and 0 <= row.first <= row.last):
         raise CorruptSegment(f"row {key!r} holds numbers that no append wrote")
     return row
+
+
+def read_mark(key: str, data: bytes) -> Mark:
+    """What the row under *key* says of a thread that is to be deleted.
+
+    Raises:
+        CorruptSegment
+    """
+    return decoded(_mark_decoder.decode, data, f"row {key!r}")
 
 
 def _in_range(row: Head | RunRow) -> bool:
