@@ -9,6 +9,7 @@ from threading import Lock
 from ..errors import ThreadConflict
 from ..ports import Retention
 from .rows import head_key
+from .verify import Damage, verify
 from .worker import Worker
 
 
@@ -89,6 +90,10 @@ class MemoryCheckpointer:
     def size(self) -> int:
         with self._lock:
             return sum(len(key) + len(value) for key, value in self._rows.items())
+
+    def verify(self) -> list[Damage]:
+        """Read every row and fold every run: what is damaged; empty if all is well."""
+        return verify(self)
 
     def close(self) -> None:
         self._worker.finish()

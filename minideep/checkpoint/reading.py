@@ -127,7 +127,7 @@ def _unspilled(store: Store, key: str, entries: Iterable[codec.Stored]) -> Itera
         yield number, event
 
 
-def _check_state(state: State, key: str) -> None:
+def check_state(state: State, key: str) -> None:
     """Make sure of what the types of a base leave open: the arguments of calls, and what files hold.
 
     Raises:
@@ -252,7 +252,7 @@ def last_base(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: T
             raise CorruptSegment(f"base {key!r} says that it stands at event {header.last}, after {header.prior}")
         if fits(header):
             state = codec.read_base(data, key)[1]
-            _check_state(state, key)
+            check_state(state, key)
             return state, stop
         stop, number = number + 1, header.prior
     if log.head.cut and not path:
