@@ -2,7 +2,7 @@
 
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from test_history import agent_on, join_all, whole
@@ -18,9 +18,6 @@ from minideep import (
 from minideep.checkpoint import retention
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
-
-SECONDS = 1.5
-"""How long forks are made beside a busy thread; a campaign (`bench/damage.py`) takes longer."""
 
 
 def load_whole(agent, thread_id):
@@ -96,12 +93,14 @@ def test_a_fork_whose_shared_blob_is_gone_is_refused_and_leaves_nothing(blob):
     assert store.head("f") is None
 
 
-def test_every_fork_of_a_busy_thread_on_a_disk_loads_whole(tmp_path):
-    """A writer runs turns that compact and are cut every few turns, and begins the thread again now and then."""
-    stop, failed = threading.Event(), []
+def forks_beside_a_writer(folder, seconds):
+    """Fork a thread on a disk for so long, while another thread of the process runs turns of it that compact and are
+    cut, and begins it again now and then: how many forks there were, and what was wrong with any.
+    """
+    stop, wrong, forks = threading.Event(), [], 0
 
     def write():
-        with closing(DiskCheckpointer(tmp_path, retention=Retention(boundaries=1))) as store:
+        with closing(DiskCheckpointer(folder, retention=Retention(boundaries=1))) as store:
             agent, turn = agent_on(store), 0
             while not stop.is_set():
                 agent.run_sync(("plain", "compact", "large", "task")[turn % 4], "t")
@@ -110,35 +109,27 @@ def test_every_fork_of_a_busy_thread_on_a_disk_loads_whole(tmp_path):
                     store.close()
                     agent.delete("t")
 
-    def check(agent, name):
-        try:
-            load_whole(agent, name)
-            assert agent.run_sync("plain", name).saved
-        except Exception as exc:
-            failed.append((name, repr(exc)))
-        agent.delete(name)
-
-    with closing(DiskCheckpointer(tmp_path)) as store:
-        agent, forks, until = (
-            Agent(ScriptedModel(lambda request: "ok"), checkpointer=store),
-            0,
-            time.monotonic() + SECONDS,
-        )
-        writer = threading.Thread(target=write)
-        writer.start()
+    writer = threading.Thread(target=write)
+    writer.start()
+    with closing(DiskCheckpointer(folder)) as store:
+        agent, until = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store), time.monotonic() + seconds
         try:
             while time.monotonic() < until:
-                try:
-                    agent.fork("t", thread_id=f"f{forks}")
-                except UnknownThread:
-                    continue
-                except CheckpointError as exc:
-                    failed.append((forks, repr(exc)))
-                    continue
-                check(agent, f"f{forks}")
-                forks += 1
+                with suppress(UnknownThread):
+                    agent.fork("t", thread_id="f")
+                    forks += 1
+                    load_whole(agent, "f")
+                    assert agent.run_sync("plain", "f").saved
+                    agent.delete("f")
+        except CheckpointError as exc:
+            wrong.append(f"fork {forks}: {exc!r}")
         finally:
             stop.set()
             writer.join()
+    return forks, wrong
+
+
+def test_every_fork_of_a_busy_thread_on_a_disk_loads_whole(tmp_path):
+    forks, wrong = forks_beside_a_writer(tmp_path, seconds=1.5)
     assert forks
-    assert failed == []
+    assert wrong == []
