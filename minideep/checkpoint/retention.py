@@ -11,7 +11,15 @@ from msgspec import structs
 
 from .. import codec
 from ..codec import Header
-from ..errors import CheckpointError, CorruptSegment, ThreadBusy, ThreadConflict, UnknownThread, UnknownVersion
+from ..errors import (
+    CheckpointError,
+    CorruptSegment,
+    SegmentTooLarge,
+    ThreadBusy,
+    ThreadConflict,
+    UnknownThread,
+    UnknownVersion,
+)
 from ..ports import Store
 from ..state import Path, State
 from . import rows as names
@@ -27,6 +35,8 @@ WAITING = ("paused", "escalated", "running")
 """Threads that are never let go of for their age: a person owes them an answer, or a turn was cut short, and only
 `resume` can tell what became of the calls that it was in.
 """
+NOT_TO_JUDGE = (ThreadBusy, ThreadConflict, UnknownThread, CorruptSegment, SegmentTooLarge, UnknownVersion)
+"""A thread is in use after all, or gone, or damaged: then the others are looked at."""
 _last_look: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
 
 
@@ -124,8 +134,7 @@ def expire(store: Store, now: float) -> None:
         return
     marks = dict(store.rows("mark/", "mark0"))
     for key, data in store.rows("head/", "head0"):
-        # It is in use after all, or gone, or damaged and not ours to judge.
-        with contextlib.suppress(ThreadBusy, ThreadConflict, UnknownThread, CorruptSegment, UnknownVersion):
+        with contextlib.suppress(*NOT_TO_JUDGE):
             thread_id = names.thread_of(key)
             _judge(store, thread_id, data, marks.get(names.mark_key(thread_id)), now)
 
