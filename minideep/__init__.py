@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .checkpoint.memory import MemoryCheckpointer as MemoryCheckpointer
     from .checkpoint.rows import RunInfo as RunInfo
     from .checkpoint.rows import ThreadInfo as ThreadInfo
+    from .checkpoint.verify import Damage as Damage
     from .context import ToolContext as ToolContext
     from .costs import Costs as Costs
     from .costs import Spent as Spent
@@ -178,6 +179,7 @@ _HOMES = {
     "checkpoint.disk": ["DiskCheckpointer"],
     "checkpoint.history": ["Boundary", "Difference"],
     "checkpoint.rows": ["RunInfo", "ThreadInfo"],
+    "checkpoint.verify": ["Damage"],
     "checkpoint.memory": ["MemoryCheckpointer"],
     "context": ["ToolContext"],
     "costs": ["Costs", "Spent"],

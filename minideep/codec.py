@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from .errors import CorruptSegment, IllegalEvent, SegmentTooLarge, UnknownVersion
 from .events import AnyEvent, Noted
+from .messagepack import holds_more
 from .messages import too_deep
 from .state import Path, State
 
@@ -33,6 +34,10 @@ CUT = 2**20
 """Bytes of events after which a segment is cut; only a single event may be larger."""
 MAX_RAW = MAX_EVENT + CUT
 """Bytes that a segment may decompress to."""
+MAX_ROW = 2 * MAX_RAW
+"""Bytes that a stored row may have: what does not compress, and a header that names many blobs."""
+MAX_ITEMS = 2**20
+"""Values that one event, state or header may hold: an empty list has one byte here and 64 in memory."""
 
 
 class Spilled(Struct, frozen=True, array_like=True, tag=0):
@@ -42,6 +47,8 @@ class Spilled(Struct, frozen=True, array_like=True, tag=0):
 
 
 T = TypeVar("T")
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises: for other bytes than expected, for text that is no UTF-8, for what nests too deep."""
 Entry = tuple[int, AnyEvent]
 Stored = tuple[int, AnyEvent | Spilled]
 _PREFIX = struct.Struct(">3sBBII")
@@ -95,7 +102,7 @@ def encode(number: int, event: AnyEvent) -> bytes:
 
     Raises:
         IllegalEvent: it holds something that cannot be written.
-        SegmentTooLarge: it is over 16 MiB.
+        SegmentTooLarge: it is over 16 MiB, or holds more than a million values.
     """
     try:
         if isinstance(event, Noted) and too_deep(event.value):
@@ -105,6 +112,8 @@ def encode(number: int, event: AnyEvent) -> bytes:
         raise IllegalEvent(f"{type(event).__name__} cannot be saved: {exc}") from None
     if len(data) > MAX_EVENT:
         raise SegmentTooLarge(f"{type(event).__name__} has {len(data):,} bytes; an event may have {MAX_EVENT:,}")
+    if len(data) > MAX_ITEMS:  # Else it holds fewer, and most are far smaller.
+        _check_items(data, type(event).__name__)
     return data
 
 
@@ -121,13 +130,17 @@ def decode_numbered(data: bytes) -> Entry:
     """`decode`, with the event's number in its thread before it."""
     try:
         return _event_decoder.decode(data)
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except UNREADABLE as exc:
         raise IllegalEvent(f"an event that could not be read back: {exc}") from None
 
 
 def number_of(data: bytes) -> int:
-    """The number of an event that `encode` wrote."""
-    return _number_decoder.decode(data)[0]
+    """The number of an event that `encode` wrote.
+
+    Raises:
+        CorruptSegment: it wrote something else.
+    """
+    return decoded(_number_decoder.decode, data, "a stored event")[0]
 
 
 def spilled(data: bytes) -> tuple[str, bytes, bytes]:
@@ -144,7 +157,7 @@ def unspilled(content: bytes, name: str) -> AnyEvent:
     Raises:
         CorruptSegment: it holds none.
     """
-    return _checked(_spilled_decoder.decode, content, f"blob {name!r}")
+    return decoded(_spilled_decoder.decode, content, f"blob {name!r}")
 
 
 def seal(header: Header, events: list[bytes]) -> bytes:
@@ -172,10 +185,14 @@ def read_segment(data: bytes, key: str) -> tuple[Header, list[Stored]]:
 
     Raises:
         UnknownVersion, CorruptSegment: as `read_header`.
-        SegmentTooLarge: it claims more than 17 MiB of events.
+        SegmentTooLarge: it claims more than 17 MiB of events, or holds more than a million values.
     """
     header, body = _body(data, key, SEGMENT)
-    return header, _checked(_body_decoder.decode, body, f"segment {key!r}")
+    entries = decoded(_body_decoder.decode, body, f"segment {key!r}")
+    numbers = (entries[0][0], entries[-1][0]) if entries else None
+    if numbers != (header.first, header.last):
+        raise CorruptSegment(f"segment {key!r} says events {header.first} to {header.last} and holds {numbers}")
+    return header, entries
 
 
 def join(segments: list[tuple[str, bytes]]) -> bytes:
@@ -183,7 +200,7 @@ def join(segments: list[tuple[str, bytes]]) -> bytes:
     opened = [_body(data, key, SEGMENT) for key, data in segments]
     headers = [header for header, _ in opened]
     first, last = headers[0], headers[-1]
-    events = [bytes(event) for _, body in opened for event in _raw_decoder.decode(body)]
+    events = [event for (key, _), (_, body) in zip(segments, opened, strict=True) for event in _split(body, key)]
     blobs = tuple(sorted({name for header in headers for name in header.blobs}))
     changed = msgspec.structs.replace(last, first=first.first, prior=first.prior, raw=raw_size(events), blobs=blobs)
     return seal(changed, events)
@@ -192,7 +209,7 @@ def join(segments: list[tuple[str, bytes]]) -> bytes:
 def cut(data: bytes, key: str, number: int, *, after: bool) -> bytes | None:
     """The segment with only its events up to *number*, or only those *after* it; None if there are none."""
     header, body = _body(data, key, SEGMENT)
-    events = [bytes(event) for event in _raw_decoder.decode(body)]
+    events = _split(body, key)
     kept = [event for event in events if (number_of(event) > number) == after]
     if len(kept) == len(events):
         return data
@@ -219,11 +236,15 @@ def encode_state(state: State) -> bytes:
     """A state as the body of a base.
 
     Raises:
-        SegmentTooLarge: it is over 17 MiB.
+        SegmentTooLarge: it is over 17 MiB, or holds more than a million values or a number over 64 bits.
     """
-    data = _encoder.encode(state)
+    try:
+        data = _encoder.encode(state)
+    except OverflowError as exc:  # A count of tokens that was added up.
+        raise SegmentTooLarge(f"a state cannot be written: {exc}") from None
     if len(data) > MAX_RAW:
         raise SegmentTooLarge(f"a state has {len(data):,} bytes; a base may have {MAX_RAW:,}")
+    _check_items(data, "a state")
     return data
 
 
@@ -239,7 +260,10 @@ def read_base(data: bytes, key: str) -> tuple[Header, State]:
         UnknownVersion, CorruptSegment, SegmentTooLarge: as `read_segment`.
     """
     header, body = _body(data, key, BASE)
-    return header, _checked(_state_decoder.decode, body, f"base {key!r}")
+    state = decoded(_state_decoder.decode, body, f"base {key!r}")
+    if (state.number, state.turn) != (header.last, header.turn):
+        raise CorruptSegment(f"base {key!r} says event {header.last}, turn {header.turn} and holds another state")
+    return header, state
 
 
 def seal_blob(content: bytes) -> bytes:
@@ -254,6 +278,8 @@ def read_blob(data: bytes, name: str) -> bytes:
         UnknownVersion, CorruptSegment, SegmentTooLarge: as `read_segment`; its name is its checksum.
     """
     what = f"blob {name!r}"
+    if len(data) < 5:
+        raise CorruptSegment(f"{what} has {len(data)} bytes, which is less than its prefix")
     _check_format(data[:3], data[3:5], BLOB, what)
     content = _decompressed(memoryview(data)[5:], what)
     if sha256(content).hexdigest() != name:
@@ -281,7 +307,7 @@ def _opened(data: bytes, key: str, expected: bytes = b"") -> tuple[Header, memor
     if zlib.crc32(memoryview(data)[_PREFIX.size - 4 :]) != checksum:
         raise CorruptSegment(f"{what} does not match its checksum; it was damaged or changed")
     view = memoryview(data)[_PREFIX.size :]
-    return _checked(_header_decoder.decode, view[:length], f"the header of {what}"), view[length:]
+    return decoded(_header_decoder.decode, view[:length], f"the header of {what}"), view[length:]
 
 
 def _check_format(magic: bytes, version: bytes | tuple[int, int], expected: bytes, what: str) -> None:
@@ -316,11 +342,28 @@ def _decompressed(body: memoryview, what: str) -> bytes:
         raise CorruptSegment(f"{what} cannot be read: {exc}") from None
 
 
-def _checked(decode: Callable[[Any], T], data: Any, what: str) -> T:
+def _split(body: bytes, key: str) -> list[bytes]:
+    """The events of a segment's body, none of them decoded."""
+    return [bytes(event) for event in decoded(_raw_decoder.decode, body, f"segment {key!r}")]
+
+
+def decoded(decode: Callable[[Any], T], data: Any, what: str) -> T:
+    """What *decode* makes of stored bytes.
+
+    Raises:
+        CorruptSegment: nothing, for whatever reason.
+        SegmentTooLarge: it would make more than a million values.
+    """
+    _check_items(data, what)
     try:
         return decode(data)
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except UNREADABLE as exc:
         raise CorruptSegment(f"{what} cannot be read: {exc}") from None
+
+
+def _check_items(data: bytes | memoryview, what: str) -> None:
+    if holds_more(data, MAX_ITEMS):
+        raise SegmentTooLarge(f"{what} holds more than {MAX_ITEMS:,} values, the most that is kept")
 
 
 def _array(length: int) -> bytes:

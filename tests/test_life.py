@@ -400,6 +400,7 @@ class Life:
     def over(self):
         for number, store in enumerate(self.healthy):
             store.retention = Retention()
+            assert store.verify() == []
             blobs = {key.split("/")[1] for key in store.keys("blob/", "blob0")}
             assert blobs == {key.split("/")[1] for key in store.keys("ref/", "ref0")}
             for info in self.auditor((number, "")).threads():

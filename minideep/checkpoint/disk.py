@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import diskcache
 
+from ..codec import MAX_ROW
 from ..errors import CheckpointError, ConfigError, CorruptSegment, ThreadConflict
 from ..ports import Retention
 from . import locks, spare
@@ -22,12 +23,13 @@ from .backup import atomic_directory, copy_database
 from .door import PATIENCE
 from .line import Line
 from .rows import head_key
+from .verify import Damage, verify
 from .worker import Worker
 
 MODE_RAW = 1
 """How diskcache marks a value that is bytes in its row."""
 REFUSED = b"(not raw bytes)"
-"""Stands for a value that diskcache would unpickle, or read from a file."""
+"""Stands for a value that diskcache would unpickle, or read from a file, and for one that is too large."""
 
 SETTINGS = {
     "disk_min_file_size": 2**40,  # A value in a file of its own would outlive a rollback.
@@ -65,9 +67,12 @@ TIDY_PATIENCE = 1.0
 SPARE_PAGES, STEP_PAGES = 256, 64
 """Free pages that stay for later rows, and how many of those above are given back at a time."""
 
-GET = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
+# What is not bytes, or more of them than a row may have, is refused before it is read into memory.
+VALUE = f"CASE WHEN typeof(value) = 'blob' AND length(value) <= {MAX_ROW} THEN value END"
+GET = f"SELECT mode, filename, {VALUE} FROM Cache WHERE key = ? AND raw = 1"
 KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
-ROWS = "SELECT key, mode, filename, value FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
+ROWS = f"SELECT key, mode, filename, {VALUE} FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
+OTHERS = "SELECT count(*) FROM Cache WHERE raw != 1 OR typeof(key) != 'text'"
 ADD = f"INSERT INTO Cache(key, raw, store_time, size, mode, value) VALUES (?, 1, ?, ?, {MODE_RAW}, ?)"
 ADD_ONCE = f"{ADD} ON CONFLICT(key, raw) DO NOTHING"
 PUT = f"""{ADD} ON CONFLICT(key, raw) DO UPDATE SET
@@ -181,6 +186,36 @@ class DiskCheckpointer:
         with self._errors("read"):
             return sum(file.stat().st_size for file in files if file.exists())
 
+    def verify(self) -> list[Damage]:
+        """Read every row, fold every run, and have SQLite check its file: what is damaged; empty if all is well.
+
+        Others may use the store meanwhile. It takes about as long as loading each thread twice.
+
+        Raises:
+            CheckpointError: the store cannot be read at all.
+        """
+        if not self._reader.inode():
+            return []  # Nothing was ever written.
+        with self._errors("read"):
+            found = [Damage("", "cache.db", problem) for problem in self._database_problems()]
+        try:
+            return [*found, *verify(self)]
+        except CheckpointError:
+            if not found:
+                raise
+            return found  # Which says why.
+
+    def _database_problems(self) -> list[str]:
+        try:
+            with contextlib.closing(Line(self.directory / "cache.db", self._connect)) as line:  # For this takes long.
+                said, (others,) = line.use(_checked_database, PATIENCE)
+        except sqlite3.DatabaseError as exc:
+            if isinstance(exc, sqlite3.OperationalError):
+                raise
+            return [str(exc)]
+        foreign = [f"{others} rows are not ours: their keys are no text"] if others else []
+        return [line for line in said if line != "ok"] + foreign
+
     def close(self) -> None:
         self._worker.finish()
         for line in (self._reader, self._scanner, self._writer, self._tidier):
@@ -265,10 +300,13 @@ class DiskCheckpointer:
         log = self.directory / "cache.db-wal"
         how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
         where = f"{(self.directory / 'cache.db').resolve().as_uri()}?{how}"
-        return sqlite3.connect(where, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        con = sqlite3.connect(where, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        con.text_factory = _text
+        return con
 
     def _connect(self) -> Connection:
         con = sqlite3.connect(self.directory / "cache.db", timeout=0, isolation_level=None, check_same_thread=False)
+        con.text_factory = _text
         for name, value in PRAGMAS.items():
             con.execute(f"PRAGMA {name} = {value}")
         return con
@@ -292,6 +330,17 @@ class DiskCheckpointer:
             time.sleep(0.002)  # For appends, which need the lock that this takes.
         self._tidier.use(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone(), TIDY_PATIENCE)
         spare.keep(self.directory)  # Once there is room again.
+
+
+def _checked_database(con: Connection) -> tuple[list[str], tuple[int]]:
+    """What SQLite says of its file, and how many rows have keys that are no text."""
+    said = [line for (line,) in con.execute("PRAGMA quick_check")]
+    return said, con.execute(OTHERS).fetchone()
+
+
+def _text(stored: bytes) -> str:
+    """A key as it is stored. One that is damaged is no UTF-8, and must not hide the rows beside it."""
+    return stored.decode(errors="replace")
 
 
 def _lay_out(directory: str) -> None:
@@ -341,7 +390,7 @@ def _delete_blobs(con: Connection, gone: set[str]) -> None:
 
 def _checked_value(mode: Any, filename: Any, value: Any) -> bytes:
     if not _is_raw(mode, filename, value):
-        raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}); refusing to read it")
+        raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}), or too many; refusing to read it")
     return value
 
 

@@ -1,13 +1,12 @@
 """What a thread went through: its boundaries, all that was said, its runs, and what changed between two boundaries."""
 
-import logging
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
 
-from ..errors import CheckpointError, ConfigError
+from ..errors import CheckpointError, ConfigError, CorruptSegment
 from ..events import (
     FileDeleted,
     FileEdited,
@@ -32,17 +31,16 @@ from .reading import (
     at_boundary,
     beginning,
     content_of,
-    fold,
     last_base,
     read_run,
     read_state,
+    replay,
     runs_at,
     segments,
     state_at,
 )
 from .rows import RunInfo, ThreadInfo
 
-logger = logging.getLogger("minideep")
 BOUNDARIES = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 
 
@@ -94,7 +92,7 @@ def boundaries(log: Log, path: Path = ()) -> Iterator[Boundary]:
                 yield _boundary(state, when)
                 told = state.turn
             if not isinstance(event, FileWritten | FileEdited | FileDeleted):
-                fold(log.store, state, number, event)
+                replay(log, state, number, event)
             if isinstance(event, BOUNDARIES):
                 when = event.at
     if at_boundary(state):
@@ -130,7 +128,7 @@ def said_after(log: Log, path: Path, state: State) -> Iterator[tuple[int, Messag
         for number, event in entries:
             if isinstance(event, FileWritten | FileEdited | FileDeleted):
                 continue  # Of no matter here, and their content may have to be fetched.
-            fold(log.store, state, number, event)
+            replay(log, state, number, event)
             for message in state.messages[seen:]:
                 yield state.turn, message
             seen = len(state.messages)  # Fewer than before, after a compaction: its summary was not said.
@@ -139,7 +137,8 @@ def said_after(log: Log, path: Path, state: State) -> Iterator[tuple[int, Messag
 def noted(log: Log, owner: str, key: str) -> Iterator[Any]:
     """Everything that the main run has appended to a note, in order; also what the note no longer holds."""
     state = beginning(log, ())
-    yield from state.notes.get(owner, {}).get(key, [])
+    before = state.notes.get(owner, {}).get(key)
+    yield from before if isinstance(before, list) else ()  # What is no list was never appended to.
     for _, entries in segments(log, (), state.number):
         for _, event in entries:
             if isinstance(event, Noted) and (event.owner, event.key, event.rule) == (owner, key, "append"):
@@ -182,18 +181,21 @@ def _info(path: Path, log: Log) -> RunInfo:
 
 
 def threads(store: Store) -> list[ThreadInfo]:
-    """Every thread of the store, the last used one first."""
-    found: list[ThreadInfo] = []
-    for key, data in guarded(store.rows, "head/", "head0"):
-        thread_id = names.thread_of(key)
-        try:
-            head = names.read_head(thread_id, data)
-        except CheckpointError as exc:  # One that cannot be read must not hide the others.
-            logger.warning("thread %r is not listed: %s", thread_id, exc)
-            continue
-        times, sizes = (head.created, head.updated), (head.raw, head.stored)
-        found.append(ThreadInfo(thread_id, head.agent, head.status, head.turn, head.title, *times, *sizes))
+    """Every thread of the store, the last used one first; those last whose head row is damaged."""
+    found = [_thread(key, data) for key, data in guarded(store.rows, "head/", "head0")]
     return sorted(found, key=lambda info: -info.updated)
+
+
+def _thread(key: str, data: bytes) -> ThreadInfo:
+    thread_id = names.thread_of(key)
+    try:
+        if key != names.head_key(thread_id):
+            raise CorruptSegment(f"row {key!r} is not named as the head of a thread is")
+        head = names.read_head(thread_id, data)
+    except CheckpointError as exc:  # One that cannot be read must not hide the others.
+        return ThreadInfo(thread_id, "", "damaged", 0, "", 0.0, 0.0, 0, 0, str(exc))
+    times, sizes = (head.created, head.updated), (head.raw, head.stored)
+    return ThreadInfo(thread_id, head.agent, head.status, head.turn, head.title, *times, *sizes)
 
 
 def difference(log: Log, a: int, b: int) -> Difference:

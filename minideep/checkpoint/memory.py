@@ -10,6 +10,7 @@ from ..errors import ThreadConflict
 from ..ports import Retention
 from . import atfork
 from .rows import head_key
+from .verify import Damage, verify
 from .worker import Worker
 
 
@@ -107,6 +108,10 @@ class MemoryCheckpointer:
     def size(self) -> int:
         with self._lock:
             return sum(len(key) + len(value) for key, value in self._rows.items())
+
+    def verify(self) -> list[Damage]:
+        """Read every row and fold every run: what is damaged; empty if all is well."""
+        return verify(self)
 
     def close(self) -> None:
         self._worker.finish()

@@ -1,17 +1,18 @@
 """Reading a log: the events of a run, the blobs and bases it names, and the states that they fold to."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
 from .. import codec
 from ..codec import Entry, Header, Spilled
 from ..core import apply
-from ..errors import CheckpointError, ConfigError, CorruptSegment, HistoryCut
-from ..events import AnyEvent, Decided, FileEdited, FileWritten, Resumed, UserSaid
+from ..errors import CheckpointError, ConfigError, CorruptSegment, HistoryCut, IllegalEvent, SegmentTooLarge
+from ..events import AnyEvent, Decided, FileEdited, FileWritten, ModelReplied, Resumed, ToolWaiting, UserSaid
+from ..messages import Content, ToolCall, is_json
 from ..ports import Store
-from ..state import FileEntry, Path, State
+from ..state import Decision, Edit, FileEntry, OpenCall, Path, State
 from . import rows as names
 from .door import guarded, stored_head
 from .rows import Head, RunRow
@@ -71,7 +72,11 @@ def _open_log(store: Store, thread_id: str, stored: bytes) -> Log:
     head, prefix = names.read_head(thread_id, stored), names.thread_prefix("run", thread_id)
     found = guarded(store.rows, prefix, names.after(prefix))
     runs = {names.run_path(key): names.read_run_row(key, data) for key, data in found}
-    for path, row in runs.items():
+    for (key, _), (path, row) in zip(found, runs.items(), strict=False):
+        if key != names.run_key(thread_id, path):
+            raise CorruptSegment(f"row {key!r} is not named as a run is")
+        if path[:-1] and path[:-1] not in runs:
+            raise CorruptSegment(f"run {path!r} of thread {thread_id!r} stands below one that is not there")
         if row.last > head.number:
             raise CorruptSegment(f"run {path!r} of thread {thread_id!r} is ahead of the thread's head")
     return Log(store, thread_id, stored, head, runs)
@@ -91,7 +96,7 @@ def segments(log: Log, path: Path, after: int = 0, stop: int | None = None) -> I
         if header.prior != last:
             raise CorruptSegment(f"before segment {key!r} one is missing: it follows event {header.prior}, not {last}")
         last = header.last
-        events = _unspilled(log.store, entries)
+        events = _unspilled(log.store, key, entries)
         # A block may already hold what was appended after the head was read.
         yield (
             Piece(key, header.raw, header.last),
@@ -112,12 +117,54 @@ def check_owner(log: Log, path: Path, header: Header, key: str) -> None:
         raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
 
 
-def _unspilled(store: Store, entries: Iterable[codec.Stored]) -> Iterator[Entry]:
+def _unspilled(store: Store, key: str, entries: Iterable[codec.Stored]) -> Iterator[Entry]:
     for number, event in entries:
         if isinstance(event, Spilled):
-            yield number, codec.unspilled(read_blob(store, event.name), event.name)
-        else:
-            yield number, event
+            event = codec.unspilled(read_blob(store, event.name), event.name)
+        check = _CHECKS.get(type(event))
+        if check is not None and not check(event):
+            raise CorruptSegment(f"segment {key!r} holds a call in event {number} whose arguments are no JSON")
+        yield number, event
+
+
+def check_state(state: State, key: str) -> None:
+    """Make sure of what the types of a base leave open: the arguments of calls, and what files hold.
+
+    Raises:
+        CorruptSegment
+    """
+    calls = all(_can_be_read(message.content) for message in state.messages if message.role == "assistant")
+    if not calls or not all(map(_waits_can_be_read, state.open.values())):
+        raise CorruptSegment(f"base {key!r} holds a call whose arguments are no JSON")
+    for file, held in state.files.items():
+        if not isinstance(held.content, str | bytes | None):
+            raise CorruptSegment(f"base {key!r} holds {file!r}, which is neither text nor bytes")
+
+
+def _can_be_read(content: Content) -> bool:
+    """Whether the arguments of the calls in a reply are JSON. Asked of every reply, so it makes nothing."""
+    if type(content) is not str:
+        for block in content:
+            if type(block) is ToolCall and not is_json(block.raw):
+                return False
+    return True
+
+
+def _waits_can_be_read(entry: OpenCall) -> bool:
+    calls = (entry.call, *(wait.call for wait in entry.waits))
+    return all(is_json(call.raw) for call in calls) and _edit_can_be_read(entry.decision)
+
+
+def _edit_can_be_read(decision: Decision | None) -> bool:
+    return not isinstance(decision, Edit) or is_json(decision.raw)
+
+
+_CHECKS: dict[type, Callable[[Any], bool]] = {
+    ModelReplied: lambda event: _can_be_read(event.message.content),
+    ToolWaiting: lambda event: all(is_json(wait.call.raw) for wait in event.interrupts),
+    Decided: lambda event: _edit_can_be_read(event.decision),
+}
+"""What is asked of events whose types leave something open."""
 
 
 def read_blob(store: Store, name: str) -> bytes:
@@ -157,6 +204,35 @@ def fold(store: Store, state: State, number: int, event: AnyEvent) -> None:
     apply(state, event, number)
 
 
+def replay(log: Log, state: State, number: int, event: AnyEvent) -> None:
+    """`fold` of an event that the log holds.
+
+    Raises:
+        CorruptSegment: it does not fit those before it.
+        SegmentTooLarge: it makes a file larger than any that can be kept.
+        CheckpointError: the file that it edits cannot be read.
+    """
+    try:
+        if type(event) is FileEdited:
+            fill(log.store, state.files, event.file)
+            _check_edit(state, event)
+        apply(state, event, number)
+    except IllegalEvent as exc:
+        what = f"event {number} of thread {log.thread_id!r}"
+        raise CorruptSegment(f"{what} does not fit those before it: {exc}") from None
+
+
+def _check_edit(state: State, event: FileEdited) -> None:
+    """Make sure that an edit makes no more of a file than it says: one that replaces each letter may make it huge."""
+    entry = state.files.get(event.file)
+    text = entry.content if entry else None
+    if not isinstance(text, str) or not event.old:
+        return
+    size = len(text) + text.count(event.old) * (len(event.new) - len(event.old))
+    if size > max(event.size, codec.MAX_RAW):
+        raise SegmentTooLarge(f"an edit makes {size:,} characters of {event.file!r}, and says {event.size:,} bytes")
+
+
 def last_base(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: True) -> tuple[State, int | None]:
     """The newest base of a run that *fits*, or a new state; and where to stop reading what leads to the base after it.
 
@@ -172,8 +248,12 @@ def last_base(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: T
             raise CorruptSegment(f"base {key!r} is missing")
         header = codec.read_header(data, key)
         check_owner(log, path, header, key)
+        if header.last != number or header.prior >= number:  # Which might lead round in a circle.
+            raise CorruptSegment(f"base {key!r} says that it stands at event {header.last}, after {header.prior}")
         if fits(header):
-            return codec.read_base(data, key)[1], stop
+            state = codec.read_base(data, key)[1]
+            check_state(state, key)
+            return state, stop
         stop, number = number + 1, header.prior
     if log.head.cut and not path:
         first = log.head.cut.turn
@@ -212,7 +292,7 @@ def read_run(log: Log, path: Path) -> tuple[State, list[Piece]]:
     for piece, entries in segments(log, path, state.number):
         pieces.append(piece)
         for number, event in entries:
-            fold(log.store, state, number, event)
+            replay(log, state, number, event)
     return state, pieces
 
 
@@ -242,7 +322,7 @@ def state_at(log: Log, at: int) -> tuple[State, int]:
             for number, event in entries:
                 if state.turn == at and at_boundary(state) and accepts(event):
                     return state, number - 1
-                fold(log.store, state, number, event)
+                replay(log, state, number, event)
     except CheckpointError:
         if not (state.turn == at and at_boundary(state)):  # What is damaged comes after what was asked for.
             raise
@@ -259,7 +339,7 @@ def run_at(log: Log, path: Path, extent: int) -> State:
         for number, event in entries:
             if number > extent:
                 return state
-            fold(log.store, state, number, event)
+            replay(log, state, number, event)
     return state
 
 

@@ -4,13 +4,22 @@ import contextlib
 import secrets
 import time
 from collections.abc import Generator
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import structs
 
 from .. import codec
 from ..codec import Header
-from ..errors import CheckpointError, CorruptSegment, ThreadBusy, ThreadConflict, UnknownThread, UnknownVersion
+from ..errors import (
+    CheckpointError,
+    CorruptSegment,
+    SegmentTooLarge,
+    ThreadBusy,
+    ThreadConflict,
+    UnknownThread,
+    UnknownVersion,
+)
 from ..ports import Store
 from ..state import Path, State
 from . import rows as names
@@ -18,10 +27,17 @@ from .blobs import Blobs
 from .door import PATIENCE, guarded, let_go, put, stored_head, unknown
 from .history import boundaries
 from .reading import Log, as_of_one_moment, state_at
-from .rows import Cut, Head
+from .rows import Cut, Head, Mark
 
 TRIES = 10
-_last_look: dict[int, float] = {}
+DAY = 86_400.0
+WAITING = ("paused", "escalated", "running")
+"""Threads that are never let go of for their age: a person owes them an answer, or a turn was cut short, and only
+`resume` can tell what became of the calls that it was in.
+"""
+NOT_TO_JUDGE = (ThreadBusy, ThreadConflict, UnknownThread, CorruptSegment, SegmentTooLarge, UnknownVersion)
+"""A thread is in use after all, or gone, or damaged: then the others are looked at."""
+_last_look: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
@@ -66,10 +82,17 @@ def delete(store: Store, thread_id: str) -> None:
         UnknownThread, ThreadBusy
         CheckpointError: the store failed; nothing was removed.
     """
+    _delete(store, thread_id, None)
+
+
+def _delete(store: Store, thread_id: str, only: bytes | None) -> None:
+    """`delete`, but *only* if that is still the thread's head row."""
     with held(store, thread_id):
         for _ in range(TRIES):
             if (stored := stored_head(store, thread_id)) is None:
                 raise unknown(thread_id)
+            if only not in (None, stored):
+                return
             keys = [key for kind in names.KINDS for key in _keys(store, names.thread_prefix(kind, thread_id))]
             with contextlib.suppress(ThreadConflict):  # Segments were joined meanwhile.
                 put(store, thread_id, stored, None, {}, [*keys, *_references(store, thread_id)])
@@ -82,10 +105,9 @@ def _keys(store: Store, prefix: str) -> list[str]:
 
 
 def _references(store: Store, thread_id: str) -> list[str]:
-    """The keys of the thread's `ref` rows, which stand under the blobs' names."""
-    return [
-        key for name in _uses(store, thread_id) for key in names.use_rows(thread_id, name) if key.startswith("ref/")
-    ]
+    """The keys of the thread's `ref` rows, which stand under the blobs' names; a damaged store may lack some."""
+    keys = [key for name in _uses(store, thread_id) for key in names.use_rows(thread_id, name)]
+    return [key for key in keys if key.startswith("ref/") and guarded(store.get, key) is not None]
 
 
 def _uses(store: Store, thread_id: str) -> set[str]:
@@ -93,18 +115,42 @@ def _uses(store: Store, thread_id: str) -> set[str]:
     return {key.rpartition("/")[2] for key in _keys(store, names.thread_prefix("use", thread_id))}
 
 
-def expire(store: Store) -> None:
-    """Delete the threads that lie unused for longer than the store keeps them; looks now and then."""
-    seconds, now = store.retention.seconds, time.time()
-    if seconds is None or now - _last_look.get(id(store), 0.0) < min(seconds / 10, 3600.0):
+def expire_now_and_then(store: Store) -> None:
+    """`expire`, unless this process has done it lately."""
+    now, last = time.monotonic(), _last_look.get(store)
+    if last is None or now - last >= min((store.retention.seconds or 0.0) / 10, 3600.0):
+        _last_look[store] = now
+        expire(store, time.time())
+
+
+def expire(store: Store, now: float) -> None:
+    """Let go of the threads that lie unused for longer than the store keeps them. *now* is in seconds since 1970.
+
+    A thread is marked first. It is deleted by a later call, a tenth of that time or a day after it was marked,
+    whichever is less, if nothing was appended to it since: a clock that is wrong for one turn deletes nothing.
+    """
+    seconds = store.retention.seconds
+    if seconds is None:
         return
-    _last_look[id(store)] = now
+    marks = dict(store.rows("mark/", "mark0"))
     for key, data in store.rows("head/", "head0"):
-        thread_id = names.thread_of(key)
-        # It is in use after all, or gone, or not ours to judge.
-        with contextlib.suppress(ThreadBusy, UnknownThread, CorruptSegment, UnknownVersion):
-            if names.read_head(thread_id, data).updated < now - seconds:
-                delete(store, thread_id)
+        with contextlib.suppress(*NOT_TO_JUDGE):
+            thread_id = names.thread_of(key)
+            _judge(store, thread_id, data, marks.get(names.mark_key(thread_id)), now)
+
+
+def _judge(store: Store, thread_id: str, stored: bytes, marked: bytes | None, now: float) -> None:
+    """Mark a thread, take its mark away, or delete it."""
+    head, seconds, key = names.read_head(thread_id, stored), store.retention.seconds or 0.0, names.mark_key(thread_id)
+    if head.status in WAITING or head.updated >= now - seconds:
+        if marked is not None:  # It is used again, or the clock was ahead when it was marked and has gone back.
+            put(store, thread_id, stored, stored, {}, [key])
+        return
+    mark = names.read_mark(key, marked) if marked is not None else None
+    if mark is None or mark.append != head.append or mark.time > now:
+        put(store, thread_id, stored, stored, {key: msgspec.msgpack.encode(Mark(head.append, now))})
+    elif now - mark.time >= min(seconds / 10, DAY):
+        _delete(store, thread_id, stored)
 
 
 def is_due(store: Store, head: Head) -> bool:

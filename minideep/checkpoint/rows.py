@@ -5,18 +5,20 @@
     base/THREAD/RUN/NUMBER      a base, by the number of the last event in it
     run/THREAD/RUN              RunRow, of each run below the main one
     use/THREAD/NAME             empty: the thread names the blob
+    mark/THREAD/                Mark: the thread lay unused for longer than the store keeps it
     ref/NAME/THREAD             empty: the same, the other way round
     blob/NAME                   a large file or event
 
 Names are percent-encoded, so that no thread's rows stand between another's.
 """
 
+from typing import Literal
 from urllib.parse import quote, unquote
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from ..codec import FORMAT
+from ..codec import FORMAT, decoded
 from ..errors import CorruptSegment, UnknownVersion
 from ..state import Path, Status
 
@@ -82,6 +84,15 @@ class RunRow(Struct, frozen=True, array_like=True):
     unpriced: int = 0
 
 
+class Mark(Struct, frozen=True, array_like=True):
+    """Says that a thread is to be deleted, should it still be as it was."""
+
+    append: bytes
+    """The id of its last append."""
+    time: float
+    """When it was marked."""
+
+
 class RunInfo(Struct, frozen=True):
     """A run below the main one: a line of `Agent.runs()`."""
 
@@ -116,7 +127,8 @@ class ThreadInfo(Struct, frozen=True):
 
     thread_id: str
     agent: str
-    status: Status
+    status: Status | Literal["damaged"]
+    """`damaged` where the thread's head row cannot be read: then *problem* says why, and the rest is empty."""
     turns: int
     title: str
     created: float
@@ -124,10 +136,14 @@ class ThreadInfo(Struct, frozen=True):
     """Seconds since 1970."""
     bytes_raw: int
     bytes_stored: int
+    problem: str = ""
 
 
+MOST = 2**53
+"""No count or time of a head or a run row comes near it; one that does could not be added to, nor shown."""
 _head_decoder = msgspec.msgpack.Decoder(Head)
 _run_decoder = msgspec.msgpack.Decoder(RunRow)
+_mark_decoder = msgspec.msgpack.Decoder(Mark)
 
 
 def head_key(thread_id: str) -> str:
@@ -135,7 +151,7 @@ def head_key(thread_id: str) -> str:
 
 
 SEALED = ("base", "log")
-KINDS = (*SEALED, "run", "use")
+KINDS = (*SEALED, "run", "use", "mark")
 """The kinds of rows whose keys go on with the thread."""
 
 
@@ -176,6 +192,10 @@ def run_key(thread_id: str, path: Path) -> str:
     return thread_prefix("run", thread_id) + _path_key(path)
 
 
+def mark_key(thread_id: str) -> str:
+    return thread_prefix("mark", thread_id)
+
+
 def blob_key(name: str) -> str:
     return f"blob/{name}"
 
@@ -186,8 +206,15 @@ def use_rows(thread_id: str, name: str) -> dict[str, bytes]:
 
 
 def number_in(key: str) -> int:
-    """The first event number in the key of a segment or a base."""
-    return int(key.rpartition("/")[2].partition("-")[0])
+    """The first event number in the key of a segment or a base.
+
+    Raises:
+        CorruptSegment: there is none, so no append made the row.
+    """
+    number = key.rpartition("/")[2].partition("-")[0]
+    if not (number.isascii() and number.isdigit() and len(number) < 20):
+        raise CorruptSegment(f"row {key!r} is not named as a segment or a base is")
+    return int(number)
 
 
 def thread_of(key: str) -> str:
@@ -211,12 +238,11 @@ def read_head(thread_id: str, data: bytes) -> Head:
     Raises:
         CorruptSegment, UnknownVersion
     """
-    try:
-        head = _head_decoder.decode(data)
-    except msgspec.DecodeError as exc:
-        raise CorruptSegment(f"the head of thread {thread_id!r} cannot be read: {exc}") from None
+    head = decoded(_head_decoder.decode, data, f"the head of thread {thread_id!r}")
     if head.format[0] != FORMAT[0] or head.format > FORMAT:
         raise UnknownVersion(f"thread {thread_id!r} has format {head.format}, this version reads {FORMAT}")
+    if not (_in_range(head) and 0 <= head.last <= head.number and head.turn >= 0):
+        raise CorruptSegment(f"the head of thread {thread_id!r} holds numbers that no append wrote")
     return head
 
 
@@ -226,10 +252,24 @@ def read_run_row(key: str, data: bytes) -> RunRow:
     Raises:
         CorruptSegment
     """
-    try:
-        return _run_decoder.decode(data)
-    except msgspec.DecodeError as exc:
-        raise CorruptSegment(f"row {key!r} cannot be read: {exc}") from None
+    row = decoded(_run_decoder.decode, data, f"row {key!r}")
+    if not (_in_range(row) and 0 <= row.first <= row.last):
+        raise CorruptSegment(f"row {key!r} holds numbers that no append wrote")
+    return row
+
+
+def read_mark(key: str, data: bytes) -> Mark:
+    """What the row under *key* says of a thread that is to be deleted.
+
+    Raises:
+        CorruptSegment
+    """
+    return decoded(_mark_decoder.decode, data, f"row {key!r}")
+
+
+def _in_range(row: Head | RunRow) -> bool:
+    counts = [value for name, value in structs.asdict(row).items() if isinstance(value, int) and name != "tokens"]
+    return all(-MOST < number < MOST for number in (*counts, row.created, row.updated))
 
 
 def _path_key(path: Path) -> str:

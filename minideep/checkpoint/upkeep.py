@@ -24,7 +24,7 @@ def note_what_is_due(journal: Journal) -> None:
     if retention.is_due(store, journal.head):
         jobs.append(lambda: retention.cut(store, thread_id))
     if store.retention.seconds is not None:
-        jobs.append(lambda: retention.expire(store))
+        jobs.append(lambda: retention.expire_now_and_then(store))
     journal.due = [*journal.due, *jobs]
 
 

@@ -15,7 +15,8 @@ FAILED, USAGE, CANCELLED = 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 ended, 1 failed (of `eval`: a case did), 2 usage, 3 paused or escalated, 4 exhausted, 130 cancelled.
+    0 ended, 1 failed (of `eval`: a case did; of `check`: something is damaged), 2 usage, 3 paused or escalated,
+    4 exhausted, 130 cancelled.
     """
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # Closed by whoever started us.
@@ -67,8 +68,7 @@ def parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="print what was said in a thread")
     show.add_argument("thread")
     show.add_argument("--subagents", action="store_true", help="print what its subagents said, too")
-    history = commands.add_parser("history", help="list where a thread's turns handed over")
-    history.add_argument("thread")
+    commands.add_parser("history", help="list where a thread's turns handed over").add_argument("thread")
     fork = commands.add_parser("fork", help="begin a thread as another one was, and go on from there")
     fork.add_argument("thread")
     fork.add_argument(
@@ -77,8 +77,10 @@ def parser() -> argparse.ArgumentParser:
     fork.add_argument("--name", help="the id of the new thread (default: a new one, which is printed)")
     export = commands.add_parser("export", help="print all messages of a thread and its subagents as lines of JSON")
     export.add_argument("thread")
-    delete = commands.add_parser("delete", help="remove a thread with its subagents and files")
-    delete.add_argument("thread")
+    commands.add_parser("delete", help="remove a thread with its subagents and files").add_argument("thread")
+    commands.add_parser(
+        "check", help="read every row of every thread, and name what is damaged; exits 1 if anything is"
+    )
     for command in commands.choices.values():
         command.add_argument(
             "--state", type=Path, default=Path(".minideep"), help="where threads are kept (default: .minideep)"

@@ -132,6 +132,15 @@ def delete(options: argparse.Namespace) -> int:
     return 0
 
 
+def check(options: argparse.Namespace) -> int:
+    """Read all that is kept, and name what is damaged."""
+    with closing(DiskCheckpointer(options.state)) as store:
+        damages = store.verify()
+        counts = (len(store.keys(f"{kind}/", f"{kind}0")) for kind in ("head", "log"))
+        Screen().damages(damages, *counts)
+    return EXIT_CODES["failed" if damages else "ended"]
+
+
 def evaluate(options: argparse.Namespace) -> int:
     """Run a golden set; the threads of its cases are kept."""
     from ..evals import evaluate as evaluated  # Here, for no other command needs it.

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from ..checkpoint.history import Boundary
 from ..checkpoint.rows import ThreadInfo
+from ..checkpoint.verify import Damage
 from ..costs import Costs, in_words
 from ..errors import LimitExceeded
 from ..events import Happened, Noted, Restarted, TextDelta, TodosWritten, ToolEnded, ToolStarted, ToolWaiting, UserSaid
@@ -113,10 +114,25 @@ class Screen:
         if not threads:
             return self._print("no threads", style="dim")
         rows = [
-            (one.thread_id, one.status, str(one.turns), clock(one.updated), size(one.bytes_stored), one.title)
+            (
+                one.thread_id,
+                one.status,
+                str(one.turns),
+                clock(one.updated),
+                size(one.bytes_stored),
+                one.problem or one.title,
+            )
             for one in threads
         ]
         return self._table(("thread", "status", "turns", "updated", "stored", "began with"), rows)
+
+    def damages(self, damages: Sequence[Damage], threads: int, segments: int) -> None:
+        """A line for each thing that is damaged, and one for what was read."""
+        for one in damages:
+            where = f"thread {one.thread}" if one.thread else f"row {one.key}"
+            self.line(safe(f"{where}: {one.problem}").replace("\n", "\\n"))
+        found = "1 problem" if len(damages) == 1 else f"{len(damages)} problems" if damages else "nothing is damaged"
+        self.line(f"{threads:,} threads and {segments:,} segments read: {found}")
 
     def history(self, boundaries: Sequence[Boundary]) -> None:
         """A line for each time that a turn handed over."""
@@ -277,7 +293,10 @@ def _shown(found: "re.Match[str]") -> str:
 
 def clock(seconds: float) -> str:
     """A moment for people, in their own time."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):  # A damaged event may say any number.
+        return "?"
 
 
 def size(count: int) -> str:
