@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import diskcache
 
+from .. import folders
 from ..errors import CheckpointError, CorruptSegment, ThreadConflict
 from ..ports import Retention
 from . import locks
@@ -92,6 +93,7 @@ class DiskCheckpointer:
         fsync: bool = False,
     ) -> None:
         self.directory = Path(directory).expanduser()
+        folders.claim(self.directory)
         self.retention = retention or Retention()
         self._fsync = fsync
         self._worker = Worker()
