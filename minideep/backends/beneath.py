@@ -173,10 +173,9 @@ def listed(place: Place, names: Sequence[str] = ()) -> Generator[int]:
     """A descriptor by which the folder at *place*, or that at *names* below it, can be listed. No link is followed.
 
     Raises:
-        StoreFolder: it is, or lies in, the folder of a store.
+        StoreFolder: it is the folder of a store; those on the way are not looked at.
         OSError: it is missing, no folder, or may not be listed.
     """
-    stores = folders.claimed()
     way = [place.name, *names]
     folder = place.folder
     try:
@@ -185,7 +184,7 @@ def listed(place: Place, names: Sequence[str] = ()) -> Generator[int]:
             if at:
                 os.close(folder)
             folder = inner
-            _refuse_store(folder, stores)
+        _refuse_store(folder, folders.claimed())
         yield folder
     finally:
         if folder != place.folder:

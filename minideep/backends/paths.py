@@ -39,8 +39,7 @@ def normal(path: str, home: str = "/") -> str:
         ToolError: it has a `..` component, begins with `~` or a drive, holds a NUL or a lone surrogate that stands for
             no byte, or is longer than `MAX_LENGTH` or `MAX_PARTS`.
     """
-    if len(path) > MAX_LENGTH:
-        raise _refused(path, f"it has {len(path):,} characters, more than {MAX_LENGTH:,}")
+    _check_length(path, len(path))
     for pattern, problem in _REFUSED:
         if pattern.search(path):
             raise _refused(path, problem)
@@ -48,7 +47,9 @@ def normal(path: str, home: str = "/") -> str:
     parts = [part for part in f"{start}/{path}".split("/") if part not in ("", ".")]
     if len(parts) > MAX_PARTS:
         raise _refused(path, f"it has {len(parts):,} parts, more than {MAX_PARTS}")
-    return _with_one_spelling("/" + "/".join(parts))
+    full = _with_one_spelling("/" + "/".join(parts))
+    _check_length(path, len(full))  # With what it starts at.
+    return full
 
 
 def typed(path: str, home: str = "/") -> str:
@@ -58,6 +59,11 @@ def typed(path: str, home: str = "/") -> str:
         ToolError: as `normal`.
     """
     return normal(named(path), home)
+
+
+def _check_length(path: str, length: int) -> None:
+    if length > MAX_LENGTH:
+        raise _refused(path, f"it has {length:,} characters, more than {MAX_LENGTH:,}")
 
 
 def _refused(path: str, problem: str) -> ToolError:
