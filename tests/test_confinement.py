@@ -1,6 +1,7 @@
 """Nothing outside the root is reached, whatever other processes do to the folders in it meanwhile."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,15 @@ from minideep.backends import FilesystemBackend
 from minideep.errors import ToolError
 
 
+def names(folder):
+    return sorted(file.name for file in Path(folder).iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="two names are exchanged at once by a call of Linux")
 def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_outside(tmp_path):
     done, escaped = Swapped(tmp_path).attack(500)
     assert not escaped
-    assert done["read"] and done["write"]
+    assert min(done["read"], done["write"]) > 0
 
 
 @pytest.fixture
@@ -51,7 +57,7 @@ def test_a_link_in_the_middle_is_followed_and_the_one_at_the_end_is_deleted(root
     (root / "folder").symlink_to(root / "in")
     (root / "in" / "last").symlink_to("file")
     assert FilesystemBackend(root).delete(context(), "/folder/last") == ["/folder/last"]
-    assert sorted(os.listdir(root / "in")) == ["deep", "file"]
+    assert names(root / "in") == ["deep", "file"]
 
 
 def test_a_chain_of_links_ends_somewhere_or_is_refused(root):
@@ -104,7 +110,7 @@ def test_a_folder_far_deeper_than_any_path_is_deleted(root):
         folder, made = inner, made + 1
     os.close(folder)
     FilesystemBackend(root).delete(context(), "/d")
-    assert sorted(os.listdir(root)) == ["in"]
+    assert names(root) == ["in"]
 
 
 def test_a_folder_of_which_a_part_cannot_be_looked_into_is_left_whole(root):
@@ -121,7 +127,7 @@ def test_no_descriptor_is_left_open(root):
     backend, ctx = FilesystemBackend(root), context()
     (root / "out").symlink_to("../..")
     (root / "loop").symlink_to("loop")
-    before = len(os.listdir("/dev/fd"))
+    before = names("/dev/fd")
     for path in ("/in/file", "/in", "/out", "/loop", "/no/thing", "/in/file/x", "/" + "x" * 300, "/", "/out/x"):
         for verb in (backend.read, backend.ls, lambda c, p: list(backend.walk(c, p)), backend.delete):
             for _ in range(3):
@@ -130,6 +136,5 @@ def test_no_descriptor_is_left_open(root):
                 except ToolError:
                     continue
         backend.write(ctx, "/in/file", b"again")
-    assert len(os.listdir("/dev/fd")) == before
+    assert len(names("/dev/fd")) == len(before)
     assert paths(backend.ls(ctx, "/")) == ["/in/"]
-    assert Path(root).exists()
