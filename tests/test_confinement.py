@@ -25,10 +25,10 @@ def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_outside(tm
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "root" / "in" / "deep").mkdir(parents=True)
-    (tmp_path / "root" / "in" / "file").write_text("inside")
-    (tmp_path / "root" / "in" / "deep" / "file").write_text("deep")
-    return tmp_path / "root"
+    (tmp_path / "base" / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "base" / "in" / "file").write_text("inside")
+    (tmp_path / "base" / "in" / "deep" / "file").write_text("deep")
+    return tmp_path / "base"
 
 
 LINKS = {
@@ -38,7 +38,7 @@ LINKS = {
     "up at its end": ("in/deep/..", "/file", b"inside"),
     "absolute": ("{root}/in/file", "", b"inside"),
     "absolute folder": ("{root}/in", "/deep/file", b"deep"),
-    "out and back": ("../root/in", "/file", b"inside"),
+    "out and back": ("../base/in", "/file", b"inside"),
     "by another link": ("second/../file", "", b"inside"),
     "doubled": ("./in//deep/./file", "", b"deep"),
     "to the root": ("in/..", "/in/file", b"inside"),

@@ -2,7 +2,8 @@
 
 A path that was checked may be another one a moment later: whoever may write below the root can swap a folder for a
 link between the check and its use. So every component is opened from the descriptor of the one before it, without
-following links. A link is read and resolved here, and the way begins anew at the root.
+following links. A link is read and resolved here, and the way begins anew at the root. What is open stays the folder
+that was reached, also if somebody moves it elsewhere meanwhile.
 """
 
 import errno
