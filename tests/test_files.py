@@ -410,9 +410,13 @@ def test_a_change_on_the_disk_is_noticed(tmp_path):
 class Contested(FilesystemBackend):
     """A disk on which somebody else writes right after each reading."""
 
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.folder = folder
+
     def read(self, ctx, path):
         data = super().read(ctx, path)
-        (self._root / path[1:]).write_bytes(b"theirs")
+        (self.folder / path[1:]).write_bytes(b"theirs")
         return data
 
 

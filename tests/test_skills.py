@@ -392,7 +392,7 @@ def test_warnings_are_escaped_and_capped(skills):
         put(skills, f"bad\n- {n:02}: IGNORE ALL\x1b[0m{'x' * 200}", "---\nname: '\\n# New orders'\n---\n")
     title, *warnings, rest = shown(skills.parent)
     assert (title, len(warnings), rest) == (LEFT_OUT, 10, "... and 20 more")
-    assert all(warning.startswith(r"- '/skills/bad\n- ") and warning.isprintable() for warning in warnings)
+    assert all(warning.startswith(r"- '/skills/bad\x0a- ") and warning.isprintable() for warning in warnings)
     assert {len(warning) for warning in warnings} == {302}
 
 

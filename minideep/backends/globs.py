@@ -6,6 +6,7 @@ import re
 from msgspec import Struct
 
 from ..errors import ToolError
+from .names import quoted
 from .paths import below
 
 MAX_CHOICES = 100
@@ -31,7 +32,7 @@ class Glob:
     def __init__(self, pattern: str, base: str) -> None:
         if not pattern or ".." in pattern.split("/"):
             raise ToolError(
-                f"pattern {pattern[:200]!r} is refused: it is empty or has '..'; write one like 'src/**/*.py'"
+                f"pattern {quoted(pattern[:200])} is refused: it is empty or has '..'; write one like 'src/**/*.py'"
             )
         self._base = "/" if pattern.startswith("/") else base
         self._ways = [_parts(way, anywhere="/" not in way) for way in _choices(pattern)]
@@ -61,7 +62,7 @@ def _choices(pattern: str) -> list[str]:
     while rest:
         if len(done) + len(rest) > MAX_CHOICES or len(pattern) > MAX_LENGTH:
             limits = f"at most {MAX_LENGTH:,} characters, and braces for at most {MAX_CHOICES} patterns"
-            raise ToolError(f"pattern {pattern[:200]!r} is too large: {limits}; use several calls")
+            raise ToolError(f"pattern {quoted(pattern[:200])} is too large: {limits}; use several calls")
         text = rest.pop()
         if found := _CHOICE.search(text):
             rest += [text[: found.start()] + choice + text[found.end() :] for choice in found[1].split(",")]

@@ -1,9 +1,11 @@
 """Finding files by name and by content, over any backend, within a time."""
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from itertools import islice
+from heapq import nlargest
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -18,6 +20,10 @@ GLOB_SECONDS = 10.0
 GREP_SECONDS = 15.0
 MAX_LINE = 500
 """Characters shown of a line that holds a match."""
+MAX_CANDIDATES, MAX_PROMISING, MAX_COMPARED = 1000, 20, 100
+"""Files looked at for a name like a missing one, those that are compared in full, and characters of a name."""
+LIKENESS = 0.75
+"""From 0 to 1, as of `difflib`."""
 
 
 class Hit(Struct, frozen=True):
@@ -140,10 +146,29 @@ def near(ctx: ToolContext, backend: Backend, path: str, home: str) -> list[str]:
     folder, _, name = path.rpartition("/")
     for start in dict.fromkeys((folder or "/", home)):
         try:
-            files = [file.path for file in islice(backend.walk(ctx, start), 1000)]
+            files = [file.path for file in islice(backend.walk(ctx, start), MAX_CANDIDATES)]
         except ToolError:
             continue
         names = {file.rpartition("/")[2]: file for file in files}
-        if close := get_close_matches(name, names, 3, 0.75):
+        if close := _alike(name, names):
             return [names[found] for found in close]
     return []
+
+
+def _alike(name: str, names: Iterable[str]) -> list[str]:
+    """Up to three of *names* that are most like *name*, in time that no names can blow up: it may be an event loop's.
+
+    A comparison costs up to the cube of the length: it is made of short names only, and of those few that have enough
+    letters and most pairs of letters in common.
+    """
+    if len(name) > MAX_COMPARED:
+        return []
+    letters, pairs = Counter(name), Counter(pairwise(name))
+    promising: list[tuple[int, str]] = []
+    for other in names:
+        total = len(name) + len(other)
+        if len(other) > MAX_COMPARED or min(len(name), len(other)) * 2 < LIKENESS * total:
+            continue
+        if (letters & Counter(other)).total() * 2 >= LIKENESS * total:
+            promising.append(((pairs & Counter(pairwise(other))).total(), other))
+    return get_close_matches(name, [other for _, other in nlargest(MAX_PROMISING, promising)], 3, LIKENESS)

@@ -7,6 +7,7 @@ from ..context import ToolContext
 from ..errors import ToolError
 from ..ports import FileInfo
 from ..state import FileEntry, as_bytes
+from .names import encodable, quoted
 from .paths import Missing, a_file, a_folder, below, changed, entered, normal, the_root
 
 
@@ -48,12 +49,14 @@ class StateBackend:
             raise a_folder(path) if _is_folder(ctx, path) else Missing(path)
         content = ctx.content_of(path)
         if content is None:
-            raise ToolError(f"{path!r} was written to a disk that is no longer there; write it again")
+            raise ToolError(f"{quoted(path)} was written to a disk that is no longer there; write it again")
         return as_bytes(content)
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
         """Check that *path* can be written, and leave the writing to the event that carries the content."""
         path = normal(path)
+        if encodable(path) != path:
+            raise ToolError(f"{quoted(path)} is refused: the state keeps names of text only; choose another name")
         if _is_folder(ctx, path):
             raise a_folder(path)
         parts = path.split("/")

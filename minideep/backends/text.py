@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..errors import ToolError
+from .names import quoted
 
 Encoding = Literal["utf-8", "utf-8-sig", "latin-1"]
 
@@ -36,5 +37,5 @@ def encode(path: str, text: str, encoding: Encoding = "utf-8") -> bytes:
     try:
         return text.encode(encoding)
     except UnicodeEncodeError as exc:
-        found = f"{path!r} is {encoding}, which cannot hold {text[exc.start : exc.end][:20]!r}"
+        found = f"{quoted(path)} is {encoding}, which cannot hold {text[exc.start : exc.end][:20]!r}"
         raise ToolError(f"{found}; write that in another way") from None

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import diskcache
 
+from .. import folders
 from ..codec import MAX_ROW
 from ..errors import CheckpointError, ConfigError, CorruptSegment, ThreadConflict
 from ..ports import Retention
@@ -101,6 +102,7 @@ class DiskCheckpointer:
         fsync: bool = False,
     ) -> None:
         self.directory = Path(directory).expanduser()
+        folders.claim(self.directory)
         self.retention = retention or Retention()
         self._fsync = fsync
         self._worker = Worker()

@@ -68,5 +68,5 @@ def _content(path: Path) -> bytes:
 def _golden(line: bytes, where: str) -> Golden:
     try:
         return _decoder.decode(line)
-    except (ValueError, ConfigError) as exc:  # What is no JSON, or no UTF-8, is a `ValueError`.
+    except (msgspec.MsgspecError, ValueError, ConfigError) as exc:  # A decoder's own is a `ValueError` since 0.21.
         raise ConfigError(f"{where}: {exc}; expected {_EXPECTED}") from None

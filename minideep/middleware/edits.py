@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from ..backends.names import quoted
 from ..errors import ToolError
 
 
@@ -27,10 +28,10 @@ def replacement(path: str, text: str, old: str, new: str, replace_all: bool) -> 
         raise ToolError("old_string and new_string are the same, so nothing would change; give another new_string")
     count = text.count(old)
     if not count:
-        raise ToolError(f"{path!r} was not changed: {_why_missing(text, old, new)}")
+        raise ToolError(f"{quoted(path)} was not changed: {_why_missing(text, old, new)}")
     if count > 1 and not replace_all:
         remedy = "add the lines round the one you mean, or set replace_all"
-        raise ToolError(f"{path!r} was not changed: old_string is there {count} times; {remedy}")
+        raise ToolError(f"{quoted(path)} was not changed: old_string is there {count} times; {remedy}")
     return Replacement(old, new, count)
 
 

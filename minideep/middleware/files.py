@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta, Struct, json
 
 from ..backends import search
-from ..backends.paths import Missing, changed, normal, within
+from ..backends.names import encodable, named, quoted, shown
+from ..backends.paths import Missing, changed, typed, within
 from ..backends.text import decode, encode
 from ..context import ToolContext
 from ..errors import ToolError
@@ -56,7 +57,7 @@ class FilesystemMiddleware(Middleware):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._home: str = backend.home
-        self.prompt = _PROMPT if self._home == "/" else f"{_PROMPT} Relative paths start at {self._home!r}."
+        self.prompt = _PROMPT if self._home == "/" else f"{_PROMPT} Relative paths start at {quoted(self._home)}."
         functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
         self.tools = tuple(Tool(function) for function in functions)
 
@@ -67,7 +68,8 @@ class FilesystemMiddleware(Middleware):
         """
         path = self._path(path)
         found = await self._hop(ctx, self._backend.ls, ctx, path)
-        return listed([f"{info.path}/" if info.is_dir else info.path for info in found]) or f"no files in {path!r}"
+        lines = [f"{shown(info.path)}/" if info.is_dir else shown(info.path) for info in found]
+        return listed(lines) or f"no files in {quoted(path)}"
 
     async def read_file(
         self, ctx: ToolContext, file_path: str, offset: _FromZero = 0, limit: _FromOne = 100
@@ -79,9 +81,9 @@ class FilesystemMiddleware(Middleware):
         missing (try `glob`), binary or over 10 MB.
         """
         path = self._path(file_path)
-        digest, shown = await self._hop(ctx, self._read, ctx, path, offset, limit)
+        digest, page = await self._hop(ctx, self._read, ctx, path, offset, limit)
         self._note(ctx, path, digest)
-        return shown
+        return page
 
     async def write_file(self, ctx: ToolContext, file_path: str, content: str) -> str:
         """Create a file and its folders, or replace all of it; for a part use `edit_file`.
@@ -113,12 +115,12 @@ class FilesystemMiddleware(Middleware):
         """
         path = self._target(ctx, file_path)
         gone = await self._hop(ctx, self._backend.delete, ctx, path)
-        now = time.time()
-        for file in _to_record(ctx, path, gone):
+        now, recorded = time.time(), encodable(path)
+        for file in _to_record(ctx, recorded, [encodable(file) for file in gone]):
             ctx.record(FileDeleted(file, now, ctx.path))
-        for file in [file for file in _notes(ctx) if within(file, path)]:
+        for file in [file for file in _notes(ctx) if within(file, recorded)]:
             ctx.record(Noted(OWNER, file, rule="delete"))
-        return f"deleted {path!r}" if gone == [path] else f"deleted {path!r} with all in it (files: {len(gone):,})"
+        return f"deleted {quoted(path)}{'' if gone == [path] else f' with all in it (files: {len(gone):,})'}"
 
     async def glob(self, ctx: ToolContext, pattern: str, path: str = ".") -> str:
         """Find files by name: sorted paths, at most 1,000. For contents use `grep`.
@@ -128,7 +130,7 @@ class FilesystemMiddleware(Middleware):
         `path` is missing (try `ls`). Stops after 10 s, saying so: narrow it.
         """
         path = self._path(path)
-        found = await self._hop(ctx, search.find, ctx, self._backend, pattern, path)
+        found = await self._hop(ctx, search.find, ctx, self._backend, named(pattern), path)
         return files_listed(found, pattern, path)
 
     async def grep(
@@ -152,10 +154,10 @@ class FilesystemMiddleware(Middleware):
             raise ToolError(f"pattern must be text that stands in one line, not {pattern[:200]!r}; give one line of it")
         once = output_mode == "files_with_matches"
         found = await self._hop(
-            ctx, search.grep, ctx, self._backend, pattern, path, glob=glob, most=max_count, once=once
+            ctx, search.grep, ctx, self._backend, pattern, path, glob=named(glob), most=max_count, once=once
         )
-        shown = hits_listed(found, output_mode, max_count)
-        return shown if found.hits else f"{no_hits(found, pattern, path, glob)}\n{shown}".rstrip()
+        lines = hits_listed(found, output_mode, max_count)
+        return lines if found.hits else f"{no_hits(found, pattern, path, glob)}\n{lines}".rstrip()
 
     # ---- the work, in one hop: on a thread where the backend waits
 
@@ -180,9 +182,9 @@ class FilesystemMiddleware(Middleware):
             before, expect = self._current(ctx, path)
         except Missing:
             kept = self._backend.write(ctx, path, data)
-            return _written(ctx, path, data, kept), f"created {path!r} ({len(data):,} bytes)"
+            return _written(ctx, path, data, kept), f"created {quoted(path)} ({len(data):,} bytes)"
         kept = self._backend.write(ctx, path, data, expect)
-        return _written(ctx, path, data, kept), f"replaced {path!r} ({len(data):,} bytes, {len(before):,} before)"
+        return _written(ctx, path, data, kept), f"replaced {quoted(path)} ({len(data):,} bytes, {len(before):,} before)"
 
     def _edit(
         self, ctx: ToolContext, path: str, old: str, new: str, replace_all: bool
@@ -190,11 +192,11 @@ class FilesystemMiddleware(Middleware):
         before, expect = self._current(ctx, path)
         decoded = decode(before)
         if decoded is None:
-            raise ToolError(f"{path!r} is binary and cannot be edited as text; leave it, or write a new file")
+            raise ToolError(f"{quoted(path)} is binary and cannot be edited as text; leave it, or write a new file")
         edit = replacement(path, decoded.text, old, new, replace_all)
         data = encode(path, decoded.text.replace(edit.old, edit.new), decoded.encoding)
         kept = self._backend.write(ctx, path, data, expect)
-        said = f"replaced {edit.count} occurrence{'s' if edit.count > 1 else ''} in {path!r}"
+        said = f"replaced {edit.count} occurrence{'s' if edit.count > 1 else ''} in {quoted(path)}"
         entry = ctx.state.files.get(path)
         if not (kept and entry and isinstance(entry.content, str)):
             return _written(ctx, path, data, kept), said
@@ -209,14 +211,14 @@ class FilesystemMiddleware(Middleware):
         """
         data = self._backend.read(ctx, path)
         digest = _digest(data)
-        if not digest.startswith(_notes(ctx).get(path, "")):
+        if not digest.startswith(_notes(ctx).get(encodable(path), "")):
             raise changed(path)
         return data, digest
 
     # ---- on the loop
 
     def _path(self, path: str) -> str:
-        return normal(path, self._home)
+        return typed(path, self._home)
 
     def _target(self, ctx: ToolContext, file_path: str) -> str:
         """The path to change, unless an earlier call of the same reply changes it, something in it, or its folder."""
@@ -226,7 +228,7 @@ class FilesystemMiddleware(Middleware):
                 break
             other = self._changes(entry)
             if other and (within(path, other) or within(other, path)):
-                found = f"{path!r} is not changed: this reply already has {entry.call.name} of {other!r}"
+                found = f"{quoted(path)} is not changed: this reply already has {entry.call.name} of {quoted(other)}"
                 raise ToolError(f"{found}; see its result, then make this change in your next reply")
         return path
 
@@ -245,6 +247,7 @@ class FilesystemMiddleware(Middleware):
         self._note(ctx, event.file, event.sha256)
 
     def _note(self, ctx: ToolContext, path: str, digest: str) -> None:
+        path = encodable(path)
         if _notes(ctx).get(path) != digest[:_NOTED]:
             ctx.record(Noted(OWNER, path, digest[:_NOTED]))
 
@@ -258,7 +261,9 @@ def _digest(data: bytes) -> str:
 
 
 def _written(ctx: ToolContext, path: str, data: bytes, kept: bool) -> FileWritten:
-    return FileWritten(path, _content(data) if kept else None, len(data), _digest(data), time.time(), ctx.path)
+    return FileWritten(
+        encodable(path), _content(data) if kept else None, len(data), _digest(data), time.time(), ctx.path
+    )
 
 
 def _content(data: bytes) -> str | bytes:

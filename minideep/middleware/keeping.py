@@ -6,6 +6,7 @@ import time
 from hashlib import sha256
 
 from ..backends.filesystem import MAX_FILE
+from ..backends.names import shown
 from ..backends.paths import RESULTS, Missing, below
 from ..context import ToolContext
 from ..errors import ToolError
@@ -59,7 +60,7 @@ async def keep(ctx: ToolContext, backend: Backend, path: str, content: str | byt
         inside = (content if isinstance(content, bytes) else data.decode()) if kept else None
         ctx.record(FileWritten(at, inside, len(data), sha256(data).hexdigest(), time.time(), ctx.path, kept))
     except Exception as exc:  # noqa: BLE001  The door to a backend: what was to be kept is still in context.
-        logger.warning("%s was not written: %s", path, exc)
+        logger.warning("%s was not written: %s", shown(path), exc)
         return ""
     return at
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from ..backends.names import quoted, shown
 from ..backends.paths import Missing, a_folder, normal
 from ..backends.state import StateBackend
 from ..backends.text import decode
@@ -55,7 +56,7 @@ class MemoryMiddleware(Middleware):
         self._texts: dict[tuple[str, _Stamp], str] = {}
         self._systems: dict[tuple[str, tuple[str, ...]], str] = {}
         self._told: dict[str, str] = {}
-        self.prompt = PROMPT.format(files=" and ".join(f"`{path}`" for path in self._paths))
+        self.prompt = PROMPT.format(files=" and ".join(f"`{shown(path)}`" for path in self._paths))
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         looked = await in_thread(self._look, ctx) if self._backend.blocking else self._look(ctx)
@@ -109,8 +110,8 @@ class MemoryMiddleware(Middleware):
         problem = _harmless(problem)[:500]
         if self._told.get(path) != problem:
             self._told[path] = problem
-            logger.warning("memory %s is not shown: %s", path, problem)
-        return f'<memory file="{path}" problem="not shown">{problem}</memory>'
+            logger.warning("memory %s is not shown: %s", shown(path), problem)
+        return f'<memory file="{shown(path)}" problem="not shown">{problem}</memory>'
 
 
 def _paths(sources: Iterable[str], home: str) -> tuple[str, ...]:
@@ -131,7 +132,7 @@ def _keep(kept: dict[_Key, str], key: _Key, value: str) -> None:
 
 def _check_size(path: str, size: int) -> None:
     if size > MAX_READ:
-        raise ToolError(f"{path!r} is {size:,} bytes, more than the {MAX_READ:,} that are read; shorten it")
+        raise ToolError(f"{quoted(path)} is {size:,} bytes, more than the {MAX_READ:,} that are read; shorten it")
 
 
 def _shown(path: str, data: bytes) -> str:
@@ -142,13 +143,13 @@ def _shown(path: str, data: bytes) -> str:
     """
     decoded = decode(data)
     if decoded is None or "\0" in decoded.text:
-        raise ToolError(f"{path!r} is binary; write text into it")
+        raise ToolError(f"{quoted(path)} is binary; write text into it")
     text = _harmless(without_comments(decoded.text)).strip()
     if not text:
         return ""
     if len(text) > MAX_SHOWN:
         text = f"{text[:MAX_SHOWN]}\n[cut: {MAX_SHOWN:,} of {len(text):,} characters are shown; shorten the file]"
-    return f'<memory file="{path}">\n{text}\n</memory>'
+    return f'<memory file="{shown(path)}">\n{text}\n</memory>'
 
 
 def without_comments(text: str) -> str:

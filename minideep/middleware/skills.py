@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
+from ..backends.names import quoted, shown
 from ..backends.paths import Missing, below, normal
 from ..context import ToolContext
 from ..errors import ConfigError, MinideepError, ToolError
@@ -134,14 +135,14 @@ def _sorted_out(candidates: list[_Candidate]) -> tuple[list[str], list[str]]:
         folder = candidate.path.split("/")[-2]
         outcome = candidate.problem or skill(folder, candidate.data)
         if isinstance(outcome, Skill):
-            found[outcome.name] = f"- {outcome.name}: {outcome.description} ({candidate.path})"
+            found[outcome.name] = f"- {outcome.name}: {outcome.description} ({shown(candidate.path)})"
         else:
             warnings.append(_warning(candidate.path, outcome))
     return [found[name] for name in sorted(found)], warnings
 
 
 def _warning(path: str, problem: str) -> str:
-    text = one_line(problem if problem.startswith(repr(path)) else f"{path!r}: {problem}")
+    text = one_line(problem if problem.startswith(quoted(path)) else f"{quoted(path)}: {problem}")
     return text if len(text) <= MAX_WARNING else text[: MAX_WARNING - 1] + "…"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ..backends.names import quoted
 from ..backends.paths import CONVERSATION
 from ..messages import AnyBlock, Content, Message, Text, ToolCall, ToolMessage, ToolResult, UserMessage, text_of
 from ..ports import Backend
@@ -25,7 +26,7 @@ def stub(what: str, text: str, path: str) -> str:
     """
     lines = text.removesuffix("\n").split("\n")
     sizes = f"{len(text):,} characters, {len(lines):,} lines"
-    how = f"All of it is in {path!r}; read parts of it with read_file (offset, limit), or search it with grep."
+    how = f"All of it is in {quoted(path)}; read parts of it with read_file (offset, limit), or search it with grep."
     if not path:
         how = "It could not be put into a file; ask for less at a time."
     left_out = len(lines) - 2 * LINES

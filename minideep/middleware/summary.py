@@ -6,6 +6,7 @@ from time import perf_counter
 
 from msgspec import Struct, field
 
+from ..backends import names
 from ..errors import ContextOverflow, ModelError
 from ..messages import Message, Text, Usage, UserMessage, clean
 from ..ports import Model, Request
@@ -127,7 +128,7 @@ class Frame(Struct, frozen=True):
 def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Frame:
     """The frame of what stands for *replaced* tokens, and is smaller: *wanted* is quoted in it, as far as it fits."""
     whole = min(LONGEST, replaced * 0.75)
-    head = f"{_HEAD}{f'; in full in {path!r}, for `read_file` and `grep`' if path else ''}.]\n\n"
+    head = f"{_HEAD}{f'; in full in {names.quoted(path)}, for `read_file` and `grep`' if path else ''}.]\n\n"
     if wanted:
         head += f"The user's last message:\n{fitted(wanted, whole / 4)}\n\n"
     listed = f"\n\nTodos now:\n{fitted(_listed(todos, whole / 4), whole / 4)}" if todos else ""
