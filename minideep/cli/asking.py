@@ -57,7 +57,7 @@ class AskBeforeChanges(Middleware):
         created: Iterable[str] = (),
         allowed: bool = False,
         can_ask: bool = False,
-        refused: Callable[[str], object] = id,
+        refused: Callable[[str], None] | None = None,
     ) -> None:
         self.root = root
         self.allowed = allowed
@@ -80,7 +80,8 @@ class AskBeforeChanges(Middleware):
         if self.can_ask:
             return Interrupt(call, finding.why)
         remedy = "`--yes` allows it" if finding.need == "a word" else "run it at a terminal, to be asked"
-        self._refused(f"{call.name} {path!r} was refused: {finding.why}; {remedy}")
+        if self._refused:
+            self._refused(f"{call.name} {path!r} was refused: {finding.why}; {remedy}")
         return ToolResult(f"{call.name} was refused: {finding.why}, and nobody is there to ask; {remedy}", True)
 
     async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
