@@ -12,13 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-ENV = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")} | {"COLUMNS": "100"}
-
-
-def minideep(*args, cwd, env=ENV, timeout=60):
-    command = [sys.executable, "-m", "minideep", *args]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout)
+from terminal import minideep, process
 
 
 @pytest.fixture
@@ -70,7 +64,7 @@ def test_another_folder_gives_another_result_and_a_second_goal_remembers_the_fir
     assert run.returncode == 0
     assert "- Say what is here, to OUT.md" in (dogs / "BARKS.md").read_text()
     assert "✗" not in run.stdout
-    assert re.search(r"dogs/1\s+ended\s+2", minideep("threads", cwd=cats).stdout)
+    assert re.search(r"dogs/1\s+ended\s+2", minideep("threads", "--root", str(dogs), cwd=cats).stdout)
 
 
 def test_a_thread_is_looked_back_at_forked_exported_and_deleted(cats):
@@ -118,14 +112,15 @@ def test_json_is_one_event_a_line(cats):
     assert {"ModelReplied", "ToolStarted", "ToolEnded", "TodosWritten", "FileWritten", "TurnEnded"} <= set(kinds)
     assert events[0]["message"] == {"type": "human", "content": "Say what is here"}
     reply = next(event for event in events if event["event"] == "ModelReplied")
-    assert reply["message"]["tool_calls"][1] == {"id": "call_2_1", "name": "glob", "args": {"pattern": "*"}}
+    assert reply["message"]["tool_calls"][1] == {"id": "call_3_1", "name": "glob", "args": {"pattern": "*"}}
     assert any(event.get("path") for event in events)
     assert events[-1]["status"] == "ended"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_where_the_terminal_has_no_such_letters_ascii_serves(cats, encoding):
-    run = minideep("run", "Say what is here", cwd=cats, env=ENV | {"PYTHONIOENCODING": encoding})
+    started = process(["run", "Say what is here"], cats, {"PYTHONIOENCODING": encoding})
+    run = subprocess.run(**started, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert run.returncode == 0, run.stderr
     assert ("[x] Find out" in run.stdout, "ok read_file" in run.stdout) == ((encoding == "ascii"),) * 2
     assert "\x1b[" not in run.stdout
@@ -183,12 +178,10 @@ def test_a_state_that_cannot_be_written_costs_the_thread_not_the_answer(cats):
 
 @pytest.mark.parametrize("no_color", [None, "1"])
 def test_a_terminal_has_colours_unless_somebody_minds(cats, no_color):
-    env = {k: v for k, v in ENV.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"}
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "minideep", "run", "Say what is here"]
-    with subprocess.Popen(
-        command, cwd=cats, env=env | ({"NO_COLOR": no_color} if no_color else {}), stdout=theirs, stderr=theirs
-    ) as run:
+    env = {"TERM": "xterm-256color", "NO_COLOR": no_color or ""}
+    started = process(["run", "Say what is here"], cats, env)
+    with subprocess.Popen(**started, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as run:
         os.close(theirs)
         shown = b""
         while True:
@@ -215,17 +208,17 @@ def test_nothing_that_is_read_can_move_the_cursor(cats):
 
 def test_ctrl_c_exits_130_and_the_thread_can_go_on(cats):
     listening = socket.create_server(("127.0.0.1", 0))
-    env = ENV | {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"http://127.0.0.1:{listening.getsockname()[1]}"}
-    command = [sys.executable, "-m", "minideep", "run", "go", "--model", "openai-chat:slow", "--thread", "t"]
+    env = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"http://127.0.0.1:{listening.getsockname()[1]}"}
+    started = process(["run", "go", "--model", "openai-chat:slow", "--thread", "t"], cats, env)
     with (
         listening,
-        subprocess.Popen(command, cwd=cats, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+        subprocess.Popen(**started, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run,
     ):
         connection, _ = listening.accept()  # The model is asked, and never answers.
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=20)
         connection.close()
-    assert (process.returncode, b"Traceback" in err) == (130, False)
+    assert (run.returncode, b"Traceback" in err) == (130, False)
     assert b"`minideep resume t` goes on with it" in out + err
     assert re.search(r"t\s+cancelled", minideep("threads", cwd=cats).stdout)
 
@@ -257,11 +250,11 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("moment", [0.15, 0.25, 0.3, 0.35, 0.45])
 def test_killed_at_any_moment_the_thread_is_finished_by_resume(cats, moment):
-    command = [sys.executable, "-m", "minideep", "run", "Say what is here, to OUT.md", "--thread", "t"]
-    process = subprocess.Popen(command, cwd=cats, env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = process(["run", "Say what is here, to OUT.md", "--thread", "t"], cats, {})
+    run = subprocess.Popen(**started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(moment)
-    process.kill()
-    process.wait()
+    run.kill()
+    run.wait()
     run = minideep("resume", "t", cwd=cats)
     if run.returncode == 2:  # Killed before the goal was accepted.
         assert "no thread 't'" in run.stderr
@@ -273,7 +266,8 @@ def test_killed_at_any_moment_the_thread_is_finished_by_resume(cats, moment):
 
 def test_a_reader_that_goes_away_is_no_traceback(cats):
     shell = f"{sys.executable} -m minideep run 'Say what is here' | head -1"
-    run = subprocess.run(["bash", "-c", shell], cwd=cats, env=ENV, capture_output=True, text=True, timeout=60)
+    started = process([], cats, {}) | {"args": ["bash", "-c", shell]}
+    run = subprocess.run(**started, capture_output=True, text=True, timeout=60)
     assert "Traceback" not in run.stderr
 
 

@@ -4,10 +4,9 @@ Nothing that a model or a tool says can move the cursor or set a colour: control
 """
 
 import io
-import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -27,6 +26,7 @@ from ..messages import AssistantMessage, ToolCall, ToolMessage, to_json
 from ..middleware.todos import unfinished
 from ..state import Path, State, Todo
 from ..turn import Turn
+from .text import one_line, safe
 
 STYLES = {"pending": "dim", "in_progress": "yellow", "completed": "green"}
 ICONS = {"pending": "☐", "in_progress": "⏳", "completed": "☑", "start": "->", "done": "✓", "failed": "✗"}
@@ -45,19 +45,14 @@ class Screen:
         self._calls: dict[tuple[Path, str], ToolCall] = {}
         self._midline = False
 
-    @staticmethod
-    def aside(text: str) -> None:
-        """One line beside the output."""
-        print(f"minideep: {text}", file=sys.stderr, flush=True)  # noqa: T201
-
     def line(self, text: str) -> None:
         """A line as it is."""
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
-    def begin(self, thread: str, *, quiet: bool) -> None:
-        if not quiet:
-            self._print(f"thread {thread}", style="dim")
+    def begin(self, thread: str, using: str) -> None:
+        """Show what is run."""
+        self._print(f"thread {thread}\n{using}", style="dim")
 
     def event(self, event: Happened) -> None:
         """Show what happened, if it is worth a line."""
@@ -85,8 +80,10 @@ class Screen:
             case _:
                 pass
 
-    def turn(self, turn: Turn) -> None:
-        """Show how the turn ended and what it cost."""
+    def turn(self, turn: Turn, preview: Callable[[ToolCall], Sequence[str]], *, kept: bool) -> None:
+        """Show how the turn ended and what it cost, and, if the thread is *kept*, how it goes on. *preview* says what
+        a call that waits would change.
+        """
         self._newline()
         if turn.status != "ended":
             self._print(": ".join(filter(None, (turn.status, reason_of(turn)))), style="yellow")
@@ -94,16 +91,25 @@ class Screen:
             self._print(f"the last reply was {turn.reason}", style="yellow")
         for wait in turn.interrupts:
             self._print(f"waits for a person: {'/'.join((*wait.path, wait.call_id))} {describe(wait.call)}")
+            for line in preview(wait.call):
+                self._print(f"  {line}")
             if wait.call.name == "approve_plan":
                 plan, problem = wait.call.args.get("plan"), wait.call.args.get("problem")
                 self._print("\n".join([msgspec.json.format(to_json(plan)).decode(), *([problem] if problem else [])]))
         written = self._todos.get((), ())
         if turn.status != "paused" and (left := unfinished(written)):
             self._print(f"todos: {len(left)} of {len(written)} are not done", style="yellow")
-        self._print(summary(turn.costs), style="dim")
-        if not turn.saved:
-            self.aside(f"not saved: {turn.error}")
-        elif turn.status in ("failed", "cancelled", "exhausted"):
+        self.costs(turn.costs)
+        if kept and turn.saved:  # Else the log has said that it is not.
+            self._hint(turn)
+
+    def costs(self, costs: Costs) -> None:
+        """Show the ledger of a turn."""
+        self._print(summary(costs), style="dim")
+
+    def _hint(self, turn: Turn) -> None:
+        """Show how a turn that did not end goes on."""
+        if turn.status in ("failed", "cancelled", "exhausted"):
             self._print(f"`minideep resume {turn.thread_id}` goes on with it", style="dim")
         elif turn.status == "escalated":
             self._print(f"`--thread {turn.thread_id}` with your answer for a goal goes on", style="dim")
@@ -275,20 +281,6 @@ def came_of(record: dict[str, Any]) -> str:
             return f"evicted: {', '.join(record['files'])}"
         case _:
             return ""
-
-
-def one_line(text: str, most: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
-
-
-def safe(text: str) -> str:
-    """*text* with control characters, and what turns the direction of writing, made visible."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", _shown, text.replace("\r\n", "\n"))
-
-
-def _shown(found: "re.Match[str]") -> str:
-    return found[0].encode("unicode_escape").decode()
 
 
 def clock(seconds: float) -> str:
