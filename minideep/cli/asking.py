@@ -22,7 +22,7 @@ from ..events import Noted
 from ..messages import ToolCall, ToolResult
 from ..ports import Middleware
 from ..state import FileEntry, Interrupt, State
-from ..tools import in_thread
+from ..workers import in_thread
 
 CHANGES = frozenset({"write_file", "edit_file", "delete"})
 OWNER = "created"
