@@ -260,6 +260,21 @@ def test_a_path_that_is_written_as_it_was_shown_is_no_way_round(root):
     assert (root / "a\x1bb.md").read_text() == "the person's\n"
 
 
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        (b'{"file_path": "/a", "file_path": "/b"}', "/b"),
+        (b'{"file_path": "/a", "content": "\\ud800"}', "/a"),
+        (b'{"file_path": "/\\ud83d\\ude00"}', "/\U0001f600"),
+        (b'{"file_path": 7, "content": "\\ud800"}', ""),
+        (b'{"file_path": 7}', ""),
+        (b'"no object"', ""),
+    ],
+)
+def test_the_guard_reads_a_call_as_its_tool_does(root, raw, path):
+    assert AskBeforeChanges(root).target(ToolCall("delete", raw, "x")) == path
+
+
 def test_a_preview_is_a_short_diff(root):
     asking = AskBeforeChanges(root)
     assert preview(write("/NOTES.md", "one\ntwo\n"), asking) == [

@@ -15,16 +15,15 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ..backends.paths import normal
+from ..backends.filesystem import FilesystemBackend
 from ..context import ToolContext
-from ..errors import ToolError
 from ..events import Noted
-from ..messages import ToolCall, ToolResult
+from ..messages import ToolCall, ToolResult, clean
+from ..middleware.files import FilesystemMiddleware
 from ..ports import Middleware
 from ..state import FileEntry, Interrupt, State
 from ..workers import in_thread
 
-CHANGES = frozenset({"write_file", "edit_file", "delete"})
 OWNER = "created"
 """Whose notes they are: the paths of the files that this thread, or a run below it, created."""
 MOST_DELETED = 10_000
@@ -60,6 +59,8 @@ class AskBeforeChanges(Middleware):
         refused: Callable[[str], None] | None = None,
     ) -> None:
         self.root = root
+        # A guard that read paths otherwise than the tools do could be passed by.
+        self.target = FilesystemMiddleware(FilesystemBackend(root)).target
         self.allowed = allowed
         self.can_ask = can_ask
         self._goal = goal
@@ -68,8 +69,8 @@ class AskBeforeChanges(Middleware):
         self._refused = refused
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
-        path = target(call)
-        if path is None or ctx.decision is not None:  # The tool itself refuses what has no path.
+        path = self.target(call)
+        if not path or ctx.decision is not None:  # The tool itself refuses what has no path.
             return call
         written = {name: entry for name in self._created if (entry := ctx.state.files.get(name))}
         finding = await in_thread(self.find, call.name, path, written)
@@ -85,8 +86,8 @@ class AskBeforeChanges(Middleware):
         return ToolResult(f"{call.name} was refused: {finding.why}, and nobody is there to ask; {remedy}", True)
 
     async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
-        path, key = target(call), (*ctx.path, ctx.call_id)
-        if path is not None and key in self._creating and not result.is_error:
+        path, key = self.target(call), (*ctx.path, ctx.call_id)
+        if key in self._creating and not result.is_error and clean(path) == path:  # Else no event can name it.
             self._created.add(path)
             if not ctx.state.notes.get(OWNER, {}).get(path):
                 ctx.record(Noted(OWNER, path, True))
@@ -95,8 +96,8 @@ class AskBeforeChanges(Middleware):
 
     def needs_decision(self, call: ToolCall) -> bool:
         """Whether `--yes`, or a yes to all, is not about this call."""
-        path = target(call)
-        return path is not None and self.find(call.name, path, {}).need == "a decision"
+        path = self.target(call)
+        return bool(path) and self.find(call.name, path, {}).need == "a decision"
 
     def find(self, tool: str, path: str, written: dict[str, FileEntry]) -> Finding:
         """What a call of *tool* needs. *written* are the files that the thread created, as it last wrote them."""
@@ -164,15 +165,6 @@ def created_by(state: State) -> set[str]:
     """The files that a thread and the runs below it created; *state* was read with its subagents."""
     notes: dict[str, Any] = state.notes.get(OWNER, {})
     return set(notes).union(*map(created_by, state.subagents.values()))
-
-
-def target(call: ToolCall) -> str | None:
-    """The path that a call would change; None if it changes no file."""
-    path = call.args.get("file_path") if call.name in CHANGES and not call.malformed else None
-    try:
-        return normal(path) if isinstance(path, str) else None
-    except ToolError:
-        return None
 
 
 def named_in(goal: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from ..errors import ToolError
 from ..messages import ToolCall
 from ..middleware.edits import replacement
 from ..state import Approve, Decision, Interrupt, Reject
-from .asking import AskBeforeChanges, target
+from .asking import AskBeforeChanges
 from .text import safe
 
 QUESTION = "run it? [y]es, [n]o, [a]ll from now on, except .git: "
@@ -68,9 +68,9 @@ def _typed() -> str:
 
 def preview(call: ToolCall, asking: AskBeforeChanges) -> list[str]:
     """What a call would change, as the lines of a short unified diff."""
-    path = target(call)
-    real = path and asking.real(call.name, path)
-    if not real or not path:
+    path = asking.target(call)
+    real = asking.real(call.name, path) if path else None
+    if real is None:
         return []
     if call.name == "delete":
         return [f"deletes the folder {path} with all that is in it" if real.is_dir() else f"deletes {path}"]

@@ -15,7 +15,7 @@ from ..backends.text import decode, encode
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import FileDeleted, FileEdited, FileWritten, Noted
-from ..messages import Document, Image, Text
+from ..messages import Document, Image, Text, ToolCall
 from ..ports import Backend, Middleware
 from ..state import Edit, OpenCall
 from ..tools import Tool
@@ -232,15 +232,19 @@ class FilesystemMiddleware(Middleware):
                 raise ToolError(f"{found}; see its result, then make this change in your next reply")
         return path
 
-    def _changes(self, entry: OpenCall) -> str:
-        """The path that a call changes, or nothing."""
-        if entry.call.name not in _CHANGES:
+    def target(self, call: ToolCall) -> str:
+        """The path that a call of these tools changes, as the tool itself reads it; nothing if it changes none."""
+        if call.name not in _CHANGES:
             return ""
-        raw = entry.decision.raw if isinstance(entry.decision, Edit) else entry.call.raw
         try:
-            return self._path(_TARGET.decode(raw).file_path)
-        except (msgspec.MsgspecError, ToolError):  # That call is an error itself.
+            return self._path(_target(call))
+        except (msgspec.ValidationError, ToolError):  # That call is an error itself.
             return ""
+
+    def _changes(self, entry: OpenCall) -> str:
+        """The path that a call changes, with the arguments that a person gave it, or nothing."""
+        raw = entry.decision.raw if isinstance(entry.decision, Edit) else entry.call.raw
+        return self.target(ToolCall(entry.call.name, raw, entry.call.id))
 
     def _record(self, ctx: ToolContext, event: FileWritten | FileEdited) -> None:
         ctx.record(event)
@@ -250,6 +254,15 @@ class FilesystemMiddleware(Middleware):
         path = encodable(path)
         if _notes(ctx).get(path) != digest[:_NOTED]:
             ctx.record(Noted(OWNER, path, digest[:_NOTED]))
+
+
+def _target(call: ToolCall) -> str:
+    try:
+        return _TARGET.decode(call.raw).file_path
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # Lone surrogates, which only `json` reads, and so the tool gets them.
+        return msgspec.convert(call.args, _Target).file_path
 
 
 def _notes(ctx: ToolContext) -> dict[str, str]:
