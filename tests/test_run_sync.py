@@ -15,7 +15,7 @@ from minideep.models import ScriptedModel
 from minideep.sync import run_sync
 from minideep.tools import Tool
 
-ENOUGH = 30
+ENOUGH = 100
 """Seconds after which a call is taken to hang."""
 
 

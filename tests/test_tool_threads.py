@@ -17,7 +17,7 @@ from minideep.events import Noted, TextDelta
 from minideep.models import ScriptedModel
 from minideep.workers import MAX_THREADS, ThreadPool, call_on
 
-ENOUGH = 30
+ENOUGH = 100
 
 
 @pytest.fixture
@@ -158,12 +158,15 @@ def test_a_tool_that_was_left_behind_ends_once_its_loop_has():
 
 
 async def test_idle_threads_end():
-    pool = ThreadPool(idle_seconds=0.05)
-    before = len(tool_threads())
-    barrier = threading.Barrier(100)
-    await asyncio.gather(*(pool.start(lambda: barrier.wait(ENOUGH)) for _ in range(100)))
-    assert len(tool_threads()) >= before + 90
-    await no_longer(lambda: len(tool_threads()) > before)
+    pool, barrier = ThreadPool(idle_seconds=0.05), threading.Barrier(100)
+
+    def work():
+        barrier.wait(ENOUGH)
+        return threading.current_thread()
+
+    used = await asyncio.gather(*(pool.start(work) for _ in range(100)))
+    assert len(set(used)) == 100
+    await no_longer(lambda: any(thread.is_alive() for thread in used))
     assert await pool.start(lambda: "again") == "again"
 
 
