@@ -35,7 +35,7 @@ ON_DISK = st.binary(min_size=1, max_size=40).filter(lambda name: not set(name) &
 @example("\\x5cx0a")
 @example("\\\n")
 @example("a\\b\\new\\u20")
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 def test_any_name_is_shown_without_controls_and_read_back(name):
     assert named(shown(name)) == name
     shown(name).encode()
@@ -43,6 +43,7 @@ def test_any_name_is_shown_without_controls_and_read_back(name):
 
 
 @given(NAME, NAME)
+@settings(deadline=None)
 def test_no_two_names_are_shown_alike(one, other):
     assert (shown(one) == shown(other)) == (one == other)
 
