@@ -185,10 +185,11 @@ class ThreadPool:
             try:
                 return inbox.get(timeout=self._idle_seconds)
             except Empty:
-                with self._lock:
-                    if inbox in self._idle:  # Else somebody has just taken it, and a call is on its way.
-                        self._idle.remove(inbox)
-                        return None
+                try:
+                    self._idle.remove(inbox)  # One step: a look before it could find what is taken a moment later.
+                except ValueError:
+                    continue  # It was just taken, and a call is on its way.
+                return None
 
 
 POOL = ThreadPool()
