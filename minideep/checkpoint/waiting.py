@@ -56,7 +56,7 @@ async def wait_for(store: Store, thread_id: str) -> None:
     async with queue:
         await _poll(store, _turnstile(thread_id), QUEUE_PAUSE, QUEUE_PAUSE)
         try:
-            await _poll(store, thread_id, 0.001, 0.05)
+            await _poll(store, thread_id, 0.001, 0.002)  # While it waits nobody else can have the thread.
         finally:
             let_go(store, _turnstile(thread_id))
 
