@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
+from .checks import Rule, checked, having
 from .costs import Spent
 from .errors import ConfigError, IllegalEvent, MinideepError, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Happened, Noted, TodosWritten, TurnEscalated
-from .messages import clean
+from .messages import Input, clean
 from .state import Decision, Interrupt, OpenCall, Path, State
 from .tools import Given
 from .turn import Turn
@@ -110,9 +111,10 @@ class ToolContext(Given):
             ToolError: the call is over.
         """
         if not isinstance(event, OFFERED):
-            raise IllegalEvent(f"{type(event).__name__} is for the loop to record, not for a tool or a hook")
+            raise IllegalEvent(f"event: {type(event).__name__} is for the loop to record, not for a tool or a hook")
         self._on_loop(self._run.record, event)
 
+    @checked
     def content_of(self, file: str) -> str | bytes | None:
         """What a file of the thread's state holds, read from the store if it is only named in `state.files`; None
         where the disk is the truth.
@@ -123,7 +125,10 @@ class ToolContext(Given):
         """
         return self._run.content_of(file)
 
-    def recall(self, file: str, sha256: str) -> str | bytes | None:
+    @checked
+    def recall(
+        self, file: str, sha256: Annotated[str, Rule(str.isascii, "a SHA-256 in hex digits")]
+    ) -> str | bytes | None:
         """What a file held when its hash was *sha256*, though it was changed or deleted since; None if no event that
         is kept says it.
 
@@ -132,11 +137,15 @@ class ToolContext(Given):
         """
         return self._run.recall(file, sha256)
 
+    @checked
     def emit(self, event: Happened) -> None:
         """Tell the turn's listeners; nothing is saved."""
         self._on_loop(self._run.emit, event)
 
-    async def run(self, agent: Any, input: Any, key: str | None = None) -> Turn:
+    @checked
+    async def run(
+        self, agent: Annotated[Any, having("spec", "an `Agent`")], input: Input, key: str | None = None
+    ) -> Turn:
         """Run *agent* as a child of this call, with fresh messages and a log of its own.
 
         The child is known by this call's id, and by *key* if one call runs several. A child that the log already

@@ -211,12 +211,15 @@ def arguments_json(value: Any) -> bytes:
     """`to_json` of a call's arguments.
 
     Raises:
-        TypeError: JSON cannot say them.
+        ConfigError: JSON cannot say them.
         ValueError: they nest deeper than 100.
     """
     if too_deep(value):
         raise ValueError(f"arguments nest deeper than {DEEPEST}")
-    return to_json(value)
+    try:
+        return to_json(value)
+    except TypeError as exc:
+        raise ConfigError(f"args must be a mapping of what JSON can say: {exc}") from None
 
 
 def too_deep(value: Any) -> bool:

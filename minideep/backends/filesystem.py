@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from ..checks import Pathname, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..ports import FileInfo
@@ -47,9 +48,10 @@ class FilesystemBackend:
 
     blocking = True
 
-    def __init__(self, root_dir: str | os.PathLike[str], virtual_mode: bool = True) -> None:
+    @checked
+    def __init__(self, root_dir: Pathname, virtual_mode: bool = True) -> None:
         self._root = Path(os.path.realpath(root_dir))
-        if not self._root.is_dir():
+        if not os.path.isdir(self._root):  # noqa: PTH112 - `Path.is_dir` raises where a name is too long.
             raise ConfigError(f"root_dir must be a folder that exists, not {os.fspath(root_dir)!r}; create it first")
         self._virtual = virtual_mode
         self._lock = threading.Lock()

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import diskcache
 
+from ..checks import Pathname, checked
 from ..errors import CheckpointError, CorruptSegment, ThreadConflict
 from ..ports import Retention
 from . import locks
@@ -84,9 +85,10 @@ class DiskCheckpointer:
 
     inline = 64 * 1024
 
+    @checked
     def __init__(
         self,
-        directory: str | os.PathLike[str],
+        directory: Pathname,
         *,
         retention: Retention | None = None,
         fsync: bool = False,

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, json
 from ..backends import search
 from ..backends.paths import Missing, changed, normal, within
 from ..backends.text import decode, encode
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import FileDeleted, FileEdited, FileWritten, Noted
@@ -52,6 +53,7 @@ class FilesystemMiddleware(Middleware):
     two changes of one path in one reply the second is refused.
     """
 
+    @checked
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._home: str = backend.home

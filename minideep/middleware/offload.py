@@ -2,6 +2,7 @@
 
 from msgspec import structs
 
+from ..checks import Positive, checked
 from ..context import ToolContext
 from ..messages import ToolCall, ToolResult, UserMessage
 from ..ports import Backend, Middleware, Request
@@ -25,7 +26,10 @@ class OffloadMiddleware(Middleware):
 
     inherit = False  # Every agent of the usual list has its own.
 
-    def __init__(self, backend: Backend, *, result_tokens: int = 20_000, message_tokens: int = 50_000) -> None:
+    @checked
+    def __init__(
+        self, backend: Backend, *, result_tokens: Positive = 20_000, message_tokens: Positive = 50_000
+    ) -> None:
         self._backend = backend
         self._result_tokens = result_tokens
         self._message_tokens = message_tokens

@@ -5,11 +5,12 @@ import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Struct
 
+from ..checks import Positive, checked, having
 from ..errors import AuthenticationFailed, ContextOverflow, ModelError
 from ..events import ArgsDelta, Happened, TextDelta, ThinkingDelta
 from ..messages import (
@@ -79,14 +80,15 @@ class Anthropic:
     compacted before that; *profile* is what it is told in other words.
     """
 
+    @checked
     def __init__(
         self,
         name: str,
         *,
-        client: "AsyncAnthropic | None" = None,
-        max_tokens: int | None = None,
+        client: "Annotated[AsyncAnthropic, having('messages', 'an `anthropic.AsyncAnthropic`')] | None" = None,
+        max_tokens: Positive | None = None,
         price: Price | None = None,
-        window: int | None = None,
+        window: Positive | None = None,
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from ..checks import Positive, checked
 from ..errors import ConfigError, ModelError
 from ..events import TextDelta
 from ..messages import AssistantMessage, Text, ToolCall
@@ -23,8 +24,11 @@ class ScriptedModel:
 
     name = "scripted"
 
+    @checked
     def __init__(
-        self, replies: Iterable[Say] | Callable[[Request], Say | Awaitable[Say]], window: int | None = None
+        self,
+        replies: Iterable[Say] | Callable[[Request], Say | Awaitable[Say]],
+        window: Positive | None = None,
     ) -> None:
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
