@@ -51,6 +51,7 @@ class Agent:
     checkpointer: Store | None
     durability: Durability
     redact: Redact | None
+    _checked: Any = None
 
     def __init__(
         self,
@@ -269,7 +270,10 @@ class Agent:
 
     @property
     def _store(self) -> Store:
-        check_fields(self)  # What was set since the agent was built.
+        given = (self.checkpointer, self.durability, self.redact)
+        if given != self._checked:  # They may be set at any time.
+            check_fields(self)
+            self._checked = given
         return self._own if self.checkpointer is None else self.checkpointer
 
     def _read(self, thread_id: ThreadId, read: Callable[[Log], T]) -> T:

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Annotated, Any, Protocol
 
-from .checks import Rule, checked, having
+from .checks import checked
 from .costs import Spent
 from .errors import ConfigError, IllegalEvent, MinideepError, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Happened, Noted, TodosWritten, TurnEscalated
+from .kinds import Rule, having
 from .messages import Input, clean
 from .state import Decision, Interrupt, OpenCall, Path, State
 from .tools import Given

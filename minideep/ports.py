@@ -6,9 +6,10 @@ from typing import Any, Literal, Protocol, overload
 
 from msgspec import Struct
 
-from .checks import Positive, Seconds, check_fields
+from .checks import check_fields
 from .context import ToolContext
 from .events import Happened
+from .kinds import Positive, Seconds
 from .messages import AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
 from .state import Interrupt, Limits
 from .tools import Tool

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from .checks import Rule
+from .kinds import Rule
 from .messages import Message, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
 
 Status = Literal["ready", "running", "paused", "ended", "escalated", "failed", "cancelled", "exhausted"]

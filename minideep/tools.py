@@ -13,8 +13,9 @@ from typing import Any, cast, get_type_hints, overload
 import msgspec
 from msgspec import Struct
 
-from .checks import Seconds, checked
+from .checks import checked
 from .errors import ConfigError, ToolError
+from .kinds import Seconds
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
 MAX_RESULT = 1_000_000

@@ -44,10 +44,10 @@ from minideep import (
 )
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
-from minideep.checks import shown
 from minideep.evals import Golden, Report, evaluate, load
 from minideep.evals.trajectory import walk
 from minideep.events import Noted, TextDelta
+from minideep.kinds import shown
 from minideep.middleware import (
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
@@ -244,7 +244,8 @@ def in_a_tool(verb, on_a_thread):
 def calls(world):
     """For each public name: what is called, with which arguments, and what is done with what comes of it."""
     agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
-    kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a", "redact": None}
+    kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
+    kit |= {"version": "1", "continues": ["b"], "redact": None}
     turn = {"input": "go", "thread_id": "t", "context": None, "wait": False}
     settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
     critic = Subagent(name="critic", description="finds faults")
@@ -427,17 +428,16 @@ def recipe(world, name):
 NAMES = sorted({name for name, _ in public()} - set(CALLED_BY_THE_LOOP) | {"Limits"})
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_table_knows_every_public_name_and_every_parameter(name):
-    thing = dict(public()).get(name, Limits)
-    wanted = [
-        parameter.name
-        for parameter in inspect.signature(thing).parameters.values()
-        if parameter.name != "self" and parameter.kind is not parameter.VAR_KEYWORD
-    ]
-    _, arguments, _ = recipe(World(), name)
-    if name not in ("ToolCall", "Edit"):  # What they take is not what they keep.
-        assert sorted(arguments) == sorted(wanted)
+def test_the_table_knows_every_public_name_and_every_parameter():
+    table, things = calls(World()), {**dict(public()), "Limits": Limits}
+    for name in NAMES:
+        wanted = [
+            parameter.name
+            for parameter in inspect.signature(things[name]).parameters.values()
+            if parameter.name != "self" and parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        if name not in ("ToolCall", "Edit"):  # What they take is not what they keep.
+            assert sorted(table[name][1]) == sorted(wanted), name
 
 
 @pytest.mark.parametrize("name", NAMES)

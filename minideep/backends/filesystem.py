@@ -12,9 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from ..checks import Pathname, checked
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
+from ..kinds import Pathname
 from ..ports import FileInfo
 from .paths import Missing, a_file, a_folder, below, changed, entered, normal, the_root
 

@@ -13,8 +13,9 @@ from ..checkpoint import history
 from ..checkpoint.journal import Durability
 from ..checkpoint.reading import Log, read_state, recall
 from ..checkpoint.redaction import Redact
-from ..checks import Positive, check, checked, kind_of
+from ..checks import check, checked
 from ..errors import ConfigError
+from ..kinds import Positive
 from ..messages import Input, Text, UserMessage, as_message, to_json
 from ..middleware.approvals import HumanInTheLoopMiddleware
 from ..models import resolve
@@ -120,7 +121,7 @@ class Blueprint(Agent):
         def wrapped(agent: Agent) -> Agent:
             mine = copy(agent)
             model = wrap(agent.spec.name, agent.spec.model)
-            check(model, kind_of(Model), "what wrap returns", "Blueprint.with_models")
+            check(model, Model, "what wrap returns", "Blueprint.with_models")
             mine.spec = structs.replace(agent.spec, model=model)
             return mine
 
@@ -200,7 +201,9 @@ class Blueprint(Agent):
             raise ConfigError("a blueprint's goal is text: planner and roles are given nothing else")
         size, most = len(message.text.encode()), self.files.state_limit // 10
         if size > most:
-            raise ConfigError(f"the input has {size:,} bytes, at most {most:,} are remembered; put the rest in a file")
+            raise ConfigError(
+                f"the goal has {size:,} bytes, at most {most:,} are remembered; put the rest of the input in a file"
+            )
         return message
 
 

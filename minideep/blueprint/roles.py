@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..checks import Seconds, check_fields
+from ..checks import check_fields
 from ..errors import ConfigError
+from ..kinds import Seconds
 from ..ports import Model
 from ..state import Limits
 from ..structured import fitting, json_in

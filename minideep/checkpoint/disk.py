@@ -14,8 +14,9 @@ from weakref import WeakSet
 
 import diskcache
 
-from ..checks import Pathname, checked
+from ..checks import checked
 from ..errors import CheckpointError, CorruptSegment, ThreadConflict
+from ..kinds import Pathname
 from ..ports import Retention
 from . import locks
 from .door import PATIENCE

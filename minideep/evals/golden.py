@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ..checks import Pathname, check_fields, checked
+from ..checks import check_fields, checked
 from ..errors import ConfigError
+from ..kinds import Pathname
 
 MAX_FILE = 16 * 2**20
 """Bytes that a golden set may have."""

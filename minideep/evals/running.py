@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast
 from msgspec import structs
 
 from ..agent import Agent
-from ..checks import Positive, Seconds, checked
+from ..checks import checked
 from ..errors import ConfigError
+from ..kinds import Positive, Seconds
 from .assertions import ASSERTIONS
 from .golden import Golden
 from .report import Case, Failure, Report

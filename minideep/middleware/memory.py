@@ -119,7 +119,7 @@ def _paths(sources: Iterable[str], home: str) -> tuple[str, ...]:
     try:
         paths = tuple(dict.fromkeys(normal(source, home) for source in sources))
     except ToolError as exc:
-        raise ConfigError(f"sources: {exc}") from exc
+        raise ConfigError(f"MemoryMiddleware: sources: {exc}") from exc
     if not paths:
         raise ConfigError("MemoryMiddleware: sources are paths such as ['AGENTS.md'], and there are none")
     return paths

@@ -2,8 +2,9 @@
 
 from msgspec import structs
 
-from ..checks import Positive, checked
+from ..checks import checked
 from ..context import ToolContext
+from ..kinds import Positive
 from ..messages import ToolCall, ToolResult, UserMessage
 from ..ports import Backend, Middleware, Request
 from . import tokens

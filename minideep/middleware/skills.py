@@ -169,4 +169,4 @@ def _source(source: str, backend: Backend) -> str:
     try:
         return normal(source, backend.home)
     except ToolError as exc:
-        raise ConfigError(f"sources: {exc}") from None
+        raise ConfigError(f"SkillsMiddleware: sources: {exc}") from None

@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..checks import check_fields, checked, shown
+from ..checks import check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
+from ..kinds import shown
 from ..messages import ToolResult
 from ..ports import HasSpec, Middleware, Model
 from ..state import Limits

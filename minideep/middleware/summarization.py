@@ -10,10 +10,11 @@ from mimetypes import guess_extension
 from msgspec import Struct, structs
 
 from ..backends.paths import CONVERSATION, RESULTS
-from ..checks import Positive, checked
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ModelError, ToolError
 from ..events import Compacted
+from ..kinds import Positive
 from ..messages import AnyBlock, AssistantMessage, Document, Image, Message, ToolMessage, UserMessage
 from ..models import resolve
 from ..ports import Backend, HasSpec, Middleware, Model, Request

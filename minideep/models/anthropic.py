@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from ..checks import Positive, checked, having
+from ..checks import checked
 from ..errors import AuthenticationFailed, ContextOverflow, ModelError
 from ..events import ArgsDelta, Happened, TextDelta, ThinkingDelta
+from ..kinds import Positive, having
 from ..messages import (
     AnyBlock,
     AssistantMessage,

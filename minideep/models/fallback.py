@@ -30,7 +30,7 @@ class FallbackModel:
         """Raises ConfigError if there is no model, or what is there is none."""
         self.models: tuple[Model, ...] = tuple(map(resolve, [models] if isinstance(models, str) else models))
         if not self.models:
-            raise ConfigError("FallbackModel: models is empty; give it one to ask, and others to ask instead")
+            raise ConfigError("FallbackModel: models is empty; it needs a model to ask, and others to ask instead")
         self.name = " or ".join(model.name for model in self.models)
 
     @property

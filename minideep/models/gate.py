@@ -7,8 +7,9 @@ from itertools import count
 from math import inf
 from typing import Any
 
-from ..checks import Positive, Seconds, checked
+from ..checks import checked
 from ..errors import RateLimited
+from ..kinds import Positive, Seconds
 from ..ports import Emit, Model, Reply, Request
 from .naming import resolve
 from .wire import Listener

@@ -2,8 +2,8 @@
 
 from importlib import import_module
 
-from ..checks import shown
 from ..errors import ConfigError
+from ..kinds import shown
 from ..ports import Model
 
 PROVIDERS = {

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from msgspec import structs
 
-from ..checks import Positive, checked, having
+from ..checks import checked
 from ..events import ArgsDelta, TextDelta, ThinkingDelta
+from ..kinds import Positive, having
 from ..messages import (
     AnyBlock,
     AssistantMessage,

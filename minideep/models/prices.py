@@ -22,7 +22,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from ..checks import Rule, check_fields, checked
+from ..checks import check_fields, checked
+from ..kinds import Rule
 from ..messages import Usage
 
 _Dollars = Annotated[float, Rule(lambda price: 0 <= price < math.inf, "US dollars for a million tokens, 0 or more")]

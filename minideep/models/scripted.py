@@ -4,9 +4,10 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from ..checks import Positive, checked
+from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..events import TextDelta
+from ..kinds import Positive
 from ..messages import AssistantMessage, Text, ToolCall
 from ..ports import Emit, Reply, Request
 
