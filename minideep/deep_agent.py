@@ -78,7 +78,7 @@ def create_deep_agent(
     """
     shown: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
     shown |= {"middleware": middleware, "interrupt_on": interrupt_on}
-    children = _with_general([as_subagent(about) for about in subagents], skills, middleware)
+    children = _with_general([as_subagent(about, place) for place, about in enumerate(subagents)], skills, middleware)
     kit = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits)
     built = kit.build(Subagent(name=name, description="", subagents=children, **shown))
     _check_profile(kit.model, built.known)

@@ -60,7 +60,7 @@ class Subagent(Struct, frozen=True, kw_only=True):
         check_fields(self)
 
 
-def as_subagent(about: Subagent | Mapping[str, Any]) -> Subagent:
+def as_subagent(about: Subagent | Mapping[str, Any], place: int) -> Subagent:
     """*about* itself, or the `Subagent` of a dict as deepagents writes them: its fields by name, of which `prompt` is
     another for `system_prompt`.
 
@@ -74,10 +74,10 @@ def as_subagent(about: Subagent | Mapping[str, Any]) -> Subagent:
         given["system_prompt"] = given.pop("prompt")
     for key in given:
         if key not in known:
-            raise ConfigError(f"subagents: a dict has the key {shown(key)}; known are {', '.join(known)}")
+            raise ConfigError(f"subagents[{place}]: {shown(key)} is no key of a subagent; known are {', '.join(known)}")
     for key in ("name", "description"):
         if key not in given:
-            raise ConfigError(f"subagents: a dict has no {key!r}: {shown(given)}")
+            raise ConfigError(f"subagents[{place}] has no {key!r}; it is {shown(given)}")
     return Subagent(**given)
 
 
