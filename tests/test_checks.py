@@ -81,7 +81,8 @@ def test_what_holds_a_wrong_thing_is_refused_where_it_is_made():
 def test_signatures_and_docs_are_those_of_the_functions_themselves():
     assert list(inspect.signature(Agent).parameters)[:2] == ["model", "tools"]
     assert list(inspect.signature(Agent.run).parameters) == ["self", "input", "thread_id", "context", "wait"]
-    assert Agent.run.__doc__.startswith("Run one turn") and inspect.iscoroutinefunction(Agent.run)
+    assert Agent.run.__doc__.startswith("Run one turn")
+    assert inspect.iscoroutinefunction(Agent.run)
     with pytest.raises(TypeError, match="unexpected keyword argument 'thread'"):
         Agent(model()).run_sync("go", thread="t")
 
