@@ -218,5 +218,5 @@ def _checked_pool(roles: Iterable[Role], strict: bool) -> dict[str, Role]:
         found = f"a pool usually has {first} to {last} roles, this one has {len(pool)}"
         if strict:
             raise ConfigError(found)
-        warnings.warn(found, stacklevel=3)
+        warnings.warn(found, stacklevel=4)  # Over the checks of the constructor.
     return pool
