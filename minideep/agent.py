@@ -1,8 +1,7 @@
 """`Agent` and its verbs: run, stream, resume, and what reads a thread."""
 
 from collections.abc import Callable, Iterable, Mapping
-from inspect import iscoroutinefunction
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -15,15 +14,16 @@ from .checkpoint.memory import MemoryCheckpointer
 from .checkpoint.reading import Log, as_of_one_moment, read_state
 from .checkpoint.redaction import Redact
 from .checkpoint.rows import RunInfo, ThreadInfo
+from .checks import check_fields, checked
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
 from .spec import build_spec, check_prices
-from .state import Decision, Limits, State
+from .state import BoundaryNumber, Decision, Limits, State, ThreadId
 from .stream import Stream
 from .sync import run_sync
-from .threads import Terms, Threads, checked_thread_id, named_thread
+from .threads import Terms, Threads, checked_thread_id
 from .tools import Tool
 from .turn import Turn
 
@@ -32,6 +32,7 @@ FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "ver
 """What an agent is made of: to set it afterwards would change nothing."""
 
 
+@checked
 class Agent:
     """A model, tools and middleware on the loop: the bare one, with nothing but what it is given.
 
@@ -46,6 +47,11 @@ class Agent:
     A thread belongs to the agent of the *name* that began it. Others may go on with it if *continues* names that one,
     as after an agent was renamed. *version* is for you: `state.notes["agent"]` and the log say which one ran a turn.
     """
+
+    checkpointer: Store | None
+    durability: Durability
+    redact: Redact | None
+    _checked: Any = None
 
     def __init__(
         self,
@@ -62,14 +68,10 @@ class Agent:
         continues: Iterable[str] = (),
         redact: Redact | None = None,
     ) -> None:
-        self.checkpointer = checkpointer
-        self.durability: Durability = checked_durability(durability)
-        self.redact = checked_redact(redact)
+        self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
         self._own = MemoryCheckpointer()
         self._threads = Threads()
-        spec = build_spec(
-            name, resolve(model), tools, system_prompt, tuple(middleware), checked_limits(limits or Limits())
-        )
+        spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
         check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
 
@@ -78,7 +80,9 @@ class Agent:
             raise ConfigError(f"agent.{name} cannot be changed, as an agent is put together once; make another agent")
         super().__setattr__(name, value)
 
-    async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
+    async def run(
+        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+    ) -> Turn:
         """Run one turn: from *input* to the boundary where the agent hands over.
 
         *context* is for tools (`ctx.context`) and never recorded. With *wait* a thread that is busy is waited for.
@@ -93,17 +97,21 @@ class Agent:
         """
         return await self._threads.turn(self._terms(context, None, wait), input, thread_id)
 
-    def run_sync(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
+    def run_sync(
+        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+    ) -> Turn:
         """`run` for scripts; also where an event loop runs already, which waits meanwhile."""
         return run_sync(self.run(input, thread_id, context=context, wait=wait))
 
-    def stream(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Stream:
+    def stream(
+        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+    ) -> Stream:
         """`run`, telling what happens while it happens: `async for event in agent.stream(...)`."""
         return Stream(lambda emit: self._threads.turn(self._terms(context, emit, wait), input, thread_id))
 
     async def resume(
         self,
-        thread_id: str,
+        thread_id: ThreadId,
         decisions: Mapping[str, Decision] | None = None,
         *,
         context: Any = None,
@@ -125,7 +133,7 @@ class Agent:
 
     def resume_stream(
         self,
-        thread_id: str,
+        thread_id: ThreadId,
         decisions: Mapping[str, Decision] | None = None,
         *,
         context: Any = None,
@@ -134,7 +142,7 @@ class Agent:
         """`resume`, telling what happens while it happens."""
         return Stream(lambda emit: self._threads.resumed(self._terms(context, emit, wait), thread_id, decisions or {}))
 
-    async def save(self, thread_id: str) -> None:
+    async def save(self, thread_id: ThreadId) -> None:
         """Append what a failed save has left of a thread; nothing, if there is nothing.
 
         Raises:
@@ -151,12 +159,11 @@ class Agent:
             await warm()
 
     def _terms(self, context: Any, emit: Emit | None, wait: bool) -> Terms:
-        durability, redact = checked_durability(self.durability), checked_redact(self.redact)
-        return Terms(self.spec, self._store, durability, redact, context, emit, wait)
+        return Terms(self.spec, self._store, self.durability, self.redact, context, emit, wait)
 
     # ---- what reads a thread
 
-    def get_state(self, thread_id: str, *, subagents: bool = False, at: int | None = None) -> State:
+    def get_state(self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None) -> State:
         """The thread's state as it was last saved, or at its boundary *at*; of a thread that runs in this process as it
         is now, unless the agent that runs it has a `redact`. With *subagents* the state of every run below it stands in
         `State.subagents`, by the id of its call, nested.
@@ -170,7 +177,7 @@ class Agent:
             return self._read(thread_id, lambda log: live.read_state(log, events, subagents))
         return self._read(thread_id, lambda log: read_state(log, at, subagents))
 
-    def history(self, thread_id: str, call_id: str | None = None) -> list[Boundary]:
+    def history(self, thread_id: ThreadId, call_id: str | None = None) -> list[Boundary]:
         """The boundaries of a thread, or of the run below it that answers the call *call_id*; the first one first.
 
         Raises:
@@ -179,7 +186,7 @@ class Agent:
         """
         return self._read(thread_id, lambda log: list(history.boundaries(log, history.find_run(log, call_id))))
 
-    def transcript(self, thread_id: str, call_id: str | None = None) -> list[Message]:
+    def transcript(self, thread_id: ThreadId, call_id: str | None = None) -> list[Message]:
         """All that was said in a thread, or in the run below it that answers the call *call_id*: the original
         messages, whatever was compacted since.
 
@@ -191,7 +198,7 @@ class Agent:
             thread_id, lambda log: [message for _, message in history.said(log, history.find_run(log, call_id))]
         )
 
-    def runs(self, thread_id: str) -> list[RunInfo]:
+    def runs(self, thread_id: ThreadId) -> list[RunInfo]:
         """Every run below the thread's main one, parents first: whose it was, how it ended, what it cost. Of a thread
         that runs in this process as they are now, as `get_state`.
 
@@ -201,7 +208,7 @@ class Agent:
         events = live.pending(self._store, thread_id)
         return self._read(thread_id, lambda log: live.runs(log, events) if events else history.runs(log))
 
-    def diff(self, thread_id: str, a: int, b: int) -> Difference:
+    def diff(self, thread_id: ThreadId, a: BoundaryNumber, b: BoundaryNumber) -> Difference:
         """What changed from boundary *a* to the later boundary *b*.
 
         Raises:
@@ -210,7 +217,7 @@ class Agent:
         """
         return self._read(thread_id, lambda log: history.difference(log, a, b))
 
-    def read_file(self, thread_id: str, file: str, *, at: int | None = None) -> str | bytes | None:
+    def read_file(self, thread_id: ThreadId, file: str, *, at: BoundaryNumber | None = None) -> str | bytes | None:
         """What a file of the thread's state holds, now or at a boundary, wherever the store keeps it; None where a
         disk is the truth.
 
@@ -220,7 +227,7 @@ class Agent:
         """
         return self._read(thread_id, lambda log: history.content(log, file, at))
 
-    def export(self, thread_id: str) -> list[str]:
+    def export(self, thread_id: ThreadId) -> list[str]:
         """Every message of a thread and of the runs below it, each as a line of JSON.
 
         A line has `path`, `agent` and `turn`, and the message as `{"type": "human" | "ai" | "tool", "content",
@@ -235,7 +242,7 @@ class Agent:
         """Every thread of the store with its size, the last used one first."""
         return history.threads(self._store)
 
-    def fork(self, source: str, *, at: int | None = None, thread_id: str | None = None) -> str:
+    def fork(self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None) -> str:
         """Begin the thread *thread_id* (default: a new id, which is returned) as *source* was at boundary *at*, or as
         it was last saved. History, subagents and files come along; large files are shared, not copied.
 
@@ -244,10 +251,10 @@ class Agent:
             ConfigError: there is no boundary *at*, or there is a thread of that id.
         """
         new_id = checked_thread_id(thread_id)
-        forks.fork(self._store, named_thread(source), at, new_id)
+        forks.fork(self._store, source, at, new_id)
         return new_id
 
-    def delete(self, thread_id: str) -> None:
+    def delete(self, thread_id: ThreadId) -> None:
         """Remove a thread, with every run below it and the files that only it refers to.
 
         Raises:
@@ -256,7 +263,7 @@ class Agent:
             CheckpointError: the store failed; nothing was removed.
         """
         try:
-            retention.delete(self._store, named_thread(thread_id))
+            retention.delete(self._store, thread_id)
         except UnknownThread:
             if not self._threads.forget(self._store, thread_id):  # Else nothing of it was ever saved.
                 raise
@@ -264,51 +271,14 @@ class Agent:
 
     @property
     def _store(self) -> Store:
-        if self.checkpointer is None:
-            return self._own
-        if not hasattr(self.checkpointer, "append"):
-            wanted = "a store such as DiskCheckpointer('state/')"
-            raise ConfigError(f"a checkpointer is {wanted}, not {self.checkpointer!r}")
-        return self.checkpointer
+        given = (self.checkpointer, self.durability, self.redact)
+        if given != self._checked:  # They may be set at any time.
+            check_fields(self)
+            self._checked = given
+        return self._own if self.checkpointer is None else self.checkpointer
 
-    def _read(self, thread_id: str, read: Callable[[Log], T]) -> T:
-        found = as_of_one_moment(self._store, named_thread(thread_id), lambda log: (read(log),))
+    def _read(self, thread_id: ThreadId, read: Callable[[Log], T]) -> T:
+        found = as_of_one_moment(self._store, thread_id, lambda log: (read(log),))
         if found is None:
             raise unknown(thread_id)
         return found[0]
-
-
-def checked_durability(given: Durability) -> Durability:
-    """*given*.
-
-    Raises:
-        ConfigError: there is no such durability.
-    """
-    if given not in get_args(Durability):
-        raise ConfigError(f"durability is {', '.join(map(repr, get_args(Durability)))}, not {given!r}")
-    return given
-
-
-def checked_limits(given: Limits) -> Limits:
-    """*given*.
-
-    Raises:
-        ConfigError: one of them is no number, or below 0.
-    """
-    for name in given.__struct_fields__:
-        most, whole = getattr(given, name), name not in ("cost", "seconds")
-        if most is not None and (type(most) not in ((int,) if whole else (int, float)) or not most >= 0):
-            wanted = "a whole number" if whole else "a number"
-            raise ConfigError(f"Limits: {name} must be {wanted} of 0 or more, or None, not {most!r}")
-    return given
-
-
-def checked_redact(given: Redact | None) -> Redact | None:
-    """*given*.
-
-    Raises:
-        ConfigError: it is no plain function.
-    """
-    if given is not None and (not callable(given) or iscoroutinefunction(given)):
-        raise ConfigError(f"redact is a plain function of an event, not {given!r}")
-    return given

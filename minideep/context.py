@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
+from .checks import checked
 from .costs import Spent
 from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Happened, Noted, TodosWritten, TurnEscalated
-from .messages import clean
+from .kinds import Rule, having
+from .messages import Input, clean
 from .state import Decision, Interrupt, OpenCall, Path, State
 from .tools import Given
 from .turn import Turn
@@ -110,9 +112,10 @@ class ToolContext(Given):
             ToolError: the call is over.
         """
         if not isinstance(event, OFFERED):
-            raise IllegalEvent(f"{type(event).__name__} is for the loop to record, not for a tool or a hook")
+            raise IllegalEvent(f"event: {type(event).__name__} is for the loop to record, not for a tool or a hook")
         self._on_loop(self._run.record, event)
 
+    @checked
     def content_of(self, file: str) -> str | bytes | None:
         """What a file of the thread's state holds, read from the store if it is only named in `state.files`; None
         where the disk is the truth.
@@ -123,7 +126,10 @@ class ToolContext(Given):
         """
         return self._run.content_of(file)
 
-    def recall(self, file: str, sha256: str) -> str | bytes | None:
+    @checked
+    def recall(
+        self, file: str, sha256: Annotated[str, Rule(str.isascii, "a SHA-256 in hex digits")]
+    ) -> str | bytes | None:
         """What a file held when its hash was *sha256*, though it was changed or deleted since; None if no event that
         is kept says it.
 
@@ -143,7 +149,10 @@ class ToolContext(Given):
             raise IllegalEvent(f"emit takes an event such as TextDelta('…'), not {event!r:.200}")
         self._on_loop(self._run.emit, event)
 
-    async def run(self, agent: Any, input: Any, key: str | None = None) -> Turn:
+    @checked
+    async def run(
+        self, agent: Annotated[Any, having("spec", "an `Agent`")], input: Input, key: str | None = None
+    ) -> Turn:
         """Run *agent* as a child of this call, with fresh messages and a log of its own.
 
         The child is known by this call's id, and by *key* if one call runs several. A child that the log already

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, cast
 
 from . import codec
 from .errors import ConfigError, MinideepError
@@ -11,14 +10,12 @@ from .messages import is_json
 from .state import Decision, Edit, Interrupt, Limits, Path, State
 
 
-def match(state: State, decisions: Any) -> list[tuple[Interrupt, Decision]]:
+def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
     """Each decision with the call that it is for, found by the call's id or by `path/id`.
 
     Raises:
-        ConfigError: it is no decision; or for no waiting call, for more than one, or for one that another is for.
+        ConfigError: it is for no waiting call, for more than one, or for one that another is for.
     """
-    if not isinstance(decisions, Mapping):
-        raise ConfigError(f"decisions map the ids of calls to decisions; {decisions!r} does not")
     if decisions and state.interrupts and state.status != "paused":
         if state.status == "escalated":
             raise ConfigError("the agent asks something while calls wait: answer it with `run`")
@@ -27,7 +24,7 @@ def match(state: State, decisions: Any) -> list[tuple[Interrupt, Decision]]:
     found: dict[tuple[Path, str], tuple[Interrupt, Decision]] = {}
     waiting = state.interrupts if state.status == "paused" else ()
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]
-    for name, decision in cast(Mapping[str, Decision], decisions).items():
+    for name, decision in decisions.items():
         _check(name, decision)
         matching = [wait for full, wait in names if name in (full, wait.call_id)]
         if len(matching) != 1:
@@ -40,9 +37,7 @@ def match(state: State, decisions: Any) -> list[tuple[Interrupt, Decision]]:
     return list(found.values())
 
 
-def _check(name: str, decision: object) -> None:
-    if not isinstance(decision, Decision):
-        raise ConfigError(f"{name!r}: a decision is Approve, Edit, Reject or Respond, not {decision!r}")
+def _check(name: str, decision: Decision) -> None:
     if isinstance(decision, Edit) and not (decision.raw.startswith(b"{") and is_json(decision.raw)):
         raise ConfigError(f"{name!r}: an Edit holds the call's arguments as a mapping, not {decision.raw!r}")
     try:

@@ -5,12 +5,13 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from .agent import Agent, checked_durability, checked_redact
+from .agent import Agent
 from .backends.state import StateBackend
 from .checkpoint.journal import Durability
 from .checkpoint.redaction import Redact
+from .checks import checked
 from .errors import ConfigError
-from .middleware.approvals import HumanInTheLoopMiddleware, switches
+from .middleware.approvals import HumanInTheLoopMiddleware
 from .middleware.caching import PromptCachingMiddleware
 from .middleware.files import FilesystemMiddleware
 from .middleware.measuring import OWNER as SUMMARIES
@@ -18,7 +19,7 @@ from .middleware.memory import MemoryMiddleware
 from .middleware.offload import OffloadMiddleware
 from .middleware.patching import PatchToolCallsMiddleware
 from .middleware.skills import SkillsMiddleware
-from .middleware.subagents import Subagent, SubAgentMiddleware
+from .middleware.subagents import Subagent, SubAgentMiddleware, as_subagent
 from .middleware.summarization import SummarizationMiddleware
 from .middleware.todos import TodoListMiddleware
 from .models import resolve
@@ -40,12 +41,13 @@ SHARED = (TodoListMiddleware, FilesystemMiddleware, OffloadMiddleware, Summariza
 NEVER_SHARED = ("messages", "todos", SUMMARIES)
 
 
+@checked
 def create_deep_agent(
     model: str | Model,
     tools: Iterable[Tool | Callable[..., Any]] = (),
     system_prompt: str = "",
     *,
-    subagents: Sequence[Subagent] = (),
+    subagents: Sequence[Subagent | Mapping[str, Any]] = (),
     backend: Backend | None = None,
     memory: Sequence[str] = (),
     skills: Sequence[str] = (),
@@ -76,14 +78,13 @@ def create_deep_agent(
     """
     shown: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
     shown |= {"middleware": middleware, "interrupt_on": interrupt_on}
-    children = _with_general(subagents, skills, middleware)
+    children = _with_general([as_subagent(about, place) for place, about in enumerate(subagents)], skills, middleware)
     kit = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits)
     built = kit.build(Subagent(name=name, description="", subagents=children, **shown))
     _check_profile(kit.model, built.known)
     agent = built.agent
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
-    agent.checkpointer, agent.durability = checkpointer, checked_durability(durability)
-    agent.redact = checked_redact(redact)
+    agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
     return agent
 
 
@@ -123,7 +124,7 @@ class _Kit(Struct, frozen=True):
             self.tools if about.tools is None else tuple(about.tools),
             self.files,
             about.limits or self.limits,
-            self.interrupt_on | switches(about.interrupt_on),
+            self.interrupt_on | dict(about.interrupt_on or {}),
             (*self.budgets, (about.name, about.limits or self.limits or Limits())),
         )
 

@@ -6,12 +6,13 @@ whatever else a provider sent is kept as its own bytes and goes back to that pro
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
 
 from .errors import ConfigError
+from .kinds import Rule
 
 StopReason = Literal["done", "truncated", "refused", "continue"]
 """Why a reply ended: by itself, at its size limit, by refusal; `continue`: the provider wants to be asked again."""
@@ -140,7 +141,7 @@ class ToolMessage(_Message, frozen=True, array_like=True, tag="tool"):
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
-Input = str | UserMessage | Iterable[AnyBlock]
+Input = str | UserMessage | Annotated[Iterable[AnyBlock], Rule(lambda blocks: True, "blocks")]
 """What `run` takes."""
 
 
@@ -222,12 +223,15 @@ def arguments_json(value: Any) -> bytes:
     """`to_json` of a call's arguments.
 
     Raises:
-        TypeError: JSON cannot say them.
+        ConfigError: JSON cannot say them.
         ValueError: they nest deeper than 100.
     """
     if too_deep(value):
         raise ValueError(f"arguments nest deeper than {DEEPEST}")
-    return to_json(value)
+    try:
+        return to_json(value)
+    except TypeError as exc:
+        raise ConfigError(f"args must be a mapping of what JSON can say: {exc}") from None
 
 
 def too_deep(value: Any) -> bool:

@@ -6,9 +6,10 @@ from typing import Any, Literal, Protocol, overload
 
 from msgspec import Struct
 
+from .checks import check_fields
 from .context import ToolContext
-from .errors import ConfigError
 from .events import Happened
+from .kinds import Positive, Seconds
 from .messages import UNKNOWN, AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
 from .state import Interrupt, Limits
 from .tools import Tool
@@ -129,17 +130,13 @@ class Model(Protocol):
 class Retention(Struct, frozen=True):
     """What a store lets go of by itself; None keeps it for ever."""
 
-    boundaries: int | None = None
+    boundaries: Positive | None = None
     """Boundaries of each thread that stay addressable, at least; older ones are cut off now and then."""
-    seconds: float | None = None
+    seconds: Seconds | None = None
     """How long a thread may lie unused before it is deleted."""
 
     def __post_init__(self) -> None:
-        for name, most in (("boundaries", self.boundaries), ("seconds", self.seconds)):
-            if most is not None and (type(most) not in (int, float) or not most > 0):
-                raise ConfigError(f"Retention: {name} must be a number above 0, or None, not {most!r}")
-        if type(self.boundaries) is float:
-            raise ConfigError(f"Retention: boundaries must be a whole number, not {self.boundaries!r}")
+        check_fields(self)
 
 
 class Store(Protocol):

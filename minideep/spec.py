@@ -1,6 +1,9 @@
 """An agent as the loop sees it: put together from its parts, and with what holds in it when another agent runs it."""
 
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import cache
+from inspect import iscoroutinefunction
 from typing import Any
 
 from msgspec import structs
@@ -10,6 +13,8 @@ from .models.profile import profile_of
 from .ports import AgentSpec, Middleware, Model, ToolHook
 from .state import Limits
 from .tools import Tool, as_tool
+
+HOOKS = tuple(name for name, member in vars(Middleware).items() if iscoroutinefunction(member))
 
 
 def build_spec(
@@ -25,8 +30,10 @@ def build_spec(
     A `profile` of the model rewords prompt and tools.
 
     Raises:
-        ConfigError: two tools have one name, or the model's `profile` is none.
+        ConfigError: two tools have one name, a hook's name is misspelt, or the model's `profile` is none.
     """
+    for part in middleware:
+        check_hooks(type(part))
     by_name: dict[str, Tool] = {}
     profile = profile_of(model)
     for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
@@ -46,6 +53,20 @@ def build_spec(
         inheritable(middleware),
         other_models=tuple(model for part in middleware for model in part.models),
     )
+
+
+@cache
+def check_hooks(kind: type[Middleware]) -> None:
+    """See that no method of a middleware has a name like a hook that is none: it would never be called.
+
+    Raises:
+        ConfigError: one has.
+    """
+    for name in sorted({*dir(kind)} - {*dir(Middleware)}):
+        alike = get_close_matches(name, HOOKS, 1, 0.8)
+        if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):
+            meant = f"did you mean {alike[0]}? " if alike else ""
+            raise ConfigError(f"{kind.__name__}.{name} is no hook; {meant}the hooks are {', '.join(HOOKS)}")
 
 
 def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:

@@ -1,16 +1,28 @@
 """What is remembered: one `State` holds everything that a run needs to go on."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
-from .messages import Message, ToolCall, ToolResult, Usage, UserMessage, arguments_json, from_json
+from .kinds import Rule
+from .messages import Message, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
 
 Status = Literal["ready", "running", "paused", "ended", "escalated", "failed", "cancelled", "exhausted"]
 TodoStatus = Literal["pending", "in_progress", "completed"]
 Path = tuple[str, ...]
 """Where a run stands below the main agent: the keys of the calls that lead to it; `()` is the main agent."""
+
+
+def _names_a_thread(text: str) -> bool:
+    return bool(text.strip()) and len(text) <= 500 and clean(text) == text
+
+
+ThreadId = Annotated[str, Rule(_names_a_thread, "text of 1 to 500 characters")]
+BoundaryNumber = Annotated[int, Meta(ge=1)]
+"""Boundaries of a thread are numbered from 1."""
+_Count = Annotated[int, Meta(ge=0)]
+_Amount = Annotated[float, Meta(ge=0)]
 
 
 class Limits(Struct, frozen=True, array_like=True):
@@ -25,19 +37,19 @@ class Limits(Struct, frozen=True, array_like=True):
     gets an error result that says so, and the calls beside it go on.
     """
 
-    steps: int | None = 1000
+    steps: _Count | None = 1000
     """Model replies of one run."""
-    tool_calls: int | None = None
+    tool_calls: _Count | None = None
     """Answered tool calls of one run."""
-    tokens: int | None = None
+    tokens: _Count | None = None
     """Input and output of all replies."""
-    cost: float | None = None
+    cost: _Amount | None = None
     """US dollars. Every model must have a price, or say what its replies cost."""
-    seconds: float | None = None
+    seconds: _Amount | None = None
     """Wall time since the input was accepted."""
-    depth: int | None = None
+    depth: _Count | None = None
     """Levels of subagents below the run: 0 is none, 1 subagents that have none."""
-    fanout: int | None = None
+    fanout: _Count | None = None
     """Runs that one reply sets going, with those that they begin in turn: how wide the tree grows at a time."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
+from .checks import checked
 from .events import ArgsDelta, Happened, TextDelta, ThinkingDelta, told
 from .ports import Emit
 from .state import Path
@@ -33,11 +34,13 @@ class Stream:
     the last wait until it is saved; so who may leave in the middle does it in an `async with`.
     """
 
+    _task: "asyncio.Task[Turn] | None" = None
+
+    @checked
     def __init__(self, start: Callable[[Emit], Coroutine[Any, Any, Turn]]) -> None:
         self.turn: Turn | None = None
         self._start = start
         self._told = _Waiting()
-        self._task: asyncio.Task[Turn] | None = None
 
     def __aiter__(self) -> "Stream":
         return self

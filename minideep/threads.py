@@ -18,14 +18,15 @@ from .checkpoint.door import let_go, stored_head, unknown
 from .checkpoint.journal import Durability, Journal
 from .checkpoint.redaction import Redact, Redaction
 from .checkpoint.waiting import take, wait_for
+from .checks import checked
 from .decisions import match, resumption
 from .errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from .events import Noted, TurnCancelled, UserSaid
-from .messages import Input, as_message, clean
+from .messages import Input, as_message
 from .ports import ABOUT, AgentSpec, Emit, Store
 from .process import TurnSlot
 from .run import Run
-from .state import Decision
+from .state import Decision, ThreadId
 from .turn import Turn
 
 logger = logging.getLogger("minideep")
@@ -77,7 +78,7 @@ class Threads:
 
     async def resumed(self, terms: Terms, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Go on with a turn, or give the last one back."""
-        store, thread_id = terms.store, named_thread(thread_id)
+        store = terms.store
         if (id(store), thread_id) not in self._kept and stored_head(store, thread_id) is None:
             raise unknown(thread_id)  # Before anything is made for it.
 
@@ -106,7 +107,7 @@ class Threads:
 
     async def save(self, terms: Terms, thread_id: str) -> None:
         """Append what earlier turns have left unsaved."""
-        if (id(terms.store), named_thread(thread_id)) not in self._kept:
+        if (id(terms.store), thread_id) not in self._kept:
             if stored_head(terms.store, thread_id) is None:
                 raise unknown(thread_id)
             return
@@ -257,21 +258,7 @@ async def _driven(run: Run) -> None:
         result_of(task)
 
 
-def checked_thread_id(given: str | None) -> str:
-    """*given*, or a new id.
-
-    Raises:
-        ConfigError: it is no text of 1 to 500 characters.
-    """
-    return uuid.uuid4().hex if given is None else named_thread(given)
-
-
-def named_thread(given: str) -> str:
-    """*given*.
-
-    Raises:
-        ConfigError: it is no text of 1 to 500 characters.
-    """
-    if not isinstance(given, str) or not given.strip() or len(given) > 500 or clean(given) != given:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"a thread's id is text of 1 to 500 characters, not {given!r}")
-    return given
+@checked
+def checked_thread_id(thread_id: ThreadId | None) -> str:
+    """*thread_id*, or a new one."""
+    return uuid.uuid4().hex if thread_id is None else thread_id

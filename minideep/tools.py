@@ -8,7 +8,9 @@ from typing import Any, cast, get_type_hints, overload
 import msgspec
 from msgspec import Struct
 
+from .checks import checked
 from .errors import ConfigError, ToolError
+from .kinds import Seconds
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
 MAX_RESULT = 1_000_000
@@ -30,13 +32,14 @@ class Tool:
     *timeout* is in seconds; None waits for ever.
     """
 
+    @checked
     def __init__(
         self,
         function: Callable[..., Any],
         *,
         name: str | None = None,
         description: str | None = None,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
     ) -> None:
         self.function = function
         self.name: str = name or getattr(function, "__name__", type(function).__name__)
@@ -108,9 +111,10 @@ class Tool:
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
-def tool(*, name: str | None = None, timeout: float | None = None) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(*, name: str | None = None, timeout: Seconds | None = None) -> Callable[[Callable[..., Any]], Tool]: ...
+@checked
 def tool(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, timeout: float | None = None
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, timeout: Seconds | None = None
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a function: schema from the type hints, description from the docstring.
 
@@ -195,9 +199,11 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], s
         if isinstance(hint, type) and issubclass(hint, Given):
             context = parameter.name
         elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} must be one that can be given by name")
+            raise ConfigError(
+                f"tool {name!r}: parameter {parameter.name!r} of its function must be one that can be given by name"
+            )
         elif parameter.name not in hints:
-            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} has no annotation")
+            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} of its function has no annotation")
         else:
             default = () if parameter.default is parameter.empty else (parameter.default,)
             fields.append((parameter.name, hints[parameter.name], *default))
@@ -211,7 +217,7 @@ def _schema(arguments: type[Struct]) -> dict[str, Any]:
     try:
         (schema,), parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     except TypeError as exc:
-        raise ConfigError(f"a tool's parameter has a type that JSON cannot say: {exc}") from exc
+        raise ConfigError(f"a tool's function has a parameter of a type that JSON cannot say: {exc}") from exc
     own = parts.pop(schema["$ref"].rpartition("/")[2])
     own.pop("title", None)
     return {**own, "$defs": parts} if parts else own

@@ -341,7 +341,7 @@ async def test_an_unknown_thread_is_refused():
 
 @pytest.mark.parametrize("thread_id", ["", "  ", 7, "x" * 501, "\ud800"])
 async def test_a_thread_id_must_be_usable_text(thread_id):
-    with pytest.raises(ConfigError, match="a thread's id is text of 1 to 500 characters"):
+    with pytest.raises(ConfigError, match=r"Agent\.run: thread_id must be text of 1 to 500 characters, or None, not "):
         await Agent(ScriptedModel(["ok"])).run("go", thread_id)
 
 
@@ -380,7 +380,7 @@ async def test_an_input_is_text_blocks_or_a_message(given, content):
 @pytest.mark.parametrize("given", ["", " \n", [], 7, ["text"], None])
 async def test_an_input_that_says_nothing_is_refused_before_any_model_is_asked(given):
     model = ScriptedModel(["ok"])
-    with pytest.raises(ConfigError, match="the input"):
+    with pytest.raises(ConfigError, match=r"the input is empty|Agent\.run: input(\[0\])? must be "):
         await Agent(model).run(given)
     assert model.requests == []
 
@@ -470,9 +470,9 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"checkpointer": "state/"}, r"a checkpointer is a store such as DiskCheckpointer\('state/'\), not 'state/'"),
-        ({"durability": "never"}, "durability is 'turn', 'step', 'tool', not 'never'"),
-        ({"redact": "me"}, "redact is a plain function of an event, not 'me'"),
+        ({"checkpointer": "state/"}, "Agent: checkpointer must be a `Store`, or None, not 'state/'"),
+        ({"durability": "never"}, "Agent: durability must be 'turn', 'step' or 'tool', not 'never'"),
+        ({"redact": "me"}, "Agent: redact must be a plain function, or None, not 'me'"),
     ],
 )
 async def test_what_an_agent_is_given_later_is_checked_before_a_turn_begins(change, problem):
@@ -486,7 +486,7 @@ async def test_what_an_agent_is_given_later_is_checked_before_a_turn_begins(chan
 async def test_decisions_that_are_no_mapping_are_refused(store):
     agent = Agent(ScriptedModel(["one"]), checkpointer=store)
     await agent.run("go", "t")
-    with pytest.raises(ConfigError, match="decisions map the ids of calls to decisions; \\['x'\\] does not"):
+    with pytest.raises(ConfigError, match=r"Agent\.resume: decisions must be a mapping, or None, not \['x'\]"):
         await agent.resume("t", ["x"])
 
 
@@ -496,7 +496,7 @@ async def test_decisions_that_are_no_mapping_are_refused(store):
         ("gpt-5", "unknown model 'gpt-5'; write `provider:model`, the provider one of anthropic:"),
         ("mistral:large", "unknown model 'mistral:large'"),
         ("anthropic:", "model 'anthropic:' names no model"),
-        (7, "a model is a string or has"),
+        (7, "Agent: model must be text or a `Model`, not 7"),
     ],
 )
 def test_a_wrong_model_is_refused_at_once(model, problem):

@@ -301,7 +301,10 @@ async def test_only_what_was_decided_is_started_again(office):
         ({"b/p2": Approve()}, "no call waits under 'b/p2'"),
         ({"p2": Approve(), "p9": Approve()}, "no call waits under 'p9'"),
         ({"p2": Approve(), "a/p2": Reject()}, "two decisions are for the call that waits under 'a/p2'"),
-        ({"p2": "approve"}, "'p2': a decision is Approve, Edit, Reject or Respond, not 'approve'"),
+        (
+            {"p2": "approve"},
+            r"decisions\['p2'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not 'approve'",
+        ),
     ],
 )
 async def test_a_decision_for_nothing_that_waits_is_refused_and_changes_nothing(office, decisions, problem):
@@ -554,9 +557,12 @@ async def test_the_general_purpose_subagent_asks_too():
             {"interrupt_on": {"buy": False}},
             "there is compact_conversation, delete, edit_file, glob, grep, ls, note, pay, read_file, ",
         ),
-        ({"interrupt_on": {"pay": "yes"}}, "interrupt_on: 'pay' must be True or False, not 'yes'"),
-        ({"interrupt_on": {"pay": lambda call: True}}, "interrupt_on: 'pay' must be True or False, not <function"),
-        ({"interrupt_on": ["pay"]}, r"interrupt_on must map tool names to True or False, not \['pay'\]"),
+        (
+            {"interrupt_on": {"pay": "yes"}},
+            r"create_deep_agent: interrupt_on\['pay'\] must be True or False, not 'yes'",
+        ),
+        ({"interrupt_on": {"pay": lambda call: True}}, r"interrupt_on\['pay'\] must be True or False, not <function"),
+        ({"interrupt_on": ["pay"]}, r"interrupt_on must be a mapping, or None, not \['pay'\]"),
         ({"subagents": [worker(interrupt_on={"buy": True})]}, "agent 'worker': interrupt_on names 'buy'"),
         ({"subagents": [worker(interrupt_on={"task": True})]}, "agent 'worker': interrupt_on names 'task'"),
         ({"subagents": [worker(tools=[], interrupt_on={"pay": True})]}, "agent 'worker': interrupt_on names 'pay'"),

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
-    ["errors", "messages", "messagepack", "sync", "workers", "process", "folders"],
+    ["errors", "kinds", "checks", "messages", "messagepack", "sync", "workers", "process", "folders"],
     ["state", "events", "tools", "structured"],
     ["core", "codec", "costs", "turn", "context", "ports", "decisions", "export"],
     ["checkpoint", "backends", "stream"],

@@ -447,7 +447,7 @@ async def test_no_threads_name_makes_another_one_look_tidied_up():
 def test_a_thread_that_cannot_be_is_refused_by_every_verb(verb, wrong):
     agent = Agent(ScriptedModel(ok))
     agent.run_sync("go", "t")
-    with pytest.raises(ConfigError, match="a thread's id is text"):
+    with pytest.raises(ConfigError, match=r"(thread_id|source) must be text of 1 to 500 characters"):
         getattr(agent, verb)(wrong)
     assert agent.get_state("t").turn == 1
 

@@ -532,15 +532,25 @@ async def _later(content):
         (Role("", "p"), "a role's name is"),
         (Role("x" * 65, "p"), "a role's name is"),
         (Role("x", " "), "role 'x' has no prompt"),
-        (Role("x", "p", validate=7), "role 'x': validate is a plain function of the content, not 7"),
-        (Role("x", "p", validate=_later), "role 'x': validate is a plain function of the content"),
-        (Role("x", "p", tools=[7]), "role 'x': a tool must be a function"),
-        ("critic", "roles are `Role`s, not 'critic'"),
+        ("critic", "Blueprint: roles[3] must be a `Role`, not 'critic'"),
     ],
 )
 def test_a_role_that_cannot_work_is_refused_before_anybody_is_asked(role, found):
     with pytest.raises(ConfigError, match=re.escape(found)):
         Blueprint(ScriptedModel([]), [*STOCK_ROLES, role])
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"validate": 7}, "Role: validate must be a plain function, or None, not 7"),
+        ({"validate": _later}, "it is a coroutine function"),
+        ({"tools": [7]}, "Role: tools[0] must be a `Tool` or a function, not 7"),
+    ],
+)
+def test_a_role_made_of_something_else_is_refused_when_it_is_made(given, found):
+    with pytest.raises(ConfigError, match=re.escape(found)):
+        Role("x", "p", **given)
 
 
 @pytest.mark.parametrize("timeout", ["5", 0, -1, float("nan"), True])
@@ -557,7 +567,7 @@ def test_patterns_to_pin_are_no_single_text():
 @pytest.mark.parametrize("name", ["max_reflection_depth", "max_file_age_steps", "inline_limit", "state_limit"])
 def test_a_size_is_a_whole_number_above_nothing(name):
     for size in (0, -1, 1.5, "9", True, None):
-        with pytest.raises(ConfigError, match=f"{name} is a whole number above 0, not {size!r}"):
+        with pytest.raises(ConfigError, match=f"{name} must be a whole number above 0.*, not {size!r}"):
             Blueprint(ScriptedModel([]), **{name: size})
 
 

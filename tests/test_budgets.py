@@ -410,7 +410,7 @@ async def test_what_goes_on_after_a_pause_is_not_begun_and_its_price_is_known_at
 
 @pytest.mark.parametrize("limit", ["depth", "fanout"])
 def test_a_depth_or_fanout_that_is_no_number_is_refused(limit):
-    with pytest.raises(ConfigError, match=f"Limits: {limit} must be a whole number of 0 or more, or None, not -1"):
+    with pytest.raises(ConfigError, match=f"limits.{limit} must be a whole number of 0 or more, or None, not -1"):
         Agent(for_ever(), limits=Limits(**{limit: -1}))
 
 

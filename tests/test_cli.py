@@ -134,7 +134,7 @@ def test_where_the_terminal_has_no_such_letters_ascii_serves(cats, encoding):
         (["run", "x", "--model", "acme:gpt"], "unknown model 'acme:gpt'"),
         (["run", "x", "--root", "missing"], "missing"),
         (["run", "x", "--root", "README.md"], "README.md"),
-        (["run", "x", "--thread", ""], "a thread's id is text of 1 to 500 characters"),
+        (["run", "x", "--thread", ""], "thread_id must be text of 1 to 500 characters"),
         (["run", "x", "--limit-steps", "0"], "must be a whole number from 1 to 1,000,000,000"),
         (["resume", "nobody"], "no thread 'nobody'"),
         (["show", "nobody"], "there is no thread 'nobody'"),

@@ -105,7 +105,9 @@ def test_a_golden_set_that_cannot_be_read_is_empty_or_huge_is_refused(tmp_path):
 def test_a_golden_made_by_hand_is_checked_as_well():
     with pytest.raises(ConfigError, match="its goal is empty"):
         Golden("")
-    with pytest.raises(ConfigError, match=r"several names, not 'facts\.md'"):
+    with pytest.raises(
+        ConfigError, match=r"Golden: expected_artifact_set must be a list, not 'facts\.md'; write \['facts\.md'\]"
+    ):
         Golden("x", expected_artifact_set="facts.md")
 
 
@@ -203,11 +205,14 @@ async def test_a_turn_that_cannot_be_saved_is_a_failed_case():
     ("given", "problem"),
     [
         ({"goldens": []}, "there are no goldens"),
-        ({"concurrency": 0}, "concurrency is a whole number above 0, not 0"),
-        ({"concurrency": True}, "concurrency is a whole number above 0, not True"),
-        ({"timeout": 0}, "timeout is a number of seconds above 0"),
-        ({"assertions": [failures]}, "an assertion is a plain function"),
-        ({"assertions": ["x"]}, "an assertion is a plain function of a `Trajectory`, not 'x'"),
+        ({"concurrency": 0}, "concurrency must be a whole number above 0, not 0"),
+        ({"concurrency": True}, "concurrency must be a whole number above 0, not True"),
+        ({"timeout": 0}, "timeout must be a number above 0, or None, not 0"),
+        (
+            {"assertions": [failures]},
+            r"assertions\[0\] must be a plain function, not <function .*; it is a coroutine function",
+        ),
+        ({"assertions": ["x"]}, r"assertions\[0\] must be a plain function, not 'x'"),
     ],
 )
 async def test_what_cannot_be_run_is_refused_before_any_model_is_asked(given, problem):
@@ -461,7 +466,7 @@ async def test_a_copy_with_other_models_shares_the_threads_and_leaves_the_bluepr
 
 
 def test_what_is_put_in_the_place_of_a_model_must_be_one():
-    with pytest.raises(ConfigError, match="a model is a string or has `name`"):
+    with pytest.raises(ConfigError, match="what wrap returns must be a `Model`, not None"):
         Blueprint(script()).with_models(lambda name, model: None)
 
 

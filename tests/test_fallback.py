@@ -139,7 +139,11 @@ def test_models_may_be_named_as_everywhere():
 
 @pytest.mark.parametrize(
     ("models", "told"),
-    [([], "needs a model to ask"), (["gpt-x"], "unknown model 'gpt-x'"), ([None], "a model is a string or has `name`")],
+    [
+        ([], "needs a model to ask"),
+        (["gpt-x"], "unknown model 'gpt-x'"),
+        ([None], r"models\[0\] must be text or a `Model`, not None"),
+    ],
 )
 def test_what_is_no_model_is_refused(models, told):
     with pytest.raises(ConfigError, match=told):

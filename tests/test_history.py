@@ -252,7 +252,7 @@ def test_a_boundary_that_never_was_is_refused_by_name(store):
     agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
     agent.run_sync("first", "t")
     for at in (0, -1, True, "1", None.__class__):
-        with pytest.raises(ConfigError, match="boundaries are numbered from 1"):
+        with pytest.raises(ConfigError, match="get_state: at must be a whole number of 1 or more, or None, not "):
             agent.get_state("t", at=at)
     with pytest.raises(ConfigError, match="thread 't' has no boundary 2; there are 1"):
         agent.get_state("t", at=2)

@@ -126,7 +126,7 @@ async def test_a_childs_steps_and_calls_are_saved_early_too_with_its_parents():
 
 def test_another_durability_is_refused():
     for make in (Agent, create_deep_agent):
-        with pytest.raises(ConfigError, match="durability is 'turn', 'step', 'tool', not 'async'"):
+        with pytest.raises(ConfigError, match="durability must be 'turn', 'step' or 'tool', not 'async'"):
             make(ScriptedModel([]), durability="async")
 
 

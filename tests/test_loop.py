@@ -398,7 +398,9 @@ async def test_decisions_are_checked_before_any_is_recorded():
     before = agent.get_state("t")
     with pytest.raises(ConfigError, match="no call waits under 'x'; waiting are p, q"):
         await agent.resume("t", {"p": Approve(), "x": Approve()})
-    with pytest.raises(ConfigError, match="a decision is Approve, Edit, Reject or Respond, not True"):
+    with pytest.raises(
+        ConfigError, match=r"decisions\['.*'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not True"
+    ):
         await agent.resume("t", {"p": True})
     assert agent.get_state("t") == before
     assert (await agent.resume("t")).status == "paused"

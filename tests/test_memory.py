@@ -267,7 +267,7 @@ def test_a_backend_that_fails_does_not_end_the_run(failure, tmp_path):
 
 @pytest.mark.parametrize("sources", [[], "AGENTS.md", ["../AGENTS.md"], ["~/AGENTS.md"], [None]])
 def test_sources_that_are_no_paths_are_refused(sources):
-    with pytest.raises(ConfigError, match="memory"):
+    with pytest.raises(ConfigError, match="MemoryMiddleware: sources"):
         MemoryMiddleware(sources, StateBackend())
 
 

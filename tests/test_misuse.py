@@ -396,7 +396,7 @@ def test_a_model_needs_a_name():
     class Nameless:
         async def complete(self, request, emit): ...
 
-    with pytest.raises(ConfigError, match="a model is a string or has `name`"):
+    with pytest.raises(ConfigError, match=r"model must be text or a `Model`, not .*; it has no 'name'"):
         Agent(Nameless())
 
 
@@ -413,7 +413,8 @@ async def waiting(**more):
 @pytest.mark.parametrize(
     ("decisions", "problem"),
     [
-        ({"p": Reject(None)}, "cannot be kept"),
+        ({"p": Reject(None)}, r"decisions\['p'\]\.reason must be text, not None"),
+        ({"p": Reject("\ud800")}, "cannot be kept"),
         ({"p": Approve(), "/p": Approve()}, "no call waits under '/p'"),
     ],
 )
@@ -453,7 +454,7 @@ async def test_an_interrupt_with_a_call_made_anew_is_still_the_calls():
 
 @pytest.mark.parametrize("given", [[Text(5)], [Image("no bytes")]])
 async def test_an_input_that_was_not_made_as_its_class_says_is_refused(given):
-    with pytest.raises(ConfigError, match="the input"):
+    with pytest.raises(ConfigError, match=r"Agent\.run: input\[0\]\.(text must be text, not 5|data must be bytes)"):
         await Agent(ScriptedModel(["ok"])).run(given)
 
 

@@ -74,7 +74,9 @@ def test_a_long_request_is_billed_by_its_own_price_as_a_whole():
 
 @pytest.mark.parametrize("wrong", [{"input": -1}, {"output": math.nan}, {"cache_read": "1"}, {"cache_write": math.inf}])
 def test_a_price_that_is_no_amount_is_refused(wrong):
-    with pytest.raises(ConfigError, match=f"Price: {next(iter(wrong))} is US dollars for a million tokens"):
+    with pytest.raises(
+        ConfigError, match=f"Price: {next(iter(wrong))} must be US dollars for a million tokens, 0 or more"
+    ):
         Price(**{"input": 1, "output": 1} | wrong)
 
 
@@ -98,7 +100,7 @@ def test_the_list_holds_what_the_cache_costs_for_every_model():
 
 @pytest.mark.parametrize("make", [Anthropic, OpenAI, OpenAIChat])
 def test_a_price_that_is_none_is_refused_when_the_model_is_made(make):
-    with pytest.raises(ConfigError, match=r"model 'x': price is a `Price`, not \{'input': 1\}"):
+    with pytest.raises(ConfigError, match=r"price must be a `Price`, or None, not \{'input': 1\}"):
         make("x", price={"input": 1})
 
 

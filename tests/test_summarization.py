@@ -167,7 +167,7 @@ async def test_a_script_without_a_window_is_never_compacted():
 
 @pytest.mark.parametrize("wrong", [{"keep": 0}, {"trigger": 0}])
 def test_what_cannot_be_is_refused(wrong):
-    with pytest.raises(ConfigError, match="must be above 0"):
+    with pytest.raises(ConfigError, match="must be a whole number above 0"):
         SummarizationMiddleware(ScriptedModel([]), StateBackend(), **wrong)
 
 

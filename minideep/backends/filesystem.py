@@ -11,8 +11,10 @@ from hashlib import sha256
 from typing import Literal
 
 from .. import folders
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
+from ..kinds import Pathname
 from ..ports import FileInfo
 from .beneath import NO_LINK, SUPPORTED, Beneath, Place, StoreFolder, Unreachable, listed
 from .names import quoted
@@ -53,7 +55,8 @@ class FilesystemBackend:
 
     blocking = True
 
-    def __init__(self, root_dir: str | os.PathLike[str], virtual_mode: bool = True) -> None:
+    @checked
+    def __init__(self, root_dir: Pathname, virtual_mode: bool = True) -> None:
         if not SUPPORTED:
             raise ConfigError("FilesystemBackend needs a POSIX system; on Windows use WSL, or StateBackend()")
         root = os.path.realpath(root_dir)

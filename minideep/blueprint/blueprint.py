@@ -3,10 +3,9 @@
 import warnings
 from collections.abc import Callable, Collection, Iterable
 from copy import copy
-from inspect import iscoroutinefunction
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from msgspec import structs
+from msgspec import Meta, structs
 
 from ..agent import Agent
 from ..backends.state import StateBackend
@@ -14,14 +13,16 @@ from ..checkpoint import history
 from ..checkpoint.journal import Durability
 from ..checkpoint.reading import Log, read_state, recall
 from ..checkpoint.redaction import Redact
+from ..checks import check, checked
 from ..errors import ConfigError
+from ..kinds import Positive
 from ..messages import Input, Text, UserMessage, as_message, to_json
 from ..middleware.approvals import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..models.policy import Policy
 from ..ports import Backend, Middleware, Model, Store
 from ..spec import check_prices
-from ..state import Limits
+from ..state import BoundaryNumber, Limits, ThreadId
 from ..stream import Stream
 from ..tools import Tool
 from ..turn import Turn
@@ -37,6 +38,7 @@ from .topology import Topology, decide
 TYPICAL_ROLES = range(3, 9)
 
 
+@checked
 class Blueprint(Agent):
     """Planner, subagent pool, virtual files and bounded reflection, on one thread.
 
@@ -70,28 +72,25 @@ class Blueprint(Agent):
         *,
         planner_model: str | Model | None = None,
         reflection_model: str | Model | None = None,
-        max_reflection_depth: int = MAX_REFLECTION_DEPTH,
-        max_file_age_steps: int = MAX_FILE_AGE_STEPS,
-        inline_limit: int = INLINE_SIZE_LIMIT_BYTES,
-        state_limit: int = STATE_LIMIT_BYTES,
+        max_reflection_depth: Positive = MAX_REFLECTION_DEPTH,
+        max_file_age_steps: Positive = MAX_FILE_AGE_STEPS,
+        inline_limit: Annotated[int, Meta(gt=0, le=INLINE_SIZE_LIMIT_BYTES)] = INLINE_SIZE_LIMIT_BYTES,
+        state_limit: Positive = STATE_LIMIT_BYTES,
         backend: Backend | None = None,
         checkpointer: Store | None = None,
         limits: Limits | None = None,
         pinned: Collection[str] = (),
         approve_plan: bool = False,
         strict: bool = False,
-        planner_prompt_limit: int = PROMPT_LIMIT,
+        planner_prompt_limit: Positive = PROMPT_LIMIT,
         durability: Durability = "turn",
         name: str = "blueprint",
         version: str = "",
         continues: Iterable[str] = (),
         redact: Redact | None = None,
     ) -> None:
-        _check_sizes(max_reflection_depth, max_file_age_steps, inline_limit, state_limit)
         own, limits = resolve(model), limits or Limits()
         pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
-        if isinstance(pinned, str):
-            raise ConfigError(f"pinned is a list of patterns, not one text; write [{pinned!r}]")
         self.files = VirtualFiles(backend or StateBackend(), inline_limit, state_limit, max_file_age_steps, pinned)
         self.planner = Planner(_or(planner_model, own), pool.values(), self.files, planner_prompt_limit)
         each = structs.replace(limits, tokens=None, cost=None, seconds=None)
@@ -123,7 +122,9 @@ class Blueprint(Agent):
 
         def wrapped(agent: Agent) -> Agent:
             mine = copy(agent)
-            mine.spec = structs.replace(agent.spec, model=resolve(wrap(agent.spec.name, agent.spec.model)))
+            model = wrap(agent.spec.name, agent.spec.model)
+            check(model, Model, "what wrap returns", "Blueprint.with_models")
+            mine.spec = structs.replace(agent.spec, model=model)
             return mine
 
         other = copy(self)
@@ -142,7 +143,9 @@ class Blueprint(Agent):
             for owner in (self, agent):
                 check_prices(agent.spec, owner.spec.limits, owner.spec.name)
 
-    async def run(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Turn:
+    async def run(
+        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+    ) -> Turn:
         """As `Agent.run`; *input* is text: a goal, or, after a turn that did not end, the answer to its question.
 
         Raises:
@@ -151,7 +154,9 @@ class Blueprint(Agent):
         """
         return await super().run(self._goal(input), thread_id, context=context, wait=wait)
 
-    def stream(self, input: Input, thread_id: str | None = None, *, context: Any = None, wait: bool = False) -> Stream:
+    def stream(
+        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+    ) -> Stream:
         """`run`, telling what happens while it happens."""
         return super().stream(self._goal(input), thread_id, context=context, wait=wait)
 
@@ -160,7 +165,7 @@ class Blueprint(Agent):
         for agent in self.agents.values():
             await agent.warm()
 
-    def board(self, thread_id: str, *, at: int | None = None) -> Board:
+    def board(self, thread_id: ThreadId, *, at: BoundaryNumber | None = None) -> Board:
         """What the blueprint remembers of a thread, now or at a boundary: plan, files, step, decision, ledger, ...
 
         Raises:
@@ -168,7 +173,7 @@ class Blueprint(Agent):
         """
         return boards.read_whole(self.get_state(thread_id, at=at))
 
-    def artifact(self, thread_id: str, name: str) -> str | bytes | None:
+    def artifact(self, thread_id: ThreadId, name: str) -> str | bytes | None:
         """What an artifact holds, by its name, its file's or its SHA-256, even if it was evicted; None where a disk
         held it and does no more.
 
@@ -188,7 +193,7 @@ class Blueprint(Agent):
 
         return self._read(thread_id, found)
 
-    def trace(self, thread_id: str) -> list[str]:
+    def trace(self, thread_id: ThreadId) -> list[str]:
         """What each part of every turn did, in order, a line of JSON each: names, sizes, decisions, seconds, tokens;
         never the content of a file.
 
@@ -204,7 +209,9 @@ class Blueprint(Agent):
             raise ConfigError("a blueprint's goal is text: planner and roles are given nothing else")
         size, most = len(message.text.encode()), self.files.state_limit // 10
         if size > most:
-            raise ConfigError(f"the goal has {size:,} bytes, at most {most:,} are remembered; put the rest in a file")
+            raise ConfigError(
+                f"the goal has {size:,} bytes, at most {most:,} are remembered; put the rest of the input in a file"
+            )
         return message
 
 
@@ -212,28 +219,12 @@ def _or(model: str | Model | None, own: Model) -> Model:
     return own if model is None else resolve(model)
 
 
-def _check_sizes(depth: int, age: int, inline: int, state: int) -> None:
-    sizes = {"max_reflection_depth": depth, "max_file_age_steps": age, "inline_limit": inline, "state_limit": state}
-    for name, size in sizes.items():
-        if type(size) is not int or size < 1:
-            raise ConfigError(f"{name} is a whole number above 0, not {size!r}")
-    if inline > INLINE_SIZE_LIMIT_BYTES:
-        raise ConfigError(f"inline_limit is at most {INLINE_SIZE_LIMIT_BYTES:,}: larger files are always kept apart")
-
-
 def _checked_pool(roles: Iterable[Role], strict: bool) -> dict[str, Role]:
     pool = by_name(roles)
-    for role in pool.values():
-        if role.validate is not None and (not callable(role.validate) or iscoroutinefunction(role.validate)):
-            raise ConfigError(f"role {role.name!r}: validate is a plain function of the content, not {role.validate!r}")
-        if role.timeout is not None and (type(role.timeout) not in (int, float) or not role.timeout > 0):
-            raise ConfigError(
-                f"role {role.name!r}: timeout is a number of seconds above 0, or None, not {role.timeout!r}"
-            )
     if len(pool) not in TYPICAL_ROLES:
         first, last = TYPICAL_ROLES[0], TYPICAL_ROLES[-1]
         found = f"a pool usually has {first} to {last} roles, this one has {len(pool)}"
         if strict:
             raise ConfigError(found)
-        warnings.warn(found, stacklevel=3)
+        warnings.warn(found, stacklevel=4)  # Over the checks of the constructor.
     return pool

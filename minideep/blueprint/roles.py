@@ -3,11 +3,13 @@
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
+from ..checks import check_fields
 from ..errors import ConfigError
+from ..kinds import Seconds
 from ..ports import Model
 from ..state import Limits
 from ..structured import fitting, json_in
@@ -34,12 +36,15 @@ class Role(Struct, frozen=True):
     the subagent, which has one more try."""
     limits: Limits | None = None
     """None: the blueprint's `steps` and `tool_calls`."""
-    timeout: float | None = None
+    timeout: Seconds | None = None
     """Seconds that a subtask may take."""
     interrupt_on: Mapping[str, bool] | None = None
     """Tools whose calls wait for a person; the turn is then `paused`, and other subtasks of the wave are not redone."""
     description: str = ""
     """What it is for, in a few words: the planner reads them."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def one_code_block(content: str) -> None:
@@ -110,9 +115,6 @@ def by_name(roles: Iterable[Role]) -> dict[str, Role]:
     """
     pool: dict[str, Role] = {}
     for role in roles:
-        given = cast(object, role)
-        if not isinstance(given, Role):
-            raise ConfigError(f"roles are `Role`s, not {given!r}")
         if not _ROLE_NAME.fullmatch(role.name) or role.name in RESERVED:
             raise ConfigError(f"a role's name is 1 to 64 letters, digits, '_' or '-', and no part's, not {role.name!r}")
         if not role.prompt.strip():

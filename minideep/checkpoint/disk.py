@@ -16,8 +16,10 @@ from typing import Any, cast
 import diskcache
 
 from .. import folders
+from ..checks import checked
 from ..codec import MAX_ROW
 from ..errors import CheckpointError, ConfigError, CorruptSegment, ThreadConflict
+from ..kinds import Pathname
 from ..ports import Retention
 from . import locks, spare
 from .backup import atomic_directory, copy_database
@@ -94,9 +96,10 @@ class DiskCheckpointer:
 
     inline = 64 * 1024
 
+    @checked
     def __init__(
         self,
-        directory: str | os.PathLike[str],
+        directory: Pathname,
         *,
         retention: Retention | None = None,
         fsync: bool = False,

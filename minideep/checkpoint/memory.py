@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from threading import Lock
 
+from ..checks import checked
 from ..errors import ThreadConflict
 from ..ports import Retention
 from . import atfork
@@ -36,6 +37,7 @@ class MemoryCheckpointer:
 
     inline = sys.maxsize
 
+    @checked
     def __init__(self, *, retention: Retention | None = None) -> None:
         self.retention = retention or Retention()
         self._rows: dict[str, bytes] = {}

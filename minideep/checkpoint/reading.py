@@ -314,8 +314,6 @@ def state_at(log: Log, at: int) -> tuple[State, int]:
         HistoryCut: there was.
         CheckpointError: it cannot be read.
     """
-    if type(at) is not int or at < 1:
-        raise ConfigError(f"boundaries are numbered from 1, not {at!r}")
     state, stop = last_base(log, (), lambda header: header.turn <= at)
     try:
         for _, entries in segments(log, (), state.number, stop):

@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import PurePosixPath
 
 from ..blueprint.files import STATE_LIMIT_BYTES
+from ..checks import checked
 from ..messages import Message
 from ..ports import Request
 from .trajectory import Assertion, Trajectory
@@ -14,6 +15,7 @@ TELLING = 40
 QUOTED = 200
 
 
+@checked
 def state_is_small(trajectory: Trajectory) -> str | None:
     """The state that is left, as the store would write it, has less than 500,000 bytes."""
     if (size := trajectory.state_bytes) < STATE_LIMIT_BYTES:
@@ -21,6 +23,7 @@ def state_is_small(trajectory: Trajectory) -> str | None:
     return f"the state has {size:,} bytes at the end, expected less than {STATE_LIMIT_BYTES:,}"
 
 
+@checked
 def roles_are_themselves(trajectory: Trajectory) -> str | None:
     """A role is asked under its own prompt to the letter, with one message and its own tool exchange after it; nothing
     of the planner, of reflection, or of another run is in its requests.
@@ -32,6 +35,7 @@ def roles_are_themselves(trajectory: Trajectory) -> str | None:
     return next(chain(_leaks(trajectory), _strange(trajectory)), None)
 
 
+@checked
 def ends_honestly(trajectory: Trajectory) -> str | None:
     """The turn ended with an answer, because that was decided, or it asks a question. It did not just stop."""
     turn, decision = trajectory.turn, trajectory.board.decision
@@ -49,6 +53,7 @@ def ends_honestly(trajectory: Trajectory) -> str | None:
             return f"expected an answer or a question, but the turn is {status} ({why})"
 
 
+@checked
 def answers_as_expected(trajectory: Trajectory) -> str | None:
     """The expected answer is contained in the answer, spaces and capitals aside."""
     expected, answer = trajectory.golden.expected_final_answer, trajectory.turn.text
@@ -57,6 +62,7 @@ def answers_as_expected(trajectory: Trajectory) -> str | None:
     return f"expected {expected[:QUOTED]!r} in the answer, found {answer[:QUOTED]!r}"
 
 
+@checked
 def delivers_the_artifacts(trajectory: Trajectory) -> str | None:
     """Every expected artifact was delivered, and is done."""
     there = _delivered(trajectory)

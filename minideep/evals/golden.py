@@ -1,13 +1,15 @@
 """Golden sets: goals, each with what is expected of the turn, as lines of JSON."""
 
+import os
 from codecs import BOM_UTF8
 from pathlib import Path
-from typing import cast
 
 import msgspec
 from msgspec import Struct
 
+from ..checks import check_fields, checked
 from ..errors import ConfigError
+from ..kinds import Pathname
 
 MAX_FILE = 16 * 2**20
 """Bytes that a golden set may have."""
@@ -27,26 +29,26 @@ class Golden(Struct, frozen=True, forbid_unknown_fields=True):
     """Names of artifacts, as the plan says them or as they are stored; others may be there as well."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.goal.strip():
             raise ConfigError("its goal is empty; say what the agent is to do")
-        if isinstance(cast(object, self.expected_artifact_set), str):
-            raise ConfigError(f"expected_artifact_set is several names, not {self.expected_artifact_set!r}")
 
 
 _EXPECTED = '{"goal": "...", "expected_final_answer": "...", "expected_artifact_set": ["..."]}, the last two optional'
 _decoder = msgspec.json.Decoder(Golden)
 
 
-def load(path: str | Path) -> list[Golden]:
+@checked
+def load(path: Pathname) -> list[Golden]:
     """The golden set in a file: one JSON object a line, blank lines aside, 16 MiB at most.
 
     Raises:
         ConfigError: it cannot be read, holds nothing, or a line of it is no golden; names the file and the line.
     """
-    file = str(path)
+    file = os.fsdecode(path)
     goldens = [
         _golden(line, f"{file!r}, line {number}")
-        for number, line in enumerate(_content(Path(path)).removeprefix(BOM_UTF8).split(b"\n"), start=1)
+        for number, line in enumerate(_content(file).removeprefix(BOM_UTF8).split(b"\n"), start=1)
         if line.strip()
     ]
     if not goldens:
@@ -54,14 +56,14 @@ def load(path: str | Path) -> list[Golden]:
     return goldens
 
 
-def _content(path: Path) -> bytes:
+def _content(path: str) -> bytes:
     try:
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             data = file.read(MAX_FILE + 1)
     except (OSError, ValueError) as exc:
-        raise ConfigError(f"the golden set {str(path)!r} cannot be read: {exc}") from None
+        raise ConfigError(f"the golden set at path {path!r} cannot be read: {exc}") from None
     if len(data) > MAX_FILE:
-        raise ConfigError(f"the golden set {str(path)!r} has more than {MAX_FILE:,} bytes; split it")
+        raise ConfigError(f"the golden set at path {path!r} has more than {MAX_FILE:,} bytes; split it")
     return data
 
 

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as Xml
 
 from msgspec import Struct
 
+from ..checks import check_fields
 from ..costs import in_words
 from .golden import Golden
 
@@ -55,6 +56,9 @@ class Report(Struct, frozen=True):
     """What came of a golden set, in its order."""
 
     cases: tuple[Case, ...]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def passed(self) -> bool:

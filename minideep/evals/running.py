@@ -4,7 +4,6 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from inspect import iscoroutinefunction
 from time import perf_counter
 from traceback import extract_tb
 from typing import Any, TypeVar, cast
@@ -12,7 +11,9 @@ from typing import Any, TypeVar, cast
 from msgspec import structs
 
 from ..agent import Agent
+from ..checks import checked
 from ..errors import ConfigError
+from ..kinds import Positive, Seconds
 from .assertions import ASSERTIONS
 from .golden import Golden
 from .report import Case, Failure, Report
@@ -21,13 +22,14 @@ from .trajectory import Assertion, Trajectory, walk
 T = TypeVar("T")
 
 
+@checked
 async def evaluate(
     agent: Agent,
     goldens: Iterable[Golden],
     assertions: Iterable[Assertion] | None = None,
     *,
-    concurrency: int = 1,
-    timeout: float | None = None,
+    concurrency: Positive = 1,
+    timeout: Seconds | None = None,
 ) -> Report:
     """Run every golden with *agent*, a `Blueprint` or any other, and hold each turn against all *assertions*;
     None: `ASSERTIONS`.
@@ -40,28 +42,18 @@ async def evaluate(
         ConfigError: there are no goldens, or an argument is not usable.
     """
     listed = list(goldens)
-    checks = [_checked(assertion) for assertion in (ASSERTIONS if assertions is None else assertions)]
+    held = list(ASSERTIONS if assertions is None else assertions)
     if not listed:
         raise ConfigError("there are no goldens; an evaluation of nothing would pass")
-    if type(concurrency) is not int or concurrency < 1:
-        raise ConfigError(f"concurrency is a whole number above 0, not {concurrency!r}")
-    if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
-        raise ConfigError(f"timeout is a number of seconds above 0, or None, not {timeout!r}")
     gate = asyncio.Semaphore(concurrency)
 
     async def one(golden: Golden) -> Case:
         async with gate:
-            return await _case(agent, golden, checks, timeout)
+            return await _case(agent, golden, held, timeout)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(golden)) for golden in listed]
     return Report(tuple(task.result() for task in tasks))
-
-
-def _checked(assertion: Assertion) -> Assertion:
-    if not callable(assertion) or iscoroutinefunction(assertion):
-        raise ConfigError(f"an assertion is a plain function of a `Trajectory`, not {assertion!r}")
-    return assertion
 
 
 async def _case(agent: Agent, golden: Golden, assertions: Sequence[Assertion], timeout: float | None) -> Case:

@@ -2,12 +2,12 @@
 
 from functools import lru_cache
 from hashlib import sha256
-from typing import Literal, get_args
+from typing import Literal
 
 from msgspec import structs
 
+from ..checks import checked
 from ..context import ToolContext
-from ..errors import ConfigError
 from ..ports import Cache, Middleware, Request
 
 _Ttl = Literal["5m", "1h"]
@@ -25,9 +25,8 @@ class PromptCachingMiddleware(Middleware):
         ConfigError: there is no such *ttl*.
     """
 
+    @checked
     def __init__(self, ttl: _Ttl = "5m") -> None:
-        if ttl not in get_args(_Ttl):
-            raise ConfigError(f"ttl must be {' or '.join(map(repr, get_args(_Ttl)))}, not {ttl!r}")
         self._ttl: _Ttl = ttl
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:

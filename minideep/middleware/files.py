@@ -12,6 +12,7 @@ from ..backends import search
 from ..backends.names import encodable, named, quoted, shown
 from ..backends.paths import Missing, changed, typed, within
 from ..backends.text import decode, encode
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import FileDeleted, FileEdited, FileWritten, Noted
@@ -54,6 +55,7 @@ class FilesystemMiddleware(Middleware):
     two changes of one path in one reply the second is refused.
     """
 
+    @checked
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._home: str = backend.home

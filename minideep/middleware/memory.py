@@ -12,6 +12,7 @@ from ..backends.names import quoted, shown
 from ..backends.paths import Missing, a_folder, normal
 from ..backends.state import StateBackend
 from ..backends.text import decode
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, MinideepError, ToolError
 from ..ports import Backend, Middleware, Request
@@ -49,6 +50,7 @@ class MemoryMiddleware(Middleware):
         ConfigError: *sources* is empty, a string, or holds what is no path.
     """
 
+    @checked
     def __init__(self, sources: Iterable[str], backend: Backend) -> None:
         self._backend = backend
         self._in_state = isinstance(backend, StateBackend)
@@ -115,13 +117,13 @@ class MemoryMiddleware(Middleware):
 
 
 def _paths(sources: Iterable[str], home: str) -> tuple[str, ...]:
-    given = () if isinstance(sources, str) else tuple(sources)
-    if not given:
-        raise ConfigError(f"memory must be a list of paths such as ['AGENTS.md'], not {sources!r}")
     try:
-        return tuple(dict.fromkeys(normal(source, home) for source in given))
-    except (ToolError, TypeError, AttributeError) as exc:
-        raise ConfigError(f"memory: {exc}") from exc
+        paths = tuple(dict.fromkeys(normal(source, home) for source in sources))
+    except ToolError as exc:
+        raise ConfigError(f"MemoryMiddleware: sources: {exc}") from exc
+    if not paths:
+        raise ConfigError("MemoryMiddleware: sources are paths such as ['AGENTS.md'], and there are none")
+    return paths
 
 
 def _keep(kept: dict[_Key, str], key: _Key, value: str) -> None:

@@ -2,7 +2,9 @@
 
 from msgspec import structs
 
+from ..checks import checked
 from ..context import ToolContext
+from ..kinds import Positive
 from ..messages import ToolCall, ToolResult, UserMessage
 from ..ports import Backend, Middleware, Request
 from . import tokens
@@ -25,7 +27,10 @@ class OffloadMiddleware(Middleware):
 
     inherit = False  # Every agent of the usual list has its own.
 
-    def __init__(self, backend: Backend, *, result_tokens: int = 20_000, message_tokens: int = 50_000) -> None:
+    @checked
+    def __init__(
+        self, backend: Backend, *, result_tokens: Positive = 20_000, message_tokens: Positive = 50_000
+    ) -> None:
         self._backend = backend
         self._result_tokens = result_tokens
         self._message_tokens = message_tokens

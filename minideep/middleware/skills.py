@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
 
 from msgspec import Struct, structs
 
 from ..backends.names import quoted, shown
 from ..backends.paths import Missing, below, normal
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, MinideepError, ToolError
 from ..ports import Backend, Middleware, Request
@@ -62,9 +62,10 @@ class SkillsMiddleware(Middleware):
         ConfigError: a source is no path.
     """
 
+    @checked
     def __init__(self, sources: Sequence[str], backend: Backend) -> None:
         self._backend = backend
-        self._sources = [_source(source, backend) for source in _listed(sources)]
+        self._sources = [_source(source, backend) for source in sources]
         self._told: frozenset[str] = frozenset()
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
@@ -163,16 +164,10 @@ def _text(lines: list[str], warnings: list[str]) -> str:
     return "\n".join(parts)
 
 
-def _listed(sources: Any) -> list[Any]:
-    if isinstance(sources, str) or not isinstance(sources, Sequence):
-        raise ConfigError(f"skills must be a list of folders such as ['/skills'], not {sources!r}")
-    return list(cast(Sequence[Any], sources))
-
-
-def _source(source: Any, backend: Backend) -> str:
-    if not isinstance(source, str) or not source:
-        raise ConfigError(f"a source of skills must be a folder such as '/skills', not {source!r}")
+def _source(source: str, backend: Backend) -> str:
+    if not source:
+        raise ConfigError("SkillsMiddleware: sources are folders such as '/skills', not ''")
     try:
         return normal(source, backend.home)
     except ToolError as exc:
-        raise ConfigError(f"a source of skills: {exc}") from None
+        raise ConfigError(f"SkillsMiddleware: sources: {exc}") from None

@@ -5,8 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..checks import check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
+from ..kinds import shown
 from ..messages import ToolResult
 from ..ports import HasSpec, Middleware, Model
 from ..state import Limits
@@ -54,12 +56,37 @@ class Subagent(Struct, frozen=True, kw_only=True):
     share: Sequence[str] = ()
     """Owners of notes that a child begins with a copy of. Files are always shared; messages and todos never."""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def as_subagent(about: Subagent | Mapping[str, Any], place: int) -> Subagent:
+    """*about* itself, or the `Subagent` of a dict as deepagents writes them: its fields by name, of which `prompt` is
+    another for `system_prompt`.
+
+    Raises:
+        ConfigError: a key is unknown or missing, or a value is wrong.
+    """
+    if isinstance(about, Subagent):
+        return about
+    given, known = dict(about), Subagent.__struct_fields__
+    if "prompt" in given and "system_prompt" not in given:
+        given["system_prompt"] = given.pop("prompt")
+    for key in given:
+        if key not in known:
+            raise ConfigError(f"subagents[{place}]: {shown(key)} is no key of a subagent; known are {', '.join(known)}")
+    for key in ("name", "description"):
+        if key not in given:
+            raise ConfigError(f"subagents[{place}] has no {key!r}; it is {shown(given)}")
+    return Subagent(**given)
+
 
 class SubAgentMiddleware(Middleware):
     """Gives the agent `task`, which runs one of *agents*, pairs of a `Subagent` and the agent built from it."""
 
     prompt = PROMPT
 
+    @checked
     def __init__(self, agents: Iterable[tuple[Subagent, HasSpec]]) -> None:
         self._agents: dict[str, HasSpec] = {}
         lines: list[str] = []

@@ -10,9 +10,11 @@ from mimetypes import guess_extension
 from msgspec import Struct, structs
 
 from ..backends.paths import CONVERSATION, RESULTS
+from ..checks import checked
 from ..context import ToolContext
-from ..errors import ConfigError, ModelError, ToolError
+from ..errors import ModelError, ToolError
 from ..events import Compacted
+from ..kinds import Positive
 from ..messages import AnyBlock, AssistantMessage, Document, Image, Message, ToolMessage, UserMessage
 from ..models import resolve
 from ..ports import Backend, HasSpec, Middleware, Model, Request
@@ -75,17 +77,16 @@ class SummarizationMiddleware(Middleware):
         ConfigError: *keep* or *trigger* is not above 0.
     """
 
+    @checked
     def __init__(
         self,
         model: str | Model,
         backend: Backend,
         *,
         summarizer: str | Model | None = None,
-        trigger: int | None = None,
-        keep: int = 6,
+        trigger: Positive | None = None,
+        keep: Positive = 6,
     ) -> None:
-        if keep < 1 or (trigger is not None and trigger < 1):
-            raise ConfigError(f"keep and trigger must be above 0, not {keep!r} and {trigger!r}")
         self._model = resolve(model)
         self._summarizer = resolve(summarizer) if summarizer else self._model
         self.models = (self._summarizer,)
@@ -128,6 +129,7 @@ class SummarizationMiddleware(Middleware):
             raise ToolError("there is too little before the last messages to be worth a summary; go on with your work")
         return f"done: of about {before:,.0f} tokens {measured.tokens:,.0f} are left in context"
 
+    @checked
     def meter(self, agent: HasSpec, state: State) -> Meter:
         """How full the context of *state*, a run of *agent*, is."""
         measured = Measured(self._backend)

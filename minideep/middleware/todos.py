@@ -5,6 +5,7 @@ from typing import Annotated, Any, cast, get_args
 
 from msgspec import Meta
 
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import Noted, TodosWritten
@@ -46,6 +47,7 @@ class TodoListMiddleware(Middleware):
 
     prompt = PROMPT
 
+    @checked
     def __init__(self, nudge: bool = False) -> None:
         self._nudge = nudge
         self.tools = (Tool(self.write_todos, description=DESCRIPTION),)

@@ -5,13 +5,15 @@ import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 from msgspec import Struct
 
+from ..checks import checked
 from ..errors import AuthenticationFailed, ContextOverflow, ModelError
 from ..events import ArgsDelta, Happened, TextDelta, ThinkingDelta
+from ..kinds import Positive, having
 from ..messages import (
     AnyBlock,
     AssistantMessage,
@@ -79,14 +81,15 @@ class Anthropic:
     compacted before that; *profile* is what it is told in other words.
     """
 
+    @checked
     def __init__(
         self,
         name: str,
         *,
-        client: "AsyncAnthropic | None" = None,
-        max_tokens: int | None = None,
+        client: "Annotated[AsyncAnthropic, having('messages', 'an `anthropic.AsyncAnthropic`')] | None" = None,
+        max_tokens: Positive | None = None,
         price: Price | None = None,
-        window: int | None = None,
+        window: Positive | None = None,
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:

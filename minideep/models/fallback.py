@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
+from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..ports import Emit, Model, Reply, Request
 from .naming import resolve
@@ -24,11 +25,12 @@ class FallbackModel:
     Nothing of a reply that broke off is kept, and its listeners get `Restarted`. The reply says who gave it.
     """
 
-    def __init__(self, models: Iterable[str | Model]) -> None:
+    @checked
+    def __init__(self, models: str | Iterable[str | Model]) -> None:
         """Raises ConfigError if there is no model, or what is there is none."""
         self.models: tuple[Model, ...] = tuple(map(resolve, [models] if isinstance(models, str) else models))
         if not self.models:
-            raise ConfigError("a FallbackModel needs a model to ask, and others to ask instead")
+            raise ConfigError("FallbackModel: models is empty; it needs a model to ask, and others to ask instead")
         self.name = " or ".join(model.name for model in self.models)
 
     @property

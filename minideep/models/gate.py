@@ -7,7 +7,9 @@ from itertools import count
 from math import inf
 from typing import Any
 
-from ..errors import ConfigError, RateLimited
+from ..checks import checked
+from ..errors import RateLimited
+from ..kinds import Positive, Seconds
 from ..ports import Emit, Model, Reply, Request
 from .naming import resolve
 from .wire import Listener
@@ -30,9 +32,15 @@ class RateGate:
         ConfigError: *at_once* is no whole number above 0.
     """
 
-    def __init__(self, model: str | Model, at_once: int = 8, *, first: float = 1.0, longest: float = 60.0) -> None:
-        if type(at_once) is not int or at_once < 1:
-            raise ConfigError(f"at_once must be a whole number above 0, not {at_once!r}")
+    @checked
+    def __init__(
+        self,
+        model: str | Model,
+        at_once: Positive = 8,
+        *,
+        first: Seconds = 1.0,
+        longest: Seconds = 60.0,
+    ) -> None:
         self.model = resolve(model)
         self.name: str = self.model.name
         self._at_once = at_once

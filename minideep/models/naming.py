@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from ..errors import ConfigError
+from ..kinds import shown
 from ..ports import Model
 
 PROVIDERS = {
@@ -27,7 +28,7 @@ def resolve(model: str | Model) -> Model:
     provider, colon, name = model.partition(":")
     if not colon or provider not in PROVIDERS:
         known = ", ".join(f"{known}:" for known in PROVIDERS)
-        raise ConfigError(f"unknown model {model!r}; write `provider:model`, the provider one of {known}")
+        raise ConfigError(f"unknown model {shown(model)}; write `provider:model`, the provider one of {known}")
     if not name and provider != "offline":
         raise ConfigError(f"model {model!r} names no model; write for example `{provider}:MODEL`")
     if name and provider == "offline":

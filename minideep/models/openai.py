@@ -1,9 +1,11 @@
 """GPT, through OpenAI's SDK and its Responses API."""
 
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from ..checks import checked
 from ..events import ArgsDelta, TextDelta, ThinkingDelta
+from ..kinds import Positive, having
 from ..messages import (
     AnyBlock,
     AssistantMessage,
@@ -65,13 +67,14 @@ class OpenAI:
     Nothing is kept at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
 
+    @checked
     def __init__(
         self,
         name: str,
         *,
-        client: "AsyncOpenAI | None" = None,
+        client: "Annotated[AsyncOpenAI, having('responses', 'an `openai.AsyncOpenAI`')] | None" = None,
         price: Price | None = None,
-        window: int | None = None,
+        window: Positive | None = None,
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:

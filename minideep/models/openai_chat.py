@@ -1,10 +1,12 @@
 """Models behind any server that speaks OpenAI's Chat Completions, through OpenAI's SDK."""
 
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from ..checks import checked
 from ..errors import ConfigError
 from ..events import ArgsDelta, TextDelta, ThinkingDelta
+from ..kinds import Positive, having
 from ..messages import (
     AnyBlock,
     AssistantMessage,
@@ -81,14 +83,15 @@ class OpenAIChat:
         ConfigError: both a *base_url* and a *client* are given.
     """
 
+    @checked
     def __init__(
         self,
         name: str,
         *,
         base_url: str | None = None,
-        client: "AsyncOpenAI | None" = None,
+        client: "Annotated[AsyncOpenAI, having('chat', 'an `openai.AsyncOpenAI`')] | None" = None,
         price: Price | None = None,
-        window: int | None = None,
+        window: Positive | None = None,
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:

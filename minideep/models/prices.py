@@ -18,35 +18,37 @@ import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Annotated
 
 from msgspec import Struct
 
-from ..errors import ConfigError
+from ..checks import check_fields, checked
+from ..kinds import Rule
 from ..messages import Usage
+
+_Dollars = Annotated[float, Rule(lambda price: 0 <= price < math.inf, "US dollars for a million tokens, 0 or more")]
 
 
 class Price(Struct, frozen=True):
     """What one model costs: US dollars for a million tokens. Every token is billed once, as one of the kinds."""
 
-    input: float
+    input: _Dollars
     """Of what no cache has seen and none is to keep."""
-    output: float
+    output: _Dollars
     """Thinking included."""
-    cache_read: float | None = None
+    cache_read: _Dollars | None = None
     """None: as *input*."""
-    cache_write: float | None = None
+    cache_write: _Dollars | None = None
     """None: as *input*. Anthropic keeps it for 5 minutes, OpenAI for 30."""
-    cache_write_long: float | None = None
+    cache_write_long: _Dollars | None = None
     """Of what is to be kept for longer, an hour or twelve; None: not known, so that such a reply has no price."""
     beyond: "tuple[int, Price] | None" = None
     """The tokens of input, cached or not, over which a whole request has another price."""
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__[:-1]:
-            price = getattr(self, name)
-            if price is not None and (type(price) not in (int, float) or not 0 <= price < math.inf):
-                raise ConfigError(f"Price: {name} is US dollars for a million tokens, 0 or more, not {price!r}")
+        check_fields(self)
 
+    @checked
     def of(self, usage: Usage, long_writes: int = 0) -> float | None:
         """What one reply costs; None if its tokens are not known. *long_writes* are those of `usage.cache_write` that
         are to be kept for longer.
@@ -102,9 +104,6 @@ class Tariff:
     """How the replies of one model are billed: by the price that it was given, else by the listed one."""
 
     def __init__(self, model: str, price: Price | None) -> None:
-        """Raises ConfigError if *price* is none."""
-        if price is not None and not isinstance(price, Price):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"model {model!r}: price is a `Price`, not {price!r}")
         self._given = price
         self._listed = PRICES.get(re.sub(r"-(\d{8}|\d{4}-\d\d-\d\d)$", "", model))
 

@@ -5,6 +5,7 @@ from copy import copy
 
 from msgspec import Struct
 
+from ..checks import check_fields, checked
 from ..errors import ConfigError
 from ..ports import Model
 from ..tools import Tool
@@ -23,6 +24,10 @@ class Profile(Struct, frozen=True):
     nothing is said.
     """
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @checked
     def worded(self, tool: Tool) -> Tool:
         """*tool* with the description that stands here; itself, if there is none."""
         if tool.name not in self.descriptions:

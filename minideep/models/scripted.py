@@ -6,8 +6,10 @@ from typing import Any
 
 from msgspec import structs
 
+from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..events import TextDelta
+from ..kinds import Positive
 from ..messages import AssistantMessage, Text, ToolCall, Usage
 from ..ports import Emit, Reply, Request
 
@@ -30,8 +32,11 @@ class ScriptedModel:
     name = "scripted"
     states_cost = True
 
+    @checked
     def __init__(
-        self, replies: Iterable[Say] | Callable[[Request], Say | Awaitable[Say]], window: int | None = None
+        self,
+        replies: Iterable[Say] | Callable[[Request], Say | Awaitable[Say]],
+        window: Positive | None = None,
     ) -> None:
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)

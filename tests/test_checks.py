@@ -1,0 +1,151 @@
+"""What an error about a wrong argument says, and what is taken though it looks odd."""
+
+import inspect
+import re
+from itertools import count
+
+import pytest
+
+from minideep import (
+    Agent,
+    ConfigError,
+    DiskCheckpointer,
+    Limits,
+    MemoryCheckpointer,
+    Middleware,
+    Subagent,
+    ToolCall,
+    create_deep_agent,
+    tool,
+)
+from minideep.models import FallbackModel, ScriptedModel
+
+
+@tool
+async def ping(text: str = "pong") -> str:
+    """Answer."""
+    return text
+
+
+class HalfAStore:
+    """Has some of what a store has."""
+
+    inline = 0
+    retention = MemoryCheckpointer().retention
+
+    def append(self, *args):
+        """Append."""
+
+
+def model():
+    return ScriptedModel(lambda request: "ok")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"model": 5}, "Agent: model must be text or a `Model`, not 5"),
+        ({"model": ScriptedModel}, "give an instance of it, ScriptedModel()"),
+        ({"checkpointer": []}, "Agent: checkpointer must be a `Store`, or None, not []"),
+        ({"checkpointer": MemoryCheckpointer}, "give an instance of it, MemoryCheckpointer()"),
+        ({"checkpointer": HalfAStore()}, "it has no 'executor', 'head', 'get', 'rows', 'keys', 'hold', 'release', "),
+        ({"middleware": [Middleware]}, "give an instance of it, Middleware()"),
+        ({"middleware": Middleware()}, "middleware must be a list, not <minideep.ports.Middleware object"),
+        ({"tools": [ping, "ls"]}, "Agent: tools[1] must be a `Tool` or a function, not 'ls'"),
+        ({"tools": iter([ping, "ls"])}, "Agent: tools[1] must be a `Tool` or a function, not 'ls'"),
+        ({"tools": ping}, "Agent: tools must be a list, not Tool('ping'); write [Tool('ping')]"),
+        ({"limits": Limits(steps="x")}, "limits.steps must be a whole number of 0 or more, or None, not 'x'"),
+        ({"redact": model().complete}, "it is a coroutine function, and nobody would await it"),
+        ({"system_prompt": b"x" * 500}, "system_prompt must be text, not b'xxx"),
+    ],
+)
+def test_an_error_names_the_parameter_what_was_given_and_what_is_wanted(given, said):
+    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
+        Agent(**{"model": model()} | given)
+    assert len(str(refused.value)) < 400
+
+
+def test_what_holds_a_wrong_thing_is_refused_where_it_is_made():
+    with pytest.raises(ConfigError, match="DiskCheckpointer: retention must be a `Retention`, or None, not 5"):
+        DiskCheckpointer("state", retention=5)
+    with pytest.raises(ConfigError, match=r"Subagent: tools\[0\] must be a `Tool` or a function, not 5"):
+        Subagent(name="x", description="y", tools=[5])
+
+    class Odd(Middleware):
+        prompt = None
+
+    with pytest.raises(ConfigError, match=r"Agent: middleware\[0\]\.prompt must be text, not None"):
+        Agent(model(), middleware=[Odd()])
+
+
+def test_signatures_and_docs_are_those_of_the_functions_themselves():
+    assert list(inspect.signature(Agent).parameters)[:2] == ["model", "tools"]
+    assert list(inspect.signature(Agent.run).parameters) == ["self", "input", "thread_id", "context", "wait"]
+    assert Agent.run.__doc__.startswith("Run one turn")
+    assert inspect.iscoroutinefunction(Agent.run)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'thread'"):
+        Agent(model()).run_sync("go", thread="t")
+
+
+def test_an_iterator_is_read_once_and_one_without_an_end_is_never_read_ahead():
+    agent = Agent(
+        (ScriptedModel(f"reply {number}" for number in count())), (one for one in [ping]), middleware=iter(())
+    )
+    assert [agent.run_sync("go", "t").text for _ in range(2)] == ["reply 0", "reply 1"]
+    assert "ping" in agent.spec.tools
+    assert FallbackModel(iter(["offline:"])).name
+
+
+@pytest.mark.parametrize("prompt", ["system_prompt", "prompt"])
+def test_a_subagent_may_be_a_dict_as_deepagents_writes_it(prompt):
+    script = [ToolCall("task", {"description": "Judge", "subagent_type": "critic"}, "t1"), "Done."]
+    mine = ScriptedModel([ToolCall("ping"), "Too long."])
+    critic = {
+        "name": "critic",
+        "description": "finds faults",
+        prompt: "You find faults.",
+        "tools": [ping],
+        "model": mine,
+    }
+    critic |= {"middleware": [], "interrupt_on": {"ping": False}, "skills": ["/skills/"]}
+    turn = create_deep_agent(ScriptedModel(script), subagents=[critic]).run_sync("go")
+    assert (turn.status, turn.messages[2].text) == ("ended", "Too long.")
+    assert mine.requests[0].system.startswith("You find faults.")
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        (
+            {"runnable": 5},
+            "subagents[0]: 'runnable' is no key of a subagent; known are name, description, system_prompt, ",
+        ),
+        ({"tools": 5}, "Subagent: tools must be a list, or None, not 5"),
+        ({"interrupt_on": {"ping": {"allowed_decisions": ["approve"]}}}, "interrupt_on['ping'] must be True or False"),
+        ({"prompt": "x", "system_prompt": "y"}, "subagents[0]: 'prompt' is no key of a subagent"),
+        ({"name": None}, "Subagent: name must be text, not None"),
+    ],
+)
+def test_a_dict_that_is_no_subagent_is_refused_by_name(about, said):
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        create_deep_agent(model(), subagents=[{"name": "x", "description": "y"} | about])
+    with pytest.raises(ConfigError, match=re.escape("subagents[1] has no 'description'")):
+        create_deep_agent(model(), subagents=[Subagent(name="x", description="y"), {"name": "z"}])
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("checkpointer", []), ("durability", "never"), ("redact", model().complete)]
+)
+async def test_what_is_set_later_is_refused_at_every_verb_and_nothing_is_done(name, wrong):
+    agent = Agent(model(), checkpointer=MemoryCheckpointer())
+    await agent.run("go", "t")
+    right = getattr(agent, name)
+    vars(agent)[name] = wrong
+    for verb in (lambda: agent.run("go", "t"), lambda: agent.resume("t"), lambda: agent.save("t")):
+        with pytest.raises(ConfigError, match=f"Agent: {name} must be "):
+            await verb()
+    with pytest.raises(ConfigError, match=f"Agent: {name} must be "):
+        agent.get_state("t")
+    vars(agent)[name] = right
+    assert (await agent.run("go", "t")).status == "ended"
+    assert len(agent.spec.model.requests) == 2

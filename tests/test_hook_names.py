@@ -1,0 +1,60 @@
+"""A name like a hook that is none is refused when the agent is built: such a method would never be called."""
+
+import pytest
+
+from minideep import Agent, ConfigError, Middleware, create_deep_agent
+from minideep.middleware import TodoListMiddleware
+from minideep.models import ScriptedModel
+
+
+def having(*names):
+    """Middleware with methods of these names."""
+
+    async def method(self, ctx, *rest):
+        raise AssertionError("never called")
+
+    return type("Odd", (Middleware,), dict.fromkeys(names, method))()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("before_tools", "before_tool"),
+        ("after_model", ""),
+        ("befor_tool", "before_tool"),
+        ("beforeTool", "before_tool"),
+        ("before_finnish", "before_finish"),
+        ("abefore_model", "before_model"),
+        ("wrap_model_call", ""),
+        ("before_agent", ""),
+    ],
+)
+@pytest.mark.parametrize("build", [Agent, create_deep_agent])
+def test_a_misspelt_hook_is_refused_and_the_hooks_are_named(build, name, meant):
+    with pytest.raises(
+        ConfigError, match=rf"Odd\.{name} is no hook; .*{meant}.*the hooks are before_model, "
+    ) as refused:
+        build(ScriptedModel([]), middleware=[having(name)])
+    assert not meant or f"did you mean {meant}?" in str(refused.value)
+
+
+def test_a_misspelt_hook_that_a_base_class_brings_is_refused_too():
+    kind = type("Below", (type(having("before_tools")),), {})
+    with pytest.raises(ConfigError, match="before_tools"):
+        Agent(ScriptedModel([]), middleware=[kind()])
+
+
+def test_other_names_are_a_middlewares_own():
+    class Mine(TodoListMiddleware):
+        before = after_noon = "no method"
+
+        def look_up_model(self):
+            """Look up."""
+
+        async def tool_call(self):
+            """Call."""
+
+    assert (
+        Agent(ScriptedModel(["ok"]), middleware=[Mine(), having("prepare", "finish", "model")]).run_sync("go").text
+        == "ok"
+    )
