@@ -20,7 +20,7 @@ from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
 from .spec import build_spec, check_prices
-from .state import BoundaryNumber, Decision, Limits, State, ThreadId
+from .state import BoundaryNumber, Decision, Limits, Path, State, ThreadId
 from .stream import Stream
 from .sync import run_sync
 from .threads import Terms, Threads, checked_thread_id
@@ -177,7 +177,7 @@ class Agent:
             return self._read(thread_id, lambda log: live.read_state(log, events, subagents))
         return self._read(thread_id, lambda log: read_state(log, at, subagents))
 
-    def history(self, thread_id: ThreadId, call_id: str | None = None) -> list[Boundary]:
+    def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Boundary]:
         """The boundaries of a thread, or of the run below it that answers the call *call_id*; the first one first.
 
         Raises:
@@ -186,7 +186,7 @@ class Agent:
         """
         return self._read(thread_id, lambda log: list(history.boundaries(log, history.find_run(log, call_id))))
 
-    def transcript(self, thread_id: ThreadId, call_id: str | None = None) -> list[Message]:
+    def transcript(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Message]:
         """All that was said in a thread, or in the run below it that answers the call *call_id*: the original
         messages, whatever was compacted since.
 

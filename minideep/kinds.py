@@ -298,7 +298,8 @@ def having(member: str, wanted: str) -> Rule:
 
 def _is_path(value: Any) -> bool:
     try:
-        return b"\0" not in os.fsencode(value)
+        name = os.fsencode(value)
+        return name != b"" and b"\0" not in name
     except UnicodeEncodeError:
         return False
 

@@ -7,11 +7,13 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from .errors import ConfigError
+from .checks import checked
+from .kinds import Positive
 from .workers import MAX_THREADS, POOL
 
 
-def configure_process(max_turns: int | None = None, max_tool_threads: int | None = MAX_THREADS) -> None:
+@checked
+def configure_process(max_turns: Positive | None = None, max_tool_threads: Positive | None = MAX_THREADS) -> None:
     """Bound what all agents of this process do at once. It holds for what begins from now on; None: no bound.
 
     *max_turns* bounds turns; more wait, first come, first served, and hold nothing meanwhile. Subagents are part of
@@ -24,9 +26,6 @@ def configure_process(max_turns: int | None = None, max_tool_threads: int | None
     Raises:
         ConfigError: a bound is not a whole number above 0.
     """
-    for name, bound in (("max_turns", max_turns), ("max_tool_threads", max_tool_threads)):
-        if bound is not None and (type(bound) is not int or bound < 1):
-            raise ConfigError(f"{name} must be a whole number above 0, or None for no bound, not {bound!r}")
     TURNS.set_max_turns(max_turns)
     POOL.set_max_threads(max_tool_threads)
 

@@ -573,7 +573,7 @@ def test_a_size_is_a_whole_number_above_nothing(name):
 
 def test_a_file_over_the_inline_limit_is_always_kept_apart():
     Blueprint(ScriptedModel([]), inline_limit=102_400)
-    with pytest.raises(ConfigError, match="inline_limit is at most 102,400"):
+    with pytest.raises(ConfigError, match="inline_limit must be a whole number above 0 and of at most 102,400"):
         Blueprint(ScriptedModel([]), inline_limit=102_401)
 
 

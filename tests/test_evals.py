@@ -621,10 +621,10 @@ def test_the_terminal_runs_as_many_cases_at_a_time_as_it_is_told_and_stops_at_ct
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        (["missing.jsonl"], "the golden set 'missing.jsonl' cannot be read"),
+        (["missing.jsonl"], "the golden set at path 'missing.jsonl' cannot be read"),
         (["bad.jsonl"], "'bad.jsonl', line 1: "),
         (["good.jsonl", "--model", "acme:x"], "unknown model 'acme:x'"),
-        (["good.jsonl", "--root", "missing"], "root_dir must be a folder that exists"),
+        (["good.jsonl", "--root", "missing"], "--root 'missing' is no folder"),
         (["good.jsonl", "--junit", "missing/out.xml"], "--junit 'missing/out.xml' is in no folder that is there"),
         (["good.jsonl", "--concurrency", "0"], "must be a whole number from 1"),
         ([], "required: file"),

@@ -465,7 +465,7 @@ def test_a_turn_that_was_killed_is_no_boundary_that_retention_could_keep():
     failing = Failing(store)
     agent = Agent(ScriptedModel(["one", "two"]), checkpointer=failing)
     agent.run_sync("first", "t")
-    failing.fail(5, OSError, outage=True)
+    failing.fail(7, OSError, outage=True)
     agent.run_sync("second", "t")
     store.retention = Retention(boundaries=1)
     retention.cut(store, "t")

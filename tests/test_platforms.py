@@ -14,7 +14,6 @@ for name in ("CLOEXEC", "DIRECTORY", "NOFOLLOW", "NONBLOCK", "PATH"):
 for name in ("fchmod", "fork", "geteuid", "register_at_fork"):
     vars(os).pop(name, None)
 os.supports_dir_fd = set()
-sys.modules["fcntl"] = None
 """
 
 RUN = """

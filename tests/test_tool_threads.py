@@ -444,7 +444,7 @@ async def test_children_are_no_turns(bounds):
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "3", float("inf")])
 @pytest.mark.parametrize("name", ["max_turns", "max_tool_threads"])
 def test_a_bound_is_a_whole_number_above_0(name, wrong):
-    with pytest.raises(ConfigError, match=f"{name} must be a whole number above 0, or None for no bound"):
+    with pytest.raises(ConfigError, match=f"{name} must be a whole number above 0, or None"):
         configure_process(**{name: wrong})
 
 

@@ -39,6 +39,7 @@ from minideep import (
     Turn,
     Usage,
     UserMessage,
+    configure_process,
     create_deep_agent,
     tool,
 )
@@ -287,6 +288,10 @@ def calls(world):
         "tool": (lambda function, **rest: tool(**rest)(function), {"function": plain_tool, "name": "n", "timeout": 1.0}, called),
         "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False}, kept),
         "MemoryCheckpointer": (MemoryCheckpointer, {"retention": Retention()}, kept),
+        "DiskCheckpointer.backup": (DiskCheckpointer("d").backup, {"path": "copy"}),
+        "DiskCheckpointer.verify": (DiskCheckpointer("d").verify, {}),
+        "MemoryCheckpointer.verify": (MemoryCheckpointer().verify, {}),
+        "configure_process": (configure_process, {"max_turns": 10, "max_tool_threads": 500}),
         "DiskCheckpointer.close": (DiskCheckpointer("d").close, {}),
         "DiskCheckpointer.size": (DiskCheckpointer("d").size, {}),
         "MemoryCheckpointer.close": (MemoryCheckpointer().close, {}),
@@ -391,6 +396,13 @@ CALLED_BY_THE_LOOP = {
     "ToolContext.children_over": "asked after each call",
     "ToolContext.close": "asked after each call",
     "Spent.reached": "asked at each step",
+    "Spent.missing": "asked at each step",
+    "FilesystemMiddleware.target": "asked by hooks at each call",
+    **{
+        f"{kind}.{hook}_fork": "what a fork calls"
+        for kind in ("DiskCheckpointer", "MemoryCheckpointer")
+        for hook in ("before", "after")
+    },
     "Tool.bind": "asked at each call",
     "Costs.add": "asked after each run",
     "Board.difference": "of a record",

@@ -11,17 +11,14 @@ from errno import ENOSPC
 from functools import cached_property
 from pathlib import Path
 from sqlite3 import SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, Connection
-from typing import Any, cast
-
-import diskcache
+from typing import Any
 
 from .. import folders
 from ..checks import checked
-from ..codec import MAX_ROW
-from ..errors import CheckpointError, ConfigError, CorruptSegment, ThreadConflict
+from ..errors import CheckpointError, ConfigError, ThreadConflict
 from ..kinds import Pathname
 from ..ports import Retention
-from . import locks, spare
+from . import database, locks, spare
 from .backup import atomic_directory, copy_database
 from .door import PATIENCE
 from .line import Line
@@ -29,38 +26,6 @@ from .rows import head_key
 from .verify import Damage, verify
 from .worker import Worker
 
-MODE_RAW = 1
-"""How diskcache marks a value that is bytes in its row."""
-REFUSED = b"(not raw bytes)"
-"""Stands for a value that diskcache would unpickle, or read from a file, and for one that is too large."""
-
-SETTINGS = {
-    "disk_min_file_size": 2**40,  # A value in a file of its own would outlive a rollback.
-    "eviction_policy": "none",  # A cache may drop what it holds; a store may not.
-    "cull_limit": 0,
-    "size_limit": 2**60,
-    "sqlite_mmap_size": 0,
-    "sqlite_auto_vacuum": 2,  # Free pages are given back after the append, not in it.
-}
-LAYOUT = 1
-"""Marks a database that is set up. What diskcache counts and when a row expires nobody asks, and each row would pay."""
-LEAN = f"""
-BEGIN IMMEDIATE;
-DROP TRIGGER IF EXISTS Settings_count_insert;
-DROP TRIGGER IF EXISTS Settings_count_delete;
-DROP TRIGGER IF EXISTS Settings_size_insert;
-DROP TRIGGER IF EXISTS Settings_size_update;
-DROP TRIGGER IF EXISTS Settings_size_delete;
-DROP INDEX IF EXISTS Cache_expire_time;
-PRAGMA user_version = {LAYOUT};
-COMMIT;
-"""
-
-PRAGMAS = {
-    "wal_autocheckpoint": 160,  # An append that finds 640 KiB in the write-ahead log moves them to the database itself.
-    "journal_size_limit": 640 * 1024,
-    "secure_delete": "OFF",  # Some builds overwrite what is deleted: 0.5 s for 100 MB, 0.03 without.
-}
 TIDY_BYTES, TIDY_SECONDS = 384 * 1024, 0.02
 """After so much in that log the store's thread does it first. If it took less than so many seconds to fill, an append
 does it after all: the thread could not keep up, and the log would have no bound.
@@ -69,20 +34,6 @@ TIDY_PATIENCE = 1.0
 """Seconds that tidying up waits for other writers: appends that were handed to the store's thread stand behind it."""
 SPARE_PAGES, STEP_PAGES = 256, 64
 """Free pages that stay for later rows, and how many of those above are given back at a time."""
-
-# What is not bytes, or more of them than a row may have, is refused before it is read into memory.
-VALUE = f"CASE WHEN typeof(value) = 'blob' AND length(value) <= {MAX_ROW} THEN value END"
-GET = f"SELECT mode, filename, {VALUE} FROM Cache WHERE key = ? AND raw = 1"
-KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
-ROWS = f"SELECT key, mode, filename, {VALUE} FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
-OTHERS = "SELECT count(*) FROM Cache WHERE raw != 1 OR typeof(key) != 'text'"
-ADD = f"INSERT INTO Cache(key, raw, store_time, size, mode, value) VALUES (?, 1, ?, ?, {MODE_RAW}, ?)"
-ADD_ONCE = f"{ADD} ON CONFLICT(key, raw) DO NOTHING"
-PUT = f"""{ADD} ON CONFLICT(key, raw) DO UPDATE SET
-    store_time = excluded.store_time, size = excluded.size, mode = excluded.mode, filename = NULL,
-    value = excluded.value"""
-DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
-DELETE_UNREFERRED = "DELETE FROM Cache WHERE key = ? AND NOT EXISTS (SELECT 1 FROM Cache WHERE key >= ? AND key < ?)"
 
 
 class DiskCheckpointer:
@@ -129,16 +80,16 @@ class DiskCheckpointer:
         return self.get(head_key(thread))
 
     def get(self, key: str) -> bytes | None:
-        found = self._read(self._reader, GET, key)
-        return _checked_value(*found[0]) if found else None
+        found = self._read(self._reader, database.GET, key)
+        return database.checked_value(*found[0]) if found else None
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
         # What is refused has no right beginning: who wants that row is told, and the others can still be read.
-        found = self._read(self._scanner, ROWS, start, stop)
-        return [(key, row[2] if _is_raw(*row) else REFUSED) for key, *row in found]
+        found = self._read(self._scanner, database.ROWS, start, stop)
+        return [(key, row[2] if database.is_raw(*row) else database.REFUSED) for key, *row in found]
 
     def keys(self, start: str, stop: str) -> list[str]:
-        return [key for (key,) in self._read(self._scanner, KEYS, start, stop)]
+        return [key for (key,) in self._read(self._scanner, database.KEYS, start, stop)]
 
     def append(
         self,
@@ -155,14 +106,14 @@ class DiskCheckpointer:
         def write(con: Connection) -> None:
             with con:  # Commits, or rolls back.
                 con.execute("BEGIN IMMEDIATE")
-                found = con.execute(GET, (at,)).fetchone()
-                if (found and _checked_value(*found)) != expected:
+                found = con.execute(database.GET, (at,)).fetchone()
+                if (found and database.checked_value(*found)) != expected:
                     raise ThreadConflict(f"thread {thread!r} was changed by another writer; run it again")
-                _delete(con, thread, gone)
-                _put(con, rows if head is None else {**rows, at: head})
+                database.delete(con, thread, gone)
+                database.put(con, rows if head is None else {**rows, at: head})
                 if head is None:
-                    con.execute(DELETE, (at,))
-                _delete_blobs(con, gone)
+                    con.execute(database.DELETE, (at,))
+                database.delete_blobs(con, gone)
 
         size = sum(map(len, rows.values()))
         with self._errors("write"):
@@ -213,7 +164,7 @@ class DiskCheckpointer:
     def _database_problems(self) -> list[str]:
         try:
             with contextlib.closing(Line(self.directory / "cache.db", self._connect)) as line:  # For this takes long.
-                said, (others,) = line.use(_checked_database, PATIENCE)
+                said, (others,) = line.use(database.checked_database, PATIENCE)
         except sqlite3.DatabaseError as exc:
             if isinstance(exc, sqlite3.OperationalError):
                 raise
@@ -226,7 +177,8 @@ class DiskCheckpointer:
         for line in (self._reader, self._scanner, self._writer, self._tidier):
             line.close()
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    @checked
+    def backup(self, path: Pathname) -> None:
         """Copy all that is stored now into a new directory, private to its owner, which a `DiskCheckpointer` opens.
 
         Turns may run meanwhile, in whatever process: they do not wait, and what they append is not in the copy. That
@@ -286,9 +238,7 @@ class DiskCheckpointer:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         con = self._connect()
         try:
-            if con.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
-                _lay_out(str(self.directory))
-                con.executescript(LEAN)
+            database.set_up(con, self.directory)
             con.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
         except BaseException:
             con.close()
@@ -296,25 +246,16 @@ class DiskCheckpointer:
         return con
 
     def _opened_to_read(self) -> Connection:
-        """Also where nothing may be written: SQLite wants to, though it only reads, unless it is told not to."""
+        """Also where nothing may be written."""
         try:
             return self._opened_to_write()
         except sqlite3.OperationalError as exc:
             if exc.sqlite_errorcode & 0xFF not in (SQLITE_READONLY, SQLITE_CANTOPEN):
                 raise
-        log = self.directory / "cache.db-wal"
-        how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
-        where = f"{(self.directory / 'cache.db').resolve().as_uri()}?{how}"
-        con = sqlite3.connect(where, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
-        con.text_factory = _text
-        return con
+        return database.connect_to_read(self.directory / "cache.db")
 
     def _connect(self) -> Connection:
-        con = sqlite3.connect(self.directory / "cache.db", timeout=0, isolation_level=None, check_same_thread=False)
-        con.text_factory = _text
-        for name, value in PRAGMAS.items():
-            con.execute(f"PRAGMA {name} = {value}")
-        return con
+        return database.connect(self.directory / "cache.db")
 
     def _tidy_later(self, size: int, deleted: bool) -> None:
         """Let the store's thread tidy up, after deletions or when the write-ahead log has grown."""
@@ -337,27 +278,6 @@ class DiskCheckpointer:
         spare.keep(self.directory)  # Once there is room again.
 
 
-def _checked_database(con: Connection) -> tuple[list[str], tuple[int]]:
-    """What SQLite says of its file, and how many rows have keys that are no text."""
-    said = [line for (line,) in con.execute("PRAGMA quick_check")]
-    return said, con.execute(OTHERS).fetchone()
-
-
-def _text(stored: bytes) -> str:
-    """A key as it is stored. One that is damaged is no UTF-8, and must not hide the rows beside it."""
-    return stored.decode(errors="replace")
-
-
-def _lay_out(directory: str) -> None:
-    """Let diskcache make its tables and keep its settings."""
-    kind: Any = cast(Any, diskcache).Cache
-    cache = kind.__new__(kind)
-    try:
-        cache.__init__(directory, timeout=0, **SETTINGS)  # A `Line` waits, and only where that holds up no loop.
-    finally:
-        cache.close()  # Also what could not be opened whole has a connection.
-
-
 def _vacuum(con: Connection) -> None:
     con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")  # `execute` would stop after one page.
 
@@ -374,30 +294,3 @@ def _check_room(directory: Path, size: int) -> None:
         free = shutil.disk_usage(directory).free
         if free < 2 * size:
             raise OSError(ENOSPC, f"the disk is full: {2 * size:,} bytes are needed and {free:,} free")
-
-
-def _delete(con: Connection, thread: str, keys: set[str]) -> None:
-    for key in keys:
-        if con.execute(DELETE, (key,)).rowcount != 1:
-            raise ThreadConflict(f"thread {thread!r} was changed by another writer: row {key!r} is gone; run it again")
-
-
-def _put(con: Connection, rows: Mapping[str, bytes]) -> None:
-    now = time.time()
-    for key, value in rows.items():
-        con.execute(ADD_ONCE if key.startswith("blob/") else PUT, (key, now, len(value), value))
-
-
-def _delete_blobs(con: Connection, gone: set[str]) -> None:
-    for name in {key.split("/")[1] for key in gone if key.startswith("ref/")}:
-        con.execute(DELETE_UNREFERRED, (f"blob/{name}", f"ref/{name}/", f"ref/{name}0"))
-
-
-def _checked_value(mode: Any, filename: Any, value: Any) -> bytes:
-    if not _is_raw(mode, filename, value):
-        raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}), or too many; refusing to read it")
-    return value
-
-
-def _is_raw(mode: Any, filename: Any, value: Any) -> bool:
-    return mode == MODE_RAW and filename is None and isinstance(value, bytes)

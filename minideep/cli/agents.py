@@ -1,8 +1,11 @@
 """The agents that the terminal runs: its own two, and those of other programs."""
 
 import importlib
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -66,7 +69,15 @@ def imported(where: str) -> Agent:
     if not hasattr(module, name):
         raise ConfigError(f"--agent {where}: module {module_name!r} has no {name!r}")
     found = getattr(module, name)
-    agent = found() if callable(found) and not isinstance(found, Agent) else found
+    agent = _made(found, where) if callable(found) and not isinstance(found, Agent) else found
     if not isinstance(agent, Agent):
         raise ConfigError(f"--agent {where}: it must be an Agent, or a function that returns one, not {agent!r:.200}")
     return agent
+
+
+def _made(make: Callable[..., Any], where: str) -> Any:
+    try:
+        inspect.signature(make).bind()
+    except (TypeError, ValueError):
+        raise ConfigError(f"--agent {where}: it must be an Agent, or a function without arguments") from None
+    return make()
