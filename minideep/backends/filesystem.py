@@ -18,11 +18,8 @@ from ..kinds import Pathname
 from ..ports import FileInfo
 from .beneath import NO_LINK, SUPPORTED, Beneath, Place, StoreFolder, Unreachable, listed
 from .names import quoted
-from .paths import Missing, a_file, a_folder, below, changed, entered, normal, the_root
+from .paths import MAX_FILE, Missing, a_file, a_folder, below, changed, entered, normal, the_root
 from .removal import remove_folder
-
-MAX_FILE = 10_000_000
-"""Bytes of the largest file that is read."""
 
 _REASONS = {
     errno.EACCES: "permission denied; leave it, or ask for access",

@@ -8,6 +8,8 @@ from .names import named, quoted
 
 MAX_LENGTH, MAX_PARTS = 4096, 256
 """Characters of a path, and names in it."""
+MAX_FILE = 10_000_000
+"""Bytes of the largest file that is read."""
 RESULTS = "large_tool_results"
 CONVERSATION = "conversation_history"
 """The folders of what the harness itself puts into files, under names that the model is told."""

@@ -1,6 +1,7 @@
 """What a fork must find at rest: a lock that another thread holds at that moment stays held in the child for ever."""
 
 import os
+import sys
 from threading import RLock
 from typing import Protocol
 from weakref import WeakSet
@@ -46,7 +47,7 @@ def _after(*, child: bool) -> None:
     _mutex.release()
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32" and hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before, after_in_parent=lambda: _after(child=False), after_in_child=lambda: _after(child=True)
     )

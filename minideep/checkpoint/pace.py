@@ -46,7 +46,10 @@ _paces: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Pace]" = WeakKeyDictionar
 
 
 def _ticket() -> "asyncio.Future[None] | None":
-    loop = asyncio.get_running_loop()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None  # A turn is closed whose loop has ended: it saves what it can.
     if (pace := _paces.get(loop)) is None:
         pace = _paces[loop] = _Pace()
     return pace.ticket(loop)

@@ -5,9 +5,8 @@ import re
 import time
 from hashlib import sha256
 
-from ..backends.filesystem import MAX_FILE
 from ..backends.names import shown
-from ..backends.paths import RESULTS, Missing, below
+from ..backends.paths import MAX_FILE, RESULTS, Missing, below
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import FileWritten
