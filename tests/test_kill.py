@@ -14,8 +14,8 @@ def run(*args):
 
 
 def test_a_thread_survives_kills_at_random_moments_and_no_stored_call_runs_again():
-    run("20")
+    run("14")
 
 
 def test_a_thread_survives_a_kill_at_every_append_and_inside_transactions():
-    run("points", "50")
+    run("points", "120")

@@ -15,8 +15,11 @@ def keep(directory: Path) -> None:
     path = directory / FILE
     with contextlib.suppress(OSError), path.open("xb") as file:
         try:
-            file.write(os.urandom(SIZE))  # What can be compressed may take no room.
-            file.flush()
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, SIZE)
+            else:
+                file.write(os.urandom(SIZE))  # What can be compressed may take no room.
+                file.flush()
         except OSError:
             path.unlink()
             raise
