@@ -15,7 +15,7 @@ from .messages import Text, ToolCall, ToolResult, clean
 from .ports import Middleware, ToolHook
 from .run import Run
 from .state import Edit, Interrupt, OpenCall, Reject, Respond
-from .tools import Tool, as_result, capped
+from .tools import MAX_RESULT, Tool, as_result, capped
 from .workers import ThreadCall, start_thread
 
 logger = logging.getLogger("minideep")
@@ -62,7 +62,8 @@ def _answered(run: Run, call: ToolCall, outcome: ToolResult | Interrupt, seconds
 
 def _returned(run: Run, call: ToolCall, result: ToolResult, seconds: float) -> None:
     """Record a result, or, if it cannot be kept, an error result that says so."""
-    result = capped(result)
+    if type(result.content) is not str or len(result.content) > MAX_RESULT:
+        result = capped(result)
     try:
         run.record(ToolReturned(call.id, result.content, result.is_error, result.ends, seconds))
     except (IllegalEvent, SegmentTooLarge) as exc:
@@ -169,7 +170,7 @@ async def _execute(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult:
         return ToolResult(f"no tool named {call.name!r}; there is {', '.join(tools) or 'none'}", is_error=True)
     try:
         arguments = tool.bind(call, ctx)
-        if tool.is_async and tool.timeout is None:
+        if tool.runs_inline:
             return as_result(await tool.function(**arguments))
         value = await _apart(tool, arguments)
         return as_result(await value if hasattr(value, "__await__") else value)

@@ -41,7 +41,7 @@ async def drive(run: Run) -> None:
                 settle(run)
             match decide(state):
                 case CallModel():
-                    await call_model(run, ctx)
+                    await (call_model_in_time if run.budgets else call_model)(run, ctx)
                 case CallTools(calls):
                     await call_tools(run, [state.open[call.id] for call in calls])
                 case Finish(reason):
@@ -62,17 +62,15 @@ async def drive(run: Run) -> None:
         run.book()
 
 
-async def call_model(run: Run, ctx: ToolContext) -> None:
-    """One question, one reply, within the time that is left."""
-    run.close_step()
-    await run.save_if("step", "tool")
+async def call_model_in_time(run: Run, ctx: ToolContext) -> None:
+    """`call_model`, cut short when the seconds of a budget are over."""
     left = run.seconds_left()
     if left is None:
-        return await ask(run, ctx)
+        return await call_model(run, ctx)
     deadline = asyncio.timeout(left)
     try:
         async with deadline:
-            await ask(run, ctx)
+            await call_model(run, ctx)
     except TimeoutError:
         if not deadline.expired():
             raise
@@ -80,11 +78,15 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
             run.record(TurnExhausted(time.time(), "seconds"))
 
 
-async def ask(run: Run, ctx: ToolContext) -> None:
-    """Ask the model, and record its reply."""
+async def call_model(run: Run, ctx: ToolContext) -> None:
+    """One question, one reply."""
+    run.close_step()
     spec = run.spec
-    request = await build_request(run, ctx)
-    if run.state.status == "running" and (stopped := run.over_budget()):
+    await run.save_if("step", "tool")
+    request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
+    if spec.before_model:
+        request = await changed_by_hooks(run, ctx, request)
+    if run.budgets and run.state.status == "running" and (stopped := run.over_budget()):
         run.record(stopped)
     if run.state.status != "running":
         return  # A hook has escalated, or a budget is spent.
@@ -106,10 +108,9 @@ async def ask(run: Run, ctx: ToolContext) -> None:
         refuse_hidden(run, message.calls, request.tools)
 
 
-async def build_request(run: Run, ctx: ToolContext) -> Request:
-    """What the model is asked, as the hooks show it."""
+async def changed_by_hooks(run: Run, ctx: ToolContext, request: Request) -> Request:
+    """The request as every `before_model` has changed it."""
     spec = run.spec
-    request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
     for middleware in spec.before_model:
         request = await hooked(middleware, "before_model", (Request,), ctx, request)
         if request.tools is not spec.tool_list:

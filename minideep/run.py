@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import time
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -71,7 +72,7 @@ class Run:
         self._mark = self._began = perf_counter()
         self._tokens = self._unknown = self._unpriced = 0
         self._money: float | None = None
-        self._above: tuple[Run, ...] = parent._with_budgets() if parent else ()
+        self._above: tuple[Run, ...] = parent.budgets if parent else ()
         self._begun = 0
         """Runs below this one that its last reply has set going."""
 
@@ -99,7 +100,7 @@ class Run:
         path = (*self.path, key)
         resumed = path in self.journal.states  # By a decision, in this turn: then it is `running` already.
         if not resumed and path not in self.journal.runs:
-            for run in self._with_budgets():
+            for run in self.budgets:
                 check_prices(spec, run.state.limits, run.spec.name)
             self._begin(path)
         listener, context = self.listener, self.context
@@ -264,7 +265,7 @@ class Run:
 
     def over_budget(self) -> TurnExhausted | None:
         """How the run stops at the first budget that is spent, of it or of one above; not where asking is free."""
-        for run in self._with_budgets():
+        for run in self.budgets:
             spent = run.spent
             if limit := spent.reached(run.state.limits):
                 free = getattr(self.spec.model, "free", False)
@@ -275,15 +276,15 @@ class Run:
         """How long the model may take before `Limits.seconds` of this run, or of one above it, is reached; None: as
         long as it likes, as may one that costs nothing to ask and decides how the turn ends.
         """
-        runs = self._with_budgets()
-        if not runs or getattr(self.spec.model, "free", False):
+        if getattr(self.spec.model, "free", False):
             return None
         now = perf_counter()
-        limits = [(run.state.limits.seconds, now - run._began) for run in runs]
+        limits = [(run.state.limits.seconds, now - run._began) for run in self.budgets]
         return min((most - spent for most, spent in limits if most is not None), default=None)
 
-    def _with_budgets(self) -> tuple["Run", ...]:
-        """Of this run and those above it, those that have a budget; known once the input is accepted."""
+    @cached_property
+    def budgets(self) -> tuple["Run", ...]:
+        """Of this run and those above it, those that have a budget. To be asked once the input is accepted."""
         limits = self.state.limits
         none = limits.tokens is None and limits.cost is None and limits.seconds is None
         return self._above if none else (self, *self._above)

@@ -44,8 +44,8 @@ class Tool:
         self.function = function
         self.name: str = name or getattr(function, "__name__", type(function).__name__)
         self.description = description or inspect.getdoc(function) or ""
-        self.timeout = timeout  # Checked below, as whenever it is set.
         self.is_async = inspect.iscoroutinefunction(function)
+        self.timeout = timeout  # Checked below, as whenever it is set.
         arguments, self._context = _arguments(self.name, function)
         self._arguments = arguments
         self._decoder = msgspec.json.Decoder(arguments)
@@ -64,6 +64,7 @@ class Tool:
                 f"tool {self.name!r}: timeout is a number of seconds above 0, or None for no limit, not {given!r}"
             )
         self._timeout = given
+        self.runs_inline = self.is_async and given is None
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"

@@ -158,6 +158,8 @@ def test_a_loop_that_is_broken_is_replaced_and_its_callers_are_told():
         assert str(raised).startswith("the event loop of `run_sync` broke: TypeError(")
     assert len(beside) == 2
     assert ends(lambda: Agent(ScriptedModel(["fine"])).run_sync("go")).text == "fine"
+    beside.clear()
+    del raised  # The tracebacks hold tasks.
     gc.collect()  # What the broken loop has left is complained of here, and not in the next test.
 
 
