@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from .checkpoint import fork as forks
 from .checkpoint import history, live, retention
 from .checkpoint.door import unknown
 from .checkpoint.history import Boundary, Difference
@@ -251,7 +250,9 @@ class Agent:
             ConfigError: there is no boundary *at*, or there is a thread of that id.
         """
         new_id = checked_thread_id(thread_id)
-        forks.fork(self._store, source, at, new_id)
+        from .checkpoint import fork  # Here, as what is asked for seldom.
+
+        fork.fork(self._store, source, at, new_id)
         return new_id
 
     def delete(self, thread_id: ThreadId) -> None:

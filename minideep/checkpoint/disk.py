@@ -11,7 +11,7 @@ from errno import ENOSPC
 from functools import cached_property
 from pathlib import Path
 from sqlite3 import SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import folders
 from ..checks import checked
@@ -19,12 +19,13 @@ from ..errors import CheckpointError, ConfigError, ThreadConflict
 from ..kinds import Pathname
 from ..ports import Retention
 from . import database, locks, spare
-from .backup import atomic_directory, copy_database
 from .door import PATIENCE
 from .line import Line
 from .rows import head_key
-from .verify import Damage, verify
 from .worker import Worker
+
+if TYPE_CHECKING:
+    from .verify import Damage
 
 TIDY_BYTES, TIDY_SECONDS = 384 * 1024, 0.02
 """After so much in that log the store's thread does it first. If it took less than so many seconds to fill, an append
@@ -142,7 +143,7 @@ class DiskCheckpointer:
         with self._errors("read"):
             return sum(file.stat().st_size for file in files if file.exists())
 
-    def verify(self) -> list[Damage]:
+    def verify(self) -> "list[Damage]":
         """Read every row, fold every run, and have SQLite check its file: what is damaged; empty if all is well.
 
         Others may use the store meanwhile. It takes about as long as loading each thread twice.
@@ -150,6 +151,8 @@ class DiskCheckpointer:
         Raises:
             CheckpointError: the store cannot be read at all.
         """
+        from .verify import Damage, verify  # Here, as what is asked for seldom.
+
         if not self._reader.inode():
             return []  # Nothing was ever written.
         with self._errors("read"):
@@ -189,6 +192,8 @@ class DiskCheckpointer:
             ConfigError: there is something at *path* that is not an empty directory.
             CheckpointError: the store cannot be read or the copy not be written; nothing is left of it.
         """
+        from .backup import atomic_directory, copy_database  # Here, as what is asked for seldom.
+
         target = Path(path).expanduser()
         with self._errors("back up"):
             if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):

@@ -5,14 +5,17 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from ..checks import checked
 from ..errors import ThreadConflict
 from ..ports import Retention
 from . import atfork
 from .rows import head_key
-from .verify import Damage, verify
 from .worker import Worker
+
+if TYPE_CHECKING:
+    from .verify import Damage
 
 
 class _Held:
@@ -111,8 +114,10 @@ class MemoryCheckpointer:
         with self._lock:
             return sum(len(key) + len(value) for key, value in self._rows.items())
 
-    def verify(self) -> list[Damage]:
+    def verify(self) -> "list[Damage]":
         """Read every row and fold every run: what is damaged; empty if all is well."""
+        from .verify import verify  # Here, as what is asked for seldom.
+
         return verify(self)
 
     def close(self) -> None:
