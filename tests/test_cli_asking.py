@@ -113,15 +113,15 @@ def test_a_new_file_is_never_asked_for_and_may_be_changed_and_deleted_by_who_mad
 
 
 def test_what_a_thread_made_is_still_its_own_in_the_next_process_but_not_in_another_thread(root, tmp_path):
-    store = DiskCheckpointer(tmp_path / "store")
-    turn(root, [write("/a.md")], store=store)
-    _, _, agent, _ = turn(root, store=store, thread="other")
-    made = created_by(agent.get_state("t", subagents=True))
-    assert made == {"/a.md"}
-    _, told, _, _ = turn(root, [write("/a.md", "mine\n")], store=store, created=made)
-    assert (told, (root / "a.md").read_text()) == ([], "mine\n")
-    _, told, _, _ = turn(root, [write("/a.md", "not mine\n")], store=store, thread="other")
-    assert ("not made by this thread" in told[0], (root / "a.md").read_text()) == (True, "mine\n")
+    with DiskCheckpointer(tmp_path / "store") as store:
+        turn(root, [write("/a.md")], store=store)
+        _, _, agent, _ = turn(root, store=store, thread="other")
+        made = created_by(agent.get_state("t", subagents=True))
+        assert made == {"/a.md"}
+        _, told, _, _ = turn(root, [write("/a.md", "mine\n")], store=store, created=made)
+        assert (told, (root / "a.md").read_text()) == ([], "mine\n")
+        _, told, _, _ = turn(root, [write("/a.md", "not mine\n")], store=store, thread="other")
+        assert ("not made by this thread" in told[0], (root / "a.md").read_text()) == (True, "mine\n")
 
 
 def test_a_file_that_somebody_else_has_changed_since_is_not_the_threads_any_more(root):

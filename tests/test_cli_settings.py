@@ -44,9 +44,8 @@ def root(tmp_path):
 
 
 def settings_of(store, thread="t", at=None):
-    return (
-        Agent("offline:", checkpointer=DiskCheckpointer(store)).get_state(thread, at=at).notes["agent"].get("terminal")
-    )
+    with DiskCheckpointer(store) as disk:
+        return Agent("offline:", checkpointer=disk).get_state(thread, at=at).notes["agent"].get("terminal")
 
 
 def forge(store, thread="t", **changed):
