@@ -3,14 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Coroutine, Iterable, Sequence
+from functools import cache
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union
 
 from msgspec import structs
 
+from .checks import check
 from .context import ToolContext
-from .errors import IllegalEvent, MiddlewareError, SegmentTooLarge, ThreadConflict, ToolError
+from .errors import ConfigError, IllegalEvent, MiddlewareError, SegmentTooLarge, ThreadConflict, ToolError
 from .events import ToolEnded, ToolReturned, ToolStarted, ToolWaiting
+from .kinds import Kind, kind_of
 from .messages import Text, ToolCall, ToolResult, clean
 from .ports import Middleware, ToolHook
 from .run import Run
@@ -22,7 +25,7 @@ logger = logging.getLogger("minideep")
 T = TypeVar("T")
 CUT_SHORT = "a person let it run, and it had begun when the turn was cut short; it may have taken effect"
 EDIT_SHOWN = 2_000
-"""Characters of the arguments that a person gave which the model is shown beside the result."""
+"""Characters of the arguments that a person gave which are shown beside the result, or when it is asked again."""
 GRACE = 5.0
 """Seconds that a cancelled tool has to end before it is left behind."""
 
@@ -32,7 +35,7 @@ async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
     call, started = entry.call, perf_counter()
     if entry.started and not run.has_children(call.id):
         ctx.close()
-        run.record(ToolWaiting(call.id, (Interrupt(call, CUT_SHORT, run.path),)))
+        run.record(ToolWaiting(call.id, (Interrupt(call, _cut_short(entry), run.path),)))
         return
     if run.emitter:
         run.emitter(ToolStarted(call))
@@ -72,6 +75,15 @@ def _returned(run: Run, call: ToolCall, result: ToolResult, seconds: float) -> N
     size = run.returned(result)
     if run.emitter:
         run.emitter(ToolEnded(call.id, call.name, result.is_error, seconds, size))
+
+
+def _cut_short(entry: OpenCall) -> str:
+    """Why a call that had begun waits. A decision is for the call as the model asked for it, so if a person had edited
+    it, what began is not what is asked about.
+    """
+    if not isinstance(entry.decision, Edit):
+        return CUT_SHORT
+    return f"{CUT_SHORT}; it began with other arguments, which a person gave: {_brief(entry.decision.raw)}"
 
 
 async def _answer(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult | Interrupt:
@@ -119,19 +131,23 @@ async def _passed(ctx: ToolContext, call: ToolCall, result: ToolResult, hooks: S
 
 def _with_edit(result: ToolResult, call: ToolCall) -> ToolResult:
     """*result*, and the arguments that *call* was run with: what the model reads of its own call are the old ones."""
-    written = call.raw.decode(errors="replace")
-    shown = written if len(written) <= EDIT_SHOWN else f"{written[:EDIT_SHOWN]}... ({len(written):,} characters)"
-    note = f"\n[A person changed the arguments of this call to {shown}]"
+    note = f"\n[A person changed the arguments of this call to {_brief(call.raw)}]"
     content = result.content
     return structs.replace(result, content=content + note if isinstance(content, str) else (*content, Text(note)))
+
+
+def _brief(raw: bytes) -> str:
+    written = raw.decode(errors="replace")
+    return written if len(written) <= EDIT_SHOWN else f"{written[:EDIT_SHOWN]}... ({len(written):,} characters)"
 
 
 def check_shown(middleware: Middleware, shown: Iterable[Tool], tools: Collection[str]) -> None:
     """Make sure that a hook shows only tools that can be run.
 
     Raises:
-        MiddlewareError: it shows another one.
+        MiddlewareError: it shows another one, or what is no tool.
     """
+    _see(shown, (tuple[Tool, ...],), f"{middleware.name}.before_model", "tools")
     for tool in shown:
         if tool.name not in tools:
             problem = f"{middleware.name}.before_model shows {tool.name!r}, which the agent does not have"
@@ -160,7 +176,21 @@ async def hooked(middleware: Middleware, hook: str, kinds: tuple[type, ...], *ar
     if not isinstance(outcome, kinds):
         expected = " or ".join(kind.__name__ for kind in kinds)
         raise MiddlewareError(f"{middleware.name}.{hook} must give {expected}, not {outcome!r}")
+    _see(outcome, kinds, f"{middleware.name}.{hook}", "what it gives")
     return outcome
+
+
+def _see(value: Any, kinds: tuple[Any, ...], hook: str, name: str) -> None:
+    """See that what a hook gives holds what it should: else it would break the loop, or the log, further on."""
+    try:
+        check(value, _one_of(kinds), name, hook)
+    except ConfigError as exc:
+        raise MiddlewareError(str(exc)) from None
+
+
+@cache
+def _one_of(kinds: tuple[Any, ...]) -> Kind:
+    return kind_of(Union[kinds])  # noqa: UP007 - They are known only now.
 
 
 async def _execute(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult:
@@ -273,6 +303,24 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 async def abandon(task: "asyncio.Task[Any]") -> None:
     """Cancel a task, give it 5 seconds to end, and leave it behind if it does not."""
     await _leave(task, True, GRACE)
+
+
+async def within(seconds: float, work: Awaitable[object]) -> bool:
+    """Wait for *work*, and raise what it raises, but cancel it after *seconds*; returns whether it ended well.
+
+    Cancelled, it has 5 seconds to end, as a tool has, and is then left behind; what it raises by then is not told.
+    """
+    task = asyncio.ensure_future(carried(work))
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    except asyncio.CancelledError:
+        await abandon(task)
+        raise
+    if task.done():
+        result_of(task)
+        return True
+    await abandon(task)
+    return task.done() and not task.cancelled() and task.exception() is None
 
 
 def _forget(task: "asyncio.Future[Any]") -> None:

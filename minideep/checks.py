@@ -33,12 +33,12 @@ def checked(function: T) -> T:
 
 
 def check(value: Any, annotation: Any, name: str, owner: str) -> None:
-    """Check one value against an annotation.
+    """Check one value against an annotation, or against the kind that was made of one.
 
     Raises:
         ConfigError: it does not fit; says what of *owner* is wrong, what is wanted, and what was given.
     """
-    _check(value, kind_of(annotation), name, owner)
+    _check(value, annotation if isinstance(annotation, Kind) else kind_of(annotation), name, owner)
 
 
 def check_fields(thing: object) -> None:

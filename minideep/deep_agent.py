@@ -78,7 +78,8 @@ def create_deep_agent(
     """
     shown: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
     shown |= {"middleware": middleware, "interrupt_on": interrupt_on}
-    children = _with_general([as_subagent(about, place) for place, about in enumerate(subagents)], skills, middleware)
+    given = [as_subagent(about, f"subagents[{place}]") for place, about in enumerate(subagents)]
+    children = _with_general(given, skills, middleware)
     kit = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits)
     built = kit.build(Subagent(name=name, description="", subagents=children, **shown))
     _check_profile(kit.model, built.known)

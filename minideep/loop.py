@@ -9,7 +9,7 @@ from time import perf_counter
 from types import NoneType
 from typing import Literal
 
-from .calls import call_tool, cancelling, check_shown, hooked, refuse_hidden, settle, side_by_side
+from .calls import call_tool, cancelling, check_shown, hooked, refuse_hidden, settle, side_by_side, within
 from .context import ToolContext
 from .core import decide
 from .errors import ConfigError, MinideepError, ModelError
@@ -63,19 +63,12 @@ async def drive(run: Run) -> None:
 
 
 async def call_model_in_time(run: Run, ctx: ToolContext) -> None:
-    """`call_model`, cut short when the seconds of a budget are over."""
+    """`call_model`, cut short when the seconds of a budget are over. A reply that still comes then counts."""
     left = run.seconds_left()
     if left is None:
-        return await call_model(run, ctx)
-    deadline = asyncio.timeout(left)
-    try:
-        async with deadline:
-            await call_model(run, ctx)
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        if run.state.status == "running":
-            run.record(TurnExhausted(time.time(), "seconds"))
+        await call_model(run, ctx)
+    elif not await within(left, call_model(run, ctx)) and run.state.status == "running":
+        run.record(TurnExhausted(time.time(), "seconds"))
 
 
 async def call_model(run: Run, ctx: ToolContext) -> None:

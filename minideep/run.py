@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import time
 from functools import cached_property
 from time import perf_counter
@@ -25,7 +26,7 @@ from .events import (
     TurnExhausted,
     told,
 )
-from .messages import AssistantMessage, Message, ToolCall, ToolResult, is_json, parse_arguments
+from .messages import UNKNOWN, AssistantMessage, Message, ToolCall, ToolResult, is_json, parse_arguments
 from .ports import AgentSpec, Emit, Reply
 from .spec import check_prices
 from .state import Path, State
@@ -235,8 +236,14 @@ class Run:
 
     def replied(self, message: AssistantMessage, reply: Reply, seconds: float) -> None:
         """The model has answered, after *seconds*: record *message*, and what it took."""
-        model = reply.model or self.spec.model.name
-        self.spend(self.record(ModelReplied(message, reply.stop, reply.usage, model, seconds, reply.cost)))
+        model, usage, cost = reply.model or self.spec.model.name, reply.usage, reply.cost
+        # What cannot be is not known: an amount below nothing would win a budget back. Wrong types are the codec's.
+        if isinstance(cost, int | float) and not 0 <= cost < math.inf:
+            cost = None
+        amounts = (getattr(usage, name, 0) for name in ("input", "output"))
+        if any(isinstance(amount, int) and amount < 0 for amount in amounts):
+            usage = UNKNOWN
+        self.spend(self.record(ModelReplied(message, reply.stop, usage, model, seconds, cost)))
         self._begun = 0
 
     def spend(self, reply: ModelReplied | Compacted) -> None:

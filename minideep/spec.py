@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import cache
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, unwrap
 from typing import Any
 
 from msgspec import structs
@@ -30,10 +30,14 @@ def build_spec(
     A `profile` of the model rewords prompt and tools.
 
     Raises:
-        ConfigError: two tools have one name, a hook's name is misspelt, or the model's `profile` is none.
+        ConfigError: two tools have one name, a hook is misspelt or no `async def`, or the model's `profile` is none.
     """
     for part in middleware:
         check_hooks(type(part))
+        for hook in HOOKS:
+            if hook in getattr(part, "__dict__", ()):
+                problem = f"{part.name}.{hook} is set on the object, where nobody looks for it"
+                raise ConfigError(f"{problem}; define it in the class, as `async def {hook}(self, ...)`")
     by_name: dict[str, Tool] = {}
     profile = profile_of(model)
     for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
@@ -57,11 +61,15 @@ def build_spec(
 
 @cache
 def check_hooks(kind: type[Middleware]) -> None:
-    """See that no method of a middleware has a name like a hook that is none: it would never be called.
+    """See that the hooks of a middleware can be awaited, and that no method of it has a name like a hook that is none:
+    it would never be called.
 
     Raises:
-        ConfigError: one has.
+        ConfigError: one cannot, or one has.
     """
+    for name in HOOKS:
+        if not iscoroutinefunction(unwrap(getattr(kind, name))):
+            raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
     for name in sorted({*dir(kind)} - {*dir(Middleware)}):
         alike = get_close_matches(name, HOOKS, 1, 0.8)
         if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):

@@ -14,6 +14,7 @@ from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from .errors import ConfigError, MinideepError
+from .workers import blocking
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
         work.close()
         raise ConfigError("`run_sync` was called by a coroutine that `run_sync` runs; `await agent.run(...)` there")
     call = _Call(work)
-    loop = _begin(call)
+    with blocking(call.outcome):  # The loop that runs on this thread, if one does.
+        loop = _begin(call)
     try:
         return call.outcome.result()
     finally:

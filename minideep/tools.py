@@ -48,8 +48,8 @@ class Tool:
         self.timeout = timeout  # Checked below, as whenever it is set.
         arguments, self._context = _arguments(self.name, function)
         self._arguments = arguments
-        self._decoder = msgspec.json.Decoder(arguments)
-        self.schema = _schema(arguments)
+        self.schema = _schema(self.name, arguments)
+        self._decoder = _decoder(self.name, arguments)
 
     @property
     def timeout(self) -> float | None:
@@ -191,8 +191,9 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], s
     try:
         hints = get_type_hints(function, include_extras=True)
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError, NameError) as exc:
-        raise ConfigError(f"tool {name!r}: its signature cannot be read: {exc}") from exc
+    except (ArithmeticError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError) as exc:
+        # An annotation may be any text, which is evaluated here.
+        raise ConfigError(f"tool {name!r}: its signature cannot be read: {type(exc).__name__}: {exc}") from exc
     fields: list[Any] = []
     context = ""
     for parameter in parameters:
@@ -214,11 +215,24 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], s
         raise ConfigError(f"tool {name!r}: {exc}") from exc
 
 
-def _schema(arguments: type[Struct]) -> dict[str, Any]:
+def _decoder(name: str, arguments: type[Struct]) -> "msgspec.json.Decoder[Any]":
+    try:
+        return msgspec.json.Decoder(arguments)
+    except TypeError as exc:
+        raise _unsaid(name, exc) from exc
+
+
+def _unsaid(name: str, exc: Exception) -> ConfigError:
+    # msgspec says in the last line which type it is; before it, what one may do about that in msgspec.
+    problem = str(exc).rpartition("\n")[2]
+    return ConfigError(f"tool {name!r}: its function has a parameter of a type that JSON cannot say: {problem}")
+
+
+def _schema(name: str, arguments: type[Struct]) -> dict[str, Any]:
     try:
         (schema,), parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     except TypeError as exc:
-        raise ConfigError(f"a tool's function has a parameter of a type that JSON cannot say: {exc}") from exc
+        raise _unsaid(name, exc) from exc
     own = parts.pop(schema["$ref"].rpartition("/")[2])
     own.pop("title", None)
     return {**own, "$defs": parts} if parts else own

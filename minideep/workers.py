@@ -10,7 +10,7 @@ import contextvars
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -29,6 +29,9 @@ LOOK_SECONDS = 1.0
 
 _calling: contextvars.ContextVar["ThreadCall | None"] = contextvars.ContextVar("calling", default=None)
 """The call of a plain function that this code runs in; `run_sync` passes it on to what it runs."""
+_blocked: contextvars.ContextVar[tuple[tuple[asyncio.AbstractEventLoop, Future[Any]], ...]]
+_blocked = contextvars.ContextVar("blocked", default=())
+"""The event loops that wait for the work that this code is part of, each until its future is done."""
 
 
 class ThreadCall(asyncio.Future[Any]):
@@ -208,12 +211,31 @@ def start_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     return POOL.start(partial(function, *args, **kwargs))
 
 
+@contextlib.contextmanager
+def blocking(outcome: Future[Any]) -> Generator[None]:
+    """What is begun in here is waited for, until *outcome* is done, by the thread of the event loop that runs here."""
+    try:
+        token = _blocked.set((*_blocked.get(), (asyncio.get_running_loop(), outcome)))
+    except RuntimeError:  # None runs here.
+        yield
+        return
+    try:
+        yield
+    finally:
+        _blocked.reset(token)
+
+
 def call_on(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
     """Call *function* on the thread of *loop*, from another thread; raise what it raises.
 
     Raises:
-        ToolError: the loop has ended, and the function was not called.
+        ToolError: the loop has ended, or waits for the caller itself, and the function was not called.
     """
+    if any(other is loop and not outcome.done() for other, outcome in _blocked.get()):
+        raise ToolError(
+            "the event loop of this turn waits, in `run_sync`, for what this is part of, and would wait for ever; "
+            "`await agent.run(...)` there"
+        )
     outcome: Future[None] = Future()
 
     def there() -> None:

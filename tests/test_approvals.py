@@ -762,6 +762,31 @@ asyncio.run(go())
         assert office.did == ["pay 2"]
 
 
+async def test_a_call_that_was_edited_and_cut_short_says_what_began(office):
+    started = asyncio.Event()
+
+    async def slow(n: int) -> str:
+        office.did.append(n)
+        started.set()
+        await asyncio.sleep(60 if len(office.did) == 1 else 0)
+        return ""
+
+    office.more |= {
+        "interrupt_on": {"slow": True},
+        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
+    }
+    await office.run([["slow", {"n": 1}, "s"]])
+    turn = asyncio.ensure_future(office.resume({"s": Edit({"n": 2})}))
+    await started.wait()
+    turn.cancel()
+    await asyncio.wait([turn])
+    (wait,) = (await office.resume()).interrupts
+    assert wait.call.args == {"n": 1}
+    assert wait.reason.endswith('it may have taken effect; it began with other arguments, which a person gave: {"n":2}')
+    await office.resume({"s": Approve()})
+    assert office.did == [2, 1]
+
+
 async def test_a_call_that_was_allowed_and_cancelled_waits_again(office):
     started = asyncio.Event()
 

@@ -124,6 +124,8 @@ def test_a_subagent_may_be_a_dict_as_deepagents_writes_it(prompt):
         ({"interrupt_on": {"ping": {"allowed_decisions": ["approve"]}}}, "interrupt_on['ping'] must be True or False"),
         ({"prompt": "x", "system_prompt": "y"}, "subagents[0]: 'prompt' is no key of a subagent"),
         ({"name": None}, "Subagent: name must be text, not None"),
+        ({"subagents": [{"name": "z"}]}, "subagents[0].subagents[0] has no 'description'; it is {'name': 'z'}"),
+        ({"subagents": [5]}, "Subagent: subagents[0] must be a `Subagent`, not 5"),
     ],
 )
 def test_a_dict_that_is_no_subagent_is_refused_by_name(about, said):
@@ -149,3 +151,9 @@ async def test_what_is_set_later_is_refused_at_every_verb_and_nothing_is_done(na
     vars(agent)[name] = right
     assert (await agent.run("go", "t")).status == "ended"
     assert len(agent.spec.model.requests) == 2
+
+
+def test_a_dict_of_a_subagent_may_hold_dicts_of_those_below_it():
+    below = {"name": "below", "description": "b", "subagents": [{"name": "lowest", "description": "c"}]}
+    agent = create_deep_agent(model(), subagents=[below])
+    assert "- below: b" in agent.spec.tools["task"].description

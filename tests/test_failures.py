@@ -1,6 +1,7 @@
 """What an error says survives the turn, and what a turn could not do is said."""
 
 import asyncio
+import contextlib
 import logging
 import time
 
@@ -206,6 +207,36 @@ async def test_so_is_a_hook_that_asks_a_model_of_its_own():
 
     agent = Agent(ScriptedModel(["so"]), middleware=[Slow()], limits=Limits(seconds=0.05))
     assert (await asyncio.wait_for(agent.run("go", "t"), 10)).reason == "seconds"
+
+
+@pytest.mark.parametrize("error", [ModelError("lost"), RuntimeError("lost"), TimeoutError("lost")])
+async def test_what_a_model_makes_of_being_cut_short_is_not_what_stopped_the_turn(error):
+    async def translating(request):
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            raise error from None
+
+    turn = await asyncio.wait_for(Agent(ScriptedModel(translating), limits=Limits(seconds=0.05)).run("go", "t"), 10)
+    assert (turn.status, turn.reason) == ("exhausted", "seconds")
+
+
+async def test_a_model_that_swallows_a_cancel_is_left_behind(monkeypatch):
+    monkeypatch.setattr("minideep.calls.GRACE", 0.1)
+    over = asyncio.Event()
+
+    async def stubborn(request):
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+        return "too late"
+
+    agent = Agent(ScriptedModel(stubborn), limits=Limits(seconds=0.05))
+    turn = await asyncio.wait_for(agent.run("go", "t"), 10)
+    over.set()
+    await asyncio.sleep(0.05)
+    assert (turn.status, turn.reason) == ("exhausted", "seconds")
+    assert [message.role for message in agent.transcript("t")] == ["user"]
 
 
 async def test_a_model_that_raises_a_timeout_of_its_own_has_failed():

@@ -17,6 +17,7 @@ from minideep import (
     ToolContext,
     ToolMessage,
     ToolResult,
+    UserMessage,
     create_deep_agent,
     tool,
 )
@@ -24,6 +25,7 @@ from minideep.backends import StateBackend
 from minideep.blueprint import Blueprint, Role
 from minideep.middleware import OffloadMiddleware
 from minideep.models import ScriptedModel
+from minideep.ports import Request
 
 
 class NoDelete(Middleware):
@@ -462,3 +464,32 @@ def test_a_store_keeps_what_was_refused(tmp_path):
     agent.run_sync("go", "t")
     fresh = Agent("offline:", checkpointer=store).transcript("t")
     assert fresh[2].text == "'delete' cannot be used at this point; there is look"
+
+
+# ---- hooks that give what cannot be kept
+
+
+def giving(hook, value):
+    async def give(self, ctx, *rest):
+        return value
+
+    return type("Odd", (Middleware,), {hook: give})()
+
+
+@pytest.mark.parametrize(
+    ("hook", "value", "told"),
+    [
+        ("before_tool", ToolResult(5), "Odd.before_tool: what it gives.content must be text or a list, not 5"),
+        ("before_tool", Interrupt("x"), "Odd.before_tool: what it gives.call must be a `ToolCall`, not 'x'"),
+        ("before_tool", ToolCall(5), "Odd.before_tool: what it gives.name must be text, not 5"),
+        ("after_tool", ToolResult(None), "Odd.after_tool: what it gives.content must be text or a list, not None"),
+        ("before_finish", UserMessage(5), "Odd.before_finish: what it gives.content must be text or a list, not 5"),
+        ("before_model", Request("", (), None), "Odd.before_model: tools must be a list, not None"),
+        ("before_model", Request("", (), (5,)), "Odd.before_model: tools[0] must be a `Tool`, not 5"),
+    ],
+)
+def test_a_hook_that_gives_what_was_made_wrong_fails_the_turn_and_is_named(hook, value, told):
+    agent = Agent(ScriptedModel([ToolCall("look"), "ok"]), [look], middleware=[giving(hook, value)])
+    turn = agent.run_sync("go", "t")
+    assert (turn.status, turn.saved, str(turn.error)) == ("failed", True, told)
+    assert agent.get_state("t").status == "failed"

@@ -1,5 +1,7 @@
 """A name like a hook that is none is refused when the agent is built: such a method would never be called."""
 
+import functools
+
 import pytest
 
 from minideep import Agent, ConfigError, Middleware, create_deep_agent
@@ -58,3 +60,34 @@ def test_other_names_are_a_middlewares_own():
         Agent(ScriptedModel(["ok"]), middleware=[Mine(), having("prepare", "finish", "model")]).run_sync("go").text
         == "ok"
     )
+
+
+@pytest.mark.parametrize("hook", [lambda self, ctx, call: call, None, 5])
+def test_a_hook_that_cannot_be_awaited_is_refused_when_the_agent_is_built(hook):
+    part = type("Plain", (Middleware,), {"before_tool": hook})()
+    with pytest.raises(ConfigError, match=r"^Plain\.before_tool must be an `async def`, as it is awaited$"):
+        Agent(ScriptedModel([]), middleware=[part])
+
+
+def test_a_hook_that_wraps_an_async_one_is_taken():
+    async def before_finish(self, ctx):
+        return None
+
+    @functools.wraps(before_finish)
+    def outer(self, ctx):
+        return before_finish(self, ctx)
+
+    part = type("Wrapped", (Middleware,), {"before_finish": outer})()
+    assert Agent(ScriptedModel(["ok"]), middleware=[part]).run_sync("go").status == "ended"
+
+
+def test_a_hook_that_is_set_on_the_object_is_refused_as_it_would_never_be_called():
+    class Guard(Middleware):
+        def __init__(self):
+            self.before_tool = self.deny
+
+        async def deny(self, ctx, call):
+            raise AssertionError("never called")
+
+    with pytest.raises(ConfigError, match=r"^Guard\.before_tool is set on the object"):
+        Agent(ScriptedModel([]), middleware=[Guard()])

@@ -370,7 +370,7 @@ async def test_a_hook_that_gives_nothing_it_may_give_is_named(hook):
 
 async def test_a_hook_that_cannot_even_be_called_is_named():
     class Plain(Middleware):
-        def before_model(self, request):
+        async def before_model(self, request):
             return request
 
     turn = await Agent(ScriptedModel(["ok"]), middleware=[Plain()]).run("go")
@@ -623,3 +623,28 @@ def test_the_terminal_survives_closed_and_full_outputs(tmp_path):
         run = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=60,
                              env={k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")})  # fmt: skip
         assert (run.returncode, "Traceback" in run.stderr) == (code, False), run.stderr
+
+
+# ---- tools whose functions say what cannot be said
+
+
+@pytest.mark.parametrize(
+    ("annotation", "told"),
+    [
+        ("asyncio.Nowhere", "its signature cannot be read: AttributeError: module 'asyncio' has no attribute"),
+        ("no expression", "its signature cannot be read: SyntaxError: "),
+        ("1/0", "its signature cannot be read: ZeroDivisionError: "),
+        ("Nowhere", "its signature cannot be read: NameError: "),
+        ("list[int] | tuple[int]", "its function has a parameter of a type that JSON cannot say: Type unions may not"),
+        ("complex", "its function has a parameter of a type that JSON cannot say: type <class 'complex'> is not supp"),
+    ],
+)
+def test_a_tool_of_which_no_schema_can_be_made_is_refused_in_one_line_that_names_it(annotation, told):
+    def odd(given):
+        """Odd."""
+
+    odd.__annotations__["given"] = annotation
+    with pytest.raises(ConfigError) as refused:
+        Agent(ScriptedModel([]), [odd])
+    assert str(refused.value).startswith(f"tool 'odd': {told}")
+    assert "\n" not in str(refused.value)

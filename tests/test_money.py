@@ -642,3 +642,23 @@ async def test_a_server_that_says_no_cost_stops_a_budget_of_money_at_its_first_r
             turn = await Agent(model, [ping], limits=DOLLAR).run("go")
     assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 1)
     assert (turn.usage, turn.costs.money) == (Usage(7, 3), None)
+
+
+# ---- replies that state what cannot be
+
+
+@pytest.mark.parametrize("cost", [-1.0, -1, float("nan"), float("inf")])
+def test_a_cost_that_cannot_be_is_unknown_and_wins_no_budget_back(cost):
+    said = structs.replace(as_reply(ToolCall("ping")), cost=cost)
+    agent = Agent(ScriptedModel([said] * 5), [tool(name="ping")(lambda: "pong")], limits=DOLLAR)
+    turn = agent.run_sync("go", "t")
+    assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 1)
+    assert str(turn.error) == "the cost of 1 reply is unknown"
+    assert agent.get_state("t").cost is None
+
+
+def test_tokens_that_cannot_be_are_unknown_and_win_no_budget_back():
+    said = structs.replace(as_reply(ToolCall("ping")), usage=Usage(-100, 5))
+    agent = Agent(ScriptedModel([said] * 5), [tool(name="ping")(lambda: "pong")], limits=Limits(tokens=1000))
+    turn = agent.run_sync("go", "t")
+    assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "tokens", 1)

@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from minideep import Agent, AssistantMessage, ConfigError, Middleware, ToolCall, ToolContext, tool
+from minideep import Agent, AssistantMessage, ConfigError, Middleware, ToolCall, ToolContext, ToolError, tool
+from minideep.events import TextDelta
 from minideep.models import ScriptedModel
 from minideep.sync import run_sync
 from minideep.tools import Tool
@@ -256,3 +257,29 @@ def test_a_wrong_timeout_is_refused_whenever_it_is_set(timeout):
     with pytest.raises(ConfigError, match="not "):
         right.timeout = timeout
     assert right.timeout == 1
+
+
+def test_what_run_sync_runs_cannot_wait_for_the_loop_that_waits_for_it():
+    told, outer = [], []
+
+    @tool
+    def tell() -> str:
+        """Tell whoever listens to the agent above."""
+        try:
+            outer[0].emit(TextDelta("x"))
+        except ToolError as exc:
+            told.append(str(exc))
+        return "told"
+
+    inner = Agent(ScriptedModel([ToolCall("tell"), "in"]), [tell])
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask the other agent, on the event loop itself."""
+        outer.append(ctx)
+        return inner.run_sync("go").text
+
+    agent = Agent(ScriptedModel([ToolCall("ask"), "out"]), [ask])
+    assert ends(lambda: asyncio.run(agent.run("go"))).text == "out"
+    assert len(told) == 1
+    assert "waits, in `run_sync`, for what this is part of" in told[0]

@@ -1,7 +1,7 @@
 """Subagents: a tool whose work is a run of another agent, with fresh messages and a log of its own."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -60,9 +60,9 @@ class Subagent(Struct, frozen=True, kw_only=True):
         check_fields(self)
 
 
-def as_subagent(about: Subagent | Mapping[str, Any], place: int) -> Subagent:
+def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
     """*about* itself, or the `Subagent` of a dict as deepagents writes them: its fields by name, of which `prompt` is
-    another for `system_prompt`.
+    another for `system_prompt`, and `subagents` may hold dicts in turn. *place* says in errors where it stands.
 
     Raises:
         ConfigError: a key is unknown or missing, or a value is wrong.
@@ -74,10 +74,18 @@ def as_subagent(about: Subagent | Mapping[str, Any], place: int) -> Subagent:
         given["system_prompt"] = given.pop("prompt")
     for key in given:
         if key not in known:
-            raise ConfigError(f"subagents[{place}]: {shown(key)} is no key of a subagent; known are {', '.join(known)}")
+            raise ConfigError(f"{place}: {shown(key)} is no key of a subagent; known are {', '.join(known)}")
     for key in ("name", "description"):
         if key not in given:
-            raise ConfigError(f"subagents[{place}] has no {key!r}; it is {shown(given)}")
+            raise ConfigError(f"{place} has no {key!r}; it is {shown(given)}")
+    if isinstance(below := given.get("subagents"), list | tuple):
+        children = enumerate(cast(Sequence[Any], below))
+        given["subagents"] = [
+            as_subagent(cast(Mapping[str, Any], child), f"{place}.subagents[{number}]")
+            if isinstance(child, Mapping)
+            else child
+            for number, child in children
+        ]
     return Subagent(**given)
 
 
