@@ -314,7 +314,7 @@ def test_on_a_full_disk_the_answer_comes_back_and_is_saved_once_there_is_room(tm
     assert run(code, tmp_path / "state") == [lost, lost, "one", "['one', 'two', 'three']"]
 
 
-def test_where_nothing_may_be_written_threads_are_read_and_the_answer_comes_back_unsaved():
+def test_where_nothing_may_be_written_threads_are_read_and_verified_and_the_answer_comes_back_unsaved():
     code = """
         import tempfile
         with tempfile.TemporaryDirectory() as root:
@@ -332,7 +332,7 @@ def test_where_nothing_may_be_written_threads_are_read_and_the_answer_comes_back
                 agent = Agent(ScriptedModel(say), [large], checkpointer=DiskCheckpointer(where))
                 turn = agent.run_sync("two", "t")
                 first = agent.spec.model.requests[0].messages[0].text
-                print(turn.text, turn.saved, type(turn.error).__name__, first)
+                print(turn.text, turn.saved, type(turn.error).__name__, first, agent.checkpointer.verify())
             if os.getuid() == 0:
                 os.seteuid(0)
             os.chmod(folder, 0o755)
@@ -340,7 +340,7 @@ def test_where_nothing_may_be_written_threads_are_read_and_the_answer_comes_back
                 os.chmod(folder + "/" + name, 0o644)
             print(before == sorted(os.listdir(folder)), said(folder))
     """
-    assert run(code) == ["done False CheckpointError one", "done False CheckpointError two", "True ['one']"]
+    assert run(code) == ["done False CheckpointError one []", "done False CheckpointError two []", "True ['one']"]
 
 
 @pytest.mark.parametrize("moment", ["before the turn", "in a tool"])

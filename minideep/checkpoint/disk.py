@@ -166,7 +166,8 @@ class DiskCheckpointer:
 
     def _database_problems(self) -> list[str]:
         try:
-            with contextlib.closing(Line(self.directory / "cache.db", self._connect)) as line:  # For this takes long.
+            # Of its own, for this takes long.
+            with contextlib.closing(Line(self.directory / "cache.db", self._opened_to_read)) as line:
                 said, (others,) = line.use(database.checked_database, PATIENCE)
         except sqlite3.DatabaseError as exc:
             if isinstance(exc, sqlite3.OperationalError):
