@@ -165,6 +165,22 @@ async def test_very_many_appends_at_once_are_spread_over_many_rounds_of_the_loop
         assert len(store.keys("head/", "head0")) == 1500
 
 
+async def test_a_cancel_of_very_many_appends_that_wait_for_their_round_comes_after_each_is_written(store):
+    journals = [Journal(f"t{number}", store) for number in range(500)]
+    for journal in journals:
+        journal.record((), UserSaid(UserMessage("go"), 0.0, Limits()))
+    rounds, appends = Rounds(), [asyncio.create_task(log.append(journal)) for journal in journals]
+    for _ in range(3):
+        await asyncio.sleep(0)
+        for append in appends:
+            append.cancel()
+    await asyncio.wait(appends)
+    assert rounds.stop().count > 3
+    written = len(store.keys("head/", "head0"))
+    assert written == sum(not journal.pending for journal in journals) >= 500 - 16
+    assert sum(append.cancelled() for append in appends) >= 500 - 4 * 16
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="this system stops no processes")
 async def test_a_process_that_is_stopped_inside_an_append_costs_others_their_saves_and_no_more(tmp_path):
     code = f"""
