@@ -15,7 +15,7 @@ from .errors import ConfigError, IllegalEvent, MiddlewareError, SegmentTooLarge,
 from .events import ToolEnded, ToolReturned, ToolStarted, ToolWaiting
 from .kinds import Kind, kind_of
 from .messages import Text, ToolCall, ToolResult, clean
-from .ports import Middleware, ToolHook
+from .ports import Middleware, Request, ToolHook
 from .run import Run
 from .state import Edit, Interrupt, OpenCall, Reject, Respond
 from .tools import MAX_RESULT, Tool, as_result, capped
@@ -131,7 +131,7 @@ async def _passed(ctx: ToolContext, call: ToolCall, result: ToolResult, hooks: S
 
 def _with_edit(result: ToolResult, call: ToolCall) -> ToolResult:
     """*result*, and the arguments that *call* was run with: what the model reads of its own call are the old ones."""
-    note = f"\n[A person changed the arguments of this call to {_brief(call.raw)}]"
+    note = f"\n[A person changed this call; its arguments were {_brief(call.raw)}]"
     content = result.content
     return structs.replace(result, content=content + note if isinstance(content, str) else (*content, Text(note)))
 
@@ -176,8 +176,17 @@ async def hooked(middleware: Middleware, hook: str, kinds: tuple[type, ...], *ar
     if not isinstance(outcome, kinds):
         expected = " or ".join(kind.__name__ for kind in kinds)
         raise MiddlewareError(f"{middleware.name}.{hook} must give {expected}, not {outcome!r}")
-    _see(outcome, kinds, f"{middleware.name}.{hook}", "what it gives")
+    # Most hooks give back what they were given, or a request, whose tools are looked at where they are others.
+    if outcome is not args[-1] and type(outcome) is not Request and not _is_plain(outcome):
+        _see(outcome, kinds, f"{middleware.name}.{hook}", "its answer")
     return outcome
+
+
+def _is_plain(outcome: Any) -> bool:
+    """Whether a glance tells that a hook's answer holds what it should. Asked of every answer, so it makes nothing."""
+    if type(outcome) is ToolResult:
+        return type(outcome.content) is str
+    return outcome is None or (type(outcome) is ToolCall and type(outcome.name) is str)
 
 
 def _see(value: Any, kinds: tuple[Any, ...], hook: str, name: str) -> None:

@@ -26,7 +26,7 @@ from .events import (
     TurnExhausted,
     told,
 )
-from .messages import UNKNOWN, AssistantMessage, Message, ToolCall, ToolResult, is_json, parse_arguments
+from .messages import UNKNOWN, AssistantMessage, Message, ToolCall, ToolResult, Usage, is_json, parse_arguments
 from .ports import AgentSpec, Emit, Reply
 from .spec import check_prices
 from .state import Path, State
@@ -240,8 +240,7 @@ class Run:
         # What cannot be is not known: an amount below nothing would win a budget back. Wrong types are the codec's.
         if isinstance(cost, int | float) and not 0 <= cost < math.inf:
             cost = None
-        amounts = (getattr(usage, name, 0) for name in ("input", "output"))
-        if any(isinstance(amount, int) and amount < 0 for amount in amounts):
+        if type(usage) is Usage and type(usage.input) is type(usage.output) is int and (usage.input | usage.output) < 0:
             usage = UNKNOWN
         self.spend(self.record(ModelReplied(message, reply.stop, usage, model, seconds, cost)))
         self._begun = 0

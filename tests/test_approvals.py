@@ -132,7 +132,7 @@ PARALLEL = [[work("a", [pay(2)], [note(1)]), work("b", [note(3)]), work("c", [no
 
 def edited(text, n):
     """What is told of a call of which a person changed the arguments."""
-    return f'{text}\n[A person changed the arguments of this call to {{"n":{n}}}]'
+    return f'{text}\n[A person changed this call; its arguments were {{"n":{n}}}]'
 
 
 ANSWERS = {"Approve": Approve(), "Edit": Edit({"n": 7}), "Reject": Reject("too dear"), "Respond": Respond("a gift")}
@@ -659,7 +659,7 @@ async def test_a_task_that_was_allowed_is_not_asked_about_again_when_its_subagen
     turn = await office.resume({"a": Edit(work("a", [note(3), pay(4)])[1])})
     assert waiting(turn) == ["a/p4"]
     turn = await office.resume({"p4": Approve()})
-    assert turn.text.startswith("[[noted 3] [paid 4]\n[A person changed the arguments")
+    assert turn.text.startswith("[[noted 3] [paid 4]\n[A person changed this call; its arguments")
     assert office.did == ["note 3", "pay 4"]
 
 

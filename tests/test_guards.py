@@ -422,11 +422,11 @@ async def test_the_model_and_the_export_are_told_what_was_run_instead_of_an_edit
     agent = Agent(model, [pay], middleware=[HumanInTheLoopMiddleware({"pay": True})])
     await agent.run("go", "t")
     await agent.resume("t", {"p": Edit({"amount": 3})})
-    told = 'paid 3\n[A person changed the arguments of this call to {"amount":3}]'
+    told = 'paid 3\n[A person changed this call; its arguments were {"amount":3}]'
     assert model.requests[1].messages[-1].text == told
     assert agent.transcript("t")[2].text == told
     assert '"type":"tool"' in agent.export("t")[2]
-    assert 'to {\\"amount\\":3}]' in agent.export("t")[2]
+    assert 'were {\\"amount\\":3}]' in agent.export("t")[2]
 
 
 async def test_long_arguments_of_an_edit_are_told_in_part():
@@ -479,11 +479,11 @@ def giving(hook, value):
 @pytest.mark.parametrize(
     ("hook", "value", "told"),
     [
-        ("before_tool", ToolResult(5), "Odd.before_tool: what it gives.content must be text or a list, not 5"),
-        ("before_tool", Interrupt("x"), "Odd.before_tool: what it gives.call must be a `ToolCall`, not 'x'"),
-        ("before_tool", ToolCall(5), "Odd.before_tool: what it gives.name must be text, not 5"),
-        ("after_tool", ToolResult(None), "Odd.after_tool: what it gives.content must be text or a list, not None"),
-        ("before_finish", UserMessage(5), "Odd.before_finish: what it gives.content must be text or a list, not 5"),
+        ("before_tool", ToolResult(5), "Odd.before_tool: its answer.content must be text or a list, not 5"),
+        ("before_tool", Interrupt("x"), "Odd.before_tool: its answer.call must be a `ToolCall`, not 'x'"),
+        ("before_tool", ToolCall(5), "Odd.before_tool: its answer.name must be text, not 5"),
+        ("after_tool", ToolResult(None), "Odd.after_tool: its answer.content must be text or a list, not None"),
+        ("before_finish", UserMessage(5), "Odd.before_finish: its answer.content must be text or a list, not 5"),
         ("before_model", Request("", (), None), "Odd.before_model: tools must be a list, not None"),
         ("before_model", Request("", (), (5,)), "Odd.before_model: tools[0] must be a `Tool`, not 5"),
     ],

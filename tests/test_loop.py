@@ -355,7 +355,7 @@ class Ask(Middleware):
     ("decision", "told", "is_error"),
     [
         (Approve(), "a", False),
-        (Edit({"text": "b"}), 'b\n[A person changed the arguments of this call to {"text":"b"}]', False),
+        (Edit({"text": "b"}), 'b\n[A person changed this call; its arguments were {"text":"b"}]', False),
         (Reject("too late"), "a person rejected this call: too late", True),
         (Respond("42"), "42", False),
     ],

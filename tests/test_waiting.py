@@ -149,7 +149,9 @@ async def test_turns_beside_somebody_who_writes_do_not_hold_up_the_loop(tmp_path
             assert rounds.stop().longest < 1.5
             assert not turns.done()
         finally:
-            other.close() if who == "another process" else taken.set()
+            other.close()
+            if who == "another thread":
+                taken.set()
         assert all(turn.saved for turn in await turns)
 
 
