@@ -98,10 +98,12 @@ def _become(args, cwd, env, out, err):
     os._exit(code)
 
 
-def at_a_terminal(*args, cwd, env=None, typed=""):
-    """Run a command at a terminal where *typed* is typed; give its exit code and all that was shown."""
+def at_a_terminal(*args, cwd, env=None, typed="", stderr=None):
+    """Run a command at a terminal where *typed* is typed, its errors into the file *stderr* if that is given; give
+    its exit code and all that was shown.
+    """
     ours, theirs = pty.openpty()
-    with subprocess.Popen(**process(args, cwd, env), stdin=theirs, stdout=theirs, stderr=theirs) as run:
+    with subprocess.Popen(**process(args, cwd, env), stdin=theirs, stdout=theirs, stderr=stderr or theirs) as run:
         os.close(theirs)
         os.write(ours, typed.encode())
         timer = threading.Timer(60, run.kill)

@@ -383,3 +383,87 @@ def test_paths_without_a_file_and_calls_without_a_path_are_left_to_the_tool(root
     assert asking.find("delete", "/", {}).need == "nothing"
     assert asking.find("edit_file", "/missing.md", {}).need == "nothing"
     assert Path(root / "NOTES.md").exists()
+
+
+def test_a_root_that_became_a_link_is_guarded_where_the_link_leads(root, tmp_path):
+    (tmp_path / "link").symlink_to(root)
+    before = snapshot(root)
+    turn(tmp_path / "link", [write("/NOTES.md"), delete("/OLD.md"), write("/.git/config"), delete("/docs")])
+    assert snapshot(root) == before
+
+
+def test_what_is_too_deep_to_be_looked_at_is_not_taken_for_new_or_for_empty(root):
+    made = Path.cwd()
+    names = ["d" * 200] * 19
+    try:
+        os.chdir(root)
+        for name in names:
+            Path(name).mkdir()
+            os.chdir(name)
+        for name in ("e" * 200, "f" * 60):
+            Path(name).mkdir()
+            os.chdir(name)
+        Path("mine").write_text("the person's\n")
+        path = "/" + "/".join([*names, "e" * 200, "f" * 60, "mine"])
+        assert (len(path) <= 4096, len(f"{root}{path}") > 4096) == (True, True)
+        _, told, _, _ = turn(root, [write(path), delete(f"/{names[0]}")])
+        assert len(told) == 2
+        assert Path("mine").read_text() == "the person's\n"
+    finally:
+        os.chdir(made)
+
+
+def test_who_changed_the_threads_file_is_not_told_that_the_thread_never_made_it(root, tmp_path):
+    store = DiskCheckpointer(tmp_path / "state")
+    turn(root, [write("/a.md")], store=store)
+    (root / "a.md").write_text("the person's now\n")
+    created = created_by(store_state(store))
+    _, told, _, _ = turn(root, [write("/a.md", "x")], store=store, created=created)
+    assert told == ["write_file '/a.md' was refused: '/a.md' was changed since this thread wrote it; `--yes` allows it"]
+
+
+def store_state(store):
+    return create_deep_agent(ScriptedModel([]), checkpointer=store).get_state("t", subagents=True)
+
+
+def test_a_preview_of_a_pipe_does_not_wait_for_it_and_says_what_it_is(root):
+    os.mkfifo(root / "pipe")
+    assert preview(write("/pipe"), AskBeforeChanges(root)) == ["/pipe is no regular file"]
+    assert preview(delete("/pipe"), AskBeforeChanges(root)) == ["deletes /pipe"]
+
+
+def test_a_name_with_a_line_break_is_no_line_of_its_own_where_it_is_asked_about(root):
+    name = "a\nwaits for a person: x"
+    (root / name).write_text("the person's\n")
+    asking = AskBeforeChanges(root)
+    shown = [*preview(write(f"/{name}"), asking), *preview(delete(f"/{name}"), asking)]
+    shown.append(asking.find("delete", f"/{name}", {}).why)
+    assert [line for line in shown if "\n" in line] == []
+    assert shown[-1] == r"'/a\x0awaits for a person: x' was not made by this thread"
+
+
+def test_where_the_question_cannot_be_seen_nobody_is_asked(root, report):
+    errors = root.parent / "errors"
+    with errors.open("w") as file:
+        code, _ = at_a_terminal("run", "Say what is here", cwd=root, stderr=file)
+    assert code == 0
+    assert "'/REPORT.md' was refused" in errors.read_text()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is full")
+def test_a_refusal_that_cannot_be_said_costs_the_line_not_the_turn(root, report):
+    with Path("/dev/full").open("w") as full:
+        code, shown = at_a_terminal("run", "Say what is here", cwd=root, stderr=full)
+    assert (code, "I could not write /REPORT.md" in shown) == (0, True)
+
+
+def test_what_is_said_to_go_on_with_a_thread_finds_it(root, report, tmp_path):
+    where = ("--root", "root", "--state", "my threads")
+    code, shown = at_a_terminal("run", "Say what is here", *where, "--thread", "my t", cwd=tmp_path, typed="\x04")
+    line = "`minideep resume 'my t' --root root --state 'my threads' --approve` or `--reject REASON` decides"
+    assert (code, line in shown) == (3, True)
+    refused = minideep("run", "And?", *where, "--thread", "my t", cwd=tmp_path)
+    assert "`minideep resume 'my t' --root root --state 'my threads' --approve`" in refused.stderr
+    assert minideep("resume", "my t", *where, "--approve", cwd=tmp_path).returncode == 0
+    ended = minideep("resume", "my t", *where, cwd=tmp_path)
+    assert (ended.returncode, "it has ended: nothing is left to resume" in ended.stdout) == (0, True)

@@ -433,7 +433,7 @@ def test_the_terminal_tells_what_is_unknown():
 
 async def test_the_terminal_says_why_it_stopped_and_what_a_run_took(capsys):
     agent = Agent(honest(unknown(PING)), [ping], limits=DOLLAR)
-    Screen().turn(await agent.run("go", "t"), lambda call: (), kept=True)
+    Screen().turn(await agent.run("go", "t"), lambda call: (), again="")
     Screen().transcript("t", agent.get_state("t"), whole=False)
     told = capsys.readouterr().out
     assert "exhausted: cost: the cost of 1 reply is unknown\n" in told

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import ConfigError, MinideepError, UnknownThread
-from .text import LogLines, aside
+from .text import LogLines, aside, resuming
 
 ROOT = "the folder whose threads are meant"
 ROOTS = {
@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MinideepError as exc:
         return _say(f"{type(exc).__name__}: {exc}", FAILED)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        thread = getattr(options, "thread", None)
-        return _say(f"cancelled; `minideep resume {thread}` goes on with it" if thread else "cancelled", CANCELLED)
+        again = resuming(options) if getattr(options, "thread", None) else ""
+        return _say(f"cancelled; `{again}` goes on with it" if again else "cancelled", CANCELLED)
     except BrokenPipeError:
         # The reader went away; Python would complain when it flushes what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..backends.filesystem import FilesystemBackend
+from ..backends.names import quoted
 from ..context import ToolContext
 from ..events import Noted
 from ..messages import ToolCall, ToolResult, clean
@@ -58,7 +59,8 @@ class AskBeforeChanges(Middleware):
         can_ask: bool = False,
         refused: Callable[[str], None] | None = None,
     ) -> None:
-        self.root = root
+        # The backend follows links on the way to its root, too: what it may reach must not count as outside.
+        self.root = Path(os.path.realpath(root))
         # A guard that read paths otherwise than the tools do could be passed by.
         self.target = FilesystemMiddleware(FilesystemBackend(root)).target
         self.allowed = allowed
@@ -82,7 +84,7 @@ class AskBeforeChanges(Middleware):
             return Interrupt(call, finding.why)
         remedy = "`--yes` allows it" if finding.need == "a word" else "run it at a terminal, to be asked"
         if self._refused:
-            self._refused(f"{call.name} {path!r} was refused: {finding.why}; {remedy}")
+            self._refused(f"{call.name} {quoted(path)} was refused: {finding.why}; {remedy}")
         return ToolResult(f"{call.name} was refused: {finding.why}, and nobody is there to ask; {remedy}", True)
 
     async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
@@ -105,15 +107,20 @@ class AskBeforeChanges(Middleware):
         if real is None:
             return Finding("nothing")  # Out of the root: the tool refuses it.
         if self._in_git(path, real):
-            return Finding("a decision", f"{path!r} belongs to git")
+            return Finding("a decision", f"{quoted(path)} belongs to git")
         try:
             status = real.lstat()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return Finding("nothing", creates=tool == "write_file")
+        except OSError as exc:  # The tool goes from folder to folder, and may get further.
+            return Finding("a word", f"{quoted(path)} cannot be looked at: {exc.strerror}")
         if stat.S_ISDIR(status.st_mode):
             return self._folder(path, real, written) if tool == "delete" else Finding("nothing")
-        free = self._is_own(real, status, written) or self._is_named(status)
-        return Finding("nothing" if free else "a word", f"{path!r} was not made by this thread")
+        if self._is_own(real, status, written) or self._is_named(status):
+            return Finding("nothing")
+        made = any(_is_at(self.root / name[1:], status) for name in written)
+        why = "was changed since this thread wrote it" if made else "was not made by this thread"
+        return Finding("a word", f"{quoted(path)} {why}")
 
     def real(self, tool: str, path: str) -> Path | None:
         """The file that a call changes, all links followed, except that `delete` removes a link itself; None if it
@@ -138,13 +145,16 @@ class AskBeforeChanges(Middleware):
     def _folder(self, path: str, real: Path, written: dict[str, FileEntry]) -> Finding:
         """What the deletion of a folder needs: the most that something in it does."""
         why = ""
-        for count, entry in enumerate(_below(real)):
-            if entry.name.casefold() == ".git":
-                return Finding("a decision", f"{path!r} holds a .git")
-            if not why and not entry.is_dir(follow_symlinks=False):
-                status = entry.stat(follow_symlinks=False)
-                own = count < MOST_DELETED and self._is_own(Path(entry.path), status, written)
-                why = "" if own else f"{path!r} holds files that were not made by this thread"
+        try:
+            for count, entry in enumerate(_below(real)):
+                if entry.name.casefold() == ".git":
+                    return Finding("a decision", f"{quoted(path)} holds a .git")
+                if not why and not entry.is_dir(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    own = count < MOST_DELETED and self._is_own(Path(entry.path), status, written)
+                    why = "" if own else f"{quoted(path)} holds files that were not made by this thread"
+        except OSError as exc:
+            why = f"{quoted(path)} holds what cannot be looked at: {exc.strerror}"
         return Finding("a word" if why else "nothing", why)
 
     def _is_own(self, real: Path, status: os.stat_result, written: dict[str, FileEntry]) -> bool:
@@ -197,10 +207,7 @@ def _below(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Everything in *folder*, at any depth; links are not followed."""
     folders = [str(folder)]
     while folders:
-        try:
-            entries = list(os.scandir(folders.pop()))
-        except OSError:
-            continue
+        entries = list(os.scandir(folders.pop()))
         yield from entries
         folders += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 

@@ -1,9 +1,11 @@
 """Asks the person at the terminal about calls that wait, and shows what each of them would change."""
 
 import difflib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from ..backends.names import shown
 from ..backends.text import decode, encode
 from ..errors import ToolError
 from ..messages import ToolCall
@@ -20,8 +22,8 @@ MOST_COMPARED = 200_000
 
 
 def somebody_is_there() -> bool:
-    """Whether a person can be asked."""
-    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+    """Whether a person can be asked: who types at a terminal, and sees the question there."""
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def ask(interrupts: Sequence[Interrupt], asking: AskBeforeChanges) -> dict[str, Decision]:
@@ -68,15 +70,18 @@ def _typed() -> str:
 
 def preview(call: ToolCall, asking: AskBeforeChanges) -> list[str]:
     """What a call would change, as the lines of a short unified diff."""
-    path = asking.target(call)
-    real = asking.real(call.name, path) if path else None
+    target = asking.target(call)
+    real = asking.real(call.name, target) if target else None
+    path = shown(target)
     if real is None:
         return []
-    if call.name == "delete":
-        return [f"deletes the folder {path} with all that is in it" if real.is_dir() else f"deletes {path}"]
     try:
+        if call.name == "delete":
+            return [f"deletes the folder {path} with all that is in it" if real.is_dir() else f"deletes {path}"]
+        if os.path.lexists(real) and not real.is_file():  # A pipe would be waited for.
+            return [f"{path} is no regular file"]
         before = real.read_bytes() if real.exists() else b""
-        after = changed(call, path, before)
+        after = changed(call, target, before)
     except (OSError, ToolError) as exc:
         return [f"cannot be shown: {exc}"]
     old, new = decode(before), decode(after)

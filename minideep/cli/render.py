@@ -4,6 +4,7 @@ Nothing that a model or a tool says can move the cursor or set a colour: control
 """
 
 import io
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -80,13 +81,15 @@ class Screen:
             case _:
                 pass
 
-    def turn(self, turn: Turn, preview: Callable[[ToolCall], Sequence[str]], *, kept: bool) -> None:
-        """Show how the turn ended and what it cost, and, if the thread is *kept*, how it goes on. *preview* says what
-        a call that waits would change.
+    def turn(self, turn: Turn, preview: Callable[[ToolCall], Sequence[str]], *, again: str) -> None:
+        """Show how the turn ended and what it cost, and how it goes on: by the command *again*, or not at all.
+        *preview* says what a call that waits would change.
         """
         self._newline()
         if turn.status != "ended":
             self._print(": ".join(filter(None, (turn.status, reason_of(turn)))), style="yellow")
+        elif not (turn.costs.steps or turn.costs.tool_calls):
+            self._print("it has ended: nothing is left to resume", style="yellow")
         elif turn.reason != "done":
             self._print(f"the last reply was {turn.reason}", style="yellow")
         for wait in turn.interrupts:
@@ -100,21 +103,21 @@ class Screen:
         if turn.status != "paused" and (left := unfinished(written)):
             self._print(f"todos: {len(left)} of {len(written)} are not done", style="yellow")
         self.costs(turn.costs)
-        if kept and turn.saved:  # Else the log has said that it is not.
-            self._hint(turn)
+        if again and turn.saved:  # Else the log has said that it is not.
+            self._hint(turn, again)
 
     def costs(self, costs: Costs) -> None:
         """Show the ledger of a turn."""
         self._print(summary(costs), style="dim")
 
-    def _hint(self, turn: Turn) -> None:
+    def _hint(self, turn: Turn, again: str) -> None:
         """Show how a turn that did not end goes on."""
         if turn.status in ("failed", "cancelled", "exhausted"):
-            self._print(f"`minideep resume {turn.thread_id}` goes on with it", style="dim")
+            self._print(f"`{again}` goes on with it", style="dim")
         elif turn.status == "escalated":
-            self._print(f"`--thread {turn.thread_id}` with your answer for a goal goes on", style="dim")
+            self._print(f"`--thread {shlex.quote(turn.thread_id)}` with your answer for a goal goes on", style="dim")
         elif turn.status == "paused":
-            self._print(f"`minideep resume {turn.thread_id} --approve` or `--reject REASON` decides", style="dim")
+            self._print(f"`{again} --approve` or `--reject REASON` decides", style="dim")
 
     def threads(self, threads: Sequence[ThreadInfo]) -> None:
         if not threads:
@@ -249,7 +252,7 @@ def describe(call: ToolCall) -> str:
     """A call in a few words: its name and its first short argument."""
     if call.name == "task":
         return f"task {call.args.get('subagent_type', '')}: {one_line(str(call.args.get('description', '')), 60)}"
-    values = [value for value in call.args.values() if isinstance(value, str | int | float)]
+    values = [value for value in call.args.values() if isinstance(value, str | int | float) and value != ""]
     return f"{call.name} {one_line(str(values[0]), 80)}" if values else call.name
 
 

@@ -2,7 +2,10 @@
 
 import logging
 import re
+import shlex
 import sys
+from argparse import Namespace
+from contextlib import suppress
 
 _NOT_SHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -23,8 +26,16 @@ def one_line(text: str, most: int) -> str:
 
 
 def aside(text: str) -> None:
-    """Print one line beside the output."""
-    print(f"minideep: {safe(text)}", file=sys.stderr, flush=True)  # noqa: T201 - A terminal is what this is for.
+    """Print one line beside the output, if that can be written: a guard that refuses a call says so here."""
+    with suppress(OSError):
+        print(f"minideep: {safe(text)}", file=sys.stderr, flush=True)  # noqa: T201 - A terminal is what this is for.
+
+
+def resuming(options: Namespace) -> str:
+    """The command that goes on with a thread, with the flags by which this one found it."""
+    given = ((name, getattr(options, name, None)) for name in ("agent", "root", "state"))
+    flags = [part for name, value in given if value is not None for part in (f"--{name}", str(value))]
+    return shlex.join(["minideep", "resume", options.thread, *flags])
 
 
 class LogLines(logging.Handler):

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import uuid
 from collections.abc import Callable
 from contextlib import closing
@@ -20,7 +21,7 @@ from .asking import AskBeforeChanges, created_by
 from .places import begun_in, checked_root, kept_in
 from .prompt import somebody_is_there
 from .settings import Settings, of_thread, recorded, with_flags
-from .text import aside
+from .text import aside, resuming
 from .watching import Session, watch
 
 KEYS = {"ANTHROPIC_API_KEY": "anthropic:claude-sonnet-4-6", "OPENAI_API_KEY": "openai:gpt-5"}
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         session = _session(agent, state, store, options, options.goal)
         if state is not None and state.status == "paused" and not options.drop_waiting:
             raise ConfigError(
-                f"thread {options.thread!r} waits for your decision: `minideep resume {options.thread} --approve` or "
+                f"thread {options.thread!r} waits for your decision: `{resuming(options)} --approve` or "
                 "`--reject REASON`; with --drop-waiting the calls that wait are not done, and your message goes on"
             )
         return watch(session, session.agent.stream(options.goal, options.thread), options)
@@ -108,7 +109,7 @@ def _settings(state: State | None, store: Store, options: argparse.Namespace) ->
     if options.command not in ("resume", found.command):
         raise ConfigError(
             f"thread {options.thread!r} is one of `minideep {found.command}`: "
-            f"`minideep {found.command} GOAL --thread {options.thread}` goes on with it"
+            f"`minideep {found.command} GOAL --thread {shlex.quote(options.thread)}` goes on with it"
         )
     return found
 

@@ -14,7 +14,7 @@ from ..turn import Turn
 from .asking import AskBeforeChanges
 from .prompt import ask, preview
 from .render import Screen
-from .text import aside
+from .text import aside, resuming
 
 EXIT_CODES = {"ended": 0, "failed": 1, "paused": 3, "escalated": 3, "exhausted": 4, "cancelled": 130}
 
@@ -51,7 +51,7 @@ def watch(session: Session, stream: Stream, options: argparse.Namespace) -> int:
             screen.costs(turn.costs)
         stream = session.agent.resume_stream(options.thread, decisions)
     if not options.json:
-        screen.turn(turn, session.preview, kept=session.kept)
+        screen.turn(turn, session.preview, again=resuming(options) if session.kept else "")
     return EXIT_CODES[turn.status]
 
 
