@@ -162,4 +162,5 @@ def test_the_terminal_names_what_is_damaged_and_exits_1(tmp_path):
     listed = minideep("threads", "--state", "state", cwd=tmp_path)
     assert "damaged" in listed.stdout
     assert "the head of thread 'head' cannot be read" in listed.stdout
-    assert minideep("check", "--state", "nowhere", cwd=tmp_path).returncode == 0
+    nowhere = minideep("check", "--state", "nowhere", cwd=tmp_path)
+    assert (nowhere.returncode, nowhere.stderr) == (2, "minideep: there are no threads in 'nowhere'\n")

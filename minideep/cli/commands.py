@@ -71,6 +71,8 @@ def delete(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Read all that is kept, and name what is damaged."""
     with closing(kept_in(options)) as store:
+        if not (store.directory / "cache.db").is_file():
+            raise ConfigError(f"there are no threads in {str(store.directory)!r}")
         damages = store.verify()
         counts = (len(store.keys(f"{kind}/", f"{kind}0")) for kind in ("head", "log"))
         Screen().damages(damages, *counts)
