@@ -1,11 +1,11 @@
 """Text that others wrote, made fit for a terminal."""
 
 import logging
+import os
 import re
 import shlex
 import sys
 from argparse import Namespace
-from contextlib import suppress
 
 _NOT_SHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -27,8 +27,10 @@ def one_line(text: str, most: int) -> str:
 
 def aside(text: str) -> None:
     """Print one line beside the output, if that can be written: a guard that refuses a call says so here."""
-    with suppress(OSError):
+    try:
         print(f"minideep: {safe(text)}", file=sys.stderr, flush=True)  # noqa: T201 - A terminal is what this is for.
+    except OSError:  # What is left in its buffer would fail again, and change the exit code, when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def resuming(options: Namespace) -> str:
