@@ -1,7 +1,5 @@
 """What a middleware forbids holds wherever the work is done, and what a request shows is what may run."""
 
-import asyncio
-
 import pytest
 
 from minideep import (
@@ -442,12 +440,20 @@ async def test_long_arguments_of_an_edit_are_told_in_part():
     assert turn.messages[0].text.endswith("(100,038 characters)]")
 
 
-def test_offload_is_each_agents_own():
+def test_the_main_agents_offload_leaves_results_below_as_they_are():
+    @tool
+    async def tell() -> str:
+        """Tell much."""
+        return "word " * 200
+
     offload = OffloadMiddleware(StateBackend(), result_tokens=10)
-    below = Subagent(name="below", description="d", model=ScriptedModel([ToolCall("look"), "ok"]), tools=[look])
-    agent = create_deep_agent(ScriptedModel([delegating("below"), "so"]), subagents=[below], middleware=[offload])
-    assert agent.run_sync("go").status == "ended"
-    assert asyncio.iscoroutinefunction(offload.after_tool)
+    below = Subagent(name="below", description="d", model=ScriptedModel([ToolCall("tell"), "ok"]), tools=[tell])
+    script = ScriptedModel([[delegating("below"), ToolCall("tell", {}, "c1")], "so"])
+    agent = create_deep_agent(script, [tell], subagents=[below], middleware=[offload])
+    agent.run_sync("go", "t")
+    state = agent.get_state("t", subagents=True)
+    assert state.messages[3].text.startswith("This result is too large to be shown")
+    assert state.subagents["t1"].messages[2].text == "word " * 200
 
 
 def test_wrong_values_of_inherit_are_refused():
@@ -458,7 +464,7 @@ def test_wrong_values_of_inherit_are_refused():
         Agent(ScriptedModel([]), middleware=[Odd()])
 
 
-def test_a_store_keeps_what_was_refused(tmp_path):
+def test_a_store_keeps_what_was_refused():
     store = MemoryCheckpointer()
     agent = Agent(ScriptedModel([deleting(), "so"]), [delete, look], middleware=[Hide("delete")], checkpointer=store)
     agent.run_sync("go", "t")
