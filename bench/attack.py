@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from killing import Violation, asked, expect
+from harness.killing import Violation, asked, expect
 
 from minideep import Agent, DiskCheckpointer, ThreadBusy, ThreadConflict, ToolCall, create_deep_agent, tool
 from minideep.backends import FilesystemBackend
@@ -115,7 +115,7 @@ def forking(forks: int) -> str:
             head = None
             while going:
                 new = os.urandom(8)
-                store.append(thread, head, new, {f"log/{thread}": os.urandom(20_000)}, patience=60)
+                store.append(thread, head, new, {f"log/{thread}": os.urandom(20_000)}, timeout=60)
                 head = new
                 appended[thread] += 1
 

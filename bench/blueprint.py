@@ -26,8 +26,9 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 from boundary import prose
 from growth import bound, failed
 
-from minideep import Agent, DiskCheckpointer, codec
+from minideep import Agent, DiskCheckpointer
 from minideep.blueprint import Blueprint
+from minideep.checkpoint import format as codec
 from minideep.costs import Costs
 from minideep.messages import to_json
 from minideep.models import ScriptedModel

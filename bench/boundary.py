@@ -21,7 +21,8 @@ from time import perf_counter
 
 import diskcache
 
-from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, ToolCall, codec, tool
+from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, ToolCall, tool
+from minideep.checkpoint import format as codec
 from minideep.events import ToolReturned
 from minideep.models import ScriptedModel
 

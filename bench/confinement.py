@@ -14,8 +14,8 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from swapping import Swapped
-from test_backends import context
+from contracts.test_backend import context
+from harness.swapping import Swapped
 
 from minideep.backends import FilesystemBackend
 

@@ -18,7 +18,8 @@ from minideep import Agent, AssistantMessage, Limits, Middleware, Reply, ToolCal
 from minideep.backends import StateBackend
 from minideep.errors import ContextOverflow
 from minideep.messages import Message
-from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SummarizationMiddleware, tokens
+from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SummarizationMiddleware
+from minideep.middleware.context import tokens
 from minideep.models import ScriptedModel
 from minideep.models.recovering import Recovering
 from minideep.ports import Emit, Request

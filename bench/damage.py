@@ -16,9 +16,8 @@ from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import test_damage
-import test_fork_races
-import test_verify
+from scenarios import test_damage, test_fork_races
+from unit.checkpoint import test_verify
 
 
 def main(stores: int = 5000, seconds: int = 60, seed: int = 1000) -> int:

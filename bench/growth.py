@@ -18,7 +18,8 @@ from time import perf_counter
 import zstandard
 from boundary import look, prose
 
-from minideep import Agent, DiskCheckpointer, Middleware, ToolCall, UserMessage, codec
+from minideep import Agent, DiskCheckpointer, Middleware, ToolCall, UserMessage
+from minideep.checkpoint import format as codec
 from minideep.checkpoint.journal import open_thread
 from minideep.events import Compacted
 from minideep.models import ScriptedModel

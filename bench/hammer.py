@@ -21,7 +21,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from killing import Diary, Life, Violation, asked, expect, filling
+from harness.killing import Diary, Life, Violation, asked, expect, filling
 
 from minideep import (
     Agent,
@@ -36,7 +36,7 @@ from minideep import (
     UserMessage,
     tool,
 )
-from minideep.checkpoint.rows import after, log_prefix
+from minideep.checkpoint.layout import after, log_prefix
 from minideep.messages import Message
 from minideep.models import ScriptedModel
 

@@ -25,8 +25,8 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import killing
-from killing import Diary, Left, Life, Plan, Store, Violation
+from harness import killing
+from harness.killing import Diary, Left, Life, Plan, Store, Violation
 
 AIMS = ("", "tool", "model", "save", "join")
 PLACES = ("tool", "model", "save", "join", "else")

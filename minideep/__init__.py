@@ -9,176 +9,75 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agent import Agent as Agent
     from .checkpoint.disk import DiskCheckpointer as DiskCheckpointer
-    from .checkpoint.history import Boundary as Boundary
-    from .checkpoint.history import Difference as Difference
+    from .checkpoint.history import Boundary as Boundary, Difference as Difference
+    from .checkpoint.layout import RunInfo as RunInfo, ThreadInfo as ThreadInfo
     from .checkpoint.memory import MemoryCheckpointer as MemoryCheckpointer
-    from .checkpoint.rows import RunInfo as RunInfo
-    from .checkpoint.rows import ThreadInfo as ThreadInfo
     from .checkpoint.verify import Damage as Damage
     from .context import ToolContext as ToolContext
-    from .costs import Costs as Costs
-    from .costs import Spent as Spent
+    from .costs import Costs as Costs, Spent as Spent
     from .deep_agent import create_deep_agent as create_deep_agent
     from .errors import (
         ArtifactViolation as ArtifactViolation,
-    )
-    from .errors import (
         AuthenticationFailed as AuthenticationFailed,
-    )
-    from .errors import (
         CheckpointError as CheckpointError,
-    )
-    from .errors import (
         ConfigError as ConfigError,
-    )
-    from .errors import (
         ContextOverflow as ContextOverflow,
-    )
-    from .errors import (
         ContractViolation as ContractViolation,
-    )
-    from .errors import (
         CorruptSegment as CorruptSegment,
-    )
-    from .errors import (
         FileViolation as FileViolation,
-    )
-    from .errors import (
         HistoryCut as HistoryCut,
-    )
-    from .errors import (
         IllegalEvent as IllegalEvent,
-    )
-    from .errors import (
         LimitExceeded as LimitExceeded,
-    )
-    from .errors import (
         MiddlewareError as MiddlewareError,
-    )
-    from .errors import (
         MinideepError as MinideepError,
-    )
-    from .errors import (
         ModelError as ModelError,
-    )
-    from .errors import (
         Overloaded as Overloaded,
-    )
-    from .errors import (
         PlanViolation as PlanViolation,
-    )
-    from .errors import (
         RateLimited as RateLimited,
-    )
-    from .errors import (
         ReflectionViolation as ReflectionViolation,
-    )
-    from .errors import (
         SegmentTooLarge as SegmentTooLarge,
-    )
-    from .errors import (
         ThreadBusy as ThreadBusy,
-    )
-    from .errors import (
         ThreadConflict as ThreadConflict,
-    )
-    from .errors import (
         ToolError as ToolError,
-    )
-    from .errors import (
         UnknownThread as UnknownThread,
-    )
-    from .errors import (
         UnknownVersion as UnknownVersion,
     )
     from .messages import (
         AssistantMessage as AssistantMessage,
-    )
-    from .messages import (
         Document as Document,
-    )
-    from .messages import (
         Image as Image,
-    )
-    from .messages import (
         ProviderBlock as ProviderBlock,
-    )
-    from .messages import (
         Text as Text,
-    )
-    from .messages import (
         Thinking as Thinking,
-    )
-    from .messages import (
         ToolCall as ToolCall,
-    )
-    from .messages import (
         ToolMessage as ToolMessage,
-    )
-    from .messages import (
         ToolResult as ToolResult,
-    )
-    from .messages import (
         Usage as Usage,
-    )
-    from .messages import (
         UserMessage as UserMessage,
     )
     from .middleware.subagents import Subagent as Subagent
-    from .ports import (
-        Middleware as Middleware,
-    )
-    from .ports import (
-        Reply as Reply,
-    )
-    from .ports import (
-        Request as Request,
-    )
-    from .ports import (
-        Retention as Retention,
-    )
-    from .process import configure_process as configure_process
+    from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention
+    from .runtime.process import configure_process as configure_process
+    from .runtime.stream import Stream as Stream
     from .state import (
         Approve as Approve,
-    )
-    from .state import (
         Edit as Edit,
-    )
-    from .state import (
         FileEntry as FileEntry,
-    )
-    from .state import (
         Interrupt as Interrupt,
-    )
-    from .state import (
         Limits as Limits,
-    )
-    from .state import (
         Reject as Reject,
-    )
-    from .state import (
         Respond as Respond,
-    )
-    from .state import (
         State as State,
-    )
-    from .state import (
         Todo as Todo,
     )
-    from .stream import Stream as Stream
-    from .tools import (
-        Tool as Tool,
-    )
-    from .tools import (
-        tool as tool,
-    )
+    from .tools import Tool as Tool, tool as tool
     from .turn import Turn as Turn
 
 _HOMES = {
     "agent": ["Agent"],
     "checkpoint.disk": ["DiskCheckpointer"],
     "checkpoint.history": ["Boundary", "Difference"],
-    "checkpoint.rows": ["RunInfo", "ThreadInfo"],
+    "checkpoint.layout": ["RunInfo", "ThreadInfo"],
     "checkpoint.verify": ["Damage"],
     "checkpoint.memory": ["MemoryCheckpointer"],
     "context": ["ToolContext"],
@@ -225,9 +124,9 @@ _HOMES = {
     ],
     "middleware.subagents": ["Subagent"],
     "ports": ["Middleware", "Reply", "Request", "Retention"],
-    "process": ["configure_process"],
+    "runtime.process": ["configure_process"],
     "state": ["Approve", "Edit", "FileEntry", "Interrupt", "Limits", "Reject", "Respond", "State", "Todo"],
-    "stream": ["Stream"],
+    "runtime.stream": ["Stream"],
     "tools": ["Tool", "tool"],
     "turn": ["Turn"],
 }

@@ -6,23 +6,23 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from .checkpoint import history, live, retention
-from .checkpoint.door import unknown
 from .checkpoint.history import Boundary, Difference
 from .checkpoint.journal import Durability
+from .checkpoint.layout import RunInfo, ThreadInfo
+from .checkpoint.log import Log, read_consistently, read_state
 from .checkpoint.memory import MemoryCheckpointer
-from .checkpoint.reading import Log, as_of_one_moment, read_state
 from .checkpoint.redaction import Redact
-from .checkpoint.rows import RunInfo, ThreadInfo
+from .checkpoint.store import unknown
 from .checks import check_fields, checked
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
-from .spec import build_spec, check_prices
+from .runtime.spec import build_spec, check_prices
+from .runtime.stream import Stream
+from .runtime.sync import run_sync
+from .runtime.turns import TurnConfig, Turns, checked_thread_id
 from .state import BoundaryNumber, Decision, Limits, Path, State, ThreadId
-from .stream import Stream
-from .sync import run_sync
-from .threads import Terms, Threads, checked_thread_id
 from .tools import Tool
 from .turn import Turn
 
@@ -69,7 +69,7 @@ class Agent:
     ) -> None:
         self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
         self._own = MemoryCheckpointer()
-        self._threads = Threads()
+        self._threads = Turns()
         spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
         check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
@@ -151,14 +151,14 @@ class Agent:
         """
         await self._threads.save(self._terms(None, None, False), thread_id)
 
-    async def warm(self) -> None:
+    async def preload(self) -> None:
         """Import what the model needs, such as its SDK, now rather than at the first question: it may take a second."""
-        warm = getattr(self.spec.model, "warm", None)
-        if warm is not None:
-            await warm()
+        preload = getattr(self.spec.model, "preload", None)
+        if preload is not None:
+            await preload()
 
-    def _terms(self, context: Any, emit: Emit | None, wait: bool) -> Terms:
-        return Terms(self.spec, self._store, self.durability, self.redact, context, emit, wait)
+    def _terms(self, context: Any, emit: Emit | None, wait: bool) -> TurnConfig:
+        return TurnConfig(self.spec, self._store, self.durability, self.redact, context, emit, wait)
 
     # ---- what reads a thread
 
@@ -279,7 +279,7 @@ class Agent:
         return self._own if self.checkpointer is None else self.checkpointer
 
     def _read(self, thread_id: ThreadId, read: Callable[[Log], T]) -> T:
-        found = as_of_one_moment(self._store, thread_id, lambda log: (read(log),))
+        found = read_consistently(self._store, thread_id, lambda log: (read(log),))
         if found is None:
             raise unknown(thread_id)
         return found[0]

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Protocol
 from .checks import checked
 from .costs import Spent
 from .errors import ConfigError, IllegalEvent, ToolError
-from .events import FILE_EVENTS, AnyEvent, Compacted, Happened, Noted, TodosWritten, TurnEscalated
+from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosWritten, TurnEscalated
 from .kinds import Rule, having
 from .messages import Input, clean
 from .state import Decision, Interrupt, OpenCall, Path, State
-from .tools import Given
+from .tools import Injected
 from .turn import Turn
 from .workers import call_on
 
@@ -19,7 +19,7 @@ OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
 """What tools and hooks may record."""
 
 
-class Running(Protocol):
+class RunView(Protocol):
     """The run that a context belongs to."""
 
     path: Path
@@ -37,10 +37,10 @@ class Running(Protocol):
     def content_of(self, file: str) -> str | bytes | None: ...
     def recall(self, file: str, sha256: str) -> str | bytes | None: ...
     def record(self, event: AnyEvent) -> object: ...
-    def emit(self, event: Happened) -> None: ...
+    def emit(self, event: StreamEvent) -> None: ...
 
 
-class ToolContext(Given):
+class ToolContext(Injected):
     """What a tool, or a hook, may see and do. A tool's parameter of this type is filled in and is not in its schema.
 
     In a hook that is not about a call, `call_id` is empty. Once the call is answered the context is closed: `record`,
@@ -49,7 +49,7 @@ class ToolContext(Given):
 
     __slots__ = ("_asked", "_child", "_children", "_closed", "_loop", "_run", "call_id", "decision", "paused")
 
-    def __init__(self, run: Running, child: Callable[..., Awaitable[Turn]], entry: OpenCall | None = None) -> None:
+    def __init__(self, run: RunView, child: Callable[..., Awaitable[Turn]], entry: OpenCall | None = None) -> None:
         self._run = run
         self._child = child
         self._asked = entry.asked if entry else 0
@@ -138,14 +138,14 @@ class ToolContext(Given):
         """
         return self._run.recall(file, sha256)
 
-    def emit(self, event: Happened) -> None:
+    def emit(self, event: StreamEvent) -> None:
         """Tell the turn's listeners; nothing is saved. May be called from any thread.
 
         Raises:
             IllegalEvent: it is no event, or its text is no `str`.
             ToolError: the call is over.
         """
-        if not isinstance(event, Happened) or not isinstance(getattr(event, "text", ""), str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(event, StreamEvent) or not isinstance(getattr(event, "text", ""), str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise IllegalEvent(f"emit takes an event such as TextDelta('…'), not {event!r:.200}")
         self._on_loop(self._run.emit, event)
 

@@ -13,20 +13,20 @@ from .checks import checked
 from .errors import ConfigError
 from .middleware.approvals import HumanInTheLoopMiddleware
 from .middleware.caching import PromptCachingMiddleware
-from .middleware.files import FilesystemMiddleware
-from .middleware.measuring import OWNER as SUMMARIES
+from .middleware.context.compaction import SummarizationMiddleware
+from .middleware.context.context_size import OWNER as SUMMARIES
+from .middleware.context.offload import OffloadMiddleware
+from .middleware.filesystem.tools import FilesystemMiddleware
 from .middleware.memory import MemoryMiddleware
-from .middleware.offload import OffloadMiddleware
 from .middleware.patching import PatchToolCallsMiddleware
 from .middleware.skills import SkillsMiddleware
 from .middleware.subagents import Subagent, SubAgentMiddleware, as_subagent
-from .middleware.summarization import SummarizationMiddleware
 from .middleware.todos import TodoListMiddleware
 from .models import resolve
 from .models.profile import profile_of
 from .models.recovering import Recovering
 from .ports import Backend, Middleware, Model, Store
-from .spec import check_prices, inheritable
+from .runtime.spec import check_prices, inheritable
 from .state import Limits
 from .tools import Tool
 

@@ -74,7 +74,7 @@ class MiddlewareError(MinideepError):
 class ModelError(MinideepError):
     """The model's API failed after the SDK's own retries, or answered what cannot be used."""
 
-    passing = False
+    transient = False
     """Whether it may pass, and another model need not meet it: a limit, no capacity, a connection that was lost, a
     failure at the provider's own end. A `FallbackModel` then asks the next.
     """
@@ -87,13 +87,13 @@ class ModelError(MinideepError):
 class RateLimited(ModelError):
     """Too many requests: wait, or ask for a higher limit."""
 
-    passing = True
+    transient = True
 
 
 class Overloaded(ModelError):
     """The provider has no capacity: try again later, or use another model."""
 
-    passing = True
+    transient = True
 
 
 class AuthenticationFailed(ModelError):

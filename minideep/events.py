@@ -14,14 +14,14 @@ from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, Us
 from .state import Decision, Failure, Interrupt, Limits, Path, Todo
 
 
-class Happened(Struct, frozen=True, array_like=True, dict=True):
+class StreamEvent(Struct, frozen=True, array_like=True, dict=True):
     """Base of all that a listener is told."""
 
     path: ClassVar[Path] = ()
-    """The run it belongs to. No field: `told` sets it for listeners, a log keeps it once a segment."""
+    """The run it belongs to. No field: `with_path` sets it for listeners, a log keeps it once a segment."""
 
 
-class Event(Happened, frozen=True, array_like=True):
+class Event(StreamEvent, frozen=True, array_like=True):
     """Base of what is recorded."""
 
 
@@ -224,15 +224,15 @@ FILE_EVENTS = (FileWritten, FileEdited, FileDeleted)
 # ---- what a listener is told besides, and no log keeps
 
 
-class TextDelta(Happened, frozen=True, array_like=True, tag="text"):
+class TextDelta(StreamEvent, frozen=True, array_like=True, tag="text"):
     text: str
 
 
-class ThinkingDelta(Happened, frozen=True, array_like=True, tag="thinking"):
+class ThinkingDelta(StreamEvent, frozen=True, array_like=True, tag="thinking"):
     text: str
 
 
-class ArgsDelta(Happened, frozen=True, array_like=True, tag="args"):
+class ArgsDelta(StreamEvent, frozen=True, array_like=True, tag="args"):
     """A piece of a call's arguments, as JSON text."""
 
     index: int
@@ -241,15 +241,15 @@ class ArgsDelta(Happened, frozen=True, array_like=True, tag="args"):
     text: str
 
 
-class Restarted(Happened, frozen=True, array_like=True, tag="restarted"):
+class Restarted(StreamEvent, frozen=True, array_like=True, tag="restarted"):
     """The stream broke: what was shown of this reply is void, and it begins anew."""
 
 
-class ToolStarted(Happened, frozen=True, array_like=True, tag="started"):
+class ToolStarted(StreamEvent, frozen=True, array_like=True, tag="started"):
     call: ToolCall
 
 
-class ToolEnded(Happened, frozen=True, array_like=True, tag="ended"):
+class ToolEnded(StreamEvent, frozen=True, array_like=True, tag="ended"):
     call_id: str
     name: str
     is_error: bool
@@ -290,7 +290,7 @@ class Stop(Struct, frozen=True):
 Effect = CallModel | CallTools | Pause | Finish | Stop
 
 
-def told(event: Happened, path: Path) -> Happened:
+def with_path(event: StreamEvent, path: Path) -> StreamEvent:
     """*event* as a listener to the whole thread gets it."""
     if not path:
         return event

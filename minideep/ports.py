@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from .checks import check_fields
 from .context import ToolContext
-from .events import Happened
+from .events import StreamEvent
 from .kinds import Positive, Seconds
 from .messages import UNKNOWN, AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
 from .state import Interrupt, Limits
 from .tools import Tool
 
-Emit = Callable[[Happened], None]
+Emit = Callable[[StreamEvent], None]
 ABOUT = "agent"
 """Owner of the notes on the agent that runs a thread: `state.notes["agent"]`."""
 
@@ -68,7 +68,7 @@ class Cache(Struct, frozen=True, gc=False):
     """How long it is kept after its last use, where the provider lets one choose."""
     key: str = ""
     """Names the run, in at most 64 characters, to a provider that keeps requests of one name together."""
-    stays: int | None = None
+    stable_prefix: int | None = None
     """How many of the request's messages the next one has as well; those after them are said this once. None: all."""
 
 
@@ -180,16 +180,16 @@ class Store(Protocol):
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        patience: float = 0.0,
+        timeout: float = 0.0,
     ) -> None:
         """Delete *deletes*, put *rows* and replace the head (None: remove it), all in one transaction; but only if the
         head is still *expected* and every one of *deletes* is there.
 
-        Without *patience* it is called by an event loop and waits for nobody.
+        Without *timeout* it is called by an event loop and waits for nobody.
 
         Raises:
             ThreadConflict: they are not; nothing was changed.
-            TimeoutError: other writers held the store for longer than *patience* seconds; nothing was changed.
+            TimeoutError: other writers held the store for longer than *timeout* seconds; nothing was changed.
         """
         ...
 
@@ -337,7 +337,7 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """What the middleware asks besides `model`."""
 
 
-class HasSpec(Protocol):
+class Runnable(Protocol):
     """What can be run: an `Agent`."""
 
     @property

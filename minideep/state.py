@@ -33,8 +33,8 @@ class Limits(Struct, frozen=True, array_like=True):
     several that come at once; *seconds* also cuts short a model that is being asked. A tool ends by its own timeout.
     A reply whose tokens, or whose cost, are not known stops a turn that has a budget of them.
 
-    *depth* and *fanout* are of a run and all below it too, and stop nothing: a call that would begin one run too many
-    gets an error result that says so, and the calls beside it go on.
+    *max_depth* and *max_children* are of a run and all below it too, and stop nothing: a call that would begin one run
+    too many gets an error result that says so, and the calls beside it go on.
     """
 
     steps: _Count | None = 1000
@@ -47,9 +47,9 @@ class Limits(Struct, frozen=True, array_like=True):
     """US dollars. Every model must have a price, or say what its replies cost."""
     seconds: _Amount | None = None
     """Wall time since the input was accepted."""
-    depth: _Count | None = None
+    max_depth: _Count | None = None
     """Levels of subagents below the run: 0 is none, 1 subagents that have none."""
-    fanout: _Count | None = None
+    max_children: _Count | None = None
     """Runs that one reply sets going, with those that they begin in turn: how wide the tree grows at a time."""
 
 
@@ -149,7 +149,7 @@ class OpenCall(Struct, array_like=True):
 class Failure(Struct, frozen=True, array_like=True):
     """What a model's error says besides its kind and its text, as `ModelError` has it."""
 
-    passing: bool = False
+    transient: bool = False
     retry_after: float | None = None
     """Seconds."""
     code: str = ""

@@ -21,7 +21,7 @@ from threading import Event
 from typing import Any
 
 from .agent import Agent
-from .checkpoint.rows import after, log_prefix
+from .checkpoint.layout import after, log_prefix
 from .context import ToolContext
 from .errors import CheckpointError, ThreadBusy, ThreadConflict, UnknownThread
 from .messages import ToolCall
@@ -121,7 +121,7 @@ class StoreContract:
             old: list[str] = []
             for number in range(150):
                 new = {f"log/{number + part}": b"%d" % number for part in (0, 1000, 2000)}
-                store.append("t", store.head("t"), b"%d" % number, new, old, patience=60)
+                store.append("t", store.head("t"), b"%d" % number, new, old, timeout=60)
                 old = list(new)
 
         with closing(self.make(tmp_path)) as store, ThreadPoolExecutor(1) as pool:
@@ -317,7 +317,7 @@ def _race(store: Store, name: str, rounds: int) -> int:
         head = store.head("t")
         count = int(head or b"0") + 1
         try:
-            store.append("t", head, b"%d" % count, {f"race/{count:06}": name.encode()}, patience=60)
+            store.append("t", head, b"%d" % count, {f"race/{count:06}": name.encode()}, timeout=60)
         except ThreadConflict:
             continue
         won += 1
@@ -346,7 +346,7 @@ def _write_for_ever(make: Make, folder: Path, answers: Connection) -> None:
     store, old, count = make(folder), [], 0
     while True:
         rows = {f"log/{count}/{part}": os.urandom(20_000) for part in range(3)}
-        store.append("t", store.head("t"), b"%d" % count, rows, old, patience=60)
+        store.append("t", store.head("t"), b"%d" % count, rows, old, timeout=60)
         old, count = list(rows), count + 1
         if count == 3:
             answers.send(True)

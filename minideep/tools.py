@@ -21,7 +21,7 @@ MAX_MEDIA = 10_000_000
 """Bytes of images and documents that a tool may answer."""
 
 
-class Given:
+class Injected:
     """Base of parameters that are filled in by the run and are not in a tool's schema."""
 
 
@@ -69,7 +69,7 @@ class Tool:
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
 
-    def bind(self, call: ToolCall, ctx: Given) -> dict[str, Any]:
+    def bind(self, call: ToolCall, ctx: Injected) -> dict[str, Any]:
         """Check the call's arguments and return what the function takes.
 
         Raises:
@@ -198,7 +198,7 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], s
     context = ""
     for parameter in parameters:
         hint = hints.get(parameter.name)
-        if isinstance(hint, type) and issubclass(hint, Given):
+        if isinstance(hint, type) and issubclass(hint, Injected):
             context = parameter.name
         elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise ConfigError(

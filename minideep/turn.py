@@ -66,7 +66,7 @@ class Turn(Struct, kw_only=True):
 
 def failed(exc: MinideepError, at: float) -> TurnFailed:
     """The event that says that a run failed with *exc*, from which `error_of` makes it again."""
-    more = Failure(exc.passing, exc.retry_after, exc.code) if isinstance(exc, ModelError) else None
+    more = Failure(exc.transient, exc.retry_after, exc.code) if isinstance(exc, ModelError) else None
     return TurnFailed(at, type(exc).__name__, clean(str(exc))[:10_000], more)
 
 
@@ -81,5 +81,5 @@ def error_of(state: State) -> MinideepError | None:
         kind = ModelError
     error: MinideepError = kind(state.detail)
     if isinstance(error, ModelError) and (more := state.failure):
-        error.passing, error.retry_after, error.code = more.passing, more.retry_after, more.code
+        error.transient, error.retry_after, error.code = more.transient, more.retry_after, more.code
     return error

@@ -6,12 +6,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text()
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+PAGES = sorted([*(ROOT / "minideep").rglob("README.md"), *(ROOT / name / "README.md" for name in ("bench", "tests"))])
+
+
+def blocks(language, text=TEXT):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.parent.name)
+def test_the_python_blocks_of_a_page_run_in_order_in_one_program(page, tmp_path):
+    program = "\n".join(blocks("python", page.read_text()))
+    run = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 def test_every_python_block_runs_in_order_in_one_program(tmp_path):
@@ -48,8 +60,7 @@ def test_every_module_stands_in_the_table_and_the_table_names_no_other():
     package = ROOT / "minideep"
     top = {path.name for path in package.glob("*.py") if not path.name.startswith("__")}
     folders = {f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").exists()}
-    inner = {path.name for folder in folders for path in (package / folder).glob("*.py") if path.name != "__init__.py"}
-    assert named == top | folders | inner
+    assert named == top | folders
 
 
 def test_every_figure_has_a_date_and_a_command():

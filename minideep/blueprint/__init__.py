@@ -1,9 +1,9 @@
 """The deep-agent blueprint: a planner, a pool of subagents, virtual files and bounded reflection."""
 
 from .blueprint import Blueprint
-from .board import Board, Entry
 from .contracts import Artifact, Decision, Plan, Subtask
 from .roles import CODE_WRITER, CRITIC, RESEARCH_SPECIALIST, STOCK_ROLES, Role
+from .state import Board, Entry
 
 __all__ = [
     "CODE_WRITER",

@@ -11,7 +11,7 @@ from ..agent import Agent
 from ..backends.state import StateBackend
 from ..checkpoint import history
 from ..checkpoint.journal import Durability
-from ..checkpoint.reading import Log, read_state, recall
+from ..checkpoint.log import Log, read_state, recall
 from ..checkpoint.redaction import Redact
 from ..checks import check, checked
 from ..errors import ConfigError
@@ -21,19 +21,19 @@ from ..middleware.approvals import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..models.policy import Policy
 from ..ports import Backend, Middleware, Model, Store
-from ..spec import check_prices
+from ..runtime.spec import check_prices
+from ..runtime.stream import Stream
 from ..state import BoundaryNumber, Limits, ThreadId
-from ..stream import Stream
 from ..tools import Tool
 from ..turn import Turn
-from . import board as boards
-from .board import OWNER, Board
+from . import state as boards
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
+from .graph import Topology, decide
 from .planner import PROMPT_LIMIT, Planner
 from .pool import SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
 from .roles import STOCK_ROLES, Role, by_name
-from .topology import Topology, decide
+from .state import OWNER, Board
 
 TYPICAL_ROLES = range(3, 9)
 
@@ -160,10 +160,10 @@ class Blueprint(Agent):
         """`run`, telling what happens while it happens."""
         return super().stream(self._goal(input), thread_id, context=context, wait=wait)
 
-    async def warm(self) -> None:
+    async def preload(self) -> None:
         """Import what the models need now rather than at the first question."""
         for agent in self.agents.values():
-            await agent.warm()
+            await agent.preload()
 
     def board(self, thread_id: ThreadId, *, at: BoundaryNumber | None = None) -> Board:
         """What the blueprint remembers of a thread, now or at a boundary: plan, files, step, decision, ledger, ...

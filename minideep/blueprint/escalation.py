@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec import structs
 
-from .asking import Answer
-from .board import Board
 from .contracts import MAX_RAW, MAX_SAID
+from .state import Board
+from .structured import Answer
 
 
 def escalated(board: Board, node: str, question: str, reason: str = "escalate", **more: str) -> Board:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from .. import codec
+from ..checkpoint import format as codec
 from ..context import ToolContext
 from ..errors import FileViolation, ToolError
 from ..events import FileDeleted, FileWritten, Noted
@@ -22,9 +22,9 @@ from ..messages import to_json
 from ..ports import Backend
 from ..state import FileEntry, State, as_bytes
 from ..workers import in_thread
-from . import board as boards
+from . import state as boards
 from .answer import mentions
-from .board import FILES, Board, Filed, Record, filed
+from .state import FILES, Board, Filed, Record, filed
 
 INLINE_SIZE_LIMIT_BYTES = 100 * 1024
 STATE_LIMIT_BYTES = 500_000

@@ -9,16 +9,15 @@ from ..agent import Agent
 from ..context import ToolContext
 from ..errors import ConfigError, PlanViolation
 from ..messages import to_json
+from ..middleware.output import ResponseFormat
 from ..ports import Model
-from . import board as boards
-from . import prompts
-from .asking import ask
-from .board import Board
+from . import prompts, state as boards
 from .contracts import MAX_PLAN, Plan, plan_of, plan_schema
 from .escalation import given_up
 from .files import VirtualFiles
-from .reply_mode import InMode
 from .roles import Role
+from .state import Board
+from .structured import ask
 
 PROMPT_LIMIT = 1_500
 """Characters of the planner's system prompt."""
@@ -36,7 +35,7 @@ class Planner:
         if len(system) > prompt_limit:
             found = f"the planner's prompt has {len(system):,} characters with these roles, more than {prompt_limit:,}"
             raise ConfigError(f"{found}; shorten the roles' descriptions, or raise planner_prompt_limit")
-        mode = InMode(plan_schema(list(self._roles)))
+        mode = ResponseFormat(plan_schema(list(self._roles)))
         self.agent = Agent(model, system_prompt=system, middleware=[mode], name="planner")
 
     async def planner(self, ctx: ToolContext) -> str:

@@ -19,14 +19,13 @@ from ..middleware.approvals import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..ports import Model
 from ..state import Limits
-from . import board as boards
-from . import prompts
-from .asking import QUOTED, Answer, ask
-from .board import Board, Filed, Record
+from . import prompts, state as boards
 from .contracts import Artifact, Subtask, artifact_of
 from .escalation import escalated
 from .files import Found, VirtualFiles, stored_name
 from .roles import Role
+from .state import Board, Filed, Record
+from .structured import QUOTED, Answer, ask
 
 
 class Assignment(Struct, frozen=True):

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from ..messages import to_json
-from .board import Board
 from .contracts import Subtask
 from .roles import Role
+from .state import Board
 
 PLANNER = """\
 You are the planner of a team. Split the user's goal into subtasks and give each to one role. You do not do the work, \

@@ -8,16 +8,15 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import CheckpointError, FileViolation, ReflectionViolation
+from ..middleware.output import ResponseFormat
 from ..ports import Model
-from . import board as boards
-from . import prompts
+from . import prompts, state as boards
 from .answer import names_in
-from .asking import ask
-from .board import Board
 from .contracts import DECISION_SCHEMA, Decision, decision_of
 from .escalation import escalated, given_up
 from .files import Found, VirtualFiles
-from .reply_mode import InMode
+from .state import Board
+from .structured import ask
 
 MAX_REFLECTION_DEPTH = 5
 CAP = "Max reflection depth reached."
@@ -29,7 +28,7 @@ class Reflection:
     def __init__(self, model: Model, files: VirtualFiles, depth: int = MAX_REFLECTION_DEPTH) -> None:
         self._files = files
         self._depth = depth
-        mode = InMode(DECISION_SCHEMA)
+        mode = ResponseFormat(DECISION_SCHEMA)
         self.agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[mode], name="reflection")
 
     async def reflection(self, ctx: ToolContext) -> str:

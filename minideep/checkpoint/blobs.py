@@ -4,9 +4,9 @@ from hashlib import sha256
 
 from msgspec import structs
 
-from .. import codec
 from ..events import FileWritten
 from ..state import FileEntry, State, as_bytes
+from . import format as codec
 
 LARGE = 100 * 1024
 """Bytes of an encoded event, or of a file, over which it is kept apart."""

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import diskcache
 
-from ..codec import MAX_ROW
 from ..errors import CorruptSegment, ThreadConflict
+from .format import MAX_ROW
 
 MODE_RAW = 1
 """How diskcache marks a value that is bytes in its row."""

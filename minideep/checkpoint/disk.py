@@ -19,9 +19,9 @@ from ..errors import CheckpointError, ConfigError, ThreadConflict
 from ..kinds import Pathname
 from ..ports import Retention
 from . import database, locks, spare
-from .door import PATIENCE
-from .line import Line
-from .rows import head_key
+from .connection import SharedConnection
+from .layout import head_key
+from .store import PATIENCE
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -63,8 +63,14 @@ class DiskCheckpointer:
         self._worker = Worker()
         # An event loop that reads one row, or writes, waits for no thread that reads many, writes or tidies up.
         file = self.directory / "cache.db"
-        self._reader, self._scanner = Line(file, self._opened_to_read), Line(file, self._opened_to_read)
-        self._writer, self._tidier = Line(file, self._opened_to_write), Line(file, self._connect)
+        self._reader, self._scanner = (
+            SharedConnection(file, self._opened_to_read),
+            SharedConnection(file, self._opened_to_read),
+        )
+        self._writer, self._tidier = (
+            SharedConnection(file, self._opened_to_write),
+            SharedConnection(file, self._connect),
+        )
         self._untidy, self._tidied = 0, 0.0
 
     def __enter__(self) -> "DiskCheckpointer":
@@ -100,7 +106,7 @@ class DiskCheckpointer:
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        patience: float = 0.0,
+        timeout: float = 0.0,
     ) -> None:
         at, gone = head_key(thread), set(deletes)
 
@@ -121,12 +127,12 @@ class DiskCheckpointer:
             if size > self.inline:
                 _check_room(self.directory, size)
             try:
-                self._writer.use(write, patience)
+                self._writer.use(write, timeout)
             except sqlite3.OperationalError as exc:
                 if head is not None or not _is_full(exc):
                     raise
                 self._make_room()
-                self._writer.use(write, patience)
+                self._writer.use(write, timeout)
         self._tidy_later(size, bool(gone))
 
     def hold(self, thread: str) -> bool:
@@ -167,7 +173,7 @@ class DiskCheckpointer:
     def _database_problems(self) -> list[str]:
         try:
             # Of its own, for this takes long.
-            with contextlib.closing(Line(self.directory / "cache.db", self._opened_to_read)) as line:
+            with contextlib.closing(SharedConnection(self.directory / "cache.db", self._opened_to_read)) as line:
                 said, (others,) = line.use(database.checked_database, PATIENCE)
         except sqlite3.DatabaseError as exc:
             if isinstance(exc, sqlite3.OperationalError):
@@ -201,7 +207,7 @@ class DiskCheckpointer:
                 raise ConfigError(f"cannot back up to {str(target)!r}: it is there; give a new or an empty directory")
             with atomic_directory(target) as folder:
                 if self._reader.inode():
-                    line = Line(self.directory / "cache.db", self._opened_to_read)
+                    line = SharedConnection(self.directory / "cache.db", self._opened_to_read)
                     with contextlib.closing(line):
                         line.use(lambda con: copy_database(con, folder / "cache.db"), PATIENCE)
 
@@ -209,7 +215,7 @@ class DiskCheckpointer:
     def _real_path(self) -> str:
         return os.path.realpath(self.directory)
 
-    def _read(self, line: Line, query: str, *args: str) -> list[Any]:
+    def _read(self, line: SharedConnection, query: str, *args: str) -> list[Any]:
         with self._errors("read"):
             if not line.inode():
                 return []  # Nothing was ever written, and reading must not make a directory.

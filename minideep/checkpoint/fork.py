@@ -6,14 +6,13 @@ import time
 import msgspec
 from msgspec import structs
 
-from .. import codec
 from ..errors import ConfigError, CorruptSegment, ThreadConflict
 from ..ports import Store
 from ..state import Path, State
-from . import rows as names
-from .door import guarded, put, stored_head, unknown
-from .reading import Log, as_of_one_moment, check_owner, read_run, run_at, runs_at, state_at
-from .rows import Head, RunRow
+from . import format as codec, layout as names
+from .layout import Head, RunRow
+from .log import Log, check_owner, read_consistently, read_run, run_at, runs_at, state_at
+from .store import put, stored_head, translate_errors, unknown
 
 
 def fork(store: Store, thread_id: str, at: int | None, new_id: str) -> None:
@@ -24,7 +23,7 @@ def fork(store: Store, thread_id: str, at: int | None, new_id: str) -> None:
         ConfigError: there is no such boundary, or there is a thread *new_id*.
         CheckpointError: the thread cannot be read, or the store failed.
     """
-    copied = as_of_one_moment(store, thread_id, lambda log: _copied(log, at, new_id))
+    copied = read_consistently(store, thread_id, lambda log: _copied(log, at, new_id))
     if copied is None:
         raise unknown(thread_id)
     head, rows = copied
@@ -65,7 +64,7 @@ def _check_unchanged(log: Log) -> None:
 
 
 def _blob(log: Log, name: str) -> bytes:
-    data = guarded(log.store.get, names.blob_key(name))
+    data = translate_errors(log.store.get, names.blob_key(name))
     if data is None:  # A row in its place would stand for it in every thread that names it.
         raise CorruptSegment(f"blob {name!r} is missing")
     return data
@@ -75,14 +74,14 @@ def _run_rows(log: Log, path: Path, extent: int, new_id: str) -> dict[str, bytes
     """The segments and bases of one run up to the event *extent*, for the new thread."""
     rows: dict[str, bytes] = {}
     prefix = names.log_prefix(log.thread_id, path)
-    for key, data in guarded(log.store.rows, prefix, names.segments_from(log.thread_id, path, extent + 1)):
+    for key, data in translate_errors(log.store.rows, prefix, names.segments_from(log.thread_id, path, extent + 1)):
         part = codec.cut(data, key, extent, after=False) if codec.read_header(data, key).last > extent else data
         if part is not None:
             header = codec.read_header(part, key)
             check_owner(log, path, header, key)
             rows[names.segment_key(new_id, path, header.first, header.last)] = codec.moved(part, key, new_id)
     prefix = names.base_prefix(log.thread_id, path)
-    for key, data in guarded(log.store.rows, prefix, names.base_key(log.thread_id, path, extent + 1)):
+    for key, data in translate_errors(log.store.rows, prefix, names.base_key(log.thread_id, path, extent + 1)):
         check_owner(log, path, codec.read_header(data, key), key)
         rows[names.base_key(new_id, path, names.number_in(key))] = codec.moved(data, key, new_id)
     return rows

@@ -23,9 +23,9 @@ from ..export import json_line, message_json
 from ..messages import Message, Usage
 from ..ports import Store
 from ..state import Path, State, Status, Todo
-from . import rows as names
-from .door import guarded
-from .reading import (
+from . import layout as names
+from .layout import RunInfo, ThreadInfo
+from .log import (
     Log,
     accepts,
     at_boundary,
@@ -39,7 +39,7 @@ from .reading import (
     segments,
     state_at,
 )
-from .rows import RunInfo, ThreadInfo
+from .store import translate_errors
 
 BOUNDARIES = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 
@@ -182,7 +182,7 @@ def _info(path: Path, log: Log) -> RunInfo:
 
 def threads(store: Store) -> list[ThreadInfo]:
     """Every thread of the store, the last used one first; those last whose head row is damaged."""
-    found = [_thread(key, data) for key, data in guarded(store.rows, "head/", "head0")]
+    found = [_thread(key, data) for key, data in translate_errors(store.rows, "head/", "head0")]
     return sorted(found, key=lambda info: -info.updated)
 
 

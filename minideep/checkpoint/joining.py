@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from .. import codec
 from ..errors import ThreadConflict
 from ..ports import Store
-from . import rows as names
-from .door import UPKEEP_PATIENCE
-from .reading import Piece
+from . import format as codec, layout as names
+from .log import SegmentRef
+from .store import UPKEEP_PATIENCE
 
 BLOCK = 256 * 1024
 """Bytes of events, before compression, at which a block is full."""
@@ -18,7 +17,7 @@ CRUMBS = 8
 TRIES = 100
 
 
-class Tail:
+class MergeQueue:
     """The newest segments of a run, as they come: those that are to be joined, and those that wait for more.
 
     They are joined when they fill a block together, or when there are many: these wait on as one, of a larger kind,
@@ -26,14 +25,14 @@ class Tail:
     base, so that whoever begins with the base finds a segment that begins behind it.
     """
 
-    def __init__(self, pieces: Iterable[Piece] = ()) -> None:
-        self._groups: list[list[Piece]] = []
-        self._open: list[tuple[Piece, int]] = []
+    def __init__(self, pieces: Iterable[SegmentRef] = ()) -> None:
+        self._groups: list[list[SegmentRef]] = []
+        self._open: list[tuple[SegmentRef, int]] = []
         self._size = 0
         for piece in pieces:
             self.add(piece)
 
-    def add(self, piece: Piece, kind: int = 0) -> None:
+    def add(self, piece: SegmentRef, kind: int = 0) -> None:
         large = piece.raw >= BLOCK
         if not large:
             self._open.append((piece, kind))
@@ -43,7 +42,7 @@ class Tail:
         elif len(self._open) >= MANY and self._open[-MANY][1] == kind:
             self._join_last(MANY, kind)
 
-    def take(self, *, over: bool) -> list[list[Piece]]:
+    def take(self, *, over: bool) -> list[list[SegmentRef]]:
         """The groups that are to be joined now, one after the other; of a run that is *over* also crumbs that wait."""
         if over and len(self._open) >= CRUMBS:
             self._close()
@@ -57,7 +56,7 @@ class Tail:
         self._groups.append(group)
         self._size -= raw
         last = group[-1].last
-        self.add(Piece(names.joined_key(group[0].key, last), raw, last), kind + 1)
+        self.add(SegmentRef(names.joined_key(group[0].key, last), raw, last), kind + 1)
 
     def _close(self) -> None:
         if len(self._open) > 1:
@@ -83,7 +82,7 @@ def join(store: Store, thread_id: str, keys: Sequence[str]) -> int:
         if stored is None or names.read_head(thread_id, stored).epoch != epoch:
             return 0
         try:
-            store.append(thread_id, stored, stored, {key: block}, keys, patience=UPKEEP_PATIENCE)
+            store.append(thread_id, stored, stored, {key: block}, keys, timeout=UPKEEP_PATIENCE)
         except ThreadConflict:
             continue
         return sum(len(data) for _, data in found) - len(block)

@@ -7,19 +7,18 @@ from typing import Any, Literal, cast
 
 from msgspec import structs
 
-from .. import codec
 from ..core import apply
 from ..errors import ThreadConflict
 from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
 from ..messages import AssistantMessage
 from ..ports import Store
 from ..state import FileEntry, Path, State
-from . import reading
+from . import format as codec, log as reading
 from .blobs import LARGE
-from .joining import Tail
-from .reading import Log, Piece
+from .joining import MergeQueue
+from .layout import Head, RunRow
+from .log import Log, SegmentRef
 from .redaction import Redaction
-from .rows import Head, RunRow
 
 Durability = Literal["turn", "step", "tool"]
 
@@ -49,9 +48,9 @@ class Journal:
         """Runs with a compaction that no append has written yet."""
         self.blobs: set[str] = set()
         """Blobs that the thread is known to name in the store."""
-        self.tails: dict[Path, Tail] = {}
+        self.tails: dict[Path, MergeQueue] = {}
         """The newest segments of each run: those that are still to be joined."""
-        self.gained: list[int] = []
+        self.bytes_reclaimed: list[int] = []
         """Bytes that joining has saved since the last append."""
         self.durability: Durability = "turn"
         self.redaction: Redaction | None = None
@@ -59,7 +58,7 @@ class Journal:
         """Set once another writer has gone on with the thread: nothing of it can be saved any more."""
         self.appending: asyncio.Future[Any] | None = None
         """The end of the append that is under way: there is one at a time."""
-        self.unsure: list[Any] = []  # Each `Append` that failed, and may have been written all the same.
+        self.in_doubt: list[Any] = []  # Each `Append` that failed, and may have been written all the same.
         self.cancelled = False
         """Whether the caller has cancelled this turn."""
         self._ids: dict[Path, set[str]] = {}
@@ -115,12 +114,12 @@ class Journal:
         """The state of the run at *path*: of this turn, of the log, or a new one. Every run has the thread's files."""
         if path not in self.states:
             state, pieces = self._saved_run(path)
-            self.tails[path] = Tail(pieces)
+            self.tails[path] = MergeQueue(pieces)
             state.files = self.root.files
             self.states[path] = state
         return self.states[path]
 
-    def _saved_run(self, path: Path) -> tuple[State, list[Piece]]:
+    def _saved_run(self, path: Path) -> tuple[State, list[SegmentRef]]:
         """A run as the store has it, or a new one, and its newest segments."""
         if self.stored is None or (path and path not in self.runs):
             return State(), []
@@ -211,11 +210,11 @@ def open_thread(store: Store, thread_id: str) -> Journal | None:
         journal.stored, journal.head, journal.runs = log.stored, log.head, log.runs
         journal.number = log.head.number
         journal.root, pieces = reading.read_run(log, ())
-        journal.tails[()] = Tail(pieces)
+        journal.tails[()] = MergeQueue(pieces)
         journal.states = {(): journal.root}
         return journal
 
-    return reading.as_of_one_moment(store, thread_id, read)
+    return reading.read_consistently(store, thread_id, read)
 
 
 def rewound(journal: Journal) -> Journal:
@@ -228,7 +227,7 @@ def rewound(journal: Journal) -> Journal:
     fresh = open_thread(journal.store, journal.thread_id) or Journal(journal.thread_id, journal.store)
     if journal.redaction:
         fresh.redaction = Redaction(journal.redaction.redact, journal.store)
-    written = next((work.count for work in journal.unsure if work.stored == fresh.stored), 0)
+    written = next((work.count for work in journal.in_doubt if work.stored == fresh.stored), 0)
     ours, theirs = ((one.head.number, one.head.epoch) for one in (journal, fresh))
     if not written and fresh.stored != journal.stored and ours != theirs:
         raise ThreadConflict(f"thread {journal.thread_id!r} was changed by another writer; run it again")

@@ -5,14 +5,13 @@ from contextlib import contextmanager
 
 from msgspec import structs
 
-from .. import codec
 from ..events import UserSaid
 from ..ports import Store
 from ..state import Path, State
-from . import history
+from . import format as codec, history
 from .journal import Journal
-from .reading import Log, attach, fold, read_run, run_at, runs_at
-from .rows import RunInfo
+from .layout import RunInfo
+from .log import Log, attach, fold, read_run, run_at, runs_at
 
 Pending = Sequence[tuple[Path, bytes]]
 """Encoded events with the run of each, in their order."""

@@ -1,326 +1,365 @@
-"""Writing a log: everything that is pending of a thread, in one transaction."""
+"""Reading a log: the events of a run, the blobs and bases it names, and the states that they fold to."""
 
-import asyncio
-import secrets
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
-from .. import codec
-from ..codec import Header
-from ..errors import SegmentTooLarge, ThreadConflict
+from ..core import apply
+from ..errors import CheckpointError, ConfigError, CorruptSegment, HistoryCut, IllegalEvent, SegmentTooLarge
+from ..events import AnyEvent, Decided, FileEdited, FileWritten, ModelReplied, Resumed, ToolWaiting, UserSaid
+from ..messages import Content, ToolCall, is_json
 from ..ports import Store
-from ..state import Path, State
-from . import pace
-from . import rows as names
-from .blobs import Blobs
-from .door import PATIENCE, as_checkpoint_error, guarded, stored_head
-from .joining import Tail
-from .journal import Journal
-from .pace import through
-from .reading import Piece, as_of_one_moment
-from .rows import Head, RunRow
+from ..state import Decision, Edit, FileEntry, OpenCall, Path, State
+from . import format as codec, layout as names
+from .format import BlobRef, Entry, Header
+from .layout import Head, RunRow
+from .store import stored_head, translate_errors
 
 T = TypeVar("T")
 
 
-class Saved(Struct, frozen=True):
-    """What an append wrote."""
+class Log(Struct, frozen=True):
+    """A thread as the store has it: the rows that lead to all others."""
 
-    raw: int = 0
-    stored: int = 0
-
-    def __add__(self, other: "Saved") -> "Saved":
-        return Saved(self.raw + other.raw, self.stored + other.stored)
-
-
-class _Part(Struct):
-    """What an append adds to one run."""
-
-    path: Path
-    segments: list[tuple[Header, list[bytes]]] = field(default_factory=list[tuple[Header, list[bytes]]])
-    base: tuple[Header, bytes] | None = None
-    row: RunRow | None = None
-    """None for the main run, of which the head tells."""
-
-    def headers(self) -> list[Header]:
-        return [header for header, _ in self.segments] + ([self.base[0]] if self.base else [])
-
-
-class Append(Struct):
-    """One transaction: worked out on the event loop, while nothing changes; compressed and written anywhere."""
-
-    journal: Journal
-    count: int
-    """How many pending events it holds."""
-    raw: int
+    store: Store
+    thread_id: str
+    stored: bytes
+    """The head row."""
     head: Head
-    parts: list[_Part]
-    blobs: Blobs
-    pieces: list[tuple[Path, Piece]]
-    compacted: set[Path]
-    """Runs that get a base."""
-    gained: int
-    """How many of the journal's `gained` are in the head."""
-    rows: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    saved: Saved = Saved()
-    stored: bytes = b""
+    runs: dict[Path, RunRow]
 
-    def write(self, until: float) -> None:
-        """Write it, or find that it was written though the store said otherwise; at most until the clock
-        (`time.monotonic`) says *until*, but once in any case.
+    def last(self, path: Path) -> int:
+        """The number of the run's last event."""
+        return self.runs[path].last if path else self.head.last
 
-        Raises:
-            ThreadConflict: another writer was first.
-            CheckpointError: the store failed, or others had it until then.
-        """
-        self._write(patience=max(0.0, until - time.monotonic()))
-
-    def write_at_once(self) -> bool:
-        """`write`, if nobody else writes to the store: an event loop must not wait for them."""
-        try:
-            self._write()
-        except TimeoutError:
-            return False
-        return True
-
-    def _write(self, **how: Any) -> None:
-        store, thread_id = self.journal.store, self.journal.thread_id
-        self.rows = self.rows or self._rows()
-        try:
-            store.append(thread_id, self.journal.stored, self.stored, self.rows, **how)
-        except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
-            if isinstance(exc, TimeoutError) and not how:
-                raise
-            self.rows = {}
-            self.journal.unsure.append(self)
-            landed = stored_head(store, thread_id) == self.stored  # And only the report of it was lost.
-            self.journal.unsure.pop()
-            if not landed:
-                raise as_checkpoint_error(exc) from exc
-
-    def _rows(self) -> dict[str, bytes]:
-        rows = {names.blob_key(name): codec.seal_blob(content) for name, content in self.blobs.contents.items()}
-        total = Saved(self.blobs.size(), sum(map(len, rows.values())))
-        for part in self.parts:
-            sealed = self._sealed(part)
-            rows |= sealed
-            written = Saved(sum(header.raw for header in part.headers()), sum(map(len, sealed.values())))
-            for name in {name for header in part.headers() for name in header.blobs}:
-                rows |= names.use_rows(self.journal.thread_id, name)
-            if part.row:
-                raw, stored = part.row.raw + written.raw, part.row.stored + written.stored
-                part.row = structs.replace(part.row, raw=raw, stored=stored)
-                rows[names.run_key(self.journal.thread_id, part.path)] = msgspec.msgpack.encode(part.row)
-            total += written
-        self.saved = total
-        self.head = structs.replace(self.head, raw=self.head.raw + total.raw, stored=self.head.stored + total.stored)
-        self.stored = msgspec.msgpack.encode(self.head)
-        return rows
-
-    def _sealed(self, part: _Part) -> dict[str, bytes]:
-        thread_id = self.journal.thread_id
-        rows = {
-            names.segment_key(thread_id, part.path, header.first, header.last): codec.seal(header, events)
-            for header, events in part.segments
-        }
-        if part.base:
-            header, state = part.base
-            rows[names.base_key(thread_id, part.path, header.last)] = codec.seal_base(header, state)
-        return rows
-
-    def done(self) -> Saved:
-        """Take note, in the journal, that it was written."""
-        journal = self.journal
-        journal.stored, journal.head, journal.unsure = self.stored, self.head, []
-        journal.runs |= {part.path: part.row for part in self.parts if part.row}
-        del journal.pending[: self.count]
-        del journal.gained[: self.gained]
-        journal.compacted -= self.compacted
-        if journal.redaction:
-            journal.redaction.done(self.count, set(journal.states))
-        journal.blobs |= self.blobs.contents.keys()
-        for path, piece in self.pieces:
-            journal.tails.setdefault(path, Tail()).add(piece)
-        return self.saved
+    def newest_base(self, path: Path) -> int:
+        """The number of the run's last base, or 0."""
+        return self.runs[path].base if path else self.head.base
 
 
-async def append(journal: Journal) -> Saved:
-    """Write every pending event of the thread in one transaction: a segment, or more if they are large, per run.
+class SegmentRef(Struct, frozen=True):
+    """A segment, as whoever joins segments sees it."""
 
-    There is one append at a time, and none is cut short: a cancel that comes meanwhile is delivered once it is through.
+    key: str
+    raw: int
+    last: int = 0
+    """The number of its last event."""
+    closes: bool = False
+    """Whether a base stands behind it."""
+
+
+def read_consistently(store: Store, thread_id: str, read: Callable[[Log], T]) -> T | None:
+    """What *read* makes of the thread as its head row says it was; None if the store does not know it.
+
+    A log only grows, so what is appended meanwhile is left out. If rows are missing because the thread was cut or
+    deleted meanwhile, it is read again.
 
     Raises:
-        ThreadConflict: another writer was first, now or at an earlier append of this journal.
-        CheckpointError: the store failed. The events stay pending.
+        CheckpointError: it cannot be read.
     """
-    await pace.shielded()
-    while journal.appending is not None:
-        await through(journal.appending)
-    journal.check()
-    saved = Saved()
-    while journal.pending:
-        work = prepare(journal)
+    while (stored := stored_head(store, thread_id)) is not None:
         try:
-            await _written(work)
-        except ThreadConflict as exc:
-            if (caught_up := _caught_up(journal)) is None:
-                journal.conflict = exc
+            return read(_open_log(store, thread_id, stored))
+        except CorruptSegment:
+            if stored_head(store, thread_id) == stored:
                 raise
-            saved += caught_up
-        else:
-            return saved + work.done()
-    return saved
+    return None
 
 
-async def _written(work: Append) -> None:
-    """Write *work*: a small one here and now if the store is free, which costs less than to hand it over."""
-    journal = work.journal
-    if work.raw <= journal.store.inline and work.write_at_once():
-        return
-    # From now, and not from when the store's thread comes to it: those before it may wait as long.
-    until = time.monotonic() + PATIENCE
-    # Not the writing itself: who waits for that may wake before us.
-    journal.appending = over = asyncio.get_running_loop().create_future()
-    try:
-        writing = off_loop(journal.store, lambda: work.write(until))
-        await through(writing)
-        writing.result()
-    finally:
-        journal.appending = None
-        over.set_result(None)
+def _open_log(store: Store, thread_id: str, stored: bytes) -> Log:
+    head, prefix = names.read_head(thread_id, stored), names.thread_prefix("run", thread_id)
+    found = translate_errors(store.rows, prefix, names.after(prefix))
+    runs = {names.run_path(key): names.read_run_row(key, data) for key, data in found}
+    for (key, _), (path, row) in zip(found, runs.items(), strict=False):
+        if key != names.run_key(thread_id, path):
+            raise CorruptSegment(f"row {key!r} is not named as a run is")
+        if path[:-1] and path[:-1] not in runs:
+            raise CorruptSegment(f"run {path!r} of thread {thread_id!r} stands below one that is not there")
+        if row.last > head.number:
+            raise CorruptSegment(f"run {path!r} of thread {thread_id!r} is ahead of the thread's head")
+    return Log(store, thread_id, stored, head, runs)
 
 
-def _caught_up(journal: Journal) -> Saved | None:
-    """After a conflict: what was written though the store could not say so; nothing, if retention has only cut off
-    what was; None, if another writer has gone on with the thread.
+def segments(
+    log: Log, path: Path, after: int = 0, stop: int | None = None
+) -> Iterator[tuple[SegmentRef, Iterable[Entry]]]:
+    """The segments of one run after its event *after*, and those only that begin before *stop*; with their events.
+
+    Raises:
+        CheckpointError: one is missing, damaged, of another thread, or of an unknown version.
     """
-    log = as_of_one_moment(journal.store, journal.thread_id, lambda log: log)
-    if log is None:
-        return None
-    for work in journal.unsure:
-        if work.stored == log.stored:
-            return work.done()
-    if log.stored == journal.stored or (log.head.number, log.head.epoch) != (journal.head.number, journal.head.epoch):
-        return None
-    journal.stored, journal.head, journal.runs, journal.blobs = log.stored, log.head, log.runs, set()
-    return Saved()
+    thread_id, last, end = log.thread_id, after, log.head.number
+    start, stop_key = (names.segments_from(thread_id, path, number) for number in (after + 1, stop or end + 1))
+    for key, data in translate_errors(log.store.rows, start, stop_key):
+        header, entries = codec.read_segment(data, key)
+        check_owner(log, path, header, key)
+        if header.prior != last:
+            raise CorruptSegment(f"before segment {key!r} one is missing: it follows event {header.prior}, not {last}")
+        last = header.last
+        events = _unspilled(log.store, key, entries)
+        # A block may already hold what was appended after the head was read.
+        yield (
+            SegmentRef(key, header.raw, header.last),
+            events if last <= end else (entry for entry in events if entry[0] <= end),
+        )
+    expected = stop - 1 if stop else log.last(path)
+    if last < expected:
+        raise CorruptSegment(f"run {path!r} of thread {thread_id!r} ends with event {last}, expected {expected}")
 
 
-def off_loop(store: Store, act: Callable[[], T]) -> "asyncio.Future[T]":
-    """Have *act*, which uses *store*, called where that does not hold up the event loop."""
-    loop = asyncio.get_running_loop()
-    return guarded(lambda: loop.run_in_executor(store.executor, act))  # Which may be closing.
+def check_owner(log: Log, path: Path, header: Header, key: str) -> None:
+    """Make sure that what is stored under *key* was written for it.
+
+    Raises:
+        CorruptSegment
+    """
+    if (header.thread, header.path) != (log.thread_id, path):
+        raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
 
 
-def prepare(journal: Journal) -> Append:
-    """The transaction that writes everything pending."""
-    pending, compacted, gained = journal.written(), set(journal.compacted), len(journal.gained)
-    work = Append(journal, len(pending), 0, journal.head, [], Blobs(journal.blobs), [], compacted, gained)
-    now, append_id = time.time(), secrets.token_bytes(8)
-    for path, entries in _by_path(pending).items():
-        work.parts.append(_part(work, path, entries, append_id, now))
-    work.raw += work.blobs.size()
-    work.head = _next_head(work, append_id, now)
-    return work
+def _unspilled(store: Store, key: str, entries: Iterable[codec.Stored]) -> Iterator[Entry]:
+    for number, event in entries:
+        if isinstance(event, BlobRef):
+            event = codec.unspilled(read_blob(store, event.name), event.name)
+        check = _CHECKS.get(type(event))
+        if check is not None and not check(event):
+            raise CorruptSegment(f"segment {key!r} holds a call in event {number} whose arguments are no JSON")
+        yield number, event
 
 
-def _next_head(work: Append, append_id: bytes, now: float) -> Head:
-    journal = work.journal
-    root, old = journal.written_state(()), journal.head
-    return structs.replace(
-        old,
-        number=journal.number,
-        append=append_id,
-        last=root.number,
-        format=codec.FORMAT,
-        agent=root.agent,
-        status=root.status,
-        turn=root.turn,
-        title=old.title or (root.said.text[:80] if root.said else ""),
-        created=old.created or now,
-        updated=now,
-        stored=old.stored - sum(journal.gained[: work.gained]),
-        base=next((part.base[0].last for part in work.parts if part.base and not part.path), old.base),
-    )
+def check_state(state: State, key: str) -> None:
+    """Make sure of what the types of a base leave open: the arguments of calls, and what files hold.
+
+    Raises:
+        CorruptSegment
+    """
+    calls = all(_can_be_read(message.content) for message in state.messages if message.role == "assistant")
+    if not calls or not all(map(_waits_can_be_read, state.open.values())):
+        raise CorruptSegment(f"base {key!r} holds a call whose arguments are no JSON")
+    for file, held in state.files.items():
+        if not isinstance(held.content, str | bytes | None):
+            raise CorruptSegment(f"base {key!r} holds {file!r}, which is neither text nor bytes")
 
 
-def _part(work: Append, path: Path, entries: list[bytes], append_id: bytes, now: float) -> _Part:
-    """What the append adds to the run at *path*: its events, and a base if its context was compacted."""
-    journal = work.journal
-    thread_id, before = journal.thread_id, journal.runs.get(path)
-    prior = before.last if before else 0 if path else journal.head.last
-    part = _Part(path)
-    for events in _cut(work.blobs.stored_form(data) for data in entries):
-        first, last, raw = codec.number_of(events[0]), codec.number_of(events[-1]), codec.raw_size(events)
-        header = Header(thread_id, path, first, last, prior, append_id, raw, now, work.blobs.named())
-        part.segments.append((header, events))
-        work.raw += raw
-        prior = last
-    if path in work.compacted:
-        part.base = _base(work, path, append_id, now)
-    if path:
-        part.row = _run_row(journal.written_state(path), before, part, now)
-    for header, _ in part.segments:
-        key = names.segment_key(thread_id, path, header.first, header.last)
-        closes = part.base is not None and header.last == prior
-        work.pieces.append((path, Piece(key, header.raw, header.last, closes)))
-    return part
+def _can_be_read(content: Content) -> bool:
+    """Whether the arguments of the calls in a reply are JSON. Asked of every reply, so it makes nothing."""
+    if type(content) is not str:
+        for block in content:
+            if type(block) is ToolCall and not is_json(block.raw):
+                return False
+    return True
 
 
-def _base(work: Append, path: Path, append_id: bytes, now: float) -> tuple[Header, bytes] | None:
-    """The run's whole state as the append leaves it; None if it is too large to help."""
-    journal = work.journal
-    state, before = journal.written_state(path), journal.runs.get(path)
+def _waits_can_be_read(entry: OpenCall) -> bool:
+    calls = (entry.call, *(wait.call for wait in entry.waits))
+    return all(is_json(call.raw) for call in calls) and _edit_can_be_read(entry.decision)
+
+
+def _edit_can_be_read(decision: Decision | None) -> bool:
+    return not isinstance(decision, Edit) or is_json(decision.raw)
+
+
+_CHECKS: dict[type, Callable[[Any], bool]] = {
+    ModelReplied: lambda event: _can_be_read(event.message.content),
+    ToolWaiting: lambda event: all(is_json(wait.call.raw) for wait in event.interrupts),
+    Decided: lambda event: _edit_can_be_read(event.decision),
+}
+"""What is asked of events whose types leave something open."""
+
+
+def read_blob(store: Store, name: str) -> bytes:
+    """The content of a blob.
+
+    Raises:
+        CheckpointError: it is missing or damaged, or the store failed.
+    """
+    data = translate_errors(store.get, names.blob_key(name))
+    if data is None:
+        raise CorruptSegment(f"blob {name!r} is missing")
+    return codec.read_blob(data, name)
+
+
+def content_of(store: Store, entry: FileEntry) -> str | bytes | None:
+    """What a file holds, wherever that is kept; None where the disk is the truth."""
+    if not entry.blob or entry.content is not None:
+        return entry.content
+    data = read_blob(store, entry.sha256)
     try:
-        raw = work.blobs.base_form(state, main=not path)
-    except SegmentTooLarge:
-        return None
-    finally:
-        named = work.blobs.named()
-    prior = before.base if before else 0 if path else journal.head.base
-    work.raw += len(raw)
-    number = state.number
-    return Header(journal.thread_id, path, number, number, prior, append_id, len(raw), now, named, state.turn), raw
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
-def _run_row(state: State, before: RunRow | None, part: _Part, now: float) -> RunRow:
-    return RunRow(
-        agent=state.agent,
-        status=state.status,
-        first=before.first if before else part.segments[0][0].first,
-        last=part.segments[-1][0].last,
-        steps=state.step,
-        tokens=min(state.usage.total, 2**63),
-        created=before.created if before else now,
-        updated=now,
-        raw=before.raw if before else 0,
-        stored=before.stored if before else 0,
-        base=part.base[0].last if part.base else before.base if before else 0,
-        cost=state.cost,
-        unknown=state.usage.unknown,
-        unpriced=state.unpriced,
-    )
+def fill(store: Store, files: dict[str, FileEntry], file: str) -> None:
+    """Fetch a file's content into *files*, if it is only named there: what the log says does not change by that."""
+    entry = files.get(file)
+    if entry is not None and entry.blob and entry.content is None:
+        files[file] = structs.replace(entry, content=content_of(store, entry))
 
 
-def _by_path(pending: list[tuple[Path, bytes]]) -> dict[Path, list[bytes]]:
-    found: dict[Path, list[bytes]] = {}
-    for path, data in pending:
-        found.setdefault(path, []).append(data)
-    return found
+def fold(store: Store, state: State, number: int, event: AnyEvent) -> None:
+    """`apply`, with the file at hand that an edit changes."""
+    if isinstance(event, FileEdited):
+        fill(store, state.files, event.file)
+    apply(state, event, number)
 
 
-def _cut(events: Iterable[bytes]) -> Iterable[list[bytes]]:
-    """*events* in pieces of at most 1 MiB."""
-    piece: list[bytes] = []
-    size = 0
-    for data in events:
-        if piece and size + len(data) > codec.CUT:
-            yield piece
-            piece, size = [], 0
-        piece.append(data)
-        size += len(data)
-    yield piece
+def replay(log: Log, state: State, number: int, event: AnyEvent) -> None:
+    """`fold` of an event that the log holds.
+
+    Raises:
+        CorruptSegment: it does not fit those before it.
+        SegmentTooLarge: it makes a file larger than any that can be kept.
+        CheckpointError: the file that it edits cannot be read.
+    """
+    try:
+        if type(event) is FileEdited:
+            fill(log.store, state.files, event.file)
+            _check_edit(state, event)
+        apply(state, event, number)
+    except IllegalEvent as exc:
+        what = f"event {number} of thread {log.thread_id!r}"
+        raise CorruptSegment(f"{what} does not fit those before it: {exc}") from None
+
+
+def _check_edit(state: State, event: FileEdited) -> None:
+    """Make sure that an edit makes no more of a file than it says: one that replaces each letter may make it huge."""
+    entry = state.files.get(event.file)
+    text = entry.content if entry else None
+    if not isinstance(text, str) or not event.old:
+        return
+    size = len(text) + text.count(event.old) * (len(event.new) - len(event.old))
+    if size > max(event.size, codec.MAX_RAW):
+        raise SegmentTooLarge(f"an edit makes {size:,} characters of {event.file!r}, and says {event.size:,} bytes")
+
+
+def last_base(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: True) -> tuple[State, int | None]:
+    """The newest base of a run that *fits*, or a new state; and where to stop reading what leads to the base after it.
+
+    Raises:
+        HistoryCut: there was one, or a beginning, before retention cut it off.
+        CheckpointError: a base is missing or damaged.
+    """
+    number, stop = log.newest_base(path), None
+    while number:
+        key = names.base_key(log.thread_id, path, number)
+        data = translate_errors(log.store.get, key)
+        if data is None:
+            raise CorruptSegment(f"base {key!r} is missing")
+        header = codec.read_header(data, key)
+        check_owner(log, path, header, key)
+        if header.last != number or header.prior >= number:  # Which might lead round in a circle.
+            raise CorruptSegment(f"base {key!r} says that it stands at event {header.last}, after {header.prior}")
+        if fits(header):
+            state = codec.read_base(data, key)[1]
+            check_state(state, key)
+            return state, stop
+        stop, number = number + 1, header.prior
+    if log.head.cut and not path:
+        first = log.head.cut.turn
+        raise HistoryCut(f"thread {log.thread_id!r} begins with boundary {first}; retention removed what was before")
+    return State(), stop
+
+
+def beginning(log: Log, path: Path) -> State:
+    """The run as its log begins: new, or as it was where retention has cut."""
+    cut = log.head.cut
+    if cut is None or path:
+        return State()
+    return last_base(log, path, lambda header: header.last == cut.number)[0]
+
+
+def recall(log: Log, file: str, sha256: str) -> str | bytes | None:
+    """What a file held when its hash was *sha256*, by the events that are left of its thread; None if none says it."""
+    state = beginning(log, ())
+    if file in state.files and state.files[file].sha256 == sha256:
+        return content_of(log.store, state.files[file])
+    for _, entries in segments(log, (), state.number):
+        for _, event in entries:
+            if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
+                return content_of(log.store, FileEntry(event.content, event.size, sha256, event.at, blob=event.blob))
+    return None
+
+
+def read_run(log: Log, path: Path) -> tuple[State, list[SegmentRef]]:
+    """One run as it was last saved, and the segments that follow its last base.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    state, _ = last_base(log, path)
+    pieces: list[SegmentRef] = []
+    for piece, entries in segments(log, path, state.number):
+        pieces.append(piece)
+        for number, event in entries:
+            replay(log, state, number, event)
+    return state, pieces
+
+
+def accepts(event: AnyEvent) -> bool:
+    """Whether a turn of the main run begins with *event*."""
+    return isinstance(event, Resumed | Decided) or (isinstance(event, UserSaid) and not event.by)
+
+
+def at_boundary(state: State) -> bool:
+    """Whether the turn has handed over."""
+    return state.status not in ("ready", "running")
+
+
+def state_at(log: Log, at: int) -> tuple[State, int]:
+    """The main run at its boundary *at*, and the number of the thread's last event that belongs to it.
+
+    Raises:
+        ConfigError: there is no such boundary.
+        HistoryCut: there was.
+        CheckpointError: it cannot be read.
+    """
+    state, stop = last_base(log, (), lambda header: header.turn <= at)
+    try:
+        for _, entries in segments(log, (), state.number, stop):
+            for number, event in entries:
+                if state.turn == at and at_boundary(state) and accepts(event):
+                    return state, number - 1
+                replay(log, state, number, event)
+    except CheckpointError:
+        if not (state.turn == at and at_boundary(state)):  # What is damaged comes after what was asked for.
+            raise
+    if state.turn == at and at_boundary(state):
+        return state, log.head.number if state.number == log.head.last else state.number
+    there = state.turn - (not at_boundary(state))
+    raise ConfigError(f"thread {log.thread_id!r} has no boundary {at}; there are {there}")
+
+
+def run_at(log: Log, path: Path, extent: int) -> State:
+    """A run as of the thread's event *extent*."""
+    state, stop = last_base(log, path, lambda header: header.last <= extent)
+    for _, entries in segments(log, path, state.number, stop):
+        for number, event in entries:
+            if number > extent:
+                return state
+            replay(log, state, number, event)
+    return state
+
+
+def read_state(log: Log, at: int | None, subagents: bool) -> State:
+    """The thread at a boundary, or as it was last saved; with *subagents* every run stands in its parent's state."""
+    root, extent = (read_run(log, ())[0], log.head.number) if at is None else state_at(log, at)
+    if subagents:
+        attach(root, ((path, run_at(log, path, extent)) for path in runs_at(log, extent)))
+    return root
+
+
+def runs_at(log: Log, extent: int) -> list[Path]:
+    """The runs below the main one that had begun by the event *extent*, parents first, each in its order."""
+    begun = [path for path, row in log.runs.items() if row.first <= extent]
+    return sorted(begun, key=lambda path: (len(path), log.runs[path].first))
+
+
+def attach(root: State, runs: Iterable[tuple[Path, State]]) -> None:
+    """Put each run into the `subagents` of the one above it; all have the thread's files."""
+    states: dict[Path, State] = {(): root}
+    for path, state in runs:
+        state.files = root.files
+        states[path] = state
+        states[path[:-1]].subagents[path[-1]] = state

@@ -11,7 +11,7 @@ from ..checks import checked
 from ..errors import ThreadConflict
 from ..ports import Retention
 from . import atfork
-from .rows import head_key
+from .layout import head_key
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class MemoryCheckpointer:
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        patience: float = 0.0,
+        timeout: float = 0.0,
     ) -> None:
         at, gone = head_key(thread), set(deletes)
         with self._lock:

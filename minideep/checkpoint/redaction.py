@@ -5,12 +5,12 @@ from hashlib import sha256
 
 from msgspec import structs
 
-from .. import codec
 from ..errors import CheckpointError, IllegalEvent
 from ..events import AnyEvent, FileEdited, FileWritten
 from ..ports import Store
 from ..state import FileEntry, Path, State, as_bytes
-from .reading import fold
+from . import format as codec
+from .log import fold
 
 Redact = Callable[[AnyEvent], AnyEvent]
 """Gives the event that is saved in the place of the one that happened: of the same type and with the same ids."""

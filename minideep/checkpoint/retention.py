@@ -9,8 +9,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import structs
 
-from .. import codec
-from ..codec import Header
 from ..errors import (
     CheckpointError,
     CorruptSegment,
@@ -22,12 +20,13 @@ from ..errors import (
 )
 from ..ports import Store
 from ..state import Path, State
-from . import rows as names
+from . import format as codec, layout as names
 from .blobs import Blobs
-from .door import PATIENCE, guarded, let_go, put, stored_head, unknown
+from .format import Header
 from .history import boundaries
-from .reading import Log, as_of_one_moment, state_at
-from .rows import Cut, Head, Mark
+from .layout import Head, Mark, Truncation
+from .log import Log, read_consistently, state_at
+from .store import PATIENCE, put, release_quietly, stored_head, translate_errors, unknown
 
 TRIES = 10
 DAY = 86_400.0
@@ -48,26 +47,26 @@ def held(store: Store, thread_id: str) -> Generator[None]:
         ThreadBusy: a turn runs.
     """
     mark, until = _mark(thread_id), time.monotonic() + PATIENCE
-    while not guarded(store.hold, mark):
+    while not translate_errors(store.hold, mark):
         if time.monotonic() > until:
             raise ThreadBusy(f"thread {thread_id!r} is being tidied up; try again when that is over")
         time.sleep(0.001)
     try:
-        if not guarded(store.hold, thread_id):
+        if not translate_errors(store.hold, thread_id):
             raise ThreadBusy(f"thread {thread_id!r} is being run; try again when it is over")
         try:
             yield
         finally:
-            let_go(store, thread_id)
+            release_quietly(store, thread_id)
     finally:
-        let_go(store, mark)
+        release_quietly(store, mark)
 
 
 def in_upkeep(store: Store, thread_id: str) -> bool:
     """Whether a thread that is held is so for a moment only, and by no turn."""
-    if not guarded(store.hold, _mark(thread_id)):
+    if not translate_errors(store.hold, _mark(thread_id)):
         return True
-    let_go(store, _mark(thread_id))
+    release_quietly(store, _mark(thread_id))
     return False
 
 
@@ -101,13 +100,13 @@ def _delete(store: Store, thread_id: str, only: bytes | None) -> None:
 
 
 def _keys(store: Store, prefix: str) -> list[str]:
-    return guarded(store.keys, prefix, names.after(prefix))
+    return translate_errors(store.keys, prefix, names.after(prefix))
 
 
 def _references(store: Store, thread_id: str) -> list[str]:
     """The keys of the thread's `ref` rows, which stand under the blobs' names; a damaged store may lack some."""
     keys = [key for name in _uses(store, thread_id) for key in names.use_rows(thread_id, name)]
-    return [key for key in keys if key.startswith("ref/") and guarded(store.get, key) is not None]
+    return [key for key in keys if key.startswith("ref/") and translate_errors(store.get, key) is not None]
 
 
 def _uses(store: Store, thread_id: str) -> set[str]:
@@ -169,7 +168,7 @@ def cut(store: Store, thread_id: str) -> None:
     """Cut off what is older than the boundaries that the store keeps, unless the thread is in use."""
     with contextlib.suppress(ThreadBusy), held(store, thread_id):  # Else the next turn cuts.
         for _ in range(TRIES):
-            log = as_of_one_moment(store, thread_id, lambda log: log)
+            log = read_consistently(store, thread_id, lambda log: log)
             if log is None or not is_due(store, log.head):
                 return
             with contextlib.suppress(ThreadConflict):  # Segments were joined meanwhile.
@@ -200,7 +199,7 @@ def _cut(log: Log, turn: int) -> None:
     head = structs.replace(
         log.head,
         append=append_id,
-        cut=Cut(number, turn, next(one.time for one in boundaries(log) if one.at == turn)),
+        cut=Truncation(number, turn, next(one.time for one in boundaries(log) if one.at == turn)),
         base=max(log.head.base, number),
         stored=max(0, log.head.stored - lost),
         format=codec.FORMAT,

@@ -14,13 +14,13 @@ OVER = ("ended", "failed", "exhausted", "escalated")
 
 def note_what_is_due(journal: Journal) -> None:
     """Find what is to be done now that a turn is saved, while its runs are at hand."""
-    store, thread_id, gained = journal.store, journal.thread_id, journal.gained
+    store, thread_id, bytes_reclaimed = journal.store, journal.thread_id, journal.bytes_reclaimed
     jobs: list[Callable[[], Any]] = []
     for path, tail in journal.tails.items():
         over = bool(path) and path in journal.states and journal.states[path].status in OVER
         for group in tail.take(over=over):
             keys = [piece.key for piece in group]
-            jobs.append(lambda keys=keys: gained.append(join(store, thread_id, keys)))
+            jobs.append(lambda keys=keys: bytes_reclaimed.append(join(store, thread_id, keys)))
     if retention.is_due(store, journal.head):
         jobs.append(lambda: retention.cut(store, thread_id))
     if store.retention.seconds is not None:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, structs
 
-from .. import codec
-from ..codec import Header
 from ..errors import CheckpointError, CorruptSegment, HistoryCut
 from ..ports import Store
 from ..state import Path, State
-from . import rows as names
-from .door import guarded
-from .reading import Log, as_of_one_moment, beginning, check_state, last_base, read_run, replay, segments
+from . import format as codec, layout as names
+from .format import Header
+from .log import Log, beginning, check_state, last_base, read_consistently, read_run, replay, segments
+from .store import translate_errors
 
 TRIES = 10
 PAGES = ["", *(f"{page:02x}" for page in range(256)), "g"]
@@ -42,7 +41,7 @@ def verify(store: Store) -> list[Damage]:
     Raises:
         CheckpointError: the store cannot list its threads.
     """
-    heads = guarded(store.keys, "head/", "head0")
+    heads = translate_errors(store.keys, "head/", "head0")
     threads = [names.thread_of(key) for key in heads if key == names.head_key(names.thread_of(key))]
     found = [Damage("", key, "it is not named as the head of a thread is") for key in heads if not _is_head(key)]
     for thread_id in threads:
@@ -73,7 +72,7 @@ def _lasting(store: Store, thread_id: str, look: Callable[[], list[Damage]]) -> 
 def _stored(store: Store, thread_id: str) -> bytes | None:
     """The head row, whatever it says; nothing of one that the store refuses to read."""
     try:
-        return guarded(store.head, thread_id)
+        return translate_errors(store.head, thread_id)
     except CorruptSegment:
         return b""
 
@@ -81,7 +80,7 @@ def _stored(store: Store, thread_id: str) -> bytes | None:
 def _between(store: Store, prefix: str) -> Iterator[str]:
     """The keys that begin with *prefix*, a bounded number at a time."""
     for start, stop in zip(PAGES, [*PAGES[1:], LAST], strict=True):
-        yield from guarded(store.keys, prefix + start, min(prefix + stop, names.after(prefix)))
+        yield from translate_errors(store.keys, prefix + start, min(prefix + stop, names.after(prefix)))
 
 
 # ---- one thread
@@ -92,13 +91,13 @@ def _thread(store: Store, thread_id: str) -> list[Damage]:
     paths: set[Path] = set()
     for kind in names.KINDS:
         prefix = names.thread_prefix(kind, thread_id)
-        for key in guarded(store.keys, prefix, names.after(prefix)):
+        for key in translate_errors(store.keys, prefix, names.after(prefix)):
             found += _named(thread_id, key, lambda key=key, kind=kind: _row(store, thread_id, kind, key, paths))
     broken = {one.key.rpartition("/")[0] for one in found}
     for path in () if found and found[0].key == names.head_key(thread_id) else sorted({(), *paths}, key=len):
         log, base = names.log_prefix(thread_id, path), names.base_prefix(thread_id, path)
         if not {log[:-1], base[:-1]} & broken:  # Else it is named already.
-            found += _named(thread_id, log, lambda path=path: as_of_one_moment(store, thread_id, _folded(path)))
+            found += _named(thread_id, log, lambda path=path: read_consistently(store, thread_id, _folded(path)))
     return found
 
 
@@ -111,20 +110,20 @@ def _named(thread_id: str, key: str, look: Callable[[], object]) -> Iterable[Dam
 
 
 def _head(store: Store, thread_id: str) -> None:
-    stored = guarded(store.head, thread_id)
+    stored = translate_errors(store.head, thread_id)
     if stored is not None:
         names.read_head(thread_id, stored)
 
 
 def _row(store: Store, thread_id: str, kind: str, key: str, paths: set[Path]) -> None:
     """Look at one row of a thread by itself; notes the path of a run in *paths*."""
-    data = guarded(store.get, key)
+    data = translate_errors(store.get, key)
     if data is None:  # It was joined, cut off, or deleted meanwhile.
         return
     match kind:
         case "log" | "base":
             header = _sealed(thread_id, kind, key, data)
-            if header.path and guarded(store.get, names.run_key(thread_id, header.path)) is None:
+            if header.path and translate_errors(store.get, names.run_key(thread_id, header.path)) is None:
                 raise CorruptSegment(f"row {key!r} is of run {header.path!r}, which is not there")
             for name in header.blobs:
                 _check_named(store, thread_id, key, name)
@@ -157,10 +156,10 @@ def _sealed(thread_id: str, kind: str, key: str, data: bytes) -> Header:
 
 def _check_named(store: Store, thread_id: str, key: str, name: str) -> None:
     """Make sure that a blob is there, and stays as long as the thread names it."""
-    if guarded(store.get, names.blob_key(name)) is None:
+    if translate_errors(store.get, names.blob_key(name)) is None:
         raise CorruptSegment(f"row {key!r} names blob {name!r}, which is missing")
     for wanted, empty in names.use_rows(thread_id, name).items():
-        if guarded(store.get, wanted) != empty:
+        if translate_errors(store.get, wanted) != empty:
             raise CorruptSegment(f"row {key!r} names blob {name!r}, and {wanted!r} is missing or not empty")
 
 
@@ -171,7 +170,7 @@ def _folded(path: Path) -> Callable[[Log], None]:
         if path and path not in log.runs:
             return
         state, prefix = beginning(log, path), names.base_prefix(log.thread_id, path)
-        bases = {names.number_in(key): key for key in guarded(log.store.keys, prefix, names.after(prefix))}
+        bases = {names.number_in(key): key for key in translate_errors(log.store.keys, prefix, names.after(prefix))}
         for _, entries in segments(log, path, state.number):
             for number, event in entries:
                 replay(log, state, number, event)
@@ -187,7 +186,7 @@ def _folded(path: Path) -> Callable[[Log], None]:
 
 def _check_base(log: Log, key: str, state: State) -> None:
     """Make sure that a base holds what the events before it say. The contents of files are blobs, and named so."""
-    data = guarded(log.store.get, key)
+    data = translate_errors(log.store.get, key)
     if data is None:  # It was cut off meanwhile.
         return
     _, base = codec.read_base(data, key)
@@ -215,20 +214,20 @@ def _check_end(log: Log, path: Path, state: State) -> None:
 
 def _blob(store: Store, key: str) -> list[Damage]:
     name = key.removeprefix("blob/")
-    if (data := guarded(store.get, key)) is None:
+    if (data := translate_errors(store.get, key)) is None:
         return []
     users = _users(store, name)
-    if not users and guarded(store.get, key) is not None and not (users := _users(store, name)):
+    if not users and translate_errors(store.get, key) is not None and not (users := _users(store, name)):
         return [Damage("", key, "no thread names it")]
     return [one for thread_id in users for one in _named(thread_id, key, lambda data=data: codec.read_blob(data, name))]
 
 
 def _users(store: Store, name: str) -> list[str]:
-    return [names.run_path(key)[0] for key in guarded(store.keys, f"ref/{name}/", f"ref/{name}0")]
+    return [names.run_path(key)[0] for key in translate_errors(store.keys, f"ref/{name}/", f"ref/{name}0")]
 
 
 def _reference(store: Store, thread_id: str, key: str) -> list[Damage]:
-    if guarded(store.get, key) is None:
+    if translate_errors(store.get, key) is None:
         return []
     name = key.split("/")[1]
     if key not in names.use_rows(thread_id, name) or _stored(store, thread_id) is None:
@@ -243,7 +242,7 @@ def _strays(store: Store, threads: list[str]) -> list[Damage]:
     for kind in names.KINDS:
         starts = [f"{kind}/", *(names.after(f"{kind}/{thread}") for thread in threads)]
         gaps += zip(starts, [*(f"{kind}/{thread}" for thread in threads), f"{kind}0"], strict=True)
-    found = (key for start, stop in gaps for key in guarded(store.keys, start, stop))
+    found = (key for start, stop in gaps for key in translate_errors(store.keys, start, stop))
     return [Damage("", key, "it belongs to no thread") for key in found if _is_stray(store, key)]
 
 
@@ -256,4 +255,4 @@ def _is_stray(store: Store, key: str) -> bool:
     if not key.startswith(names.thread_prefix(kind, thread_id)):
         return True
     gone = _stored(store, thread_id) is None
-    return gone and guarded(store.get, key) is not None and _stored(store, thread_id) is None
+    return gone and translate_errors(store.get, key) is not None and _stored(store, thread_id) is None

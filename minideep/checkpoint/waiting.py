@@ -7,8 +7,8 @@ from weakref import WeakValueDictionary
 
 from ..errors import ThreadBusy
 from ..ports import Store
-from .door import PATIENCE, guarded, let_go
 from .retention import in_upkeep
+from .store import PATIENCE, release_quietly, translate_errors
 
 _queues: "WeakValueDictionary[tuple[int, int, str], asyncio.Lock]" = WeakValueDictionary()
 """Those on one event loop who wait for a thread."""
@@ -34,12 +34,12 @@ async def take(store: Store, thread_id: str) -> None:
 
 def _is_free(store: Store, thread_id: str) -> bool:
     """Hold the thread, unless somebody has it or waits for it; return whether that was so."""
-    if not guarded(store.hold, _turnstile(thread_id)):
+    if not translate_errors(store.hold, _turnstile(thread_id)):
         return False
     try:
-        return guarded(store.hold, thread_id)
+        return translate_errors(store.hold, thread_id)
     finally:
-        let_go(store, _turnstile(thread_id))
+        release_quietly(store, _turnstile(thread_id))
 
 
 async def wait_for(store: Store, thread_id: str) -> None:
@@ -58,12 +58,12 @@ async def wait_for(store: Store, thread_id: str) -> None:
         try:
             await _poll(store, thread_id, 0.001, 0.002)  # While it waits nobody else can have the thread.
         finally:
-            let_go(store, _turnstile(thread_id))
+            release_quietly(store, _turnstile(thread_id))
 
 
 async def _poll(store: Store, name: str, pause: float, longest: float) -> None:
     """Hold *name* once it is free; asks after about *pause* seconds, then less and less often, down to *longest*."""
-    while not guarded(store.hold, name):
+    while not translate_errors(store.hold, name):
         await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
         pause = min(2 * pause, longest)
 

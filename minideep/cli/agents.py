@@ -14,7 +14,7 @@ from ..backends.filesystem import FilesystemBackend
 from ..blueprint import STOCK_ROLES, Blueprint
 from ..deep_agent import create_deep_agent
 from ..errors import ConfigError
-from ..middleware.files import FilesystemMiddleware
+from ..middleware.filesystem.tools import FilesystemMiddleware
 from ..ports import Middleware, Store
 from ..state import Limits
 from .settings import Settings, about

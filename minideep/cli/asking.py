@@ -20,7 +20,7 @@ from ..backends.names import quoted
 from ..context import ToolContext
 from ..events import Noted
 from ..messages import ToolCall, ToolResult, clean
-from ..middleware.files import FilesystemMiddleware
+from ..middleware.filesystem.tools import FilesystemMiddleware
 from ..ports import Middleware
 from ..state import FileEntry, Interrupt, State
 from ..workers import in_thread

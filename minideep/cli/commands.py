@@ -81,8 +81,10 @@ def check(options: argparse.Namespace) -> int:
 
 def evaluate(options: argparse.Namespace) -> int:
     """Run a golden set; the threads of its cases are kept."""
-    from ..evals import evaluate as evaluated  # Here, for no other command needs it.
-    from ..evals import load
+    from ..evals import (
+        evaluate as evaluated,  # Here, for no other command needs it.
+        load,
+    )
 
     goldens, junit = load(options.file), options.junit
     if junit and not junit.absolute().parent.is_dir():

@@ -9,7 +9,7 @@ from ..backends.names import shown
 from ..backends.text import decode, encode
 from ..errors import ToolError
 from ..messages import ToolCall
-from ..middleware.edits import replacement
+from ..middleware.filesystem.edits import replacement
 from ..state import Approve, Decision, Interrupt, Reject
 from .asking import AskBeforeChanges
 from .text import safe

@@ -18,11 +18,21 @@ from rich.table import Table
 from rich.text import Text
 
 from ..checkpoint.history import Boundary
-from ..checkpoint.rows import ThreadInfo
+from ..checkpoint.layout import ThreadInfo
 from ..checkpoint.verify import Damage
 from ..costs import Costs, in_words
 from ..errors import LimitExceeded
-from ..events import Happened, Noted, Restarted, TextDelta, TodosWritten, ToolEnded, ToolStarted, ToolWaiting, UserSaid
+from ..events import (
+    Noted,
+    Restarted,
+    StreamEvent,
+    TextDelta,
+    TodosWritten,
+    ToolEnded,
+    ToolStarted,
+    ToolWaiting,
+    UserSaid,
+)
 from ..messages import AssistantMessage, ToolCall, ToolMessage, to_json
 from ..middleware.todos import unfinished
 from ..state import Path, State, Todo
@@ -55,7 +65,7 @@ class Screen:
         """Show what is run."""
         self._print(f"thread {thread}\n{using}", style="dim")
 
-    def event(self, event: Happened) -> None:
+    def event(self, event: StreamEvent) -> None:
         """Show what happened, if it is worth a line."""
         match event:
             case TextDelta(text) if not event.path:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ..agent import Agent
 from ..export import event_json, json_line
 from ..messages import ToolCall
-from ..stream import Stream
+from ..runtime.stream import Stream
 from ..turn import Turn
 from .asking import AskBeforeChanges
 from .prompt import ask, preview

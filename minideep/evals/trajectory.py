@@ -6,10 +6,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from .. import codec
 from ..agent import Agent
-from ..blueprint import Blueprint, Board, Role
-from ..blueprint import board as boards
+from ..blueprint import Blueprint, Board, Role, state as boards
+from ..checkpoint import format as codec
 from ..messages import from_json
 from ..ports import Emit, Model, Reply, Request
 from ..state import State

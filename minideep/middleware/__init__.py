@@ -3,13 +3,13 @@
 from ..ports import Middleware
 from .approvals import HumanInTheLoopMiddleware
 from .caching import PromptCachingMiddleware
-from .files import FilesystemMiddleware
+from .context.compaction import SummarizationMiddleware
+from .context.offload import OffloadMiddleware
+from .filesystem.tools import FilesystemMiddleware
 from .memory import MemoryMiddleware
-from .offload import OffloadMiddleware
 from .patching import PatchToolCallsMiddleware
 from .skills import SkillsMiddleware
 from .subagents import Subagent, SubAgentMiddleware
-from .summarization import SummarizationMiddleware
 from .todos import TodoListMiddleware
 
 __all__ = [

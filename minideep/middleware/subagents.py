@@ -10,7 +10,7 @@ from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolResult
-from ..ports import HasSpec, Middleware, Model
+from ..ports import Middleware, Model, Runnable
 from ..state import Limits
 from ..tools import Tool
 from ..turn import Turn
@@ -95,8 +95,8 @@ class SubAgentMiddleware(Middleware):
     prompt = PROMPT
 
     @checked
-    def __init__(self, agents: Iterable[tuple[Subagent, HasSpec]]) -> None:
-        self._agents: dict[str, HasSpec] = {}
+    def __init__(self, agents: Iterable[tuple[Subagent, Runnable]]) -> None:
+        self._agents: dict[str, Runnable] = {}
         lines: list[str] = []
         for about, agent in agents:
             if about.name in self._agents:

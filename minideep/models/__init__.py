@@ -3,29 +3,29 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .naming import resolve as resolve
+from .registry import resolve as resolve
 
 if TYPE_CHECKING:
-    from .anthropic import Anthropic
+    from .anthropic.messages import Anthropic
+    from .catalog import PRICES, Price
     from .fallback import FallbackModel
-    from .gate import RateGate
     from .offline import OfflineModel
-    from .openai import OpenAI
-    from .openai_chat import OpenAIChat
-    from .prices import PRICES, Price
+    from .openai.chat import OpenAIChat
+    from .openai.responses import OpenAI
     from .profile import Profile
+    from .rate_limit import RateLimiter
     from .scripted import ScriptedModel
 
 _HOMES = {
-    "Anthropic": "anthropic",
+    "Anthropic": "anthropic.messages",
     "FallbackModel": "fallback",
-    "OpenAI": "openai",
-    "OpenAIChat": "openai_chat",
+    "OpenAI": "openai.responses",
+    "OpenAIChat": "openai.chat",
     "OfflineModel": "offline",
-    "PRICES": "prices",
-    "Price": "prices",
+    "PRICES": "catalog",
+    "Price": "catalog",
     "Profile": "profile",
-    "RateGate": "gate",
+    "RateLimiter": "rate_limit",
     "ScriptedModel": "scripted",
 }
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "OpenAIChat",
     "Price",
     "Profile",
-    "RateGate",
+    "RateLimiter",
     "ScriptedModel",
 ]
 

@@ -7,9 +7,9 @@ from msgspec import structs
 from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..ports import Emit, Model, Reply, Request
-from .naming import resolve
+from .adapter import Listener
 from .profile import Profile
-from .wire import Listener
+from .registry import resolve
 
 LOST = (ModelError, ConnectionError, TimeoutError)
 
@@ -18,7 +18,7 @@ class FallbackModel:
     """Asks each of *models* in turn, models or strings, until one answers: `FallbackModel(["openai:gpt-5", spare])`.
 
     The next is asked where a model is rate limited, overloaded, out of reach or broken at its provider's end
-    (`ModelError.passing`; of a model of your own also `ConnectionError` and `TimeoutError`), after the SDK's own
+    (`ModelError.transient`; of a model of your own also `ConnectionError` and `TimeoutError`), after the SDK's own
     retries. Anything else is raised at once: a key that is not accepted, a request that is wrong or too large for the
     window, would be hidden, and paid for elsewhere. Every request begins with the first model again.
 
@@ -49,12 +49,12 @@ class FallbackModel:
         """The first model's: nearly every request is answered by that one."""
         return getattr(self.models[0], "profile", None)
 
-    async def warm(self) -> None:
+    async def preload(self) -> None:
         """Import what each of the models needs."""
         for model in self.models:
-            warm = getattr(model, "warm", None)
-            if warm is not None:
-                await warm()
+            preload = getattr(model, "preload", None)
+            if preload is not None:
+                await preload()
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
         """Answer *request*.
@@ -68,7 +68,7 @@ class FallbackModel:
             try:
                 return await _asked(model, request, listener, failed)
             except LOST as exc:
-                if not getattr(exc, "passing", True):
+                if not getattr(exc, "transient", True):
                     raise
                 if listener:
                     listener.take_back()

@@ -1,0 +1,295 @@
+"""Files as tools: list, read, write, edit, delete, find and search, over any backend."""
+
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, json
+
+from ...backends import search
+from ...backends.names import encodable, named, quoted, shown
+from ...backends.paths import Missing, changed, typed, within
+from ...backends.text import decode, encode
+from ...checks import checked
+from ...context import ToolContext
+from ...errors import ToolError
+from ...events import FileDeleted, FileEdited, FileWritten, Noted
+from ...messages import Document, Image, Text, ToolCall
+from ...ports import Backend, Middleware
+from ...state import Edit, OpenCall
+from ...tools import Tool
+from ...workers import in_thread
+from .edits import replacement
+from .pages import OutputMode, files_listed, hits_listed, listed, no_hits, view
+
+OWNER = "files"
+"""Whose notes they are: each path with the beginning of the SHA-256 that this run read or wrote last."""
+
+_NOTED = 16  # Hex digits: 64 bits tell two versions of a file apart.
+_CHANGES = frozenset({"write_file", "edit_file", "delete"})
+_PROMPT = """\
+Files: paths start at `/`. Put independent reads, listings and searches into one reply; they run together. Find with \
+`glob` and `grep`, read what you need, then change it. Keep large material (sources, data, drafts) in files and refer \
+to it by path instead of repeating it; say what matters for the decision at hand."""
+
+_FromZero = Annotated[int, Meta(ge=0)]
+_FromOne = Annotated[int, Meta(ge=1)]
+_T = TypeVar("_T")
+
+
+class _Target(Struct):
+    """What is read of another call's arguments; its content, perhaps long, is not."""
+
+    file_path: str
+
+
+_TARGET = json.Decoder(_Target)
+
+
+class FilesystemMiddleware(Middleware):
+    """Seven tools over one *backend*; their descriptions are the docstrings below.
+
+    What a run has read or written is noted, so that it does not overwrite what somebody else has changed since. Of
+    two changes of one path in one reply the second is refused.
+    """
+
+    @checked
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._home: str = backend.home
+        self.prompt = _PROMPT if self._home == "/" else f"{_PROMPT} Relative paths start at {quoted(self._home)}."
+        functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
+        self.tools = tuple(Tool(function) for function in functions)
+
+    async def ls(self, ctx: ToolContext, path: str = ".") -> str:
+        """List one folder: full paths, folders with a final `/`, at most 1,000. To look deeper use `glob`.
+
+        Error if `path` is missing (list the folder above) or a file.
+        """
+        path = self._path(path)
+        found = await self._hop(ctx, self._backend.ls, ctx, path)
+        lines = [f"{shown(info.path)}/" if info.is_dir else shown(info.path) for info in found]
+        return listed(lines) or f"no files in {quoted(path)}"
+
+    async def read_file(
+        self, ctx: ToolContext, file_path: str, offset: _FromZero = 0, limit: _FromOne = 100
+    ) -> str | tuple[Text, Image | Document]:
+        """Read a text file, or look at an image or PDF. To search use `grep`.
+
+        `offset`: lines to skip; `limit`: lines to read; 80,000 characters at most. The answer begins with a header,
+        `@@ lines 1-100 of 250 | next offset 100 @@`, not part of the file: go on from its next offset. Error if
+        missing (try `glob`), binary or over 10 MB.
+        """
+        path = self._path(file_path)
+        digest, page = await self._hop(ctx, self._read, ctx, path, offset, limit)
+        self._note(ctx, path, digest)
+        return page
+
+    async def write_file(self, ctx: ToolContext, file_path: str, content: str) -> str:
+        """Create a file and its folders, or replace all of it; for a part use `edit_file`.
+
+        Error if it changed since you read it (read it again), or an earlier call of this reply changes it (wait).
+        """
+        path = self._target(ctx, file_path)
+        event, said = await self._hop(ctx, self._write, ctx, path, content)
+        self._record(ctx, event)
+        return said
+
+    async def edit_file(
+        self, ctx: ToolContext, file_path: str, old_string: str, new_string: str, replace_all: bool = False
+    ) -> str:
+        """Replace text in a file; for all of it use `write_file`.
+
+        `old_string` must be there exactly once, spaces and line breaks included, or set `replace_all`. Error if not
+        there (read, copy exactly), there more often (add lines round it), or as for `write_file`.
+        """
+        path = self._target(ctx, file_path)
+        event, said = await self._hop(ctx, self._edit, ctx, path, old_string, new_string, replace_all)
+        self._record(ctx, event)
+        return said
+
+    async def delete(self, ctx: ToolContext, file_path: str) -> str:
+        """Delete a file, or a folder with all in it, for good; to empty a file use `write_file`.
+
+        Error if missing (try `ls`), or an earlier call of this reply changes it (wait).
+        """
+        path = self._target(ctx, file_path)
+        gone = await self._hop(ctx, self._backend.delete, ctx, path)
+        now, recorded = time.time(), encodable(path)
+        for file in _to_record(ctx, recorded, [encodable(file) for file in gone]):
+            ctx.record(FileDeleted(file, now, ctx.path))
+        for file in [file for file in _notes(ctx) if within(file, recorded)]:
+            ctx.record(Noted(OWNER, file, rule="delete"))
+        return f"deleted {quoted(path)}{'' if gone == [path] else f' with all in it (files: {len(gone):,})'}"
+
+    async def glob(self, ctx: ToolContext, pattern: str, path: str = ".") -> str:
+        """Find files by name: sorted paths, at most 1,000. For contents use `grep`.
+
+        `pattern`: `*.py` at any depth below `path`; with a `/` relative to it (`src/**/*.{py,md}`), with a leading one
+        from the root; also `?`, `[abc]`. Hidden names, node_modules and __pycache__ must be written out. Error if
+        `path` is missing (try `ls`). Stops after 10 s, saying so: narrow it.
+        """
+        path = self._path(path)
+        found = await self._hop(ctx, search.find, ctx, self._backend, named(pattern), path)
+        return files_listed(found, pattern, path)
+
+    async def grep(
+        self,
+        ctx: ToolContext,
+        pattern: str,
+        path: str = ".",
+        glob: str = "",
+        output_mode: OutputMode = "files_with_matches",
+        max_count: _FromOne = 1000,
+    ) -> str:
+        """Search files for literal text in a line; no regular expressions. For names use `glob`.
+
+        `path`: folder or file; `glob`: only such files (`*.py`); `output_mode`: paths, `content` as `path:line: text`,
+        or `count`; `max_count`: matches in all. Skips binaries, files over 10 MB, hidden folders,
+        node_modules and __pycache__ (name one as `path`). Error if `path` is missing (try `ls`). Stops after 15 s or
+        80,000 characters, saying so: narrow it.
+        """
+        path = self._path(path)
+        if not pattern or "\n" in pattern:
+            raise ToolError(f"pattern must be text that stands in one line, not {pattern[:200]!r}; give one line of it")
+        once = output_mode == "files_with_matches"
+        found = await self._hop(
+            ctx, search.grep, ctx, self._backend, pattern, path, glob=named(glob), most=max_count, once=once
+        )
+        lines = hits_listed(found, output_mode, max_count)
+        return lines if found.hits else f"{no_hits(found, pattern, path, glob)}\n{lines}".rstrip()
+
+    # ---- the work, in one hop: on a thread where the backend waits
+
+    async def _hop(self, ctx: ToolContext, work: Callable[..., _T], *args: object, **named: object) -> _T:
+        def here() -> _T:
+            try:
+                return work(*args, **named)
+            except Missing as exc:
+                raise Missing(exc.path, search.near(ctx, self._backend, exc.path, self._home)) from None
+
+        return await in_thread(here) if self._backend.blocking else here()
+
+    def _read(
+        self, ctx: ToolContext, path: str, offset: int, limit: int
+    ) -> tuple[str, str | tuple[Text, Image | Document]]:
+        data = self._backend.read(ctx, path)
+        return _digest(data), view(path, data, offset, limit)
+
+    def _write(self, ctx: ToolContext, path: str, content: str) -> tuple[FileWritten, str]:
+        data = encode(path, content)
+        try:
+            before, expect = self._current(ctx, path)
+        except Missing:
+            kept = self._backend.write(ctx, path, data)
+            return _written(ctx, path, data, kept), f"created {quoted(path)} ({len(data):,} bytes)"
+        kept = self._backend.write(ctx, path, data, expect)
+        return _written(ctx, path, data, kept), f"replaced {quoted(path)} ({len(data):,} bytes, {len(before):,} before)"
+
+    def _edit(
+        self, ctx: ToolContext, path: str, old: str, new: str, replace_all: bool
+    ) -> tuple[FileWritten | FileEdited, str]:
+        before, expect = self._current(ctx, path)
+        decoded = decode(before)
+        if decoded is None:
+            raise ToolError(f"{quoted(path)} is binary and cannot be edited as text; leave it, or write a new file")
+        edit = replacement(path, decoded.text, old, new, replace_all)
+        data = encode(path, decoded.text.replace(edit.old, edit.new), decoded.encoding)
+        kept = self._backend.write(ctx, path, data, expect)
+        said = f"replaced {edit.count} occurrence{'s' if edit.count > 1 else ''} in {quoted(path)}"
+        entry = ctx.state.files.get(path)
+        if not (kept and entry and isinstance(entry.content, str)):
+            return _written(ctx, path, data, kept), said
+        stamp = (len(data), _digest(data), time.time(), ctx.path)
+        return FileEdited(path, edit.old, edit.new, edit.count > 1, *stamp), said
+
+    def _current(self, ctx: ToolContext, path: str) -> tuple[bytes, str]:
+        """A file that is to be changed, and its hash.
+
+        Raises:
+            ToolError: it is not what this run read or wrote last.
+        """
+        data = self._backend.read(ctx, path)
+        digest = _digest(data)
+        if not digest.startswith(_notes(ctx).get(encodable(path), "")):
+            raise changed(path)
+        return data, digest
+
+    # ---- on the loop
+
+    def _path(self, path: str) -> str:
+        return typed(path, self._home)
+
+    def _target(self, ctx: ToolContext, file_path: str) -> str:
+        """The path to change, unless an earlier call of the same reply changes it, something in it, or its folder."""
+        path = self._path(file_path)
+        for entry in ctx.state.open.values():
+            if entry.call.id == ctx.call_id:
+                break
+            other = self._changes(entry)
+            if other and (within(path, other) or within(other, path)):
+                found = f"{quoted(path)} is not changed: this reply already has {entry.call.name} of {quoted(other)}"
+                raise ToolError(f"{found}; see its result, then make this change in your next reply")
+        return path
+
+    def target(self, call: ToolCall) -> str:
+        """The path that a call of these tools changes, as the tool itself reads it; nothing if it changes none."""
+        if call.name not in _CHANGES:
+            return ""
+        try:
+            return self._path(_target(call))
+        except (msgspec.ValidationError, ToolError):  # That call is an error itself.
+            return ""
+
+    def _changes(self, entry: OpenCall) -> str:
+        """The path that a call changes, with the arguments that a person gave it, or nothing."""
+        raw = entry.decision.raw if isinstance(entry.decision, Edit) else entry.call.raw
+        return self.target(ToolCall(entry.call.name, raw, entry.call.id))
+
+    def _record(self, ctx: ToolContext, event: FileWritten | FileEdited) -> None:
+        ctx.record(event)
+        self._note(ctx, event.file, event.sha256)
+
+    def _note(self, ctx: ToolContext, path: str, digest: str) -> None:
+        path = encodable(path)
+        if _notes(ctx).get(path) != digest[:_NOTED]:
+            ctx.record(Noted(OWNER, path, digest[:_NOTED]))
+
+
+def _target(call: ToolCall) -> str:
+    try:
+        return _TARGET.decode(call.raw).file_path
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # Lone surrogates, which only `json` reads, and so the tool gets them.
+        return msgspec.convert(call.args, _Target).file_path
+
+
+def _notes(ctx: ToolContext) -> dict[str, str]:
+    return ctx.state.notes.get(OWNER, {})
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def _written(ctx: ToolContext, path: str, data: bytes, kept: bool) -> FileWritten:
+    return FileWritten(
+        encodable(path), _content(data) if kept else None, len(data), _digest(data), time.time(), ctx.path
+    )
+
+
+def _content(data: bytes) -> str | bytes:
+    """What the state keeps: text where it is UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _to_record(ctx: ToolContext, path: str, gone: list[str]) -> list[str]:
+    """The files that the thread knows; *path* stands for the others, of which a disk may hold very many."""
+    known = [file for file in gone if file in ctx.state.files]
+    return known if len(known) == len(gone) > 0 else [*known, path]

@@ -1,0 +1,38 @@
+"""Models by name: `provider:model`."""
+
+from importlib import import_module
+
+from ..errors import ConfigError
+from ..kinds import shown
+from ..ports import Model
+
+PROVIDERS = {
+    "anthropic": ("anthropic.messages", "Anthropic"),
+    "openai": ("openai.responses", "OpenAI"),
+    "openai-chat": ("openai.chat", "OpenAIChat"),
+    "offline": ("offline", "OfflineModel"),
+}
+"""The module and the class of each."""
+
+
+def resolve(model: str | Model) -> Model:
+    """*model* itself, or the one that a string such as `anthropic:claude-sonnet-4-6` or `offline:` names.
+
+    Raises:
+        ConfigError: the string names no provider, or no model; or *model* is no model.
+    """
+    if not isinstance(model, str):
+        if not callable(getattr(model, "complete", None)) or not isinstance(getattr(model, "name", None), str):
+            raise ConfigError(f"a model is a string or has `name` and `async complete(request, emit)`, not {model!r}")
+        return model
+    provider, colon, name = model.partition(":")
+    if not colon or provider not in PROVIDERS:
+        known = ", ".join(f"{known}:" for known in PROVIDERS)
+        raise ConfigError(f"unknown model {shown(model)}; write `provider:model`, the provider one of {known}")
+    if not name and provider != "offline":
+        raise ConfigError(f"model {model!r} names no model; write for example `{provider}:MODEL`")
+    if name and provider == "offline":
+        raise ConfigError(f"there is one offline model; write 'offline:', not {model!r}")
+    module, made = PROVIDERS[provider]
+    make = getattr(import_module(f".{module}", __package__), made)
+    return make(name) if name else make()

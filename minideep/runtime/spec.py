@@ -1,0 +1,146 @@
+"""An agent as the loop sees it: put together from its parts, and with what holds in it when another agent runs it."""
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import cache
+from inspect import iscoroutinefunction, unwrap
+from typing import Any
+
+from msgspec import structs
+
+from ..errors import ConfigError
+from ..models.profile import profile_of
+from ..ports import AgentSpec, Middleware, Model, ToolHook
+from ..state import Limits
+from ..tools import Tool, as_tool
+
+HOOKS = tuple(name for name, member in vars(Middleware).items() if iscoroutinefunction(member))
+
+
+def build_spec(
+    name: str,
+    model: Model,
+    tools: Iterable[Tool | Callable[..., Any]],
+    system_prompt: str,
+    middleware: tuple[Middleware, ...],
+    limits: Limits,
+) -> AgentSpec:
+    """Everything that the loop needs, put together once: prompts joined, tools by name, hooks that are overridden.
+
+    A `profile` of the model rewords prompt and tools.
+
+    Raises:
+        ConfigError: two tools have one name, a hook is misspelt or no `async def`, or the model's `profile` is none.
+    """
+    for part in middleware:
+        check_hooks(type(part))
+        for hook in HOOKS:
+            if hook in getattr(part, "__dict__", ()):
+                problem = f"{part.name}.{hook} is set on the object, where nobody looks for it"
+                raise ConfigError(f"{problem}; define it in the class, as `async def {hook}(self, ...)`")
+    by_name: dict[str, Tool] = {}
+    profile = profile_of(model)
+    for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
+        if tool.name in by_name:
+            raise ConfigError(f"two tools are named {tool.name!r}; give one of them another name")
+        by_name[tool.name] = profile.worded(tool)
+    return AgentSpec(
+        name,
+        model,
+        _joined(system_prompt, *(part.prompt for part in middleware), profile.suffix),
+        by_name,
+        limits,
+        _overriding("before_model", middleware),
+        _tool_hooks(middleware),
+        _overriding("before_finish", middleware),
+        tuple(by_name.values()),
+        inheritable(middleware),
+        other_models=tuple(model for part in middleware for model in part.models),
+    )
+
+
+@cache
+def check_hooks(kind: type[Middleware]) -> None:
+    """See that the hooks of a middleware can be awaited, and that no method of it has a name like a hook that is none:
+    it would never be called.
+
+    Raises:
+        ConfigError: one cannot, or one has.
+    """
+    for name in HOOKS:
+        if not iscoroutinefunction(unwrap(getattr(kind, name))):
+            raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
+    for name in sorted({*dir(kind)} - {*dir(Middleware)}):
+        alike = get_close_matches(name, HOOKS, 1, 0.8)
+        if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):
+            meant = f"did you mean {alike[0]}? " if alike else ""
+            raise ConfigError(f"{kind.__name__}.{name} is no hook; {meant}the hooks are {', '.join(HOOKS)}")
+
+
+def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
+    """Those of *middleware* of which something holds in the runs below their agent.
+
+    Raises:
+        ConfigError: one has an `inherit` that says nothing.
+    """
+    middleware = tuple(middleware)
+    for part in middleware:
+        if part.inherit not in (None, True, False):
+            raise ConfigError(f"{part.name}.inherit must be True, False or None, not {part.inherit!r}")
+    return tuple(part for part in middleware if part.inherit or (part.inherit is None and _tool_hooks((part,))))
+
+
+def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
+    """*spec* as it is run below *parent*: outside its own hooks stand those that it inherits."""
+    parts = tuple(part for part in parent.inherited if not any(part is own for own in spec.inherited))
+    if not parts:
+        return spec
+    whole = tuple(part for part in parts if part.inherit)
+    tools = {tool.name: tool for part in whole for tool in map(profile_of(spec.model).worded, part.tools)} | spec.tools
+    return structs.replace(
+        spec,
+        system=_joined(spec.system, *(part.prompt for part in whole)),
+        tools=tools,
+        before_model=(*_overriding("before_model", whole), *spec.before_model),
+        tool_hooks=(*_tool_hooks(parts), *spec.tool_hooks),
+        before_finish=(*_overriding("before_finish", whole), *spec.before_finish),
+        tool_list=tuple(tools.values()),
+        inherited=(*parts, *spec.inherited),
+        other_models=(*spec.other_models, *(model for part in parts for model in part.models)),
+    )
+
+
+def check_prices(spec: AgentSpec, limits: Limits, owner: str) -> None:
+    """See that the budget of money in *limits*, which the agent *owner* has, can bound a run of *spec*.
+
+    Raises:
+        ConfigError: there is one, and a model of *spec* may answer without saying what that cost.
+    """
+    if limits.cost is None:
+        return
+    for model in (spec.model, *spec.other_models):
+        if not getattr(model, "states_cost", False):
+            budget = f"agent {owner!r} has Limits(cost={limits.cost!r})"
+            if spec.name != owner:
+                budget += f", which holds for agent {spec.name!r} below it"
+            raise ConfigError(
+                f"{budget}, but model {model.name!r} has no price, so it could spend without end; give the model "
+                "`price=Price(input, output)`, or set `states_cost = True` on it if each of its replies says its cost"
+            )
+
+
+def _joined(*prompts: str) -> str:
+    return "\n\n".join(prompt.strip() for prompt in prompts if prompt.strip())
+
+
+def _tool_hooks(middleware: Iterable[Middleware]) -> tuple[ToolHook, ...]:
+    hooks = (ToolHook(part, _overrides(part, "before_tool"), _overrides(part, "after_tool")) for part in middleware)
+    return tuple(hook for hook in hooks if hook.before or hook.after)
+
+
+def _overriding(hook: str, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
+    return tuple(part for part in middleware if _overrides(part, hook))
+
+
+def _overrides(part: Middleware, hook: str) -> bool:
+    return getattr(type(part), hook) is not getattr(Middleware, hook)

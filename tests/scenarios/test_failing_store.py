@@ -1,0 +1,367 @@
+"""Stores that fail: before anything was done, or the answer comes back; what was saved stays, and what was not follows."""
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from itertools import count
+
+import pytest
+from harness.killing import asked
+
+from minideep import (
+    Agent,
+    Approve,
+    AssistantMessage,
+    CheckpointError,
+    DiskCheckpointer,
+    Interrupt,
+    MemoryCheckpointer,
+    Middleware,
+    Subagent,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    create_deep_agent,
+    tool,
+)
+from minideep.models import ScriptedModel
+
+STEPS = 4
+
+
+class Failing:
+    """A store like any other, whose operation number *at* fails: alone, or with all that follow until it is healed."""
+
+    def __init__(self, store):
+        self.store, self.inline, self.retention = store, store.inline, store.retention
+        self.at, self.error, self.outage = 0, OSError, False
+        self.done = []
+
+    def fail(self, at, error, outage):
+        self.at, self.error, self.outage, self.done = at, error, outage, []
+
+    def heal(self):
+        """Returns whether it has failed at all."""
+        failed, self.at = self.at <= len(self.done), 0
+        self.store.close()  # What the store's thread does is done.
+        return failed
+
+    def point(self, name):
+        self.done.append(name)
+        if self.at and (len(self.done) == self.at or (self.outage and len(self.done) > self.at)):
+            raise self.error(f"{name} failed")
+
+    @property
+    def executor(self):
+        return self.store.executor
+
+    def head(self, thread):
+        self.point("head")
+        return self.store.head(thread)
+
+    def get(self, key):
+        self.point("get")
+        return self.store.get(key)
+
+    def rows(self, start, stop):
+        self.point("rows")
+        return self.store.rows(start, stop)
+
+    def keys(self, start, stop):
+        self.point("keys")
+        return self.store.keys(start, stop)
+
+    def append(self, *args, **how):
+        self.point("append")
+        self.store.append(*args, **how)
+        self.point("append, when it was done")
+
+    def hold(self, thread):
+        self.point("hold")
+        return self.store.hold(thread)
+
+    def release(self, thread):
+        self.store.release(thread)
+        self.point("release")
+
+    def size(self):
+        return self.store.size()
+
+    def close(self):
+        self.store.close()
+
+
+class Ask(Middleware):
+    async def before_tool(self, ctx, call):
+        return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
+
+
+class Shop:
+    """Agents on one store, all of which note what they do."""
+
+    def __init__(self, store, durability="turn"):
+        self.did, self.durability = [], durability
+        self.failing, self.healthy = Failing(store), store
+
+    def agent(self, store=None):
+        @tool
+        async def look(at: str) -> str:
+            self.did.append(at)
+            return f"saw {at}"
+
+        @tool
+        async def pay(amount: int) -> str:
+            self.did.append(amount)
+            return f"paid {amount}"
+
+        def say(request):
+            text, replied = asked(request.messages)
+            self.did.append("asked")
+            script = [[task(text)], f"did {text}"]
+            if text.startswith("job"):
+                script = [*([ToolCall("look", {"at": f"{text}.{step}"}, f"{text}.{step}")] for step in range(STEPS))]
+                script += [f"did {text}"] if "pay" not in text else [[ToolCall("pay", {"amount": 5}, "p")], "paid"]
+            return script[replied]
+
+        helper = Subagent(name="helper", description="helps", middleware=[Ask()])
+        store = self.failing if store is None else store
+        return create_deep_agent(
+            ScriptedModel(say), [look, pay], subagents=[helper], checkpointer=store, durability=self.durability
+        )
+
+    def stored(self):
+        """The thread as somebody else reads it, with all that the helper did."""
+        state = Agent("offline:", checkpointer=self.healthy).get_state("t", subagents=True)
+        return state.messages, {key: child.messages for key, child in state.subagents.items()}
+
+
+def task(text):
+    return ToolCall("task", {"description": f"job {text}", "subagent_type": "helper"}, f"task {text}")
+
+
+def said(*texts):
+    """All that is said when these are, each in a turn of its own; and by the helper."""
+    messages, children = [], {}
+    for text in texts:
+        answer = ToolMessage(f"did job {text}", f"task {text}", "task")
+        messages += [UserMessage(text), AssistantMessage((task(text),)), answer, AssistantMessage(f"did {text}")]
+        child = [UserMessage(f"job {text}")]
+        for step in range(STEPS):
+            at = f"job {text}.{step}"
+            child += [AssistantMessage((ToolCall("look", {"at": at}, at),)), ToolMessage(f"saw {at}", at, "look")]
+        children[f"task {text}"] = [*child, AssistantMessage(f"did job {text}")]
+    return messages, children
+
+
+async def outcome(shop, act):
+    """The turn, or None if nothing was done."""
+    before = len(shop.did)
+    try:
+        turn = await act
+    except CheckpointError:
+        assert shop.did[before:] == []
+        return None
+    assert turn.status in ("ended", "paused")
+    assert turn.saved == (turn.error is None)
+    assert turn.saved or isinstance(turn.error, CheckpointError)
+    return turn
+
+
+def every_failure(kind, folder):
+    """New stores, each with the number of the operation that is to fail in it; whoever gets one says when to stop."""
+    for at in count(1):
+        with MemoryCheckpointer() if kind == "memory" else DiskCheckpointer(folder / str(at)) as store:
+            yield at, store
+
+
+OUTAGES = pytest.mark.parametrize("outage", [False, True], ids=["once", "until it is healed"])
+WAYS = pytest.mark.parametrize(
+    ("kind", "durability", "kept", "error"),
+    [
+        ("memory", "turn", False, OSError),
+        ("memory", "turn", True, TimeoutError),
+        ("memory", "tool", False, RuntimeError),
+        ("disk", "tool", True, OSError),
+    ],
+)
+
+
+@OUTAGES
+@WAYS
+async def test_wherever_a_store_fails_nothing_is_done_or_the_answer_comes_back_and_is_saved_later(
+    tmp_path, kind, durability, kept, error, outage
+):
+    for at, fresh in every_failure(kind, tmp_path):
+        shop = Shop(fresh, durability)
+        agent = shop.agent()
+        for text in ("one", "two"):
+            await (agent if kept else shop.agent(fresh)).run(text, "t")
+        shop.failing.fail(at, error, outage)
+        turn = await outcome(shop, agent.run("three", "t"))
+        failed = shop.failing.heal()
+        now = ["one", "two"] if turn is None else ["one", "two", "three"]
+        assert turn is None or turn.text == "did three"
+        assert shop.stored()[0][:8] == said("one", "two")[0]
+        if turn is not None and turn.saved:
+            assert shop.stored() == said(*now)
+        if at % 2:
+            await agent.save("t")
+            assert shop.stored() == said(*now), shop.failing.done
+        await agent.run("four", "t")
+        assert shop.stored() == said(*now, "four"), shop.failing.done
+        if not failed:
+            break
+    assert at > 6
+
+
+@OUTAGES
+@WAYS
+async def test_wherever_a_store_fails_a_decision_is_kept_or_nothing_is_done_and_nobody_pays_twice(
+    tmp_path, kind, durability, kept, error, outage
+):
+    for at, fresh in every_failure(kind, tmp_path):
+        shop = Shop(fresh, durability)
+        agent = shop.agent()
+        await (agent if kept else shop.agent(fresh)).run("one", "t")
+        await (agent if kept else shop.agent(fresh)).run("pay", "t")
+        shop.failing.fail(at, error, outage)
+        turn = await outcome(shop, agent.resume("t", {"p": Approve()}))
+        failed = shop.failing.heal()
+        if turn is None:
+            assert shop.did.count(5) == 0
+            state = shop.agent(fresh).get_state("t")
+            # Only an append that was written though nobody could tell leaves more than what was there before.
+            again = {"p": Approve()} if state.status == "paused" else {}
+            turn = await agent.resume("t", again)
+        else:
+            await agent.save("t")
+        assert (turn.status, turn.text) == ("ended", "did pay")
+        messages, children = shop.stored()
+        assert messages == [*said("one")[0], UserMessage("pay"), AssistantMessage((task("pay"),)),
+                            ToolMessage("paid", "task pay", "task"), AssistantMessage("did pay")]  # fmt: skip
+        told = children["task pay"][-2].text
+        assert (told, shop.did.count(5)) == ("paid 5", 1) or ("was not run" in told and not shop.did.count(5))
+        if not failed:
+            break
+    assert at > 8
+
+
+async def test_a_decision_that_could_not_be_saved_can_be_given_again_though_its_turn_was_not_saved_either(store):
+    shop = Shop(store)
+    agent = shop.agent()
+    await agent.run("one", "t")
+    shop.failing.fail(5, OSError, outage=True)
+    turn = await agent.run("pay", "t")
+    assert (turn.status, turn.saved) == ("paused", False)
+    shop.failing.fail(4, OSError, outage=True)  # The thread is held, and that is all.
+    with pytest.raises(CheckpointError):
+        await agent.resume("t", {"p": Approve()})
+    assert shop.failing.done[:4] == ["hold", "hold", "release", "append"]
+    shop.failing.heal()
+    turn = await agent.resume("t", {"p": Approve()})
+    assert (turn.status, turn.text, turn.saved, shop.did.count(5)) == ("ended", "did pay", True, 1)
+
+
+# ---- disks that fail
+
+
+def run(code, *args):
+    """Run a script in a process of its own, whose limits and rights may be taken away; returns what it prints."""
+    prelude = """
+        import asyncio, os, resource, signal, sys
+        from minideep import Agent, CheckpointError, DiskCheckpointer, ToolCall, tool
+        from minideep.models import ScriptedModel
+
+        @tool
+        async def large() -> str:
+            return os.urandom(200_000).hex()
+
+        def say(request):
+            return ToolCall("large") if request.messages[-1].role == "user" else "done"
+
+        def said(folder):
+            return [m.text for m in Agent("offline:", checkpointer=DiskCheckpointer(folder)).get_state("t").messages
+                    if m.role == "user"]
+    """
+    script = textwrap.dedent(prelude) + textwrap.dedent(code)
+    done = subprocess.run([sys.executable, "-c", script, *map(str, args)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_on_a_full_disk_the_answer_comes_back_and_is_saved_once_there_is_room(tmp_path):
+    code = """
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        folder = sys.argv[1]
+        agent = Agent(ScriptedModel(say), [large], checkpointer=DiskCheckpointer(folder))
+
+        async def main():
+            await agent.run("one", "t")
+            agent.checkpointer.close()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+            for text in ("two", "three"):
+                turn = await agent.run(text, "t")
+                print(turn.text, turn.saved, type(turn.error).__name__)
+            print(said(folder)[0])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            await agent.save("t")
+            print(said(folder))
+
+        asyncio.run(main())
+    """
+    lost = "done False CheckpointError"
+    assert run(code, tmp_path / "state") == [lost, lost, "one", "['one', 'two', 'three']"]
+
+
+def test_where_nothing_may_be_written_threads_are_read_and_verified_and_the_answer_comes_back_unsaved():
+    code = """
+        import tempfile
+        with tempfile.TemporaryDirectory() as root:
+            folder = root + "/state"
+            os.chmod(root, 0o755)
+            with DiskCheckpointer(folder) as store:
+                Agent(ScriptedModel(["done"]), checkpointer=store).run_sync("one", "t")
+            before = sorted(os.listdir(folder))
+            os.chmod(folder, 0o555)
+            for name in before:
+                os.chmod(folder + "/" + name, 0o444)
+            if os.getuid() == 0:
+                os.seteuid(65534)
+            for where in (folder, folder + "/new"):
+                agent = Agent(ScriptedModel(say), [large], checkpointer=DiskCheckpointer(where))
+                turn = agent.run_sync("two", "t")
+                first = agent.spec.model.requests[0].messages[0].text
+                print(turn.text, turn.saved, type(turn.error).__name__, first, agent.checkpointer.verify())
+            if os.getuid() == 0:
+                os.seteuid(0)
+            os.chmod(folder, 0o755)
+            for name in before:
+                os.chmod(folder + "/" + name, 0o644)
+            print(before == sorted(os.listdir(folder)), said(folder))
+    """
+    assert run(code) == ["done False CheckpointError one []", "done False CheckpointError two []", "True ['one']"]
+
+
+@pytest.mark.parametrize("moment", ["before the turn", "in a tool"])
+async def test_what_is_reported_as_saved_is_there_though_the_directory_was_removed(tmp_path, moment):
+    folder = tmp_path / "state"
+
+    @tool
+    async def look() -> str:
+        if moment == "in a tool":
+            shutil.rmtree(folder)
+        return "saw"
+
+    with DiskCheckpointer(folder) as store:
+        agent = Agent(ScriptedModel(["hello", ToolCall("look"), "done", "again"]), [look], checkpointer=store)
+        await agent.run("one", "t")
+        if moment == "before the turn":
+            shutil.rmtree(folder)
+        turn = await agent.run("two", "t")
+        assert turn.saved == (moment == "before the turn")
+        assert turn.saved or isinstance(turn.error, CheckpointError)
+        assert (await agent.run("three", "t")).saved
+    with DiskCheckpointer(folder) as store:
+        said = Agent("offline:", checkpointer=store).transcript("t")
+    assert [message.text for message in said if message.role == "user"] == ["two", "three"][not turn.saved :]

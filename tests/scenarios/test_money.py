@@ -1,0 +1,663 @@
+"""A budget of money holds: no model without a price under it, and unknown spending is unknown, never nothing."""
+
+import json
+
+import anthropic
+import msgspec
+import openai
+import pytest
+import unit.models.test_anthropic as claude
+import unit.models.test_openai as responses
+import unit.models.test_openai_chat as chat
+from harness.blueprints import ask as question_of, is_planner, plan, research
+from harness.providers import Provider, json_answer, sse
+from msgspec import structs
+
+from minideep import (
+    Agent,
+    AssistantMessage,
+    ConfigError,
+    LimitExceeded,
+    Limits,
+    Reply,
+    Spent,
+    Subagent,
+    ToolCall,
+    ToolContext,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    create_deep_agent,
+    tool,
+)
+from minideep.backends import StateBackend
+from minideep.blueprint import STOCK_ROLES, Blueprint
+from minideep.checkpoint import format as codec
+from minideep.cli.render import Screen, summary
+from minideep.core import apply
+from minideep.costs import Costs
+from minideep.evals import Golden, evaluate
+from minideep.events import Compacted, ModelReplied, TurnExhausted, UserSaid
+from minideep.middleware import SummarizationMiddleware
+from minideep.middleware.context.summarizer import Summary
+from minideep.models import (
+    Anthropic,
+    FallbackModel,
+    OfflineModel,
+    OpenAI,
+    OpenAIChat,
+    Price,
+    RateLimiter,
+    ScriptedModel,
+)
+from minideep.models.catalog import Tariff
+from minideep.models.policy import Policy
+from minideep.models.recovering import Recovering
+from minideep.models.scripted import as_reply
+from minideep.state import State
+
+DOLLAR = Limits(cost=1.0)
+PING = ToolCall("ping")
+
+
+@tool
+async def ping() -> str:
+    """Answer at once."""
+    return "pong"
+
+
+class Mine:
+    """A model of one's own, which says what it was told to; nothing of tokens or money unless a reply does."""
+
+    def __init__(self, *said, name="mine", states_cost=None):
+        self.name, self.asked, self._said = name, 0, said
+        if states_cost is not None:
+            self.states_cost = states_cost
+
+    async def complete(self, request, emit):
+        self.asked += 1
+        said = self._said[min(self.asked, len(self._said)) - 1]
+        said = said(request) if callable(said) else said
+        return said if isinstance(said, Reply) else Reply(as_reply(said).message)
+
+
+def unknown(said, **more):
+    return Reply(as_reply(said).message, **more)
+
+
+def honest(*said, **more):
+    return Mine(*said, states_cost=True, **more)
+
+
+def task(kind, id="t1"):
+    return ToolCall("task", {"description": "do it", "subagent_type": kind}, id)
+
+
+def sub(name, model, **more):
+    return Subagent(name=name, description="does it", model=model, **more)
+
+
+def answers(turn):
+    return [message.text for message in turn.messages if isinstance(message, ToolMessage)]
+
+
+# ---- what is refused
+
+
+REFUSED = r"Limits\(cost=1.0\).*model '{}' has no price, so it could spend without end; give the model "
+REMEDY = r"`price=Price\(input, output\)`, or set `states_cost = True` on it if each of its replies says its cost"
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (Mine("hi"), "mine"),
+        (Mine("hi", states_cost=False), "mine"),
+        (Anthropic("claude-unheard-of"), "claude-unheard-of"),
+        (OpenAI("gpt-unheard-of"), "gpt-unheard-of"),
+        (OpenAIChat("gpt-unheard-of"), "gpt-unheard-of"),
+        ("openai-chat:gpt-unheard-of", "gpt-unheard-of"),
+        (RateLimiter(Mine("hi")), "mine"),
+        (Recovering(Mine("hi")), "mine"),
+        (FallbackModel([ScriptedModel([]), Mine("hi")]), "scripted or mine"),
+        (RateLimiter(FallbackModel([Mine("hi"), Anthropic("claude-sonnet-5-5")])), "mine or claude-sonnet-5-5"),
+    ],
+)
+def test_a_budget_of_money_is_refused_where_a_model_has_no_price(model, name):
+    for make in (Agent, create_deep_agent, Blueprint):
+        with pytest.raises(ConfigError, match=REFUSED.format(name) + REMEDY):
+            make(model, limits=DOLLAR)
+        make(model, limits=Limits(tokens=5))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Mine("hi", states_cost=True),
+        Anthropic("claude-sonnet-5-5"),
+        Anthropic("claude-unheard-of", price=Price(1, 1)),
+        OpenAI("gpt-6-luna"),
+        OpenAI("gpt-unheard-of", price=Price(1, 1)),
+        OpenAIChat("gpt-5"),
+        OpenAIChat("qwen3", price=Price(0, 0)),
+        OpenAIChat("qwen3", base_url="http://127.0.0.1:1/v1"),
+        ScriptedModel([]),
+        OfflineModel(),
+        "offline:",
+        Policy(lambda request: "hi"),
+        FallbackModel(["offline:", Anthropic("claude-sonnet-5-5")]),
+        RateLimiter("anthropic:claude-sonnet-5-5"),
+        Recovering(ScriptedModel([])),
+    ],
+)
+def test_a_budget_of_money_takes_every_model_whose_replies_have_a_cost(model):
+    for make in (Agent, create_deep_agent, Blueprint):
+        make(model, limits=DOLLAR)
+
+
+def test_an_adapter_may_be_told_that_its_server_states_costs():
+    model = OpenAIChat("qwen3")
+    model.states_cost = True
+    Agent(model, limits=DOLLAR)
+
+
+def test_what_stands_below_a_budget_of_money_is_refused_when_the_agent_is_built():
+    below = r"agent 'main' has .*, which holds for agent '{}' below it, but model 'mine' has no price"
+    for limits in (None, Limits()):
+        with pytest.raises(ConfigError, match="agent '(main|critic)' has " + REFUSED.format("mine")):
+            create_deep_agent("offline:", subagents=[sub("critic", Mine("hi"), limits=limits)], limits=DOLLAR)
+    with pytest.raises(ConfigError, match=below.format("critic")):
+        create_deep_agent("offline:", subagents=[sub("critic", Mine("hi"), limits=Limits())], limits=DOLLAR)
+    inner = sub("inner", Mine("hi"), limits=Limits())
+    with pytest.raises(ConfigError, match=below.format("inner")):
+        create_deep_agent(
+            "offline:", subagents=[sub("outer", "offline:", subagents=[inner], limits=Limits())], limits=DOLLAR
+        )
+    with pytest.raises(ConfigError, match=r"agent 'outer' has .* below it, but model 'mine' has no price"):
+        create_deep_agent("offline:", subagents=[sub("outer", "offline:", subagents=[inner], limits=DOLLAR)])
+    with pytest.raises(ConfigError, match=r"agent 'critic' has .* but model 'mine' has no price"):
+        create_deep_agent("offline:", subagents=[sub("critic", Mine("hi"), limits=DOLLAR)])
+    # The one above it has no budget, and the one beside it has its own.
+    create_deep_agent(Mine("hi"), subagents=[sub("critic", "offline:", limits=DOLLAR)], limits=Limits(tokens=9))
+
+
+def test_the_summarizer_is_bounded_too():
+    mine = SummarizationMiddleware("offline:", StateBackend(), summarizer=Mine("so far", name="cheap"))
+    critic = sub("critic", "offline:", middleware=[mine], limits=Limits())
+    with pytest.raises(ConfigError, match=REFUSED.format("cheap")):
+        create_deep_agent("offline:", middleware=[mine], limits=DOLLAR)
+    with pytest.raises(ConfigError, match=REFUSED.format("cheap")):
+        Agent("offline:", middleware=[mine], limits=DOLLAR)
+    with pytest.raises(ConfigError, match=r"'main' has .*, which holds for agent 'critic' below it, but model 'cheap'"):
+        create_deep_agent("offline:", subagents=[critic], limits=DOLLAR)
+    create_deep_agent("offline:", middleware=[mine])
+
+
+def test_every_part_of_a_blueprint_has_a_price_under_a_budget_of_money():
+    below = "agent 'blueprint' has .*, which holds for agent '{}' below it, but model 'mine' has no price"
+    role = structs.replace(STOCK_ROLES[0], name="poet", model=Mine("hi"))
+    for part, more in {
+        "planner": {"planner_model": Mine("hi")},
+        "reflection": {"reflection_model": Mine("hi")},
+        "poet": {"roles": [*STOCK_ROLES, role]},
+    }.items():
+        with pytest.raises(ConfigError, match=below.format(part)):
+            Blueprint("offline:", limits=DOLLAR, **more)
+        Blueprint("offline:", **more)
+    with pytest.raises(ConfigError, match=below.format("planner")):
+        Blueprint("offline:", limits=DOLLAR).with_models(lambda name, model: Mine("hi"))
+
+
+async def test_a_run_below_a_budget_of_money_whose_model_has_no_price_is_that_calls_error():
+    other, free = Agent(Mine("hi"), name="other"), Agent(ScriptedModel(lambda request: "hi"), name="free")
+
+    @tool
+    async def delegate(name: str, ctx: ToolContext) -> str:
+        """Have it done."""
+        return (await ctx.run({"other": other, "free": free}[name], "do it")).text
+
+    calls = [ToolCall("delegate", {"name": name}, name) for name in ("other", "free")]
+    agent = Agent(ScriptedModel([calls, "ok"]), [delegate], limits=DOLLAR)
+    turn = await agent.run("go", "t")
+    assert turn.status == "ended"
+    assert answers(turn)[0].startswith("delegate failed: ConfigError: agent 'main' has Limits(cost=1.0), which holds ")
+    assert answers(turn)[1] == "hi"
+    assert [run.agent for run in agent.runs("t")] == ["free"]
+    assert other.spec.model.asked == 0
+    without = Agent(ScriptedModel([calls, "ok"]), [delegate], limits=Limits(seconds=600))
+    assert answers(await without.run("go")) == ["hi", "hi"]
+
+
+# ---- when spending becomes unknown
+
+
+async def test_a_turn_with_a_budget_of_money_stops_at_a_reply_whose_cost_is_not_known(store):
+    model = honest(unknown(PING, usage=Usage(7, 3), cost=0.25), unknown(PING, usage=Usage(7, 3)))
+    agent = Agent(model, [ping], limits=DOLLAR, checkpointer=store)
+    turn = await agent.run("go", "t")
+    assert (turn.status, turn.reason, turn.saved, model.asked) == ("exhausted", "cost", True, 2)
+    assert (turn.costs.money, turn.costs.unpriced, str(turn.error)) == (0.25, 1, "the cost of 1 reply is unknown")
+    told = r"limit of cost \(the cost of 1 reply is unknown\); `resume` goes on with new counters"
+    with pytest.raises(LimitExceeded, match=told):
+        turn.raise_for_status()
+    reader = Agent("offline:", checkpointer=store)
+    state = reader.get_state("t")
+    assert (state.reason, state.detail) == ("cost", "the cost of 1 reply is unknown")
+    assert (state.cost, state.unpriced, state.usage) == (0.25, 1, Usage(14, 6))
+    turn = await agent.resume("t")
+    assert (turn.reason, model.asked, turn.costs.unpriced) == ("cost", 3, 1)
+    assert agent.get_state("t").unpriced == 2
+
+
+async def test_a_turn_with_a_budget_of_tokens_stops_at_a_reply_whose_tokens_are_not_known():
+    model = Mine(unknown(PING, usage=Usage(7, 3)), unknown(PING))
+    turn = await Agent(model, [ping], limits=Limits(tokens=1000)).run("go")
+    assert (turn.status, turn.reason, model.asked) == ("exhausted", "tokens", 2)
+    assert (turn.usage, str(turn.error)) == (Usage(7, 3, unknown=1), "the tokens of 1 reply are unknown")
+
+
+async def test_without_such_a_budget_it_goes_on_and_the_ledger_tells():
+    replies = [unknown(PING), unknown(PING, usage=Usage(7, 3)), unknown(PING, cost=0.5), "done"]
+    turn = await Agent(Mine(*replies), [ping], limits=Limits(seconds=600)).run("go")
+    assert (turn.status, turn.usage) == ("ended", Usage(7, 3, unknown=3))
+    assert (turn.costs.money, turn.costs.unpriced) == (0.5, 3)
+    turn = await Agent(Mine("done")).run("go")
+    assert (turn.costs.money, turn.costs.unpriced, turn.usage) == (None, 1, Usage(unknown=1))
+
+
+async def test_an_answer_of_unknown_cost_is_the_answer():
+    turn = await Agent(honest("done"), limits=Limits(cost=1, tokens=1)).run("go")
+    assert (turn.status, turn.text) == ("ended", "done")
+
+
+@pytest.mark.parametrize("cost", [float("nan"), float("inf")])
+async def test_a_cost_that_is_no_amount_stops_a_budget(cost):
+    model = honest(unknown(PING, usage=Usage(7, 3), cost=cost))
+    turn = await Agent(model, [ping], limits=Limits(steps=9, cost=1)).run("go")
+    assert (turn.reason, model.asked) == ("cost", 1)
+
+
+@pytest.mark.parametrize(("limits", "reason"), [(DOLLAR, "cost"), (Limits(tokens=1000), "tokens")])
+async def test_what_a_subagent_spends_unknown_stops_the_budget_above_it(limits, reason):
+    child = sub("critic", honest(unknown(PING), "done"), limits=Limits())
+    agent = create_deep_agent(ScriptedModel([task("critic"), "ok"]), [ping], subagents=[child], limits=limits)
+    turn = await agent.run("go", "t")
+    assert (turn.status, turn.reason) == ("exhausted", reason)
+    assert answers(turn) == [f"subagent critic stopped at its limit of {reason} ({turn.error})."]
+    (run,) = agent.runs("t")
+    assert (run.status, run.unknown, run.unpriced, run.cost) == ("exhausted", 1, 1, None)
+
+
+async def test_a_subagents_own_budget_stops_it_alone():
+    child = sub("critic", honest(unknown(PING)), limits=DOLLAR)
+    agent = create_deep_agent(ScriptedModel([task("critic"), "ok"]), [ping], subagents=[child])
+    turn = await agent.run("go")
+    assert (turn.status, turn.text, turn.costs.unpriced, turn.usage.unknown) == ("ended", "ok", 1, 1)
+    assert answers(turn) == ["subagent critic stopped at its limit of cost (the cost of 1 reply is unknown)."]
+
+
+async def test_a_tool_sees_what_is_not_known():
+    seen = []
+
+    @tool
+    async def look(ctx: ToolContext) -> str:
+        """Look."""
+        seen.append(structs.replace(ctx.spent, seconds=0))
+        return "seen"
+
+    said = [unknown(ToolCall("look"), usage=Usage(7, 3)), unknown(ToolCall("look"), cost=0.5), "done"]
+    await Agent(Mine(*said), [look]).run("go")
+    assert seen == [Spent(10, None, 0, 0, 1), Spent(10, 0.5, 0, 1, 1)]
+
+
+def test_a_budget_is_reached_by_what_is_known_or_by_what_is_not():
+    spent = Spent(10, None, 5.0)
+    assert [spent.reached(limits) for limits in (Limits(), Limits(tokens=11), Limits(tokens=10))] == [
+        None,
+        None,
+        "tokens",
+    ]
+    assert (spent.reached(Limits(cost=0.1)), spent.reached(Limits(cost=0))) == (None, "cost")
+    assert Spent(0, None, 0, unknown=2).reached(Limits(cost=1, seconds=1)) is None
+    assert Spent(0, 0.5, 0, unpriced=2).reached(Limits(tokens=1, seconds=1)) is None
+    assert Spent(0, None, 0, unknown=2).missing("tokens") == "the tokens of 2 replies are unknown"
+    assert Spent(0, None, 0, unknown=2).missing("cost") == ""
+
+
+# ---- the summarizer
+
+
+async def with_summary(reply, **limits):
+    """A turn that has its beginning summarized by a model that says *reply*."""
+    summarizer = honest(reply, name="cheap")
+    middle = SummarizationMiddleware("offline:", StateBackend(), summarizer=summarizer, trigger=1500, keep=1)
+    words = [[ToolCall("say", {"text": "word " * 600})] for _ in range(4)]
+
+    @tool
+    async def say(text: str) -> str:
+        """Repeat."""
+        return text
+
+    model = ScriptedModel([*words, "done"])
+    agent = create_deep_agent(model, [say], middleware=[middle], limits=Limits(**limits))
+    return agent, await agent.run("go", "t"), summarizer
+
+
+async def test_what_a_summary_cost_counts_and_is_the_same_everywhere():
+    agent, turn, summarizer = await with_summary(unknown("so far", usage=Usage(7, 3), cost=0.25))
+    assert turn.status == "ended"
+    assert summarizer.asked > 0
+    state = agent.get_state("t")
+    assert (state.cost, state.unpriced, state.usage) == (0.25 * summarizer.asked, 0, turn.usage)
+    assert (turn.costs.money, turn.costs.unpriced) == (state.cost, 0)
+
+
+async def test_a_summary_of_unknown_cost_stops_a_budget_of_money():
+    agent, turn, summarizer = await with_summary(unknown("so far", usage=Usage(7, 3)), cost=1)
+    assert (turn.status, turn.reason, summarizer.asked) == ("exhausted", "cost", 1)
+    assert (agent.get_state("t").unpriced, turn.costs.unpriced) == (1, 1)
+
+
+async def test_a_summary_of_unknown_tokens_stops_a_budget_of_tokens():
+    _, turn, summarizer = await with_summary(unknown("so far", cost=0.25), tokens=1000)
+    assert (turn.status, turn.reason, turn.usage.unknown, summarizer.asked) == ("exhausted", "tokens", 1, 1)
+
+
+async def test_a_summary_in_several_questions_has_a_cost_if_each_has():
+    assert [Summary(costs=costs).cost for costs in ([], [0.25, 0.5], [0.25, None])] == [None, 0.75, None]
+
+
+async def test_a_compaction_that_asked_nobody_costs_nothing():
+    state, asked = State(), UserMessage("go")
+    apply(state, UserSaid(asked, 1.0))
+    apply(state, Compacted(UserMessage("so far"), 1))
+    assert (state.cost, state.unpriced) == (None, 0)
+    apply(state, Compacted(UserMessage("so far"), 1, Usage(7, 3), "cheap"))
+    apply(state, Compacted(UserMessage("so far"), 1, Usage(7, 3), "cheap", 0.5, 0.25))
+    assert (state.cost, state.unpriced, state.usage) == (0.25, 1, Usage(14, 6))
+
+
+# ---- what is kept
+
+
+async def test_each_run_and_the_turn_say_the_same(store):
+    script = [task("critic"), "ok"]
+    child = sub("critic", Mine(unknown(PING, usage=Usage(7, 3), cost=0.25), "done"))
+    agent = create_deep_agent(ScriptedModel(script), [ping], subagents=[child], checkpointer=store)
+    turn = await agent.run("go", "t")
+    reader = Agent("offline:", checkpointer=store)
+    (run,) = reader.runs("t")
+    tree = reader.get_state("t", subagents=True)
+    below = tree.subagents["t1"]
+    assert (tree.cost, tree.unpriced, tree.usage) == (0.0, 0, Usage())
+    assert (below.cost, below.unpriced, below.usage) == (0.25, 1, Usage(7, 3, unknown=1))
+    assert (run.cost, run.unpriced, run.tokens, run.unknown) == (0.25, 1, 10, 1)
+    assert (turn.costs.money, turn.costs.unpriced, turn.usage) == (0.25, 1, Usage(7, 3, unknown=1))
+    agent.fork("t", thread_id="u")
+    assert [(one.cost, one.unpriced, one.unknown) for one in reader.runs("u")] == [(0.25, 1, 1)]
+    assert reader.history("t")[-1].usage == Usage()
+
+
+def test_what_an_earlier_version_wrote_is_read_as_it_was():
+    message = AssistantMessage("hi")
+    event = ModelReplied(message, "done", Usage(1, 2, 3, 4, 5), "m", 0.5, 0.25)
+    raw = codec.encode(7, event)
+    assert codec.decode(raw) == event
+    number, (tag, said, stop, usage, *rest) = msgspec.msgpack.decode(raw)
+    assert usage == [1, 2, 3, 4, 5, 0]
+    old = msgspec.msgpack.encode([number, [tag, said, stop, usage[:5], *rest]])
+    assert codec.decode(old) == event
+    number, (tag, at, limit, _) = msgspec.msgpack.decode(codec.encode(7, TurnExhausted(1.5, "cost", "why")))
+    assert codec.decode(msgspec.msgpack.encode([number, [tag, at, limit]])) == TurnExhausted(1.5, "cost")
+
+
+def test_usage_adds_up_and_takes_apart_what_is_unknown():
+    some = Usage(1, 2, 3, 4, 5, 6)
+    assert some + some - some == some
+    assert Price(1, 1).of(Usage(5, 5)) == pytest.approx(1e-5)
+    assert Price(1, 1).of(Usage(5, 5, unknown=1)) is None
+    assert Tariff("gpt-5", None).cost(Usage(5, 5, unknown=1)) is None
+
+
+# ---- what is told
+
+
+def test_the_terminal_tells_what_is_unknown():
+    assert "· 7 tokens in, 3 out · $0.2500 · model" in summary(Costs(usage=Usage(7, 3), money=0.25))
+    assert "· tokens unknown · $ unknown · model" in summary(Costs(usage=Usage(unknown=1), unpriced=1))
+    assert "· tokens unknown · $ unknown · model" in summary(Costs(usage=Usage(unknown=1), unpriced=1, money=0.0))
+    some = Costs(usage=Usage(7, 3, unknown=1), unpriced=1, money=0.25)
+    assert "· at least 7 tokens in, 3 out · at least $0.2500 · model" in summary(some)
+
+
+async def test_the_terminal_says_why_it_stopped_and_what_a_run_took(capsys):
+    agent = Agent(honest(unknown(PING)), [ping], limits=DOLLAR)
+    Screen().turn(await agent.run("go", "t"), lambda call: (), again="")
+    Screen().transcript("t", agent.get_state("t"), whole=False)
+    told = capsys.readouterr().out
+    assert "exhausted: cost: the cost of 1 reply is unknown\n" in told
+    assert "# thread t: exhausted, unknown tokens\n" in told
+
+
+async def test_a_blueprint_asks_whether_to_go_on_when_spending_is_unknown():
+    subtasks = plan(research("a.md"), research("b.md", "a.md"))
+    model = honest(unknown(subtasks, usage=Usage(7, 3)))
+    agent = Blueprint(model, limits=DOLLAR)
+    turn = await agent.run("go", "t")
+    assert (turn.status, model.asked) == ("escalated", 1)
+    assert turn.question == (
+        "This turn may spend 1.0 US dollars and has spent at least 0 (the cost of 1 reply is unknown); "
+        "2 subtasks are left. Shall I go on?"
+    )
+
+
+async def test_a_blueprints_ledger_and_an_evaluation_tell_of_unknown_tokens():
+    def parts(request):
+        return plan(research("a.md")) if is_planner(request) else question_of("what?")
+
+    agent = Blueprint(Mine(parts))
+    report = await evaluate(agent, [Golden("go")], [])
+    (case,) = report.cases
+    records = [json.loads(line) for line in agent.trace(case.thread_id)]
+    assert [(record["node"], record["unknown"]) for record in records if "unknown" in record][:1] == [("planner", 1)]
+    assert (case.tokens, report.unknown) == (0, case.unknown)
+    assert case.unknown > 1
+    assert report.table().endswith("unknown tokens")
+    assert "unknown tokens" in report.junit()
+
+
+# ---- the wire
+
+
+KINDS = ["anthropic", "openai", "openai-chat"]
+GIVEN = Price(1, 10, 100)
+
+
+def whole(kind, usage, **more):
+    """An answer of *kind* with *usage* as it is."""
+    if kind == "anthropic":
+        return claude.message(claude.text("hi"), **more) | {"usage": usage}
+    if kind == "openai":
+        return responses.response(responses.message("hi"), usage=usage, **more)
+    return chat.completion({"content": "hi"}, usage=usage, **more)
+
+
+def streamed(kind, answer):
+    if kind == "anthropic":
+        first, *rest = claude.events(answer | {"usage": {"input_tokens": 7, "output_tokens": 3}})
+        first = {**first, "message": {**first["message"], "usage": answer["usage"]}}
+        rest = [event | {"usage": answer["usage"]} if event["type"] == "message_delta" else event for event in rest]
+        return sse(first, *rest)
+    return sse(*(responses.events(answer) if kind == "openai" else chat.chunks(answer)))
+
+
+async def turns(kind, *answers, stream=False, price=GIVEN):
+    """What came of each answer, by one client."""
+    found = []
+    with Provider(*answers) as provider:
+        make = anthropic.AsyncAnthropic if kind == "anthropic" else openai.AsyncOpenAI
+        async with make(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
+            adapter = {"anthropic": Anthropic, "openai": OpenAI, "openai-chat": OpenAIChat}[kind]
+            agent = Agent(adapter("x", client=client, price=price))
+            for _ in answers:
+                turn = await (streaming(agent) if stream else agent.run("go"))
+                assert (turn.status, turn.text) == ("ended", "hi"), turn.error
+                found.append(turn)
+        assert len(provider.bodies) == len(answers)
+    return found
+
+
+async def streaming(agent):
+    stream = agent.stream("go")
+    assert [event async for event in stream]
+    return stream.turn
+
+
+def took(turn):
+    return turn.usage, turn.costs.money, turn.costs.unpriced
+
+
+def names_of(kind):
+    return ("prompt_tokens", "completion_tokens") if kind == "openai-chat" else ("input_tokens", "output_tokens")
+
+
+def sent(kind, stream, *usages):
+    """An answer with each of *usages*."""
+    wholes = [whole(kind, usage) for usage in usages]
+    return [streamed(kind, answer) if stream else json_answer(answer) for answer in wholes]
+
+
+ODD = [None, {}, [], "free", 7, [7], {"input_tokens": {}, "prompt_tokens": [], "output_tokens": "3"}]
+each_way = pytest.mark.parametrize(("kind", "stream"), [(kind, stream) for kind in KINDS for stream in (False, True)])
+
+
+@each_way
+async def test_an_answer_without_counts_is_kept_and_what_it_took_is_unknown(kind, stream):
+    for turn in await turns(kind, *sent(kind, stream, *ODD), stream=stream):
+        assert took(turn) == (Usage(unknown=1), None, 1)
+
+
+@each_way
+async def test_a_count_that_is_none_makes_the_reply_unknown_and_keeps_the_other(kind, stream):
+    taken, given = names_of(kind)
+    usages = [{taken: 7, given: wrong} for wrong in (True, -1, 2**60, 1e300, "3", None)]
+    for turn in await turns(kind, *sent(kind, stream, *usages), stream=stream):
+        assert took(turn) == (Usage(7, 0, unknown=1), None, 1)
+
+
+@each_way
+async def test_counts_that_are_floats_count(kind, stream):
+    taken, given = names_of(kind)
+    fresh = 7.0 - 5.0 * (kind == "anthropic")
+    cached = {"cache_read_input_tokens": 5.0, f"{taken}_details": {"cached_tokens": 5.0}}
+    (turn,) = await turns(kind, *sent(kind, stream, {taken: fresh, given: 3.0, **cached}), stream=stream)
+    assert took(turn) == (Usage(7, 3, 5), pytest.approx((2 * 1 + 5 * 100 + 3 * 10) / 1e6), 0)
+
+
+ODD_DETAILS = [
+    {"service_tier": {"name": "standard"}},
+    {"service_tier": ["standard"]},
+    {"cache_creation": "none", "output_tokens_details": 5},
+    {"iterations": "three"},
+    {"iterations": [None, "x", {"type": ["compaction"]}]},
+    {"cache_creation": {"ephemeral_1h_input_tokens": "many"}},
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_paid_answer_of_claude_is_not_lost_for_an_odd_detail(stream):
+    usages = [{"input_tokens": 7, "output_tokens": 3} | odd for odd in ODD_DETAILS]
+    for turn in await turns("anthropic", *sent("anthropic", stream, *usages), stream=stream):
+        assert took(turn) == (Usage(7, 3), pytest.approx(37e-6), 0)
+
+
+async def test_a_compaction_of_claude_that_is_not_counted_makes_the_cost_unknown():
+    usage = {"input_tokens": 7, "output_tokens": 3, "iterations": [{"type": "compaction", "input_tokens": None}]}
+    (turn,) = await turns("anthropic", *sent("anthropic", False, usage))
+    assert took(turn) == (Usage(7, 3), None, 1)
+
+
+async def test_what_claude_had_written_when_its_stream_began_is_not_what_it_wrote():
+    first, *rest = claude.events(claude.message(claude.text("hi"), input_tokens=7, output_tokens=300))
+    rest = [event | {"usage": None} if event["type"] == "message_delta" else event for event in rest]
+    (turn,) = await turns("anthropic", sse(first, *rest), stream=True)
+    assert took(turn) == (Usage(7, 0, unknown=1), None, 1)
+
+
+async def test_a_stream_that_is_cut_before_its_counts_is_an_answer_of_unknown_cost():
+    chunks = chat.chunks(chat.text("hi"))
+    assert "usage" in chunks[-2]
+    (turn,) = await turns("openai-chat", sse(*chunks[:-2], cut=True), stream=True)
+    assert took(turn) == (Usage(unknown=1), None, 1)
+
+
+CACHED = [
+    {"prompt_tokens_details": {"cached_tokens": 5}},
+    {"num_cached_tokens": 5},
+    {"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 2},
+    {"cached_tokens": 5},
+    {"prompt_tokens_details": {"cached_tokens": 0}, "prompt_cache_hit_tokens": 5},
+    {"prompt_tokens_details": {"cached_tokens": 5}, "cached_tokens": 5},
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_cached_tokens_are_found_where_each_server_says_them(stream):
+    usages = [{"prompt_tokens": 7, "completion_tokens": 3} | cached for cached in CACHED]
+    for turn in await turns("openai-chat", *sent("openai-chat", stream, *usages), stream=stream):
+        assert took(turn) == (Usage(7, 3, 5), pytest.approx((2 * 1 + 5 * 100 + 3 * 10) / 1e6), 0)
+
+
+async def test_counts_are_found_where_kimi_and_groq_stream_them():
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_time": 0.25}
+    begin, over, last = chat.chunk({"content": "hi"}), chat.chunk({}, "stop"), {"choices": []}
+    groq = {"x_groq": {"id": "req_1"}}, {"x_groq": {"id": "req_1", "usage": usage}}
+    kimi = sse(begin, chat.chunk({}, "stop", usage=usage), last, "[DONE]")
+    answers = kimi, sse(begin | groq[0], over | groq[1], last | groq[0], "[DONE]")
+    for turn in await turns("openai-chat", *answers, stream=True):
+        assert took(turn) == (Usage(7, 3), pytest.approx(37e-6), 0)
+
+
+@pytest.mark.parametrize(("price", "cost"), [(GIVEN, 37e-6), (None, None)])
+async def test_a_cost_that_is_no_amount_is_not_taken_from_a_server(price, cost):
+    wrong = [True, -0.5, "0.5", None, {"total": 1}, 1e300]
+    usages = [{"prompt_tokens": 7, "completion_tokens": 3, "cost": said} for said in wrong]
+    for turn in await turns("openai-chat", *sent("openai-chat", False, *usages), price=price):
+        assert took(turn) == (Usage(7, 3), pytest.approx(cost), int(cost is None))
+
+
+async def test_a_cost_that_a_server_says_is_known_though_its_tokens_are_not():
+    (turn,) = await turns("openai-chat", *sent("openai-chat", False, {"cost": 0.125}), price=None)
+    assert took(turn) == (Usage(unknown=1), 0.125, 0)
+
+
+async def test_a_server_that_says_no_cost_stops_a_budget_of_money_at_its_first_reply():
+    call = {"id": "a", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
+    answer = json_answer(chat.completion({"tool_calls": [call]}, "tool_calls"))
+    with Provider(*[answer] * 9) as provider:
+        async with openai.AsyncOpenAI(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
+            model = OpenAIChat("qwen3", client=client)
+            model.states_cost = True  # As of one that is made with a `base_url`.
+            turn = await Agent(model, [ping], limits=DOLLAR).run("go")
+    assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 1)
+    assert (turn.usage, turn.costs.money) == (Usage(7, 3), None)
+
+
+# ---- replies that state what cannot be
+
+
+@pytest.mark.parametrize("cost", [-1.0, -1, float("nan"), float("inf")])
+def test_a_cost_that_cannot_be_is_unknown_and_wins_no_budget_back(cost):
+    said = structs.replace(as_reply(ToolCall("ping")), cost=cost)
+    agent = Agent(ScriptedModel([said] * 5), [tool(name="ping")(lambda: "pong")], limits=DOLLAR)
+    turn = agent.run_sync("go", "t")
+    assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 1)
+    assert str(turn.error) == "the cost of 1 reply is unknown"
+    assert agent.get_state("t").cost is None
+
+
+def test_tokens_that_cannot_be_are_unknown_and_win_no_budget_back():
+    said = structs.replace(as_reply(ToolCall("ping")), usage=Usage(-100, 5))
+    agent = Agent(ScriptedModel([said] * 5), [tool(name="ping")(lambda: "pong")], limits=Limits(tokens=1000))
+    turn = agent.run_sync("go", "t")
+    assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "tokens", 1)

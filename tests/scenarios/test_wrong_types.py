@@ -1,0 +1,503 @@
+"""Wrong types, over the whole public API: each is taken, or refused by an error that names the parameter."""
+
+import asyncio
+import contextlib
+import inspect
+import math
+import threading
+import typing
+import warnings
+
+import pytest
+from msgspec import Struct
+
+import minideep
+import minideep.backends
+import minideep.blueprint
+import minideep.evals
+import minideep.middleware
+import minideep.models
+import minideep.testing
+from minideep import (
+    Agent,
+    Costs,
+    DiskCheckpointer,
+    Edit,
+    Limits,
+    MemoryCheckpointer,
+    Middleware,
+    MinideepError,
+    Reject,
+    Retention,
+    State,
+    Stream,
+    Subagent,
+    Text,
+    Tool,
+    ToolCall,
+    ToolContext,
+    Turn,
+    Usage,
+    UserMessage,
+    configure_process,
+    create_deep_agent,
+    tool,
+)
+from minideep.backends import FilesystemBackend, StateBackend
+from minideep.blueprint import STOCK_ROLES, Blueprint, Role
+from minideep.evals import Golden, Report, evaluate, load
+from minideep.evals.trajectory import walk
+from minideep.events import Noted, TextDelta
+from minideep.kinds import shown
+from minideep.middleware import (
+    FilesystemMiddleware,
+    HumanInTheLoopMiddleware,
+    MemoryMiddleware,
+    OffloadMiddleware,
+    PatchToolCallsMiddleware,
+    PromptCachingMiddleware,
+    SkillsMiddleware,
+    SubAgentMiddleware,
+    SummarizationMiddleware,
+    TodoListMiddleware,
+)
+from minideep.models import (
+    Anthropic,
+    FallbackModel,
+    OfflineModel,
+    OpenAI,
+    OpenAIChat,
+    Price,
+    Profile,
+    RateLimiter,
+    ScriptedModel,
+)
+
+MODULES = [
+    minideep,
+    minideep.backends,
+    minideep.blueprint,
+    minideep.evals,
+    minideep.middleware,
+    minideep.models,
+    minideep.testing,
+]
+PATIENCE = 20
+"""Seconds after which a call is said to hang; it is never waited for that long."""
+
+
+class Class:
+    """A class where an instance is wanted."""
+
+    def __init__(self, *_args):
+        pass
+
+
+async def coroutine_function(*_args):
+    """A coroutine function where a plain one is wanted."""
+
+
+def plain(given: object = None, more: object = None):
+    """A function."""
+
+
+@tool
+async def ping(text: str = "pong") -> str:
+    """Answer."""
+    return text
+
+
+class Quiet(Middleware):
+    """Does nothing."""
+
+    def __init__(self, *_args):
+        pass
+
+
+WRONG = {
+    "None": None,
+    "5": 5,
+    "-1": -1,
+    "0": 0,
+    "1.5": 1.5,
+    "nan": math.nan,
+    "inf": math.inf,
+    "a huge number": 10**30,
+    "True": True,
+    "no text": "",
+    "text": "x",
+    "bytes": b"x",
+    "no list": [],
+    "no mapping": {},
+    "no tuple": (),
+    "a list of a number": [5],
+    "a list of a class": [Class],
+    "a generator of a number": lambda: iter([5]),
+    "a mapping of numbers": {5: 5},
+    "a mapping of texts": {"x": "x"},
+    "an object": object(),
+    "a class": Class,
+    "a class of ours": Quiet,
+    "a lambda": plain,
+    "a coroutine function": coroutine_function,
+    "a huge text": "x" * 1_000_000,
+    "a lone surrogate": "\ud800",
+    "NUL": "a\0b",
+    "limits made wrong": Limits(steps="x"),
+    "a message made wrong": UserMessage(5),
+    "blocks made wrong": [Text(5)],
+    "decisions made wrong": {"p1": Reject(5)},
+}
+
+
+# ---- every public name, and how to call it rightly
+
+
+class World:
+    """An agent with threads that are over, that wait, and that are gone; and one of each thing that is given."""
+
+    def __init__(self):
+        self.model = ScriptedModel(lambda request: "ok")
+        self.store = MemoryCheckpointer()
+        self.agent = Agent(self.model, [ping], checkpointer=self.store)
+        self.blueprint = Blueprint(ScriptedModel(lambda request: "no plan"), STOCK_ROLES)
+        writing = create_deep_agent(ScriptedModel([ToolCall("write_file", {"file_path": "/x", "content": "x"}), "ok"]))
+        writing.checkpointer = self.store
+        writing.run_sync("go", "t")
+        self.agent.run_sync("go", "t")
+        self.blueprint.run_sync("go", "t")
+        asks = ScriptedModel(lambda request: ToolCall("ping") if len(request.messages) < 2 else "ok")
+        self.asking = Agent(asks, [ping], middleware=[HumanInTheLoopMiddleware({"ping": True})])
+        self.asking.run_sync("go", "p")
+        self.call_id = self.asking.get_state("p").interrupts[0].call_id
+
+
+def answers(agent):
+    """An agent that was built with something odd can still be run, or says which part of it is odd."""
+    turn = agent.run_sync("go", "t")
+    assert turn.status in ("ended", "escalated", "exhausted") or isinstance(turn.error, MinideepError), turn
+    agent.get_state("t", subagents=True)
+
+
+def kept(store):
+    """A store that was made with something odd keeps a thread."""
+    with store:
+        answers(Agent(ScriptedModel(["ok"]), checkpointer=store))
+
+
+def asked(model):
+    """A model that was made with something odd can be asked; without a network an SDK's is only built into an agent."""
+    agent = create_deep_agent(model)
+    if not isinstance(model, Anthropic | OpenAI | OpenAIChat):
+        answers(agent)
+
+
+def worn(middleware):
+    """Middleware that was made with something odd stands in an agent that can be run."""
+    answers(create_deep_agent(ScriptedModel(["ok"]), middleware=[middleware]))
+
+
+def called(made):
+    """A tool that was made of something odd can be called."""
+    made = made if isinstance(made, Tool) else made(plain_tool)
+    answers(Agent(ScriptedModel([ToolCall(made.name), "ok"]), [made]))
+
+
+def plain_tool(text: str = "x") -> str:
+    """Return."""
+    return text
+
+
+async def watched(stream):
+    async for _ in stream:
+        pass
+    return stream.turn
+
+
+def in_a_tool(verb, on_a_thread):
+    """What calls *verb* of a tool's context, raises what that raises, and leaves a turn that ended."""
+
+    async def call(**given):
+        raised = []
+
+        async def act(ctx: ToolContext) -> str:
+            """Act."""
+            try:
+                done = getattr(ctx, verb)(**given)
+                return str(await done if inspect.isawaitable(done) else done)
+            except Exception as exc:
+                raised.append(exc)
+                raise
+
+        def act_on_a_thread(ctx: ToolContext) -> str:
+            """Act."""
+            return act(ctx).send(None)
+
+        acting = tool(name="act")(act_on_a_thread if on_a_thread else act)
+        turn = await Agent(ScriptedModel([ToolCall("act"), "ok"]), [acting]).run("go")
+        assert turn.status == "ended"
+        if raised and not isinstance(raised[0], KeyError):
+            raise raised[0]
+
+    return call
+
+
+def calls(world):
+    """For each public name: what is called, with which arguments, and what is done with what comes of it."""
+    agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
+    kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
+    kit |= {"version": "1", "continues": ["b"], "redact": None}
+    turn = {"input": "go", "thread_id": "t", "context": None, "wait": False}
+    settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
+    critic = Subagent(name="critic", description="finds faults")
+    walked = {"trajectory": asyncio.run(walk(agent, Golden("g"), "walked"))}
+    return {
+        "Agent": (Agent, {"model": model, "tools": [ping], "system_prompt": "", "middleware": [Quiet()], **kit}, answers),
+        "Agent.run": (agent.run, turn),
+        "Agent.run_sync": (agent.run_sync, turn),
+        "Agent.stream": (lambda **given: watched(agent.stream(**given)), turn),
+        "Agent.resume": (world.asking.resume, resumed(world)),
+        "Agent.resume_stream": (lambda **given: watched(world.asking.resume_stream(**given)), resumed(world)),
+        "Agent.save": (agent.save, {"thread_id": "t"}),
+        "Agent.preload": (agent.preload, {}),
+        "Agent.get_state": (agent.get_state, {"thread_id": "t", "subagents": False, "at": 1}),
+        "Agent.history": (agent.history, {"thread_id": "t", "call_id": None}),
+        "Agent.transcript": (agent.transcript, {"thread_id": "t", "call_id": None}),
+        "Agent.runs": (agent.runs, {"thread_id": "t"}),
+        "Agent.diff": (agent.diff, {"thread_id": "t", "a": 1, "b": 2}),
+        "Agent.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),
+        "Agent.export": (agent.export, {"thread_id": "t"}),
+        "Agent.threads": (agent.threads, {}),
+        "Agent.fork": (agent.fork, {"source": "t", "at": 1, "thread_id": None}),
+        "Agent.delete": (agent.delete, {"thread_id": "gone"}),
+        "create_deep_agent": (
+            create_deep_agent,
+            {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
+            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **kit},
+            answers,
+        ),
+        "Subagent": (
+            Subagent,
+            {"name": "s", "description": "d", "system_prompt": "", "tools": [ping], "model": model, "middleware": ()}
+            | {"memory": (), "skills": (), "limits": Limits(), "subagents": (), "interrupt_on": {}, "share": ()},
+            lambda about: answers(create_deep_agent(ScriptedModel(["ok"]), subagents=[about])),
+        ),
+        "Stream": (Stream, {"start": lambda emit: agent.run("go")}),
+        "Stream.aclose": (agent.stream("go").aclose, {}),
+        "Tool": (Tool, {"function": plain_tool, "name": "n", "description": "d", "timeout": 1.0}, called),
+        "tool": (lambda function, **rest: tool(**rest)(function), {"function": plain_tool, "name": "n", "timeout": 1.0}, called),
+        "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False}, kept),
+        "MemoryCheckpointer": (MemoryCheckpointer, {"retention": Retention()}, kept),
+        "DiskCheckpointer.backup": (DiskCheckpointer("d").backup, {"path": "copy"}),
+        "DiskCheckpointer.verify": (DiskCheckpointer("d").verify, {}),
+        "MemoryCheckpointer.verify": (MemoryCheckpointer().verify, {}),
+        "configure_process": (configure_process, {"max_turns": 10, "max_tool_threads": 500}),
+        "DiskCheckpointer.close": (DiskCheckpointer("d").close, {}),
+        "DiskCheckpointer.size": (DiskCheckpointer("d").size, {}),
+        "MemoryCheckpointer.close": (MemoryCheckpointer().close, {}),
+        "MemoryCheckpointer.size": (MemoryCheckpointer().size, {}),
+        "Retention": (Retention, {"boundaries": 1, "seconds": 1.0}, lambda retention: kept(MemoryCheckpointer(retention=retention))),
+        "Limits": (Limits, dict.fromkeys(Limits.__struct_fields__), lambda limits: answers(create_deep_agent(ScriptedModel(["ok"]), limits=limits))),
+        "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "Blueprint": (
+            Blueprint,
+            {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
+            | {"max_file_age_steps": 1, "inline_limit": 1000, "state_limit": 1000, "backend": files, "pinned": ["x"]}
+            | {"approve_plan": False, "strict": False, "planner_prompt_limit": 10_000, **kit},
+            answers,
+        ),
+        "Blueprint.run": (blueprint.run, turn),
+        "Blueprint.stream": (lambda **given: watched(blueprint.stream(**given)), turn),
+        "Blueprint.preload": (blueprint.preload, {}),
+        "Blueprint.with_models": (blueprint.with_models, {"wrap": lambda name, model: model}),
+        "Blueprint.board": (blueprint.board, {"thread_id": "t", "at": 1}),
+        "Blueprint.artifact": (blueprint.artifact, {"thread_id": "t", "name": "x"}),
+        "Blueprint.trace": (blueprint.trace, {"thread_id": "t"}),
+        "Role": (
+            Role,
+            {"name": "r", "prompt": "p", "tools": [ping], "model": model, "validate": plain, "limits": Limits()}
+            | {"timeout": 1.0, "interrupt_on": {"ping": True}, "description": "d"},
+            lambda role: answers(Blueprint(ScriptedModel(lambda request: "no plan"), [*STOCK_ROLES, role])),
+        ),
+        "Golden": (Golden, {"goal": "g", "expected_final_answer": "", "expected_artifact_set": ()}, lambda golden: evaluated(agent, [golden])),
+        "Report": (Report, {"cases": ()}, lambda report: (report.table(), report.junit(), report.passed)),
+        "Report.table": (Report(()).table, {}),
+        "Report.junit": (Report(()).junit, {}),
+        "load": (load, {"path": "golden.jsonl"}),
+        "evaluate": (evaluate, {"agent": agent, "goldens": [Golden("g")], "assertions": None, "concurrency": 1, "timeout": 5.0}),
+        "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
+        "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
+        "MemoryMiddleware": (MemoryMiddleware, {"sources": ["A.md"], "backend": files}, worn),
+        "Middleware": (Middleware, {}, worn),
+        "OffloadMiddleware": (OffloadMiddleware, {"backend": files, "result_tokens": 1000, "message_tokens": 1000}, worn),
+        "PatchToolCallsMiddleware": (PatchToolCallsMiddleware, {}, worn),
+        "PromptCachingMiddleware": (PromptCachingMiddleware, {"ttl": "5m"}, worn),
+        "SkillsMiddleware": (SkillsMiddleware, {"sources": ["s"], "backend": files}, worn),
+        "SubAgentMiddleware": (SubAgentMiddleware, {"agents": [(critic, agent)]}, worn),
+        "SummarizationMiddleware": (SummarizationMiddleware, {"model": model, "backend": files, "summarizer": None, "trigger": 1000, "keep": 6}, worn),
+        "SummarizationMiddleware.meter": (SummarizationMiddleware(model, files).meter, {"agent": agent, "state": State()}),
+        "TodoListMiddleware": (TodoListMiddleware, {"nudge": False}, worn),
+        "Anthropic": (Anthropic, {"name": "n", "client": None, "max_tokens": 100, **settings}, asked),
+        "OpenAI": (OpenAI, {"name": "n", "client": None, **settings}, asked),
+        "OpenAIChat": (OpenAIChat, {"name": "n", "client": None, "base_url": None, **settings}, asked),
+        "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
+        "RateLimiter": (RateLimiter, {"model": model, "at_once": 8, "first": 1.0, "longest": 60.0}, asked),
+        "ScriptedModel": (ScriptedModel, {"replies": ["ok"], "window": 100_000}, asked),
+        "OfflineModel": (OfflineModel, {}, asked),
+        "Price": (Price, {"input": 1, "output": 1, "cache_read": 1, "cache_write": 1, "cache_write_long": 1, "beyond": None}, lambda price: price.of(Usage(5, 5))),
+        "Price.of": (Price(1, 1).of, {"usage": Usage(), "long_writes": 0}),
+        "Profile": (Profile, {"suffix": "", "descriptions": {"ls": "List."}}, lambda profile: asked(Anthropic("n", profile=profile))),
+        "Profile.worded": (Profile().worded, {"tool": ping}),
+        "ToolCall": (ToolCall, {"name": "n", "args": {}, "id": None}, lambda call: answers(Agent(ScriptedModel([call, "ok"]), [ping]))),
+        "Edit": (Edit, {"args": {}}),
+        "Turn.raise_for_status": (Turn(thread_id="t", status="ended").raise_for_status, {}),
+        "Costs.add": (Costs().add, {"child": Costs()}),
+        **{assertion.__name__: (assertion, walked) for assertion in minideep.evals.ASSERTIONS},
+        "StateBackend": (StateBackend, {}),
+        "ToolContext.run": (in_a_tool("run", False), {"agent": world.agent, "input": "go", "key": None}),
+        "ToolContext.record": (in_a_tool("record", True), {"event": Noted("me", "x", 5)}),
+        "ToolContext.emit": (in_a_tool("emit", True), {"event": TextDelta("x")}),
+        "ToolContext.content_of": (in_a_tool("content_of", False), {"file": "/x"}),
+        "ToolContext.recall": (in_a_tool("recall", False), {"file": "/x", "sha256": "x"}),
+        "Tool.bind": (ping.bind, {"call": ToolCall("ping"), "ctx": None}),
+    }  # fmt: skip
+
+
+def resumed(world):
+    return {"thread_id": "p", "decisions": {}, "context": None, "wait": False}
+
+
+def evaluated(agent, goldens):
+    asyncio.run(evaluate(agent, goldens))
+
+
+HOOKS = ("before_model", "before_tool", "after_tool", "before_finish")
+CALLED_BY_THE_LOOP = {
+    **{f"{kind}.{hook}": "a hook" for kind in [*minideep.middleware.__all__] for hook in HOOKS},
+    **{
+        f"FilesystemMiddleware.{name}": "a tool"
+        for name in ("ls", "glob", "grep", "read_file", "write_file", "edit_file", "delete")
+    },
+    "TodoListMiddleware.write_todos": "a tool",
+    "SubAgentMiddleware.task": "a tool",
+    "SummarizationMiddleware.compact_conversation": "a tool",
+    **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},
+    **{
+        f"{kind}.{verb}": "a store's, which the journal calls at every append"
+        for kind in ("DiskCheckpointer", "MemoryCheckpointer")
+        for verb in ("append", "get", "head", "hold", "keys", "release", "rows")
+    },
+    **{
+        f"{kind}.{verb}": "a backend's, which the file tools call"
+        for kind in ("FilesystemBackend", "StateBackend")
+        for verb in ("ls", "walk", "read", "write", "delete")
+    },
+    "ToolContext": "made for each call",
+    "ToolContext.children_over": "asked after each call",
+    "ToolContext.close": "asked after each call",
+    "Spent.reached": "asked at each step",
+    "Spent.missing": "asked at each step",
+    "FilesystemMiddleware.target": "asked by hooks at each call",
+    **{
+        f"{kind}.{hook}_fork": "what a fork calls"
+        for kind in ("DiskCheckpointer", "MemoryCheckpointer")
+        for hook in ("before", "after")
+    },
+    "Tool.bind": "asked at each call",
+    "Costs.add": "asked after each run",
+    "Board.difference": "of a record",
+    "Board.left": "of a record",
+    "Board.version": "of a record",
+    "Board.wave": "of a record",
+}
+"""What is public and no call of a user's: what each is instead."""
+
+
+def public():
+    """Every public class, method and function: its name, and the thing itself. Classes that only hold fields aside."""
+    seen = set()
+    for module in MODULES:
+        for name in sorted(module.__all__):
+            value = getattr(module, name)
+            if id(value) in seen or not callable(value) or typing.get_origin(value):
+                continue
+            seen.add(id(value))
+            if not inspect.isclass(value):
+                yield name, value
+            elif not issubclass(value, BaseException) and module is not minideep.testing:
+                if not issubclass(value, Struct) or hasattr(value, "__post_init__") or type(value) is not type(Struct):
+                    yield name, value
+                for member, method in vars(value).items():
+                    if not member.startswith("_") and inspect.isfunction(method):
+                        yield f"{name}.{member}", method
+
+
+def recipe(world, name):
+    called, arguments, *then = calls(world)[name]
+    return called, arguments, then[0] if then else lambda made: None
+
+
+NAMES = sorted({name for name, _ in public()} - set(CALLED_BY_THE_LOOP) | {"Limits"})
+
+
+def test_the_table_knows_every_public_name_and_every_parameter():
+    table, things = calls(World()), {**dict(public()), "Limits": Limits}
+    for name in NAMES:
+        wanted = [
+            parameter.name
+            for parameter in inspect.signature(things[name]).parameters.values()
+            if parameter.name != "self" and parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        if name not in ("ToolCall", "Edit"):  # What they take is not what they keep.
+            assert sorted(table[name][1]) == sorted(wanted), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_type_is_refused_by_name_and_damages_nothing(name, tmp_path):
+    problems = []
+
+    def try_all():
+        world = World()
+        with contextlib.chdir(tmp_path), asyncio.Runner() as runner, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (tmp_path / "golden.jsonl").write_text('{"goal": "g"}')
+            problems.extend(tried(world, name, runner))
+            assert world.agent.run_sync("go", "t").status == "ended"
+            assert world.asking.resume_stream("p")
+            assert world.asking.get_state("p").interrupts
+        problems.append("")
+
+    trying = threading.Thread(target=try_all, daemon=True)
+    trying.start()
+    trying.join(PATIENCE)
+    assert problems[-1:] == [""], "it hangs, or raised"
+    assert not problems[:-1], "\n" + "\n".join(problems)
+
+
+def tried(world, name, runner):
+    called, arguments, then = recipe(world, name)
+    for parameter in arguments:
+        for what, wrong in WRONG.items():
+            wrong = wrong() if what.startswith("a generator") else wrong
+            made = None
+            try:
+                made = called(**(arguments | {parameter: wrong}))
+                if inspect.isawaitable(made):
+                    made = runner.run(awaited(made))
+            except MinideepError as exc:
+                if parameter.removesuffix("s") not in str(exc) and shown(wrong)[:40] not in str(exc):
+                    yield f"{name}({parameter}={what}): {type(exc).__name__} names no parameter: {str(exc)[:200]}"
+                continue
+            except BaseException as exc:
+                yield f"{name}({parameter}={what}): {type(exc).__name__}: {str(exc)[:200]}"
+                continue
+            try:
+                then(made)
+            except MinideepError:
+                continue
+            except BaseException as exc:
+                yield f"{name}({parameter}={what}), used: {type(exc).__name__}: {str(exc)[:200]}"
+
+
+async def awaited(made):
+    return await asyncio.wait_for(made, 5)

@@ -1,0 +1,823 @@
+"""The pool at work: what each part is asked, who runs when, and what becomes of those that fail."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+from harness.blueprints import (
+    CODE,
+    GO_ON,
+    Parts,
+    ask,
+    asked,
+    blueprint,
+    end,
+    is_planner,
+    plan,
+    replan,
+    research,
+    said_by_role,
+)
+
+from minideep import (
+    AssistantMessage,
+    Limits,
+    MemoryCheckpointer,
+    RateLimited,
+    ThreadBusy,
+    ToolCall,
+    ToolContext,
+    UserMessage,
+)
+from minideep.backends import StateBackend
+from minideep.blueprint import RESEARCH_SPECIALIST, STOCK_ROLES, Blueprint, Board, Role
+from minideep.blueprint.prompts import REFLECTION, planner_system
+from minideep.events import TurnEscalated
+from minideep.messages import Text, Usage
+from minideep.middleware import FilesystemMiddleware
+from minideep.models import ScriptedModel
+from minideep.ports import Reply, Request
+
+CANARY = "canary-5150"
+WORKER = Role("worker", "You are a worker.")
+SOON = Limits(seconds=1.0)
+"""Ends a turn that would go on for ever: what comes right takes some milliseconds."""
+
+pytestmark = pytest.mark.filterwarnings("ignore:a pool usually has")
+
+
+def run(parts, **named):
+    """One turn of a blueprint on *parts*, its thread `t`."""
+    bp = Blueprint(parts, **named)
+    return bp, bp.run_sync("the goal", "t")
+
+
+def entries(bp, node="subagent", thread="t"):
+    """The ledger's entries of one part."""
+    return [entry for entry in bp.board(thread).ledger if entry["node"] == node]
+
+
+def outcomes(bp):
+    return [(entry["artifact"], entry["status"], entry.get("error", "")) for entry in entries(bp)]
+
+
+# ---- the planner
+
+
+def test_the_planner_is_asked_with_goal_plan_and_a_summary_of_the_files():
+    parts = Parts([plan(research()), plan(research("b.md"))], [replan("more of it"), end()])
+    run(parts)
+    first, second = map(asked, parts.planned)
+    assert first == "# Goal\nthe goal\n\n# Files\nnone"
+    assert second.split("\n\n")[:2] == [
+        "# Goal\nthe goal",
+        "# Current plan\n1. [done] research-specialist -> facts.md: find out",
+    ]
+    file = {"name": "facts.md", "file": "research-specialist_1_facts.md", "role": "research-specialist"}
+    listed = json.loads(second.split("# Files\n")[1].split("\n")[0])
+    assert listed == {**file, "status": "done", "bytes": 10, "step": 1}
+    assert second.endswith("# Why you are asked again\nmore of it")
+
+
+async def leak(text: str) -> str:
+    """Say something."""
+    raise ValueError(text)
+
+
+@pytest.mark.parametrize("size", [1, 200_000])
+def test_no_content_reaches_planner_reflection_or_trace(size, store):
+    content = CANARY * size if size == 1 else CANARY + "x" * size
+
+    def role(request):
+        if "leaking" in request.system:
+            return ToolCall("leak", {"text": content}) if len(request.messages) == 1 else content
+        if "failing" in request.system:
+            raise ValueError(content)
+        return content
+
+    def refuse(said):
+        raise ValueError(f"not good enough: {said}")
+
+    roles = [
+        Role("fine", "You do."),
+        Role("failing", "You are failing."),
+        Role("leaking", "You are leaking.", tools=[leak]),
+        Role("refused", "You are refused.", validate=refuse),
+    ]
+    everybody = [(role.name, "work", f"{role.name}.md") for role in roles]
+    plans = [plan(*everybody), plan(("fine", "go on", "more.md", ["fine.md"])), plan(("fine", "again", "z.md"))]
+    parts = Parts(plans, [replan(), end("{{fine.md}}"), end()], role)
+    bp = Blueprint(parts, roles, checkpointer=store)
+    turns = [bp.run_sync("the goal", "t"), bp.run_sync("another", "t")]
+    assert [turn.status for turn in turns] == ["ended", "ended"]
+    assert size > 1 or turns[0].text == CANARY
+    assert any(CANARY in asked(request) for request in parts.delegated)
+    assert [r for r in parts.planned + parts.reflected if CANARY in asked(r) + r.system] == []
+    assert (len(bp.trace("t")) > 10, [line for line in bp.trace("t") if CANARY in line]) == (True, [])
+
+
+def test_a_planner_that_writes_contents_or_answers_changes_nothing():
+    said = plan(research(), files={"a.md": CANARY}, content=CANARY, final_answer=CANARY, decision="end")
+    parts = Parts([said], [end("the answer")])
+    bp, turn = run(parts)
+    assert (turn.status, turn.text) == ("ended", "the answer")
+    assert {entry.content for entry in bp.board("t").files.values()} == {"Paris. [1]"}
+    assert CANARY not in json.dumps([bp.board("t").plan, bp.trace("t")])
+
+
+def test_the_final_answer_is_reflections_alone():
+    parts = Parts(["The capital is Paris.", plan(research())], [end("as reflection says")])
+    _, turn = run(parts)
+    assert turn.text == "as reflection says"
+    parts = Parts(["The capital is Paris."] * 2)
+    _, turn = run(parts)
+    assert (turn.status, turn.text) == ("escalated", "")
+
+
+def test_planner_and_reflection_have_no_tools_and_each_is_asked_in_one_message():
+    parts = Parts([plan(research())])
+    run(parts)
+    for request, system in ((parts.planned[0], planner_system(STOCK_ROLES)), (parts.reflected[0], REFLECTION)):
+        assert (request.system, request.tools, len(request.messages)) == (system, (), 1)
+        assert request.schema["additionalProperties"] is False
+
+
+def test_a_role_that_is_added_to_the_pool_is_in_the_next_question_to_the_planner(store):
+    first, second = Parts([plan(research())]), Parts([plan(("worker", "do", "b.md"))])
+    Blueprint(first, checkpointer=store).run_sync("a", "t")
+    turn = Blueprint(second, [*STOCK_ROLES, WORKER], checkpointer=store).run_sync("b", "t")
+    assert ("\n- worker\n" in first.planned[0].system, "\n- worker\n" in second.planned[0].system) == (False, True)
+    assert (turn.status, second.delegated[0].system) == ("ended", "You are a worker.")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (plan(("ghost", "haunt", "a.md")), "there is no role 'ghost'"),
+        (plan(research("../../etc/passwd")), "no folders and no '..', not '../../etc/passwd'"),
+        (plan(research("a.md", "b.md"), research("b.md", "a.md")), "subtasks 1, 2 wait for each other's artifacts"),
+        (plan(research("a.md", "gone.md")), "read_files names 'gone.md', which is no file"),
+        (plan(), "a plan has 1 to 100 subtasks, not 0"),
+        (plan(*[research(f"{n}.md") for n in range(101)]), "a plan has 1 to 100 subtasks, not 101"),
+        ("First I shall", "no JSON"),
+    ],
+)
+def test_a_plan_that_is_refused_goes_back_to_the_planner_with_the_reason_and_is_never_dispatched(wrong, told):
+    parts = Parts([wrong, plan(research("good.md", task="the good one"))])
+    bp, turn = run(parts)
+    again = asked(parts.planned[1])
+    assert (turn.status, len(parts.planned)) == ("ended", 2)
+    assert again.startswith(asked(parts.planned[0]))
+    assert f"## Your last reply\n{wrong}\n" in again
+    assert told in again.split("## Why it was refused\n")[1]
+    assert [asked(request) for request in parts.delegated] == ["## Task\nthe good one"]
+    assert [entry["status"] for entry in entries(bp, "planner")] == ["done"]
+
+
+def test_a_planner_that_breaks_its_contract_twice_is_shown_to_a_person_with_what_it_said():
+    parts = Parts(["no", "{'subtasks': ["])
+    bp, turn = run(parts)
+    assert (turn.status, parts.delegated, entries(bp, "planner")[0]["error"]) == (
+        "escalated",
+        [],
+        "its reply was refused 2 times (PlanViolation)",
+    )
+    assert "The planner broke its contract 2 times (PlanViolation: no JSON: " in turn.question
+    assert turn.question.endswith("Its last reply was:\n{'subtasks': [")
+    assert bp.board("t").termination == {"reason": "contract"}
+
+
+@pytest.mark.parametrize("said", ["x" * 5_000_000, "{" * 5_000_000, '{"subtasks": [' + "1," * 2_000_000])
+def test_five_megabytes_of_no_plan_cost_a_short_question(said):
+    bp, turn = run(Parts([said, said]))
+    assert (turn.status, len(turn.question) < 3_000) == ("escalated", True)
+    assert len(msgspec.msgpack.encode(bp.board("t").ledger)) < 2_000
+
+
+# ---- a subagent's request
+
+
+def test_a_subagent_is_asked_with_its_roles_prompt_its_files_and_its_task_and_nothing_else():
+    plans = [plan(research(), ("critic", "judge it", "defects.md", ["facts.md"]))]
+    parts = Parts(plans)
+    run(parts)
+    facts, judge = parts.delegated
+    assert facts == Request(STOCK_ROLES[0].prompt, [UserMessage("## Task\nfind out")])
+    assert judge == Request(STOCK_ROLES[2].prompt, [UserMessage("# facts.md\nParis. [1]\n\n## Task\njudge it")])
+
+
+def test_a_roles_prompt_is_sent_to_the_letter():
+    prompt = "  You are odd. {roles_list}\n\n"
+    parts = Parts([plan(("odd", "i", "a.md"))])
+    run(parts, roles=[*STOCK_ROLES, Role("odd", prompt)])
+    assert parts.delegated[0].system == prompt
+
+
+def inherits(request, role):
+    """Whether a subagent's request says more about who it is than its role does."""
+    return request.system != role.prompt or any(message.role == "system" for message in request.messages)
+
+
+def test_a_role_that_is_appended_to_the_planners_prompt_would_be_noticed():
+    parts = Parts([plan(research())])
+    run(parts)
+    (recorded,), planner = parts.delegated, parts.planned[0].system
+    assert not inherits(recorded, RESEARCH_SPECIALIST)
+    for appended in (f"{planner}\n\n{recorded.system}", f"{recorded.system}\n{planner}"):
+        assert inherits(msgspec.structs.replace(recorded, system=appended), RESEARCH_SPECIALIST)
+
+
+def like_a_model(request):
+    """Replies as whoever its prompt says it is."""
+    if is_planner(request) or "Split the user's goal" in asked(request):
+        return "I decompose this into a subtask."
+    return "Paris. [1]"
+
+
+def test_a_research_specialist_asked_for_a_capital_does_not_plan():
+    parts = Parts([plan(research(task="What is the capital of France?"))], [end("{{facts.md}}")], like_a_model)
+    _, turn = run(parts)
+    said = turn.text.lower()
+    assert ("paris" in said, "decompose" in said, "subtask" in said) == (True, False, False)
+    assert like_a_model(parts.planned[0]) == "I decompose this into a subtask."
+
+
+def test_every_subagents_recorded_request_begins_with_its_roles_prefix_on_every_try_and_turn():
+    def role(request):
+        return "no code" if "code writer" in request.system and len(asked(request)) < 40 else said_by_role(request)
+
+    work = [research(), ("code-writer", "write", "a.py"), ("critic", "judge", "c.md", ["a.py"])]
+    parts = Parts([plan(*work)] * 3, [replan(), end(), end()], role)
+    bp, _ = run(parts)
+    bp.run_sync("again", "t")
+    prefixes = [request.system[:24] for request in parts.delegated]
+    assert len(prefixes) == 12
+    assert all(
+        prefix.startswith(("You are a research speci", "You are a code writer.", "You are a critic."))
+        for prefix in prefixes
+    )
+    assert not any(is_planner(one) or "planner" in one.system + asked(one) for one in parts.delegated)
+
+
+@pytest.mark.parametrize("name", ["facts.md", "research-specialist_1_facts.md"])
+def test_files_are_named_in_the_plan_and_read_when_the_subtask_is_dispatched(name):
+    plans = [plan(research(task="one")), plan(research("b.md", name, task="two"))]
+    parts = Parts(plans, [replan(), end()], lambda request: f"said of {asked(request)[-3:]}")
+    run(parts)
+    assert asked(parts.delegated[1]) == f"# {name}\nsaid of one\n\n## Task\ntwo"
+
+
+def test_a_role_has_its_own_tools_and_no_others():
+    async def dig() -> str:
+        """Dig."""
+        return "earth"
+
+    async def fly() -> str:
+        """Fly."""
+        return "air"
+
+    roles = [Role("digger", "You dig.", tools=[dig]), Role("bird", "You fly.", tools=[fly, dig]), WORKER]
+    parts = Parts([plan(*[(role.name, "go", f"{role.name}.md") for role in roles])])
+    run(parts, roles=roles)
+    found = {request.system: [tool.name for tool in request.tools] for request in parts.delegated}
+    assert found == {"You dig.": ["dig"], "You fly.": ["fly", "dig"], "You are a worker.": []}
+
+
+def test_each_part_and_role_may_have_a_model_and_limits_of_its_own():
+    planner, reflection, own = Parts([plan(("a", "i", "a.md"), ("b", "i", "b.md"))]), Parts([], [end()]), Parts([])
+    roles = [Role("a", "You are a."), Role("b", "You are b.", model=own, limits=Limits(steps=2))]
+    shared = Parts([])
+    bp = Blueprint(
+        shared, roles, planner_model=planner, reflection_model=reflection, limits=Limits(steps=7, tool_calls=3)
+    )
+    turn = bp.run_sync("g", "t")
+    assert (turn.status, [len(parts.requests) for parts in (planner, shared, own, reflection)]) == ("ended", [1] * 4)
+    assert own.requests[0].system == "You are b."
+    assert {name: agent.spec.limits for name, agent in bp.pool.agents.items()} == {
+        "a": Limits(7, 3),
+        "b": Limits(steps=2),
+    }
+
+
+# ---- replies
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "content", "status"),
+    [
+        ("Paris.", "facts.md", "Paris.", "done"),
+        (["Par", "is."], "facts.md", "Paris.", "done"),
+        ('{"artifact_name": "facts.md", "content": "Paris.", "status": "done"}', "facts.md", "Paris.", "done"),
+        ('{"artifact_name": "facts.md", "content": "Par", "status": "active"}', "facts.md", "Par", "active"),
+        ('{"artifact_name": "other.md", "content": "Paris.", "status": "done"}', "other.md", "Paris.", "done"),
+        ("\ud800 Ünicode 報告 \U0001f600", "facts.md", "\\ud800 Ünicode 報告 \U0001f600", "done"),
+    ],
+)
+def test_a_reply_becomes_an_artifact_with_name_content_and_status(said, name, content, status, store):
+    bp, _ = run(Parts([plan(research())] * 9, [ask()], lambda _: said), checkpointer=store)
+    (entry,) = bp.board("t").files.values()
+    assert (entry.name, entry.content, entry.status, entry.bytes) == (name, content, status, len(content.encode()))
+    assert bp.artifact("t", name) == content
+
+
+def test_what_is_delivered_under_another_name_is_kept_and_what_was_planned_is_missing():
+    said = '{"artifact_name": "other.md", "content": "Paris.", "status": "done"}'
+    plans = [plan(research(), ("critic", "judge", "c.md", ["facts.md"]))]
+    parts = Parts(plans, [ask()], lambda _: said)
+    bp, _ = run(parts)
+    assert outcomes(bp) == [("other.md", "done", "delivered instead of facts.md")]
+    assert '{"missing":["c.md","facts.md"],"unexpected":["other.md"],"failed":["facts.md"]}' in asked(
+        parts.reflected[0]
+    )
+    assert bp.artifact("t", "other.md") == "Paris."
+
+
+@pytest.mark.parametrize(
+    "refused",
+    ["", " \n", "I would first ask the planner", f"{CODE}\n{CODE}", "```python\nprint(\n```"]
+    + [
+        json.dumps({"artifact_name": name, "content": CODE, "status": "done"}) for name in ("../up.py", "/etc/x", "a/b")
+    ],
+)
+def test_a_reply_that_is_refused_goes_back_to_the_subagent_once_with_the_reason_and_is_never_a_file(refused):
+    replies = iter([refused, CODE])
+    parts = Parts([plan(("code-writer", "write", "a.py"))], role=lambda _: next(replies))
+    bp, turn = run(parts)
+    first, second = map(asked, parts.delegated)
+    assert second.startswith(f"{first}\n\n## Your last reply\n{refused}\n\n## Why it was refused\n")
+    assert second.endswith("\n\nReply again, in full.")
+    assert len(parts.delegated[1].messages) == 1
+    assert (turn.status, [entry.content for entry in bp.board("t").files.values()]) == ("ended", [CODE])
+
+
+def test_a_subagent_that_tells_how_it_went_instead_of_delivering_has_failed_and_left_nothing():
+    trace = "user: write it\nassistant: I call a tool\ntool: done\nassistant: here is print(1)"
+    parts = Parts(
+        [plan(("code-writer", "write", "a.py"), research())], [ask()], lambda r: trace if "code" in r.system else "x"
+    )
+    bp, turn = run(parts)
+    assert (turn.status, len(parts.delegated)) == ("escalated", 3)
+    assert outcomes(bp) == [
+        ("a.py", "failed", "its reply was refused 2 times (ArtifactViolation)"),
+        ("facts.md", "done", ""),
+    ]
+    assert [entry.name for entry in bp.board("t").files.values()] == ["facts.md"]
+    assert "a.py: its reply was refused 2 times (ArtifactViolation)" in asked(parts.reflected[0])
+
+
+class Odd(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self):
+        raise RuntimeError("not even this")
+
+
+def validated(raised, *, times=9):
+    """A worker whose validator raises *raised*, or returns it, so many times."""
+    left = [times]
+
+    def validate(content):
+        left[0] -= 1
+        if left[0] < 0:
+            return None
+        if isinstance(raised, BaseException):
+            raise raised
+        return raised
+
+    return Role("worker", "You are a worker.", validate=validate)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "told"),
+    [
+        (ValueError("too short"), "too short"),
+        (AssertionError(), "AssertionError"),
+        (KeyError("a"), "'a'"),
+        (RecursionError(), "RecursionError"),
+        (StopIteration(), "StopIteration"),
+        (MemoryError(), "MemoryError"),
+        (False, "it is not what a worker must deliver"),
+    ],
+)
+def test_whatever_a_validator_raises_is_told_to_the_subagent(verdict, told):
+    parts = Parts([plan(("worker", "work", "a.md"))], role=lambda _: "text")
+    bp, turn = run(parts, roles=[validated(verdict, times=1)])
+    assert asked(parts.delegated[1]) == (
+        f"## Task\nwork\n\n## Your last reply\ntext\n\n## Why it was refused\n{told}\n\nReply again, in full."
+    )
+    assert (turn.status, outcomes(bp)) == ("ended", [("a.md", "done", "")])
+
+
+@pytest.mark.parametrize("verdict", [None, True, 0, "", "fine", []])
+def test_a_validator_that_returns_anything_but_false_lets_through(verdict):
+    parts = Parts([plan(("worker", "work", "a.md"))], role=lambda _: "text")
+    bp, _ = run(parts, roles=[validated(verdict)])
+    assert (len(parts.delegated), outcomes(bp)) == (1, [("a.md", "done", "")])
+
+
+def test_a_validator_that_raises_what_no_encoding_can_say_fails_its_subtask_only():
+    parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "text")
+    _, turn = run(parts, roles=[validated(ValueError("\udcff"), times=99)], limits=SOON)
+    assert (turn.status, turn.question, len(parts.delegated)) == ("escalated", "which one?", 2)
+
+
+@pytest.mark.parametrize("verdict", [Odd(), asyncio.CancelledError()])
+async def test_a_part_that_breaks_fails_the_turn_which_may_be_resumed(verdict):
+    parts = Parts([plan(("worker", "work", "a.md"))], [end("fine")], lambda _: "text")
+    bp = Blueprint(parts, [validated(verdict, times=1)], limits=SOON)
+    turn = await bp.run("g", "t")
+    assert (turn.status, len(parts.delegated)) == ("failed", 1)
+    assert "subagent_dispatcher" in str(turn.error)
+    turn = await bp.resume("t")
+    assert (turn.status, turn.text, len(parts.delegated)) == ("ended", "fine", 2)
+
+
+async def test_a_validator_that_exits_fails_its_subtask_only():
+    bp = Blueprint(Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "text"), [validated(SystemExit(3))])
+    turn = await bp.run("g", "t")
+    assert (turn.status, turn.question) == ("escalated", "which one?")
+
+
+def test_a_subagent_is_told_the_beginning_of_a_refusal_of_five_megabytes():
+    parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "x" * 5_000_000)
+    run(parts, roles=[validated(ValueError("y" * 5_000_000))])
+    assert len(asked(parts.delegated[1])) < 50_000
+
+
+@pytest.mark.parametrize("stop", ["truncated", "refused"])
+def test_a_reply_that_was_cut_off_or_refused_by_the_model_is_no_finished_artifact(stop):
+    parts = Parts([plan(research())], [ask()], lambda _: Reply(AssistantMessage("Half of"), stop=stop))
+    bp, _ = run(parts)
+    assert outcomes(bp)[0][:2] == ("facts.md", "failed")
+
+
+def test_an_artifact_that_is_not_done_is_nothing_to_end_with():
+    said = iter(["active", "done"])
+    parts = Parts(
+        [plan(research()), plan(research())],
+        [end("too soon"), end("now")],
+        lambda _: json.dumps({"artifact_name": "facts.md", "content": "x", "status": next(said)}),
+    )
+    bp, turn = run(parts)
+    assert (turn.text, [entry["status"] for entry in entries(bp)]) == ("now", ["active", "done"])
+    assert asked(parts.planned[1]).endswith("the answer was refused: no artifact is done yet")
+
+
+# ---- waves
+
+
+async def test_subtasks_that_wait_for_nothing_run_side_by_side():
+    meeting = asyncio.Barrier(8)
+
+    async def role(request):
+        await asyncio.wait_for(meeting.wait(), 2)  # Nobody goes on before all eight are there.
+        return "met"
+
+    bp = blueprint([plan(*[research(f"{n}.md") for n in range(8)])], role=role)
+    turn = await bp.run("g", "t")
+    assert (turn.status, len(turn.artifacts)) == ("ended", 8)
+
+
+async def test_a_subtask_waits_for_what_it_reads_and_sees_all_of_it():
+    going, seen = set(), []
+
+    async def role(request):
+        task = asked(request).rpartition("\n")[2]
+        going.add(task)
+        await asyncio.sleep(0)
+        seen.append((task, frozenset(going)))
+        going.discard(task)
+        return f"by {task}"
+
+    plans = [
+        plan(
+            research("c.md", "b.md", "a.md", task="c"),
+            research("a.md", task="a"),
+            research("b.md", "a.md", task="b"),
+            research("d.md", task="d"),
+        )
+    ]
+    bp = blueprint(plans, role=role)
+    assert (await bp.run("g", "t")).status == "ended"
+    assert seen == [("a", {"a", "d"}), ("d", {"d"}), ("b", {"b"}), ("c", {"c"})]
+    parts = bp.planner.agent.spec.model
+    assert asked(parts.delegated[-1]) == "# b.md\nby b\n\n# a.md\nby a\n\n## Task\nc"
+    assert len(parts.reflected) == 1
+
+
+def test_a_clean_wave_is_followed_without_asking_and_one_with_an_error_is_not():
+    def role(request):
+        if "fail" in asked(request):
+            raise ValueError("no")
+        return "fine"
+
+    clean = [research("a.md"), research("b.md", "a.md"), research("c.md", "b.md")]
+    parts = Parts([plan(*clean)], role=role)
+    run(parts)
+    assert len(parts.reflected) == 1
+    parts = Parts([plan(*clean, research("x.md", task="fail"))], [GO_ON, end()], role)
+    bp, turn = run(parts)
+    order = [entry["node"] for entry in bp.board("t").ledger]
+    assert (turn.status, order[:4]) == ("ended", ["planner", "subagent", "subagent", "reflection"])
+    assert [name for name, _, _ in outcomes(bp)] == ["a.md", "x.md", "b.md", "c.md"]
+    assert (len(parts.planned), len(parts.reflected)) == (1, 2)
+
+
+async def test_results_are_taken_in_in_the_order_of_the_plan_whoever_is_first(store):
+    names = [f"{n}.md" for n in range(5)]
+    ended, over = [], [asyncio.Event() for _ in range(6)]
+    over[5].set()
+
+    async def role(request):
+        place = int(asked(request)[-1])
+        await asyncio.wait_for(over[place + 1].wait(), 10)  # The last one ends first.
+        ended.append(place)
+        over[place].set()
+        return f"by {place}"
+
+    bp = blueprint([plan(*[research(name, task=name[0]) for name in names])], role=role, checkpointer=store)
+    turn = await bp.run("g", "t")
+    board = bp.board("t")
+    assert ended == [4, 3, 2, 1, 0]
+    assert [entry["artifact"] for entry in entries(bp)] == [entry.name for entry in board.files.values()] == names
+    assert list(turn.artifacts) == [f"/research-specialist_{n + 1}_{n}.md" for n in range(5)]
+    assert [entry.content for entry in board.files.values()] == [f"by {n}" for n in range(5)]
+
+
+def test_a_hundred_subtasks_are_one_wave():
+    bp = blueprint([plan(*[research(f"{n}.md") for n in range(100)])])
+    turn = bp.run_sync("g", "t")
+    assert (turn.status, len(turn.artifacts), bp.board("t").step) == ("ended", 100, 100)
+    assert [entry["step"] for entry in entries(bp)] == list(range(1, 101))
+
+
+def test_steps_count_subtasks_and_go_on_over_waves_plans_and_turns():
+    two, chain = plan(research("a.md"), research("b.md")), plan(research("c.md"), research("d.md", "c.md"))
+    bp = blueprint([two, chain, two], [replan(), end(), end()])
+    bp.run_sync("g", "t")
+    assert bp.board("t").step == 4
+    bp.run_sync("h", "t")
+    assert ([entry["step"] for entry in entries(bp)], bp.board("t").step) == ([1, 2, 3, 4, 5, 6], 6)
+
+
+def test_two_subagents_that_deliver_one_name_in_one_round_both_keep_what_they_wrote(store):
+    plans = [
+        plan(
+            research(task="1"),
+            ("critic", "2", "facts.md"),
+            research(task="3"),
+            research("sum.md", "facts.md", task="4"),
+        )
+    ]
+
+    def role(request):
+        return "[]" if "critic" in request.system else f"version {asked(request)[-1]}"
+
+    parts = Parts(plans, role=role)
+    bp, _turn = run(parts, checkpointer=store)
+    assert {path: entry.content for path, entry in bp.board("t").files.items()} == {
+        "/research-specialist_1_facts.md": "version 1",
+        "/critic_2_facts.md": "[]",
+        "/research-specialist_3_facts.md": "version 3",
+        "/research-specialist_4_sum.md": "version 4",
+    }
+    assert asked(parts.delegated[3]) == "# facts.md\nversion 3\n\n## Task\n4"
+    assert (bp.artifact("t", "facts.md"), bp.artifact("t", "critic_2_facts.md")) == ("version 3", "[]")
+
+
+def test_a_subtask_reads_the_version_that_it_waited_for():
+    plans = [plan(research("x.md", task="1"), research("out.md", "x.md", task="2"), research("x.md", task="3"))]
+    parts = Parts(plans, role=lambda request: f"version {asked(request)[-1]}")
+    run(parts)
+    assert asked(parts.delegated[-1]) == "# x.md\nversion 1\n\n## Task\n2"
+
+
+def test_a_file_that_is_named_twice_is_given_once():
+    parts = Parts([plan(research(), research("b.md", "facts.md", "facts.md"))])
+    run(parts)
+    assert asked(parts.delegated[1]).count("# facts.md") == 1
+
+
+# ---- those that fail
+
+
+async def never(request):
+    await asyncio.sleep(10)
+
+
+async def search(ctx: ToolContext) -> str:
+    """Search on."""
+    return "more"
+
+
+async def inquire(ctx: ToolContext) -> str:
+    """Ask the user."""
+    ctx.record(TurnEscalated(0.0, "in which year?"))
+    return "asked"
+
+
+FAILING = [
+    (Role("worker", "p", model=ScriptedModel(lambda _: ValueError("boom"))), "its run failed (ModelError)"),
+    (Role("worker", "p", model=ScriptedModel(lambda _: RateLimited("slow"))), "its run failed (RateLimited)"),
+    (Role("worker", "p", model=ScriptedModel(lambda _: 7)), "its run failed (ConfigError)"),
+    (Role("worker", "p", model=ScriptedModel(never), timeout=0.01), "it took longer than 0.01 s"),
+    (
+        Role("worker", "p", model=ScriptedModel(lambda _: ToolCall("search")), tools=[search], limits=Limits(steps=2)),
+        "it reached its limit of steps",
+    ),
+    (
+        Role(
+            "worker",
+            "p",
+            model=ScriptedModel(lambda _: Reply(AssistantMessage((ToolCall("search"),)), Usage(90, 10))),
+            tools=[search],
+            limits=Limits(tokens=150),
+        ),
+        "it reached its limit of tokens",
+    ),
+    (Role("worker", "p", model=ScriptedModel(lambda _: "")), "its reply was refused 2 times (ArtifactViolation)"),
+]
+
+
+@pytest.mark.parametrize(("role", "error"), FAILING, ids=lambda given: given if isinstance(given, str) else "")
+def test_a_subtask_that_fails_is_an_entry_that_reflection_sees_and_its_siblings_keep_theirs(role, error, store):
+    plans = [plan(research("a.md"), ("worker", "work", "w.md"), research("b.md"), research("c.md", "w.md"))]
+    parts = Parts(plans, [end("{{a.md}}")])
+    bp, turn = run(parts, roles=[*STOCK_ROLES, role], checkpointer=store)
+    assert (turn.status, turn.text) == ("ended", "Paris. [1]")
+    assert outcomes(bp) == [("a.md", "done", ""), ("w.md", "failed", error), ("b.md", "done", "")]
+    seen = asked(parts.reflected[0])
+    assert f"# What went wrong\nw.md: {error}\n" in seen
+    assert '{"missing":["c.md","w.md"],"unexpected":[],"failed":["w.md"]}' in seen
+    assert bp.board("t").errors == [f"w.md: {error}"]
+
+
+def test_a_planner_is_told_what_went_wrong():
+    role = FAILING[0][0]
+    parts = Parts([plan(("worker", "work", "w.md")), plan(research())], [replan(), end()])
+    run(parts, roles=[*STOCK_ROLES, role])
+    assert "# What went wrong\nw.md: its run failed (ModelError)" in asked(parts.planned[1])
+
+
+def test_a_subtask_that_takes_too_long_is_recorded_as_cancelled():
+    bp, _ = run(Parts([plan(("worker", "work", "w.md"))], [ask()]), roles=[FAILING[3][0]])
+    assert [(run.agent, run.status) for run in bp.runs("t")] == [
+        ("planner", "ended"),
+        ("worker", "cancelled"),
+        ("reflection", "ended"),
+    ]
+
+
+def test_a_role_that_asks_the_user_is_answered_by_way_of_the_planner():
+    role = Role("worker", "p", model=ScriptedModel(lambda _: ToolCall("inquire")), tools=[inquire])
+    parts = Parts([plan(research("a.md"), ("worker", "work", "w.md")), plan(research("b.md"))])
+    bp, turn = run(parts, roles=[*STOCK_ROLES, role])
+    assert (turn.status, turn.question) == ("escalated", "worker asks: in which year?")
+    assert bp.board("t").termination == {"reason": "escalate", "by": "worker"}
+    assert bp.run_sync("in 1970", "t").status == "ended"
+    again = asked(parts.planned[1])
+    assert "# The user said since\nin 1970" in again
+    assert "1. [done] research-specialist -> a.md: find out\n2. [failed] worker -> w.md: work" in again
+
+
+async def test_a_turn_that_goes_on_without_one_of_its_roles_says_so(store):
+    begun = asyncio.Event()
+
+    async def role(request):
+        begun.set()
+        await never(request)
+
+    bp = Blueprint(Parts([plan(("worker", "work", "w.md"))], role=role), [*STOCK_ROLES, WORKER], checkpointer=store)
+    task = asyncio.create_task(bp.run("g", "t"))
+    await asyncio.wait_for(begun.wait(), 10)
+    task.cancel()
+    await asyncio.wait([task])
+    turn = await Blueprint(Parts([], [ask()]), checkpointer=store, limits=SOON).resume("t")
+    assert (turn.status, turn.question) == ("escalated", "which one?")
+
+
+async def test_a_turn_whose_last_look_failed_by_the_model_can_be_resumed():
+    bp = blueprint([plan(research())], [RateLimited("slow"), end("fine")], max_reflection_depth=1, limits=SOON)
+    assert isinstance((await bp.run("g", "t")).error, RateLimited)
+    turn = await bp.resume("t")
+    assert (turn.status, turn.text) == ("ended", "fine")
+
+
+def test_a_cleanup_without_any_file_finds_what_it_needs():
+    failing = Role("worker", "p", validate=lambda _: False)
+    bp, turn = run(Parts([plan(("worker", "work", "w.md"))] * 2, [replan(), ask()]), roles=[failing])
+    assert (turn.status, bp.board("t").files) == ("escalated", {})
+    assert [entry["node"] for entry in bp.board("t").ledger] == ["planner", "subagent", "reflection", "cleanup"] * 2
+
+
+# ---- whole threads
+
+
+def events(bp, goals):
+    """What happened in each run of a thread, without clocks and ids."""
+
+    async def told():
+        found = {}
+        for goal in goals:
+            async for event in bp.stream(goal, "t"):
+                found.setdefault(event.path, []).append(plainly(event))
+        return found
+
+    return asyncio.run(told())
+
+
+def plainly(event):
+    def timeless(value):
+        if isinstance(value, float):
+            return 0.0
+        if isinstance(value, dict):
+            return {key: timeless(inner) for key, inner in value.items()}
+        return [timeless(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    return timeless(msgspec.to_builtins(event))
+
+
+def test_the_same_script_gives_the_same_events_whoever_is_first():
+    def lived(first):
+        async def role(request):
+            for _ in range(5 * (first in asked(request))):
+                await asyncio.sleep(0)
+            if "fail" in asked(request):
+                raise ValueError("no")
+            return f"by {asked(request)[-1]}"
+
+        work = [research("a.md", task="a"), research("b.md", task="b"), research("c.md", task="fail c")]
+        bp = blueprint(
+            [plan(*work), plan(research("d.md", "a.md", task="d"))] * 2,
+            [replan(), end("{{d.md}}"), replan(), ask()],
+            role=role,
+        )
+        return events(bp, ["one", "two"])
+
+    runs = [lived(first) for first in ("a", "a", "b", "c")]
+    assert len(runs[0]) > 10
+    assert runs[0] == runs[1] == runs[2] == runs[3]
+
+
+def test_two_blueprints_take_turns_on_one_thread(store):
+    writers, critics = Parts([plan(research())]), Parts([plan(("critic", "judge", "c.md", ["facts.md"]))])
+    Blueprint(writers, checkpointer=store).run_sync("one", "t")
+    others = Blueprint(critics, STOCK_ROLES[::-1], checkpointer=store)
+    assert others.run_sync("two", "t").status == "ended"
+    assert asked(critics.delegated[0]) == "# facts.md\nParis. [1]\n\n## Task\njudge"
+    assert [entry.name for entry in others.board("t").files.values()] == ["facts.md", "c.md"]
+    assert "one -> done" in asked(critics.planned[0])
+
+
+async def test_of_two_blueprints_at_once_on_one_thread_the_second_is_refused(store):
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def role(request):
+        begun.set()
+        await go_on.wait()
+        return "x"
+
+    first, second = (blueprint([plan(research())], role=role, checkpointer=store) for _ in range(2))
+    task = asyncio.create_task(first.run("one", "t"))
+    await asyncio.wait_for(begun.wait(), 10)
+    with pytest.raises(ThreadBusy):
+        await second.run("two", "t")
+    go_on.set()
+    assert ((await task).status, second.planner.agent.spec.model.requests) == ("ended", [])
+
+
+def test_what_is_remembered_has_its_named_fields():
+    wanted = [
+        "messages",
+        "plan",
+        "files",
+        "step",
+        "reflection_depth",
+        "decision",
+        "reason",
+        "question",
+        "final_answer",
+        "termination",
+    ]
+    assert set(wanted) <= set(Board.__struct_fields__)
+    bp, _ = run(Parts([plan(research())], [end("{{facts.md}}")]), checkpointer=MemoryCheckpointer())
+    board = bp.board("t")
+    assert [len(board.messages) > 0, len(board.plan["subtasks"]), len(board.files), board.step, board.reflection_depth] == [
+        True, 1, 1, 1, 1,
+    ]  # fmt: skip
+    assert (board.decision, board.final_answer, board.errors) == ("end", "{{facts.md}}", [])
+    assert board.termination == {"reason": "end"}
+
+
+def test_a_role_with_file_tools_is_asked_like_any_other():
+    tools = FilesystemMiddleware(StateBackend()).tools
+    parts = Parts([plan(("worker", "work", "a.md"))])
+    run(parts, roles=[Role("worker", "You work.", tools=tools)])
+    assert (parts.delegated[0].system, asked(parts.delegated[0])) == ("You work.", "## Task\nwork")
+
+
+def test_text_blocks_are_a_goal_and_other_blocks_are_not():
+    bp = blueprint([plan(research())])
+    assert bp.run_sync([Text("find "), Text("out")], "t").status == "ended"
+    assert "# Goal\nfind out\n" in asked(bp.planner.agent.spec.model.planned[0])

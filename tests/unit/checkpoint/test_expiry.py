@@ -1,0 +1,161 @@
+"""Retention by age: a thread is marked, and deleted later, if nobody used it meanwhile and the clock was right."""
+
+import gc
+import subprocess
+import sys
+import textwrap
+
+import msgspec
+import pytest
+from unit.checkpoint.test_history import agent_on
+
+from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Retention
+from minideep.checkpoint import layout as names, retention
+from minideep.models import ScriptedModel
+
+HOUR, DAY, YEAR = 3600, 86_400, 365 * 86_400
+
+
+def reply(request):
+    return "ok"
+
+
+def threads(store):
+    return sorted(info.thread_id for info in Agent("offline:", checkpointer=store).threads())
+
+
+def used(store, *threads):
+    """Run a turn of each thread; returns when that was."""
+    agent = Agent(ScriptedModel(reply), checkpointer=store)
+    for thread in threads:
+        agent.run_sync("hello", thread)
+    store.close()
+    return names.read_head(thread, store.head(thread)).updated
+
+
+@pytest.mark.parametrize(("seconds", "grace"), [(30 * DAY, DAY), (HOUR, HOUR / 10)])
+def test_a_thread_is_marked_first_and_deleted_a_day_or_a_tenth_of_its_time_later(store, seconds, grace):
+    then = used(store, "t")
+    store.retention = Retention(seconds=seconds)
+    retention.expire(store, then + seconds - 1)
+    assert store.keys("mark/", "mark0") == []
+    due = then + seconds + 1
+    for now in (due, due + 1, due + grace - 1):
+        retention.expire(store, now)
+        assert threads(store) == ["t"]
+    retention.expire(store, due + grace)
+    assert store.keys("", "\x7f") == []
+
+
+def test_a_clock_that_is_a_year_ahead_for_one_turn_deletes_nothing(store):
+    then = used(store, "a", "b", "c")
+    store.retention = Retention(seconds=30 * DAY)
+    for turn in range(10):  # Now and then the clock is wrong, for longer and longer.
+        retention.expire(store, then + turn * DAY + YEAR + turn * HOUR)
+        retention.expire(store, then + turn * DAY + 5)
+    assert threads(store) == ["a", "b", "c"]
+    assert store.keys("mark/", "mark0") == []
+
+
+def test_a_mark_of_the_future_is_made_anew(store):
+    then = used(store, "t")
+    store.retention = Retention(seconds=HOUR)
+    retention.expire(store, then + YEAR)
+    retention.expire(store, then + 2 * HOUR)
+    retention.expire(store, then + 2 * HOUR + 60)
+    assert threads(store) == ["t"]
+    retention.expire(store, then + 2 * HOUR + HOUR / 10)
+    assert threads(store) == []
+
+
+def test_a_thread_that_is_used_after_it_was_marked_is_kept(store):
+    then = used(store, "t", "u")
+    store.retention = Retention(seconds=HOUR)
+    retention.expire(store, then + 2 * HOUR)
+    store.retention = Retention()
+    used(store, "t")
+    store.retention = Retention(seconds=HOUR)
+    retention.expire(store, then + 9 * HOUR)
+    assert threads(store) == ["t"]
+    used(store, "t")
+    retention.expire(store, then + 60)
+    assert (threads(store), store.keys("mark/", "mark0")) == (["t"], [])
+
+
+def test_a_thread_that_waits_for_a_person_or_was_cut_short_is_kept(store):
+    agent = agent_on(store)
+    for name in ("pay", "ask", "payer", "plain", "fail"):
+        agent.run_sync(name, name)
+    agent.run_sync("plain", "killed")
+    head = store.head("killed")
+    changed = msgspec.structs.replace(names.read_head("killed", head), status="running")
+    store.append("killed", head, msgspec.msgpack.encode(changed), {})
+    store.close()
+    store.retention = Retention(seconds=HOUR)
+    for hours in (2, 3, 4, YEAR):
+        retention.expire(store, changed.updated + hours * HOUR)
+    assert threads(store) == ["ask", "killed", "pay", "payer"]
+    assert store.keys("mark/", "mark0") == []
+
+
+def test_a_thread_that_is_run_or_was_changed_at_the_last_moment_is_kept(store):
+    then = used(store, "t")
+    store.retention = Retention(seconds=HOUR)
+    retention.expire(store, then + 2 * HOUR)
+    assert store.hold("t")
+    retention.expire(store, then + 3 * HOUR)
+    assert threads(store) == ["t"]
+    store.release("t")
+    before = store.head("t")
+    store.append("t", before, before + b"", {"use/t/x": b"", "ref/x/t": b""})
+    changed = msgspec.structs.replace(names.read_head("t", before), append=b"another")
+    store.append("t", before, msgspec.msgpack.encode(changed), {})
+    retention._delete(store, "t", before)
+    assert threads(store) == ["t"]
+
+
+def test_a_mark_outlives_the_process_and_a_fork_has_none(tmp_path):
+    code = """
+    import sys
+    from minideep import DiskCheckpointer, Retention
+    from minideep.checkpoint import retention
+    with DiskCheckpointer(sys.argv[1], retention=Retention(seconds=3600)) as store:
+        retention.expire(store, float(sys.argv[2]))
+    """
+    with DiskCheckpointer(tmp_path) as store:
+        then = used(store, "t")
+        for hours in (2, 3):
+            command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), str(then + hours * HOUR)]
+            subprocess.run(command, check=True)
+            if hours == 2:
+                assert store.keys("mark/", "mark0") == ["mark/t/"]
+                Agent("offline:", checkpointer=store).fork("t", thread_id="f")
+                assert store.keys("mark/", "mark0") == ["mark/t/"]
+        assert threads(store) == ["f"]
+        Agent("offline:", checkpointer=store).delete("f")
+        assert store.keys("", "\x7f") == []
+
+
+def test_a_damaged_mark_or_head_keeps_its_thread_and_stops_nothing(store):
+    then = used(store, "a", "b", "c")
+    store.retention = Retention(seconds=HOUR)
+    retention.expire(store, then + 2 * HOUR)
+    store.append("a", store.head("a"), store.head("a"), {"mark/a/": b"\x92\xa1\xff"})
+    store.append("b", store.head("b"), b"\xff", {})
+    retention.expire(store, then + 3 * HOUR)
+    assert threads(store) == ["a", "b"]
+
+
+def test_each_store_is_looked_at_though_others_come_and_go():
+    """Sixty stores had six addresses among them, and most were never looked at."""
+    for _ in range(60):
+        store = MemoryCheckpointer(retention=Retention(seconds=YEAR))
+        used(store, "t")
+        head = names.read_head("t", store.head("t"))
+        old = msgspec.structs.replace(head, updated=head.updated - 2 * YEAR)
+        store.append("t", store.head("t"), msgspec.msgpack.encode(old), {})
+        retention._last_look.pop(store)
+        used(store, "u")
+        assert store.keys("mark/", "mark0") == ["mark/t/"]
+        del store
+        gc.collect(0)

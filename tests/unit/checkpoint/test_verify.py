@@ -1,0 +1,166 @@
+"""Every row is read and every run is folded: what is damaged is named, and nothing else, whoever writes meanwhile."""
+
+import multiprocessing
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
+
+import msgspec
+import pytest
+from scenarios.test_damage import KINDS, ROWS, store_of
+from unit.checkpoint.test_history import agent_on
+
+from minideep import Agent, CheckpointError, DiskCheckpointer, MemoryCheckpointer, Retention
+from minideep.checkpoint import layout as names
+from minideep.models import ScriptedModel
+
+ENV = {**os.environ, "COLUMNS": "200"}
+
+
+def test_a_sound_store_has_no_damage(store):
+    for thread in ("t", "a/b ü", "head/x"):
+        for name in ("plain", "compact", "large", "task", "payer", "compact"):
+            agent_on(store).run_sync(name, thread)
+    store.close()
+    assert store.verify() == []
+    assert type(store)().verify() == [] if isinstance(store, MemoryCheckpointer) else True
+
+
+def test_to_verify_what_was_never_written_makes_nothing(tmp_path):
+    with DiskCheckpointer(tmp_path / "nothing") as store:
+        assert store.verify() == []
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "head"])
+def test_a_row_that_is_gone_or_was_changed_is_named(kind):
+    for key in [key for key in ROWS if key.startswith(f"{kind}/")]:
+        data = ROWS[key]
+        for change in (None, data + b"x", data[:-1] or b"x", data[: len(data) // 2] + b"\xff" * 9):
+            if kind == "blob" and change == data + b"x":
+                continue  # What it holds is what its name says.
+            rows = {other: value for other, value in {**ROWS, key: change}.items() if value is not None}
+            found = store_of(rows).verify()
+            named = [text for one in found for text in (one.key, one.problem)]
+            name, run = key.rpartition("/")[2], f"{key.rpartition('/')[0]}/"
+            assert any(name in text or text == run for text in named), (key, change, found)
+            assert {one.thread for one in found} <= {"t", "u"}
+
+
+def test_a_head_that_is_gone_or_was_changed_is_named():
+    head = names.read_head("t", ROWS["head/t"])
+    other = [{"status": "ended"}, {"turn": 7}, {"last": head.last - 1}, {"number": head.number - 1}, {"base": 0}]
+    changed = [msgspec.msgpack.encode(msgspec.structs.replace(head, **change)) for change in other]
+    for data in (b"", b"\xff", b"\x90", *changed):
+        assert {one.thread for one in store_of({**ROWS, "head/t": data}).verify()} == {"t"}
+    rows = {key: data for key, data in ROWS.items() if key != "head/t"}
+    kinds = ("base/t/", "log/t/", "run/t/", "use/t/")
+    left = {key for key in rows if key.startswith(kinds) or (key.startswith("ref/") and key.endswith("/t"))}
+    assert {one.key for one in store_of(rows).verify()} == left
+
+
+def test_rows_that_belong_to_nobody_are_named():
+    strays = ["", "a", "log/", "log/t", "log/tt//1", "head/a/b", "head/%zz", "base/x/y", "mark/x/", "zzz", "blob/nobody",
+              "blob/zz", "ref/zz/t", "ref/zz", "use/gone/x", "run/t", "logs/t//1"]  # fmt: skip
+    found = store_of({**ROWS, **dict.fromkeys(strays, b"")}).verify()
+    assert {one.key for one in found} == {*strays}
+    assert {one.thread for one in found} <= {"", "t"}
+
+
+def test_a_damaged_database_is_named_and_raises_no_error_of_sqlite(tmp_path):
+    with DiskCheckpointer(tmp_path) as store:
+        for n in range(40):
+            agent_on(store).run_sync("large", f"t{n}")
+    with sqlite3.connect(tmp_path / "cache.db") as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    whole, chance, named = (tmp_path / "cache.db").read_bytes(), random.Random(1), 0
+    for n in range(12):
+        place = chance.randrange(4096 * 4, len(whole) - 4096)
+        torn = whole[:place] + chance.randbytes(3000) + whole[place + 3000 :]
+        (tmp_path / f"{n}").mkdir()
+        (tmp_path / f"{n}" / "cache.db").write_bytes(torn)
+        with DiskCheckpointer(tmp_path / f"{n}") as store:
+            named += bool(store.verify())
+            with suppress(CheckpointError):
+                Agent("offline:", checkpointer=store).threads()
+    assert named >= 8  # The others hit free pages.
+
+
+def write_all_the_time(folder, stop):
+    """Turns, joins, cuts, forks and deletes, until told to stop."""
+    with closing(DiskCheckpointer(folder, retention=Retention(boundaries=1, seconds=0.2))) as store:
+        agent, turn = agent_on(store), 0
+        while not stop.is_set():
+            agent.run_sync(("plain", "compact", "large", "task", "plain")[turn % 5], f"t{turn % 3}")
+            turn += 1
+            if turn % 7 == 0:
+                agent.fork(f"t{turn % 3}", thread_id="f")
+                agent.run_sync("large", "f")
+                agent.delete("f")
+            if turn % 40 == 0:
+                store.close()
+                agent.delete(f"t{turn % 3}")
+
+
+def verified_beside_a_writer(folder, seconds):
+    """Verify a store for so long while another process writes to it: how often it was, and what was said to be wrong."""
+    context = multiprocessing.get_context("spawn")
+    stop, looks, wrong = context.Event(), 0, []
+    writer = context.Process(target=write_all_the_time, args=(folder, stop), daemon=True)
+    writer.start()
+    with DiskCheckpointer(folder) as store:
+        try:
+            while writer.is_alive() and not store.keys("head/", "head0"):
+                time.sleep(0.01)
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                wrong += store.verify()
+                looks += 1
+        finally:
+            stop.set()
+            writer.join(60)
+        return looks, wrong + store.verify() + [f"the writer ended with {writer.exitcode}"] * (writer.exitcode != 0)
+
+
+def test_a_store_that_others_write_to_has_no_damage_either(tmp_path):
+    looks, wrong = verified_beside_a_writer(tmp_path, seconds=2)
+    assert looks
+    assert wrong == []
+
+
+def minideep(*args, cwd):
+    command = [sys.executable, "-m", "minideep", *args]
+    return subprocess.run(command, cwd=cwd, env=ENV, capture_output=True, text=True, timeout=60)
+
+
+def test_the_terminal_names_what_is_damaged_and_exits_1(tmp_path):
+    bad = "t\x1b[31m\nall is well"
+    with DiskCheckpointer(tmp_path / "state") as store:
+        agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
+        for thread in ("a", bad, "head"):
+            agent.run_sync("hello", thread)
+    well = minideep("check", "--state", "state", cwd=tmp_path)
+    assert (well.returncode, well.stdout) == (0, "3 threads and 6 segments read: nothing is damaged\n"), well.stderr
+    with DiskCheckpointer(tmp_path / "state") as store:
+        prefix = names.log_prefix(bad, ())
+        key = store.keys(prefix, names.after(prefix))[-1]
+        store.append(bad, store.head(bad), store.head(bad), {key: store.get(key)[:-4]})
+        store.append("head", store.head("head"), b"\xff", {})
+    found = minideep("check", "--state", "state", cwd=tmp_path)
+    assert found.returncode == 1
+    lines = found.stdout.splitlines()
+    assert len(lines) == 3
+    assert [line.partition(":")[0] for line in sorted(lines)] == [
+        "3 threads and 6 segments read", "thread head", "thread t\\x1b[31m\\nall is well",
+    ]  # fmt: skip
+    assert lines[-1] == "3 threads and 6 segments read: 2 problems"
+    listed = minideep("threads", "--state", "state", cwd=tmp_path)
+    assert "damaged" in listed.stdout
+    assert "the head of thread 'head' cannot be read" in listed.stdout
+    nowhere = minideep("check", "--state", "nowhere", cwd=tmp_path)
+    assert (nowhere.returncode, nowhere.stderr) == (2, "minideep: there are no threads in 'nowhere'\n")

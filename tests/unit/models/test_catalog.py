@@ -1,0 +1,226 @@
+"""Money: what a reply costs by the list, by one's own price, or by what the provider says; and never by a guess."""
+
+import math
+from contextlib import asynccontextmanager
+
+import anthropic
+import openai
+import pytest
+import unit.models.test_anthropic as claude
+import unit.models.test_openai as responses
+import unit.models.test_openai_chat as chat
+from harness.providers import Provider, json_answer, sse
+from hypothesis import given, strategies as st
+
+from minideep import Agent, ConfigError, Limits, Subagent, ToolCall, Usage, create_deep_agent, tool
+from minideep.cli.render import summary
+from minideep.events import ModelReplied
+from minideep.models import PRICES, Anthropic, OpenAI, OpenAIChat, Price, ScriptedModel
+from minideep.models.catalog import Tariff
+
+MILLION = 1_000_000
+KINDS = Price(1, 10, 100, 1000, 10_000)
+
+
+@tool
+async def ping() -> str:
+    """Answer."""
+    return "pong"
+
+
+# ---- arithmetic
+
+
+@pytest.mark.parametrize(
+    ("usage", "long_writes", "cost"),
+    [
+        (Usage(MILLION), 0, 1),
+        (Usage(0, MILLION), 0, 10),
+        (Usage(0, MILLION, reasoning=MILLION), 0, 10),
+        (Usage(MILLION, cache_read=MILLION), 0, 100),
+        (Usage(MILLION, cache_write=MILLION), 0, 1000),
+        (Usage(MILLION, cache_write=MILLION), MILLION, 10_000),
+        (Usage(4 * MILLION, MILLION, MILLION, 2 * MILLION), MILLION, 1 + 10 + 100 + 1000 + 10_000),
+        (Usage(), 0, 0),
+    ],
+)
+def test_each_kind_of_token_has_its_price(usage, long_writes, cost):
+    assert KINDS.of(usage, long_writes) == pytest.approx(cost)
+
+
+counts = st.integers(0, 10**6)
+
+
+@given(counts, counts, counts, counts, counts)
+def test_no_token_is_billed_twice_and_none_is_left_out(fresh, read, write, kept_long, output):
+    usage = Usage(fresh + read + write + kept_long, output, read, write + kept_long, output // 2)
+    assert Price(1, 1, 1, 1, 1).of(usage, kept_long) == pytest.approx(usage.total / 1e6)
+    by_kind = [fresh * 1, output * 10, read * 100, write * 1000, kept_long * 10_000]
+    assert KINDS.of(usage, kept_long) == pytest.approx(sum(by_kind) / 1e6)
+
+
+def test_a_price_without_a_cache_bills_it_as_input_and_does_not_guess_what_keeping_it_longer_costs():
+    plain = Price(2, 10)
+    assert plain.of(Usage(3 * MILLION, 0, MILLION, MILLION)) == pytest.approx(6)
+    assert plain.of(Usage(MILLION, 0, 0, MILLION), long_writes=1) is None
+
+
+def test_a_long_request_is_billed_by_its_own_price_as_a_whole():
+    price = Price(1, 1, beyond=(100, Price(5, 5)))
+    assert price.of(Usage(100, 50)) == pytest.approx(150e-6)
+    assert price.of(Usage(101, 50, 60)) == pytest.approx(5 * 151e-6)
+
+
+@pytest.mark.parametrize("wrong", [{"input": -1}, {"output": math.nan}, {"cache_read": "1"}, {"cache_write": math.inf}])
+def test_a_price_that_is_no_amount_is_refused(wrong):
+    with pytest.raises(
+        ConfigError, match=f"Price: {next(iter(wrong))} must be US dollars for a million tokens, 0 or more"
+    ):
+        Price(**{"input": 1, "output": 1} | wrong)
+
+
+def test_a_model_of_the_list_may_be_named_with_its_date_and_another_has_no_price():
+    usage = Usage(MILLION, MILLION)
+    assert Tariff("claude-sonnet-4-6", None).cost(usage) == pytest.approx(18)
+    assert Tariff("claude-haiku-4-5-20251001", None).cost(usage) == pytest.approx(6)
+    assert Tariff("gpt-6.1-sol-2026-09-29", None).cost(Usage(100_000, 100_000)) == pytest.approx(1.2)
+    for unknown in ("claude-sonnet-4-7", "my-claude-sonnet-4-6", "gpt-6.1", ""):
+        assert Tariff(unknown, None).cost(usage) is None
+        assert Tariff(unknown, Price(1, 1)).cost(usage) == pytest.approx(2)
+
+
+def test_the_list_holds_what_the_cache_costs_for_every_model():
+    for name, price in PRICES.items():
+        assert 0 < price.cache_read < price.input < price.output, name
+        assert price.cache_write is None or price.cache_write > price.input
+    assert PRICES["gpt-6-luna"].of(Usage(272_001, 0, 0, 272_001)) == pytest.approx(272_001 * 0.25e-6)
+    assert PRICES["claude-haiku-5-5"].of(Usage(100_001, 10)) == pytest.approx(100_001 * 0.5e-6 + 10 * 2.5e-6)
+
+
+@pytest.mark.parametrize("make", [Anthropic, OpenAI, OpenAIChat])
+def test_a_price_that_is_none_is_refused_when_the_model_is_made(make):
+    with pytest.raises(ConfigError, match=r"price must be a `Price`, or None, not \{'input': 1\}"):
+        make("x", price={"input": 1})
+
+
+# ---- over the real SDKs
+
+
+@asynccontextmanager
+async def connected(kind, url, name, **more):
+    if kind == "anthropic":
+        async with anthropic.AsyncAnthropic(base_url=url, api_key="k" * 9, max_retries=0) as client:
+            yield Anthropic(name, client=client, **more)
+        return
+    async with openai.AsyncOpenAI(base_url=url, api_key="k" * 9, max_retries=0) as client:
+        yield (OpenAI if kind == "openai" else OpenAIChat)(name, client=client, **more)
+
+
+def answer(kind, *, stream=False, longer=0, tier=None, **more):
+    """One reply of *kind*: 6,000 tokens of input, of which 3,000 were read and 2,000 written, and 500 of output."""
+    if kind == "anthropic":
+        read, write = {"cache_read_input_tokens": 3000}, {"cache_creation_input_tokens": 2000}
+        creation = {"ephemeral_5m_input_tokens": 2000 - longer, "ephemeral_1h_input_tokens": longer}
+        counts = {"input_tokens": 1000, "output_tokens": 500, "cache_creation": creation, "service_tier": tier}
+        whole = claude.message(claude.text("hi"), **counts, **read, **write, **more)
+        return sse(*claude.events(whole)) if stream else json_answer(whole)
+    lives = {"ttl_12h_tokens": longer, "ttl_30m_tokens": 2000 - longer}
+    details = {"cached_tokens": 3000, "cache_write_tokens": 2000, "cache_write_tokens_details": lives}
+    if kind == "openai":
+        usage = {"input_tokens": 6000, "output_tokens": 500, "input_tokens_details": details} | more
+        whole = responses.response(responses.message("hi"), usage=usage, service_tier=tier)
+        return sse(*responses.events(whole)) if stream else json_answer(whole)
+    usage = {"prompt_tokens": 6000, "completion_tokens": 500, "prompt_tokens_details": details} | more
+    whole = chat.completion({"content": "hi"}, usage=usage, service_tier=tier)
+    return sse({"choices": [], "service_tier": tier}, *chat.chunks(whole)) if stream else json_answer(whole)
+
+
+async def cost(kind, name, *, stream=False, price=None, **more):
+    """What a turn of one reply costs."""
+    with Provider(answer(kind, stream=stream, **more)) as provider:
+        async with connected(kind, provider.url, name, price=price) as model:
+            agent = Agent(model)
+            if not stream:
+                return (await agent.run("go")).costs.money
+            told = [event.cost async for event in agent.stream("go") if isinstance(event, ModelReplied)]
+            return told[0]
+
+
+FORMATS = ["anthropic", "openai", "openai-chat"]
+LISTED = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol", "openai-chat": "gpt-6.1-sol"}
+LIST_COST = (1000 * 2 + 3000 * 0.10 + 2000 * 2.50 + 500 * 10) / 1e6  # All three cost the same.
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_a_reply_costs_what_the_list_says_of_its_tokens(kind, stream):
+    assert await cost(kind, LISTED[kind], stream=stream) == pytest.approx(LIST_COST)
+    assert await cost(kind, "unheard-of", stream=stream) is None
+    assert await cost(kind, "unheard-of", stream=stream, price=KINDS) == pytest.approx(
+        (1000 * 1 + 3000 * 100 + 2000 * 1000 + 500 * 10) / 1e6
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "tier"),
+    [("anthropic", "priority"), ("openai", "flex"), ("openai", "priority"), ("openai-chat", "priority")],
+)
+async def test_a_reply_that_the_list_is_not_for_has_no_price_but_ones_own(kind, tier, stream):
+    assert await cost(kind, LISTED[kind], stream=stream, tier=tier) is None
+    assert await cost(kind, LISTED[kind], stream=stream, tier=tier, price=Price(1, 1)) == pytest.approx(6500e-6)
+
+
+@pytest.mark.parametrize("told", [{"speed": "fast"}, {"inference_geo": "us"}])
+async def test_a_claude_that_is_faster_or_stays_in_a_country_has_no_listed_price(told):
+    assert await cost("anthropic", "claude-opus-5-5", **told) is None
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_cache_that_is_kept_for_longer_costs_what_that_costs_or_nobody_knows(stream):
+    long = LIST_COST + 1500 * (4 - 2.50) / 1e6
+    assert await cost("anthropic", "claude-sonnet-5-5", stream=stream, longer=1500) == pytest.approx(long)
+    assert await cost("openai", "gpt-6.1-sol", stream=stream, longer=1500) is None
+
+
+@pytest.mark.parametrize("kind", ["openai", "openai-chat"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_server_says_goes_before_every_list(kind, stream):
+    assert await cost(kind, "gpt-6.1-sol", stream=stream, price=Price(9, 9), cost=0.125) == 0.125
+
+
+# ---- where it is told
+
+
+async def test_a_budget_of_dollars_stops_at_listed_prices():
+    call = {"type": "tool_use", "id": "a", "name": "ping", "input": {}}
+    dear = json_answer(claude.message(call, input_tokens=100_000, output_tokens=0))
+    with Provider(*[dear] * 9) as provider:
+        async with connected("anthropic", provider.url, "claude-sonnet-5-5") as model:
+            turn = await Agent(model, [ping], limits=Limits(cost=0.5)).run("go")
+    assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 3)
+    assert turn.costs.money == pytest.approx(0.6)
+    assert "300,000 tokens in, 0 out · $0.6000 ·" in summary(turn.costs)
+
+
+async def test_a_script_costs_nothing_and_is_not_stopped_by_a_budget_of_dollars():
+    agent = Agent(ScriptedModel([ToolCall("ping"), "done"]), [ping], limits=Limits(cost=0.0001))
+    turn = await agent.run("go")
+    assert (turn.status, turn.costs.money) == ("ended", 0.0)
+    assert "· $0.0000 ·" in summary(turn.costs)
+
+
+async def test_money_is_told_of_each_run_and_of_the_turn():
+    task = ToolCall("task", {"description": "do it", "subagent_type": "critic"}, "t1")
+    with Provider(answer("anthropic"), answer("anthropic")) as provider:
+        async with connected("anthropic", provider.url, "claude-sonnet-5-5") as model:
+            child = Subagent(name="critic", description="does it", model=model)
+            agent = create_deep_agent(ScriptedModel([task, "ok"]), subagents=[child])
+            turn = await agent.run("go", "t")
+    (run,) = agent.runs("t")
+    tree = agent.get_state("t", subagents=True)
+    assert (turn.costs.money, run.cost) == (pytest.approx(LIST_COST), pytest.approx(LIST_COST))
+    assert (tree.cost, tree.subagents["t1"].cost) == (0.0, pytest.approx(LIST_COST))
+    assert tree.subagents["t1"].usage == Usage(6000, 500, 3000, 2000)
+    agent.fork("t", thread_id="u")
+    assert [one.cost for one in agent.runs("u")] == [run.cost]

@@ -1,0 +1,264 @@
+"""A gate before a model: who may ask, who waits, and what a rate limit does to all of them."""
+
+import asyncio
+import copy
+
+import pytest
+import unit.models.test_anthropic as claude
+from contracts.test_model import connected, ls, reply
+from harness.providers import Provider
+
+from minideep import Agent, ConfigError, Overloaded, RateLimited, Subagent, ToolCall, create_deep_agent
+from minideep.events import Restarted, TextDelta
+from minideep.models import FallbackModel, RateLimiter, ScriptedModel
+from minideep.models.rate_limit import TRIES, _Queue
+from minideep.models.scripted import as_reply
+from minideep.ports import Request
+
+SLOW = RateLimited("slow down")
+
+
+class Counter:
+    """A model that is busy until it is let go on, and knows who asks it."""
+
+    name = "counter"
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.asked, self.now, self.most = [], 0, 0
+        self.go_on = asyncio.Event()
+
+    async def complete(self, request, emit):
+        self.asked.append(request.system)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await self.go_on.wait()
+            if self.errors and (error := self.errors.pop(0)):
+                raise error
+            return as_reply(f"to {request.system}")
+        finally:
+            self.now -= 1
+
+
+def ask(gate, who):
+    return asyncio.ensure_future(gate.complete(Request(str(who), ()), None))
+
+
+async def rest():
+    """Let everybody go as far as they can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def gated(model, at_once=8, **more):
+    return RateLimiter(model, at_once, **({"first": 0.001, "longest": 0.004} | more))
+
+
+# ---- so many at once, in their order
+
+
+async def test_only_so_many_requests_are_under_way_and_all_are_answered_in_the_order_in_which_they_came():
+    model = Counter()
+    gate = gated(model, 3)
+    asked = [ask(gate, n) for n in range(10)]
+    await rest()
+    assert (model.asked, model.now) == (["0", "1", "2"], 3)
+    model.go_on.set()
+    replies = await asyncio.gather(*asked)
+    assert [reply.message.text for reply in replies] == [f"to {n}" for n in range(10)]
+    assert (model.asked, model.most) == ([str(n) for n in range(10)], 3)
+
+
+async def test_who_is_cancelled_leaves_no_slot_behind():
+    """While it asks, while it waits, and in the moment in which it is let in."""
+    model = Counter()
+    gate = gated(model, 1)
+    asks, waits, comes, stable_prefix = (ask(gate, who) for who in ("asks", "waits", "comes", "stays"))
+    await rest()
+    waits.cancel()
+    asks.cancel()
+    await asyncio.sleep(0)  # Now "comes" is let in, and does not know it yet.
+    assert (asks.done(), model.asked, comes.cancel()) == (True, ["asks"], True)
+    model.go_on.set()
+    assert (await stable_prefix).message.text == "to stays"
+    assert (model.asked, model.now) == (["asks", "stays"], 0)
+    assert (await ask(gate, "later")).message.text == "to later"
+
+
+async def test_a_request_that_fails_otherwise_is_not_asked_again_and_leaves_its_slot():
+    model = ScriptedModel([Overloaded("busy"), "done"])
+    gate = gated(model, 1)
+    with pytest.raises(Overloaded):
+        await ask(gate, "a")
+    assert (await ask(gate, "b")).message.text == "done"
+
+
+# ---- a rate limit
+
+
+async def test_a_rate_limit_makes_new_requests_wait_and_the_limited_one_is_asked_again_first():
+    model = Counter(SLOW)
+    gate = gated(model, 1, first=0.02)
+    model.go_on.set()
+    first = ask(gate, "first")
+    await rest()
+    second, third = ask(gate, "second"), ask(gate, "third")
+    await rest()
+    assert model.asked == ["first"]
+    assert [task.done() for task in (first, second, third)] == [False] * 3
+    await asyncio.gather(first, second, third)
+    assert model.asked == ["first", "first", "second", "third"]
+
+
+async def test_a_request_that_is_limited_each_time_fails_as_it_was_and_leaves_its_slot():
+    model = ScriptedModel([*[RateLimited(f"slow down {n}") for n in range(TRIES)], "done"])
+    gate = gated(model, 1)
+    turn = await Agent(gate).run("go")
+    assert (turn.status, turn.reason, str(turn.error)) == ("failed", "RateLimited", f"slow down {TRIES - 1}")
+    assert (await Agent(gate).run("go")).text == "done"
+
+
+async def test_a_burst_that_is_limited_as_a_whole_is_answered_as_a_whole():
+    model = Counter(*[SLOW] * 6)
+    gate = gated(model, 6)
+    asked = [ask(gate, n) for n in range(6)]
+    await rest()
+    model.go_on.set()
+    await asyncio.gather(*asked)
+    assert len(model.asked) == 12
+
+
+class Clock:
+    """An event loop whose time is ours."""
+
+    def __init__(self):
+        self.at, self.later, self.waits = 100.0, None, []
+
+    def time(self):
+        return self.at
+
+    def call_later(self, seconds, act):
+        self.waits.append(seconds)
+        self.later = self.at + seconds, act
+
+    def wait(self):
+        self.at, act = self.later
+        act()
+
+
+async def test_waits_grow_as_long_as_one_limit_follows_soon_on_the_other():
+    clock = Clock()
+    queue = _Queue(clock, 1, 1.0, 5.0)
+    for quiet in (0, 0.9, 0, 3, 0, 5.1, 1.1):
+        clock.at += quiet
+        asked = clock.at
+        await queue.enter(queue.ticket())
+        clock.at += 10  # The SDK's own retries.
+        queue.limited(asked)
+        queue.limited(asked)  # Of the same burst.
+        queue.leave()
+        clock.wait()
+    most = [1, 2, 4, 5, 5, 1, 1]
+    assert len(clock.waits) == len(most)
+    assert all(most / 2 <= seconds <= most for seconds, most in zip(clock.waits, most, strict=True))
+
+
+# ---- what it is as a model
+
+
+def test_one_gate_serves_one_event_loop_after_the_other():
+    gate = gated(ScriptedModel([SLOW, "one", SLOW, "two", SLOW, "three", SLOW, "four"]), 1)
+    agent = Agent(gate)
+
+    async def left_while_waiting():
+        waiting = [ask(gate, n) for n in range(3)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+
+    said = [asyncio.run(agent.run("go")).text, agent.run_sync("go").text, asyncio.run(agent.run("go")).text]
+    asyncio.run(left_while_waiting())
+    assert (said, asyncio.run(agent.run("go")).text, len(gate._queues)) == (["one", "two", "three"], "four", 2)
+
+
+def test_it_is_otherwise_the_model_itself():
+    model = ScriptedModel(["hi"])
+    model.window, model.free = 7, True
+    gate = RateLimiter(model)
+    assert (gate.name, gate.window, gate.free, gate.requests, hasattr(gate, "preload")) == (
+        "scripted",
+        7,
+        True,
+        [],
+        False,
+    )
+    assert copy.copy(gate).model is model
+    assert RateLimiter("openai:gpt-x").name == "gpt-x"
+
+
+@pytest.mark.parametrize("at_once", [0, -1, 1.5, True, None])
+def test_how_many_may_ask_at_once_is_a_whole_number(at_once):
+    with pytest.raises(ConfigError, match="at_once must be a whole number above 0"):
+        RateLimiter("offline:", at_once)
+
+
+async def test_agents_and_subagents_share_it_and_who_waits_for_a_subagent_holds_no_slot():
+    calls = [ToolCall("task", {"description": f"d{n}", "subagent_type": "reader"}) for n in range(4)]
+    model = Parallel(calls)
+    reader = Subagent(name="reader", description="reads", system_prompt="read")
+    turn = await create_deep_agent(gated(model, 2), subagents=[reader]).run("go")
+    assert (turn.text, model.most, model.asked) == ("done", 2, 6)
+
+
+class Parallel:
+    """The parent delegates four times at once; each child's request takes a while."""
+
+    name = "parallel"
+
+    def __init__(self, calls):
+        self.calls, self.asked, self.now, self.most = calls, 0, 0, 0
+
+    async def complete(self, request, emit):
+        self.asked += 1
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await rest()
+        self.now -= 1
+        if len(request.messages) > 1:
+            return as_reply("done")
+        return as_reply(self.calls if request.messages[0].text == "go" else "read")
+
+
+async def test_behind_it_stands_a_fallback_and_before_it_too():
+    spare = ScriptedModel(["spare"] * 2)
+    limited = [RateLimited("slow")] * (TRIES + 1)
+    before = FallbackModel([gated(ScriptedModel(limited[:TRIES])), spare])
+    behind = gated(FallbackModel([ScriptedModel(limited[:1]), spare]))
+    assert [(await Agent(model).run("go")).text for model in (before, behind)] == ["spare", "spare"]
+
+
+# ---- over the real SDK
+
+
+async def test_a_provider_that_limits_a_burst_is_asked_again_and_every_agent_ends():
+    limits = [claude.refusal(429, "rate_limit_error", "slow down")] * 3
+    with Provider(*limits, *[reply("anthropic", text="done")] * 4) as provider:
+        async with connected("anthropic", provider.url) as model:
+            gate = gated(model, 4)
+            turns = await asyncio.gather(*(Agent(gate).run("go") for _ in range(4)))
+    assert ([turn.text for turn in turns], len(provider.bodies)) == (["done"] * 4, 7)
+
+
+async def test_what_was_told_of_a_reply_that_a_limit_cut_off_is_taken_back():
+    cut_off = claude.broken_off("rate_limit_error", "slow down")
+    with Provider(cut_off, reply("anthropic", ("a", {"path": "/"}), stream=True), cut_off,
+                  reply("anthropic", text="whole", stream=True)) as provider:  # fmt: skip
+        async with connected("anthropic", provider.url) as model:
+            stream = Agent(gated(model), [ls]).stream("go")
+            events = [event async for event in stream]
+    kinds = [type(event) for event in events]
+    after = events[len(kinds) - kinds[::-1].index(Restarted) :]
+    assert kinds.count(Restarted) == 2
+    assert "".join(event.text for event in after if isinstance(event, TextDelta)) == "whole"
+    assert (stream.turn.text, len(provider.bodies)) == ("whole", 4)

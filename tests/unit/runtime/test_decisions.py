@@ -1,0 +1,835 @@
+"""Calls that wait for a person: whoever makes them, however they are answered, nothing runs twice and nothing is lost."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from minideep import (
+    Agent,
+    Approve,
+    ConfigError,
+    DiskCheckpointer,
+    Edit,
+    MemoryCheckpointer,
+    Middleware,
+    Reject,
+    Respond,
+    Subagent,
+    ThreadConflict,
+    ToolCall,
+    ToolContext,
+    ToolMessage,
+    ToolResult,
+    create_deep_agent,
+    tool,
+)
+from minideep.events import ToolStarted, TurnEscalated
+from minideep.middleware import HumanInTheLoopMiddleware
+from minideep.models import ScriptedModel
+
+# ---- one model for every agent: a message is a plan, a list of rounds, each a list of calls
+
+
+def note(number):
+    return ["note", {"n": number}, f"n{number}"]
+
+
+def pay(number):
+    return ["pay", {"n": number}, f"p{number}"]
+
+
+def work(id, *rounds):
+    """A call that hands *rounds* to a subagent."""
+    return ["task", {"description": json.dumps(rounds), "subagent_type": "worker"}, id]
+
+
+def plan(*rounds):
+    return json.dumps(rounds)
+
+
+def say(request):
+    """Make the calls of the plan's next round; in the end say what the last message's calls were told."""
+    messages = list(request.messages)
+    began = max(place for place, message in enumerate(messages) if message.role == "user")
+    rounds, said = json.loads(messages[began].text), messages[began + 1 :]
+    done = sum(message.role == "assistant" for message in said)
+    if done < len(rounds):
+        return [ToolCall(*call) for call in rounds[done]]
+    return " ".join(f"[{message.text}]" for message in said if message.role == "tool") or "nothing"
+
+
+class Office:
+    """Agents that note and pay, on one store: one for all turns, or another for each, as in another process."""
+
+    def __init__(self, store, anew=False, **more):
+        self.store, self.anew = store, anew
+        self.more = {"interrupt_on": {"pay": True}, "subagents": [worker(subagents=[worker()])], **more}
+        self.did = []
+        self._agent = None
+
+    @property
+    def agent(self):
+        if self.anew or self._agent is None:
+            tools = [tool(self.note), tool(self.pay)]
+            self._agent = create_deep_agent(ScriptedModel(say), tools, checkpointer=self.store, **self.more)
+        return self._agent
+
+    async def note(self, n: int) -> str:
+        self.did.append(f"note {n}")
+        return f"noted {n}"
+
+    async def pay(self, n: int) -> str:
+        self.did.append(f"pay {n}")
+        return f"paid {n}"
+
+    async def run(self, *rounds):
+        return await self.agent.run(plan(*rounds), "t")
+
+    async def resume(self, decisions=None):
+        return await self.agent.resume("t", decisions)
+
+    def state(self):
+        """The thread as a fresh reader finds it."""
+        return Agent(ScriptedModel([]), checkpointer=self.store).get_state("t", subagents=True)
+
+
+def worker(**more):
+    return Subagent(name="worker", description="works", **more)
+
+
+@pytest.fixture(params=["one agent", "another agent"])
+def anew(request):
+    return request.param == "another agent"
+
+
+@pytest.fixture
+def office(store, anew):
+    return Office(store, anew)
+
+
+def full(wait):
+    return "/".join((*wait.path, wait.call_id))
+
+
+def waiting(turn):
+    return [full(wait) for wait in turn.interrupts]
+
+
+# ---- who asks
+
+MAIN = [[note(1), pay(2), note(3)]]
+CHILD = [[note(0), work("a", *MAIN), note(4)]]
+GRANDCHILD = [[work("b", *CHILD), note(5)]]
+PARALLEL = [[work("a", [pay(2)], [note(1)]), work("b", [note(3)]), work("c", [note(4), pay(5)])]]
+
+
+def edited(text, n):
+    """What is told of a call of which a person changed the arguments."""
+    return f'{text}\n[A person changed this call; its arguments were {{"n":{n}}}]'
+
+
+ANSWERS = {"Approve": Approve(), "Edit": Edit({"n": 7}), "Reject": Reject("too dear"), "Respond": Respond("a gift")}
+TOLD = {
+    "Approve": "paid 2",
+    "Edit": edited("paid 7", 7),
+    "Reject": "a person rejected this call: too dear",
+    "Respond": "a gift",
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+@pytest.mark.parametrize(
+    ("rounds", "name", "said"),
+    [
+        (MAIN, "p2", "[noted 1] [{}] [noted 3]"),
+        (CHILD, "a/p2", "[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]"),
+        (GRANDCHILD, "b/a/p2", "[[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]] [noted 5]"),
+    ],
+    ids=["main", "child", "grandchild"],
+)
+async def test_a_call_of_any_agent_waits_alone_and_each_decision_does_what_it_says(office, kind, rounds, name, said):
+    turn = await office.run(*rounds)
+    assert (turn.status, waiting(turn)) == ("paused", [name])
+    assert (turn.interrupts[0].call.args, turn.interrupts[0].reason) == (
+        {"n": 2},
+        "pay runs only when a person has decided",
+    )
+    before = sorted(office.did)
+    assert before == sorted(f"note {call[1]['n']}" for call in notes(rounds))
+    turn = await office.resume({"p2": ANSWERS[kind]})
+    assert (turn.status, turn.text) == ("ended", said.format(TOLD[kind]))
+    assert office.did[len(before) :] == {"Approve": ["pay 2"], "Edit": ["pay 7"]}.get(kind, [])
+
+
+def calls_of(rounds):
+    """Every call of a plan, those of its subagents included."""
+    for call in (call for step in rounds for call in step):
+        yield call
+        if call[0] == "task":
+            yield from calls_of(json.loads(call[1]["description"]))
+
+
+def notes(rounds):
+    return [call for call in calls_of(rounds) if call[0] == "note"]
+
+
+async def test_a_rejection_is_an_error_result_and_an_answer_is_none(office):
+    await office.run([pay(1), pay(2)])
+    turn = await office.resume({"p1": Reject(), "p2": Respond("a gift")})
+    told = [(message.text, message.is_error) for message in turn.messages if isinstance(message, ToolMessage)]
+    assert told == [("a person rejected this call", True), ("a gift", False)]
+
+
+async def test_the_decision_is_in_the_log_of_the_run_that_owns_the_call(office):
+    await office.run(*CHILD)
+    await office.resume({"p2": Reject("no")})
+    child = office.state().subagents["a"]
+    assert [(m.call_id, m.text, m.is_error) for m in child.messages if isinstance(m, ToolMessage)] == [
+        ("n1", "noted 1", False),
+        ("p2", "a person rejected this call: no", True),
+        ("n3", "noted 3", False),
+    ]
+
+
+# ---- siblings
+
+
+async def test_finished_siblings_keep_their_results_while_a_call_waits(office):
+    await office.run(*CHILD)
+    state = office.state()
+    kept = {name: entry.result and entry.result.text for name, entry in state.open.items()}
+    assert (state.status, kept) == ("paused", {"n0": "noted 0", "a": None, "n4": "noted 4"})
+    child = state.subagents["a"]
+    kept = {name: entry.result and entry.result.text for name, entry in child.open.items()}
+    assert (child.status, kept) == ("paused", {"n1": "noted 1", "p2": None, "n3": "noted 3"})
+
+
+@pytest.mark.parametrize("order", [["p2", "p5"], ["p5", "p2"], ["p2 p5"]])
+async def test_parallel_subagents_are_answered_together_or_one_by_one_and_finished_ones_are_left_alone(office, order):
+    turn = await office.run(*PARALLEL)
+    assert waiting(turn) == ["a/p2", "c/p5"]
+    assert {key: child.status for key, child in office.state().subagents.items()} == {
+        "a": "paused",
+        "b": "ended",
+        "c": "paused",
+    }
+    for names in order:
+        assert turn.status == "paused"
+        turn = await office.resume({name: Approve() for name in names.split()})
+    assert (turn.status, turn.text) == ("ended", "[[paid 2] [noted 1]] [[noted 3]] [[noted 4] [paid 5]]")
+    assert sorted(office.did) == ["note 1", "note 3", "note 4", "pay 2", "pay 5"]
+
+
+@pytest.mark.parametrize("order", ["123", "321", "213"])
+async def test_waiting_calls_of_one_reply_are_answered_in_any_order(office, order):
+    turn = await office.run([pay(1), note(0), pay(2), pay(3)])
+    for number in order:
+        assert turn.status == "paused"
+        turn = await office.resume({f"p{number}": Approve()})
+    assert turn.text == "[paid 1] [noted 0] [paid 2] [paid 3]"
+    assert office.did == ["note 0", *(f"pay {number}" for number in order)]
+
+
+async def test_a_later_reply_of_the_same_turn_may_wait_again(office):
+    turn = await office.run([pay(1)], [work("a", [pay(2)], [pay(3)])])
+    for number in (1, 2, 3):
+        assert (turn.status, turn.interrupts[0].call_id) == ("paused", f"p{number}")
+        turn = await office.resume({f"p{number}": Approve()})
+    assert turn.text == "[paid 1] [[paid 2] [paid 3]]"
+    assert office.did == ["pay 1", "pay 2", "pay 3"]
+
+
+class Together(Office):
+    """Two runs note at the same moment, so that both have made their calls before either waits."""
+
+    def __init__(self, store, anew):
+        super().__init__(store, anew)
+        self.barrier = asyncio.Barrier(2)
+
+    async def note(self, n: int) -> str:
+        await self.barrier.wait()
+        return await super().note(n)
+
+
+async def test_an_id_that_waits_twice_is_given_with_its_path(store, anew):
+    office = Together(store, anew)
+    turn = await office.run([work("a", [note(1), pay(1)]), work("b", [note(2), pay(1)])])
+    assert waiting(turn) == ["a/p1", "b/p1"]
+    before, did = office.state(), list(office.did)
+    with pytest.raises(ConfigError, match="more than one call waits under 'p1'; waiting are a/p1, b/p1"):
+        await office.resume({"p1": Approve()})
+    assert (office.state(), office.did) == (before, did)
+    turn = await office.resume({"b/p1": Edit({"n": 2})})
+    assert (waiting(turn), office.did[len(did) :]) == (["a/p1"], ["pay 2"])
+    turn = await office.resume({"p1": Reject("no")})
+    assert turn.text == f"[[noted 1] [a person rejected this call: no]] [[noted 2] [{edited('paid 2', 2)}]]"
+
+
+async def test_an_id_that_waits_already_is_not_given_again(office):
+    turn = await office.run([work("a", [pay(1)]), work("b", [pay(1)])])
+    assert {wait.path for wait in turn.interrupts} == {("a",), ("b",)}
+    first, second = turn.interrupts
+    assert (first.call_id, first.call.args, second.call.args) == ("p1", {"n": 1}, {"n": 1})
+    assert second.call_id != "p1"
+    turn = await office.resume({"p1": Approve(), second.call_id: Reject()})
+    assert (turn.text, office.did) == ("[[paid 1]] [[a person rejected this call]]", ["pay 1"])
+
+
+async def test_only_what_was_decided_is_started_again(office):
+    await office.run([pay(1), note(2), work("a", [pay(3)]), work("b", [pay(4)])])
+    stream = office.agent.resume_stream("t", {"p4": Approve()})
+    started = [(event.path, event.call.id) async for event in stream if isinstance(event, ToolStarted)]
+    assert started == [((), "b"), (("b",), "p4")]
+
+
+# ---- decisions that do not fit
+
+
+@pytest.mark.parametrize(
+    ("decisions", "problem"),
+    [
+        ({"p9": Approve()}, "no call waits under 'p9'; waiting are a/p2"),
+        ({"n1": Approve()}, "no call waits under 'n1'"),
+        ({"a": Approve()}, "no call waits under 'a'"),
+        ({"b/p2": Approve()}, "no call waits under 'b/p2'"),
+        ({"p2": Approve(), "p9": Approve()}, "no call waits under 'p9'"),
+        ({"p2": Approve(), "a/p2": Reject()}, "two decisions are for the call that waits under 'a/p2'"),
+        (
+            {"p2": "approve"},
+            r"decisions\['p2'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not 'approve'",
+        ),
+    ],
+)
+async def test_a_decision_for_nothing_that_waits_is_refused_and_changes_nothing(office, decisions, problem):
+    await office.run(*CHILD)
+    before, head, did = office.state(), office.store.head("t"), list(office.did)
+    with pytest.raises(ConfigError, match=problem):
+        await office.resume(decisions)
+    assert (office.state(), office.store.head("t"), office.did) == (before, head, did)
+    assert (await office.resume({"p2": Approve()})).status == "ended"
+
+
+async def test_a_decision_is_not_given_twice(office):
+    await office.run([pay(1), pay(2)])
+    await office.resume({"p1": Approve()})
+    with pytest.raises(ConfigError, match="no call waits under 'p1'; waiting are p2"):
+        await office.resume({"p1": Approve()})
+    await office.resume({"p2": Approve()})
+    with pytest.raises(ConfigError, match="no call waits under 'p2'; waiting are none"):
+        await office.resume({"p2": Approve()})
+    assert office.did == ["pay 1", "pay 2"]
+
+
+async def test_of_two_who_decide_at_once_one_is_refused_and_the_call_runs_once(store):
+    office, other = Office(store), Office(store)
+    other.did = office.did
+    await office.run(*MAIN)
+    did = len(office.did)
+    both = [house.resume({"p2": Approve()}) for house in (office, other)]
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["ThreadBusy", "Turn"]
+    assert office.did[did:] == ["pay 2"]
+
+
+async def test_resume_without_a_decision_asks_again_and_does_nothing(office):
+    first = await office.run(*CHILD)
+    head, did = office.store.head("t"), list(office.did)
+    turn = await office.resume()
+    assert (turn.status, turn.interrupts) == ("paused", first.interrupts)
+    assert (office.store.head("t"), office.did) == (head, did)
+
+
+async def test_arguments_that_a_person_got_wrong_are_told_to_the_model(office):
+    await office.run([pay(1)])
+    turn = await office.resume({"p1": Edit({"amount": 1})})
+    assert turn.status == "ended"
+    assert turn.text.startswith("[pay: Object contains unknown field `amount`; it takes n (integer)")
+    assert office.did == []
+
+
+# ---- another message instead
+
+
+async def test_a_message_instead_of_a_decision_answers_the_call_and_closes_paused_children(office):
+    await office.run([pay(1), note(2), work("a", [work("b", [pay(3)])]), work("c", [note(4)])])
+    turn = await office.run([note(5)])
+    assert (turn.status, turn.text) == ("ended", "[noted 5]")
+    state = office.state()
+    told = {m.call_id: (m.text, m.is_error) for m in state.messages if isinstance(m, ToolMessage)}
+    given_up = ("this call did not complete: the turn went on without its result", True)
+    assert told == {
+        "p1": given_up,
+        "n2": ("noted 2", False),
+        "a": given_up,
+        "c": ("[noted 4]", False),
+        "n5": ("noted 5", False),
+    }
+    children = state.subagents
+    assert (children["a"].status, children["a"].subagents["b"].status) == ("cancelled", "cancelled")
+    assert children["c"].status == "ended"
+    assert "pay 1" not in office.did
+    with pytest.raises(ConfigError, match="waiting are none"):
+        await office.resume({"p3": Approve()})
+
+
+# ---- what a pause costs
+
+
+class Counting(MemoryCheckpointer):
+    """A store that counts its appends."""
+
+    appends = 0
+
+    def append(self, *args):
+        self.appends += 1
+        super().append(*args)
+
+
+@pytest.mark.parametrize("rounds", [MAIN, GRANDCHILD, PARALLEL])
+async def test_a_turn_appends_twice_and_twice_for_each_call_that_a_person_let_run(anew, rounds):
+    store = Counting()
+    office = Office(store, anew)
+    turn = await office.run(*rounds)
+    assert (turn.status, store.appends) == ("paused", 2)
+    decided = waiting(turn)
+    turn = await office.resume({name: Approve() for name in decided})
+    assert (turn.status, store.appends) == ("ended", 4 + 2 * len(decided))
+
+
+async def test_a_resumed_turn_asks_the_model_only_for_what_comes_after(store, anew):
+    model = ScriptedModel(say)
+    office = Office(store, anew, subagents=[worker(model=model)])
+    await office.run([work("a", [note(1), pay(2)]), work("b", [note(3)])])
+    asked = len(model.requests)
+    turn = await office.resume({"p2": Approve()})
+    assert (asked, len(model.requests), turn.costs.steps, turn.costs.tool_calls) == (3, 4, 2, 2)
+
+
+# ---- another process
+
+
+def test_another_process_answers_for_a_call_two_levels_down(tmp_path):
+    async def ask():
+        with DiskCheckpointer(tmp_path) as store:
+            office = Office(store)
+            return waiting(await office.run(*GRANDCHILD)), office.did
+
+    names, did = asyncio.run(ask())
+    code = f"""
+import asyncio, json, sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from unit.runtime.test_decisions import *
+async def answer():
+    with DiskCheckpointer({str(tmp_path)!r}) as store:
+        office = Office(store)
+        turn = await office.resume({{"b/a/p2": Edit({{"n": 7}})}})
+        print(json.dumps([turn.status, turn.text, office.did]))
+asyncio.run(answer())
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (names, did) == (["b/a/p2"], ["note 5", "note 0", "note 4", "note 1", "note 3"])
+    said = f"[[noted 0] [[noted 1] [{edited('paid 7', 7)}] [noted 3]] [noted 4]] [noted 5]"
+    assert json.loads(run.stdout or "[]") == ["ended", said, ["pay 7"]], run.stderr
+
+
+# ---- the law: whatever is asked by whomever, and answered in whatever pieces
+
+
+def plans(depth):
+    call = st.sampled_from(["note", "pay"])
+    if depth:
+        call = call | plans(depth - 1)
+    return st.lists(st.lists(call, min_size=1, max_size=3), min_size=1, max_size=2)
+
+
+def numbered(shape, counter):
+    """A drawn shape as a plan whose calls all differ."""
+    rounds = []
+    for step in shape:
+        rounds.append([])
+        for call in step:
+            number = next(counter)
+            made = {"note": note, "pay": pay}[call](number) if isinstance(call, str) else None
+            rounds[-1].append(made or work(f"w{number}", *numbered(call, counter)))
+    return rounds
+
+
+def told(rounds, decided):
+    """What the model of a plan says in the end."""
+    return " ".join(f"[{answer(call, decided)}]" for step in rounds for call in step)
+
+
+def answer(call, decided):
+    if call[0] == "task":
+        return told(json.loads(call[1]["description"]), decided)
+    if call[0] == "note":
+        return f"noted {call[1]['n']}"
+    match decided[call[1]["n"]]:
+        case Approve():
+            return f"paid {call[1]['n']}"
+        case Edit() as edit:
+            return edited(f"paid {edit.args['n']}", edit.args["n"])
+        case Respond(text):
+            return text
+        case _:
+            return "a person rejected this call"
+
+
+@settings(deadline=None, max_examples=60)
+@given(plans(2), st.data())
+def test_any_sequence_of_partial_answers_runs_each_call_once_and_keeps_every_result_in_call_order(shape, data):
+    rounds = numbered(shape, iter(range(1000)))
+    asyncio.run(obeys(Office(MemoryCheckpointer(), anew=data.draw(st.booleans())), rounds, data))
+
+
+async def obeys(office, rounds, data):
+    decided = {}
+    turn = await office.run(*rounds)
+    while turn.status == "paused":
+        waits = {wait.call.args["n"]: wait for wait in turn.interrupts}
+        assert not waits.keys() & decided.keys()
+        chosen = data.draw(st.lists(st.sampled_from(sorted(waits)), min_size=1, unique=True))
+        kinds = [Approve(), Edit({"n": 1000}), Reject(), Respond("a gift")]
+        picked = {number: data.draw(st.sampled_from(kinds)) for number in chosen}
+        picked = {n: Edit({"n": n + 1000}) if isinstance(kind, Edit) else kind for n, kind in picked.items()}
+        decided |= picked
+        turn = await office.resume({full(waits[number]): decision for number, decision in picked.items()})
+    assert (turn.status, turn.error) == ("ended", None)
+    assert office.state().text == told(rounds, decided)
+    assert sorted(office.did) == sorted(done(rounds, decided))
+
+
+def done(rounds, decided):
+    """What must have happened, each once."""
+    for name, args, _ in calls_of(rounds):
+        if name == "note":
+            yield f"note {args['n']}"
+        elif name == "pay" and isinstance(decided[args["n"]], Approve | Edit):
+            yield f"pay {getattr(decided[args['n']], 'args', args)['n']}"
+
+
+# ---- what `interrupt_on` says
+
+
+async def statuses(office):
+    """Who of the main agent, a worker and a worker's worker waits to pay."""
+    turn = await office.run([pay(1), work("a", [pay(2), work("b", [pay(3)])])])
+    return [wait.call.args["n"] for wait in turn.interrupts]
+
+
+@pytest.mark.parametrize(
+    ("main", "child", "grandchild", "waits"),
+    [
+        ({"pay": True}, None, None, [1, 2, 3]),
+        ({"pay": True}, {"pay": False}, None, [1]),
+        ({"pay": True}, {"note": True}, None, [1, 2, 3]),
+        ({"pay": True}, {}, {"pay": False}, [1, 2]),
+        ({"pay": True}, {"pay": False}, {"pay": True}, [1, 3]),
+        (None, {"pay": True}, None, [2, 3]),
+        (None, None, {"pay": True}, [3]),
+        ({"pay": False}, None, None, []),
+        (None, None, None, []),
+    ],
+)
+async def test_a_subagent_says_only_what_differs_from_its_parent(main, child, grandchild, waits):
+    below = worker(interrupt_on=child, subagents=[worker(interrupt_on=grandchild)])
+    assert await statuses(Office(MemoryCheckpointer(), interrupt_on=main, subagents=[below])) == waits
+
+
+async def test_the_general_purpose_subagent_asks_too():
+    office = Office(MemoryCheckpointer())
+    call = ["task", {"description": plan([pay(1)]), "subagent_type": "general-purpose"}, "g"]
+    assert waiting(await office.run([call])) == ["g/p1"]
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"interrupt_on": {"buy": True}}, "agent 'main': interrupt_on names 'buy', which neither it nor a subagent"),
+        (
+            {"interrupt_on": {"buy": False}},
+            "there is compact_conversation, delete, edit_file, glob, grep, ls, note, pay, read_file, ",
+        ),
+        (
+            {"interrupt_on": {"pay": "yes"}},
+            r"create_deep_agent: interrupt_on\['pay'\] must be True or False, not 'yes'",
+        ),
+        ({"interrupt_on": {"pay": lambda call: True}}, r"interrupt_on\['pay'\] must be True or False, not <function"),
+        ({"interrupt_on": ["pay"]}, r"interrupt_on must be a mapping, or None, not \['pay'\]"),
+        ({"subagents": [worker(interrupt_on={"buy": True})]}, "agent 'worker': interrupt_on names 'buy'"),
+        ({"subagents": [worker(interrupt_on={"task": True})]}, "agent 'worker': interrupt_on names 'task'"),
+        ({"subagents": [worker(tools=[], interrupt_on={"pay": True})]}, "agent 'worker': interrupt_on names 'pay'"),
+    ],
+)
+def test_an_interrupt_on_that_could_not_work_is_refused_when_the_agent_is_built(more, problem):
+    with pytest.raises(ConfigError, match=problem):
+        assert Office(MemoryCheckpointer(), **more).agent
+
+
+@tool
+async def rare() -> str:
+    """Do something that only one subagent can do."""
+    return "done"
+
+
+def test_a_tool_that_only_a_subagent_deep_below_has_may_be_named():
+    below = [worker(subagents=[worker(tools=[rare])])]
+    assert Office(MemoryCheckpointer(), interrupt_on={"rare": True}, subagents=below).agent
+    below = [worker(interrupt_on={"rare": True}, subagents=[worker(tools=[rare])])]
+    assert Office(MemoryCheckpointer(), interrupt_on=None, subagents=below).agent
+
+
+def test_without_interrupt_on_no_hook_runs():
+    def asking(**more):
+        hooks = Office(MemoryCheckpointer(), **more).agent.spec.tool_hooks
+        return [hook.middleware.name for hook in hooks if hook.before]
+
+    assert asking() == ["HumanInTheLoopMiddleware"]
+    assert asking(interrupt_on=None) == asking(interrupt_on={"pay": False}) == []
+
+
+class Law(Middleware):
+    """Ten times what was asked for is paid, and nothing over 100."""
+
+    async def before_tool(self, ctx, call):
+        if call.name != "pay":
+            return call
+        amount = call.args["n"] * 10
+        return ToolResult("too much", is_error=True) if amount > 100 else ToolCall("pay", {"n": amount}, call.id)
+
+
+async def test_a_person_is_asked_about_what_would_run_and_cannot_allow_what_is_forbidden(office):
+    office.more["middleware"] = [Law()]
+    turn = await office.run([pay(1), pay(2), pay(30)])
+    assert [wait.call.args["n"] for wait in turn.interrupts] == [10, 20]
+    turn = await office.resume({"p1": Approve(), "p2": Edit({"n": 30})})
+    assert (turn.text, office.did) == ("[paid 10] [too much] [too much]", ["pay 10"])
+
+
+async def test_the_middleware_works_on_a_bare_agent():
+    script = ScriptedModel([ToolCall("rare", {}, "r"), "ok"])
+    agent = Agent(script, [rare], middleware=[HumanInTheLoopMiddleware({"rare": True})])
+    assert (await agent.run("go", "t")).status == "paused"
+    assert (await agent.resume("t", {"r": Approve()})).text == "ok"
+
+
+# ---- tools that run children themselves
+
+
+async def test_children_of_one_call_pause_together_and_finished_ones_are_not_run_again(store, anew):
+    did = []
+
+    @tool
+    async def pay(n: int) -> str:
+        did.append(n)
+        return f"paid {n}"
+
+    def agent():
+        helper = Agent(ScriptedModel(say), [pay], middleware=[HumanInTheLoopMiddleware({"pay": True})], name="helper")
+
+        @tool
+        async def team(ctx: ToolContext) -> str:
+            turns = await asyncio.gather(*(ctx.run(helper, plan([["pay", {"n": n}, f"p{n}"]]), f"{n}") for n in (1, 2)))
+            return " ".join(turn.text for turn in turns)
+
+        return Agent(ScriptedModel(say), [team], checkpointer=store)
+
+    first = agent()
+    turn = await first.run(plan([["team", {}, "c"]]), "t")
+    assert waiting(turn) == ["c/1/p1", "c/2/p2"]
+    turn = await (agent() if anew else first).resume("t", {"p2": Approve()})
+    assert (waiting(turn), did) == (["c/1/p1"], [2])
+    turn = await (agent() if anew else first).resume("t", {"p1": Approve()})
+    assert (turn.text, did) == ("[[paid 1] [paid 2]]", [2, 1])
+
+
+# ---- a call that is decided, and what happens then
+
+
+async def test_a_task_that_was_allowed_is_not_asked_about_again_when_its_subagent_waits(office):
+    office.more["interrupt_on"] = {"pay": True, "task": True}
+    assert waiting(await office.run([work("a", [note(1), pay(2)])])) == ["a"]
+    turn = await office.resume({"a": Edit(work("a", [note(3), pay(4)])[1])})
+    assert waiting(turn) == ["a/p4"]
+    turn = await office.resume({"p4": Approve()})
+    assert turn.text.startswith("[[noted 3] [paid 4]\n[A person changed this call; its arguments")
+    assert office.did == ["note 3", "pay 4"]
+
+
+class Spy(Middleware):
+    def __init__(self):
+        self.told = []
+
+    async def after_tool(self, ctx, call, result):
+        self.told.append((call.name, result.text))
+        return result
+
+
+async def test_after_tool_is_told_of_results_and_of_no_pause(office):
+    spy = Spy()
+    office.more["middleware"] = [spy]
+    await office.run([work("a", [pay(2)])])
+    assert spy.told == []
+    await office.resume({"p2": Approve()})
+    assert spy.told == [("pay", "paid 2"), ("task", "[paid 2]")]
+
+
+async def test_the_ledger_does_not_count_children_that_did_not_run():
+    helper = Agent(ScriptedModel(say), [rare], middleware=[HumanInTheLoopMiddleware({"rare": True})], name="helper")
+
+    @tool
+    async def team(ctx: ToolContext) -> str:
+        for key in "ab":
+            await ctx.run(helper, plan([["rare", {}, f"r{key}"]]), key)
+        return "done"
+
+    agent = Agent(ScriptedModel(say), [team])
+    await agent.run(plan([["team", {}, "c"]]), "t")
+    await agent.resume("t", {"ra": Approve()})
+    costs = (await agent.resume("t", {"rb": Approve()})).costs
+    assert (costs.steps, costs.tool_calls) == (2, 2)
+
+
+@tool
+async def ask(ctx: ToolContext) -> str:
+    """Ask something."""
+    ctx.record(TurnEscalated(1.0, "red or blue?"))
+    return "asked"
+
+
+class Asks(Middleware):
+    tools = (ask,)
+
+
+async def test_a_call_may_wait_beside_one_that_asks(office):
+    office.more["middleware"] = [Asks()]
+    turn = await office.run([["ask", {}, "q"], pay(1), work("a", [pay(2)])])
+    assert (turn.status, turn.question, waiting(turn)) == ("escalated", "red or blue?", ["p1", "a/p2"])
+    turn = await office.run([note(3)])
+    assert (turn.text, office.did, office.state().subagents["a"].status) == ("[noted 3]", ["note 3"], "cancelled")
+
+
+async def test_a_hook_that_fails_beside_a_call_that_asks_fails_the_turn():
+    class Bad(Middleware):
+        async def before_tool(self, ctx, call):
+            if call.name == "note":
+                await asyncio.sleep(0)
+                raise KeyError("oops")
+            return call
+
+    turn = await Office(MemoryCheckpointer(), middleware=[Asks(), Bad()]).run([["ask", {}, "q"], note(1)])
+    assert (turn.status, str(turn.error)) == ("failed", "Bad.before_tool raised KeyError: 'oops'")
+
+
+@pytest.mark.parametrize("raw", [b"{bad", b"[1]", b'"x"', b"\xff", b""])
+async def test_an_edit_that_is_no_mapping_is_refused(office, raw):
+    await office.run([pay(1)])
+    with pytest.raises(ConfigError, match="'p1': an Edit holds the call's arguments as a mapping, not b"):
+        await office.resume({"p1": Edit(raw)})
+    assert office.state().status == "paused"
+
+
+@pytest.mark.parametrize(("rounds", "path"), [(MAIN, []), (GRANDCHILD, ["b", "a"])])
+def test_a_call_that_was_allowed_and_killed_waits_again_and_says_so(tmp_path, rounds, path):
+    code = f"""
+import os, sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from unit.runtime.test_decisions import *
+class Dying(Office):
+    async def pay(self, n: int) -> str:
+        os._exit(9)
+async def go():
+    office = Dying(DiskCheckpointer({str(tmp_path)!r}))
+    await office.run(*{rounds!r})
+    await office.resume({{"p2": Approve()}})
+asyncio.run(go())
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 9
+    with DiskCheckpointer(tmp_path) as store:
+        office = Office(store, anew=True)
+        turn = asyncio.run(office.resume())
+        assert (turn.status, waiting(turn), office.did) == ("paused", ["/".join([*path, "p2"])], [])
+        reason = "a person let it run, and it had begun when the turn was cut short; it may have taken effect"
+        assert turn.interrupts[0].reason == reason
+        assert asyncio.run(office.resume({"p2": Approve()})).status == "ended"
+        assert office.did == ["pay 2"]
+
+
+async def test_a_call_that_was_edited_and_cut_short_says_what_began(office):
+    started = asyncio.Event()
+
+    async def slow(n: int) -> str:
+        office.did.append(n)
+        started.set()
+        await asyncio.sleep(60 if len(office.did) == 1 else 0)
+        return ""
+
+    office.more |= {
+        "interrupt_on": {"slow": True},
+        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
+    }
+    await office.run([["slow", {"n": 1}, "s"]])
+    turn = asyncio.ensure_future(office.resume({"s": Edit({"n": 2})}))
+    await started.wait()
+    turn.cancel()
+    await asyncio.wait([turn])
+    (wait,) = (await office.resume()).interrupts
+    assert wait.call.args == {"n": 1}
+    assert wait.reason.endswith('it may have taken effect; it began with other arguments, which a person gave: {"n":2}')
+    await office.resume({"s": Approve()})
+    assert office.did == [2, 1]
+
+
+async def test_a_call_that_was_allowed_and_cancelled_waits_again(office):
+    started = asyncio.Event()
+
+    async def slow() -> str:
+        office.did.append("slow")
+        started.set()
+        await asyncio.sleep(60 if office.did == ["slow"] else 0)
+        return ""
+
+    office.more |= {
+        "interrupt_on": {"slow": True},
+        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
+    }
+    await office.run([["slow", {}, "s"]])
+    turn = asyncio.ensure_future(office.resume({"s": Approve()}))
+    await started.wait()
+    turn.cancel()
+    await asyncio.wait([turn])
+    turn = await office.resume()
+    assert (turn.status, waiting(turn), office.did) == ("paused", ["s"], ["slow"])
+
+
+class Raced(MemoryCheckpointer):
+    """A store where nobody can hold a thread, and somebody else acts just before a subagent's log is read."""
+
+    meanwhile = None
+
+    def hold(self, thread):
+        return True
+
+    def rows(self, start, stop):
+        if self.meanwhile and start.startswith("log/t/a/"):
+            other = threading.Thread(target=asyncio.run, args=(self.meanwhile,))
+            self.meanwhile = None
+            other.start()
+            other.join()
+        return super().rows(start, stop)
+
+
+async def test_who_reads_a_subagents_log_too_late_is_told_of_a_conflict_not_of_damage():
+    store = Raced()
+    first, second = Office(store), Office(store)
+    await first.run(*CHILD)
+    store.meanwhile = first.resume({"p2": Approve()})
+    with pytest.raises(ThreadConflict):
+        await second.resume({"p2": Approve()})
+    assert (first.did[4:], second.did, first.state().status) == (["pay 2"], [], "ended")

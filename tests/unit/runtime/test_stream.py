@@ -1,0 +1,364 @@
+"""Streams: what a listener is told and in which order, a slow one, and one that leaves in the middle."""
+
+import asyncio
+import gc
+import itertools
+import json
+import logging
+import threading
+from dataclasses import replace
+from itertools import groupby
+
+import pytest
+from contracts.test_model import FORMATS, connected, ls, reply
+from harness.providers import Provider, cut
+from hypothesis import given, strategies as st
+
+from minideep import Agent, Subagent, ThreadBusy, ToolCall, ToolContext, Turn, Usage, create_deep_agent, tool
+from minideep.events import (
+    ArgsDelta,
+    FileWritten,
+    ModelReplied,
+    Noted,
+    Restarted,
+    TextDelta,
+    ThinkingDelta,
+    TodosWritten,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    TurnEnded,
+    UserSaid,
+    with_path,
+)
+from minideep.models import ScriptedModel
+from minideep.models.scripted import as_reply
+from minideep.ports import Reply
+from minideep.runtime.stream import Stream
+
+
+def task(kind, id):
+    return ToolCall("task", {"description": "do it", "subagent_type": kind}, id)
+
+
+def sub(name, script, **more):
+    return Subagent(name=name, description="does it", model=ScriptedModel(script), **more)
+
+
+def todos(what, id=None):
+    return ToolCall("write_todos", {"todos": [{"content": what, "status": "in_progress"}]}, id)
+
+
+async def hang(request):
+    await asyncio.Event().wait()
+
+
+def joined(events, kind):
+    return "".join(event.text for event in events if isinstance(event, kind))
+
+
+# ---- what is told
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_text_thinking_and_arguments_are_told_in_pieces_that_make_the_reply(kind):
+    call = ("a", {"path": "/x"})
+    with Provider(reply(kind, call, text="I look", stream=True), reply(kind, text="done", stream=True)) as provider:
+        async with connected(kind, provider.url) as model:
+            stream = Agent(model, [ls]).stream("look")
+            heard = [event async for event in stream]
+    first = heard[: [type(event) for event in heard].index(ModelReplied)]
+    assert (joined(first, TextDelta), joined(first, ThinkingDelta)) == ("I look", "let me look")
+    arguments = [event for event in first if isinstance(event, ArgsDelta)]
+    assert {(event.index, event.name) for event in arguments} == {(0, "ls")}
+    assert json.loads(joined(arguments, ArgsDelta)) == {"path": "/x"}
+    assert (joined(heard, TextDelta), stream.turn.text) == ("I lookdone", "done")
+
+
+async def test_what_a_run_does_is_told_in_its_order_with_the_path_of_the_run():
+    inner = sub("inner", [todos("inner", "i1"), "in"])
+    outer = sub("outer", [task("inner", "t2"), "out"], subagents=[inner])
+    write = ToolCall("write_file", {"file_path": "/a", "content": "A"}, "w")
+    agent = create_deep_agent(ScriptedModel([todos("mine", "d"), write, task("outer", "t1"), "ok"]), subagents=[outer])
+    runs = {}
+    async for event in agent.stream("go"):
+        runs.setdefault(event.path, []).append(type(event))
+    called, ended = [ModelReplied, ToolStarted], [ToolReturned, ToolEnded]
+    said = [TextDelta, ModelReplied, TurnEnded]
+    assert runs == {
+        (): [
+            UserSaid,
+            *called,
+            TodosWritten,
+            *ended,
+            *called,
+            FileWritten,
+            Noted,
+            *ended,
+            *called,
+            *ended,
+            *said,
+        ],
+        ("t1",): [UserSaid, *called, *ended, *said],
+        ("t1", "t2"): [UserSaid, *called, TodosWritten, *ended, *said],
+    }
+
+
+async def test_the_todos_of_a_subagent_are_told_as_its_own_while_its_text_and_its_parents_list_stand():
+    child = sub("critic", [[todos("the child's", "c1"), "I plan"], "done"])
+    agent = create_deep_agent(
+        ScriptedModel([todos("the parent's", "p1"), task("critic", "t1"), "ok"]), subagents=[child]
+    )
+    lists, text = {}, {}
+    async for event in agent.stream("go", "t"):
+        match event:
+            case TodosWritten(written):
+                lists[event.path] = [todo.content for todo in written]
+            case TextDelta(piece):
+                text[event.path] = text.get(event.path, "") + piece
+    assert lists == {(): ["the parent's"], ("t1",): ["the child's"]}
+    assert text == {(): "ok", ("t1",): "I plandone"}
+    assert [todo.content for todo in agent.get_state("t").todos] == ["the parent's"]
+
+
+async def test_what_the_replies_took_adds_up_to_the_ledger_of_the_turn():
+    def dear(say, cost):
+        return Reply(as_reply(say).message, Usage(7, 3, 5), cost=cost)
+
+    child = sub("critic", [dear("done", 0.25)])
+    agent = create_deep_agent(ScriptedModel([dear(task("critic", "t1"), None), dear("ok", 0.5)]), subagents=[child])
+    stream = agent.stream("go", "t")
+    replies = [event async for event in stream if isinstance(event, ModelReplied)]
+    assert {event.path: event.cost for event in replies} == {("t1",): 0.25, (): 0.5}
+    assert sum((event.usage for event in replies), Usage()) == stream.turn.costs.usage == Usage(21, 9, 15)
+    assert sum(event.cost or 0 for event in replies) == stream.turn.costs.money == 0.75
+    (run,) = agent.runs("t")
+    assert (run.tokens, run.cost, agent.get_state("t").cost) == (10, 0.25, 0.5)
+
+
+async def test_a_stream_of_a_subagent_that_breaks_begins_anew_under_its_path():
+    whole = reply("anthropic", text="a long answer that is cut", stream=True)
+    with Provider(cut(whole, len(whole.body) // 2), reply("anthropic", text="whole", stream=True)) as provider:
+        async with connected("anthropic", provider.url) as model:
+            child = Subagent(name="critic", description="does it", model=model)
+            agent = create_deep_agent(ScriptedModel([task("critic", "t1"), "ok"]), subagents=[child])
+            events = [event async for event in agent.stream("go") if event.path == ("t1",)]
+    assert [event.path for event in events if isinstance(event, Restarted)] == [("t1",)]
+    again = next(place for place, event in enumerate(events) if isinstance(event, Restarted))
+    assert joined(events[again:], TextDelta) == "whole"
+
+
+# ---- a slow listener
+
+
+async def test_who_is_slow_gets_all_of_a_text_in_larger_pieces():
+    class Talker:
+        name = "talker"
+
+        async def complete(self, request, emit):
+            for number in range(20_000):
+                emit(TextDelta(f"{number % 10}"))
+            return as_reply("0123456789" * 2000)
+
+    stream = Agent(Talker()).stream("go")
+    await anext(stream)
+    while any(other is not asyncio.current_task() for other in asyncio.all_tasks()):
+        await asyncio.sleep(0.01)  # The whole turn happens, and nobody takes anything.
+    pieces = [event.text async for event in stream if isinstance(event, TextDelta)]
+    assert "".join(pieces) == stream.turn.text
+    assert [len(piece) for piece in pieces] == [4096] * 4 + [20_000 - 4 * 4096]
+
+
+PIECES = st.builds(TextDelta, st.text(max_size=3)) | st.builds(ThinkingDelta, st.text(max_size=3))
+ARGS = st.builds(ArgsDelta, st.integers(0, 1), st.sampled_from(["ls", "cat"]), st.text(max_size=3))
+OTHERS = st.sampled_from([Restarted(), ToolStarted(ToolCall("ls")), Noted("me", "key", 1)])
+HAPPENED = st.lists(st.tuples(PIECES | ARGS | OTHERS, st.sampled_from([(), ("a",), ("a", "b")])), max_size=40)
+
+
+@given(HAPPENED, st.lists(st.booleans(), max_size=10))
+def test_each_run_is_told_in_its_order_and_whole_however_slow_the_listener(happened, pauses):
+    happened = [with_path(event, path) for event, path in happened]
+
+    async def turn(emit):
+        for event, pause in itertools.zip_longest(happened, pauses[: len(happened)]):
+            emit(event)
+            await asyncio.sleep(0) if pause else None
+        return Turn(thread_id="t", status="ended")
+
+    async def heard():
+        return [event async for event in Stream(turn)]
+
+    def runs(events):
+        """What each run was told, with the pieces of one text as one."""
+        by_run = {}
+        for event in events:
+            by_run.setdefault(event.path, []).append(event)
+        return {path: [part(group) for group in groupby(own, text_of)] for path, own in by_run.items()}
+
+    def text_of(event):
+        if isinstance(event, TextDelta | ThinkingDelta | ArgsDelta):
+            return type(event), getattr(event, "index", 0), getattr(event, "name", "")
+        return id(object())
+
+    def part(group):
+        key, events = group
+        events = list(events)
+        return (key, "".join(event.text for event in events)) if isinstance(key, tuple) else events
+
+    assert runs(asyncio.run(heard())) == runs(happened)
+
+
+async def test_a_tool_on_a_thread_never_waits_for_who_listens():
+    @tool
+    def work(ctx: ToolContext) -> str:
+        """Tell and record much."""
+        for number in range(200):
+            ctx.emit(TextDelta("x"))
+            ctx.record(Noted("me", "count", number))
+        return "worked"
+
+    stream = Agent(ScriptedModel([ToolCall("work"), "done"]), [work]).stream("go")
+    await anext(stream)
+    while any(other is not asyncio.current_task() for other in asyncio.all_tasks()):
+        await asyncio.sleep(0.01)
+    kinds = [type(event) async for event in stream]
+    assert (kinds.count(Noted), stream.turn.text) == (200, "done")
+
+
+# ---- who leaves in the middle
+
+
+async def begun(stream):
+    """Listen until a tool of the subagent runs."""
+    async for event in stream:
+        if isinstance(event, ToolStarted) and event.path:
+            break
+
+
+async def closes(stream):
+    await begun(stream)
+    await stream.aclose()
+
+
+async def fails(stream):
+    async def listen():
+        async with stream:
+            await begun(stream)
+            raise ValueError("of my own")
+
+    with pytest.raises(ValueError, match="of my own"):
+        await listen()
+
+
+async def is_cancelled(stream):
+    async def listen():
+        async for _ in stream:
+            pass
+
+    listening = asyncio.ensure_future(listen())
+    await asyncio.sleep(0.05)
+    listening.cancel()
+    await asyncio.wait([listening])
+    assert listening.cancelled()
+
+
+async def runs_out_of_time(stream):
+    async def listen():
+        async for _ in stream:
+            pass
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(listen(), 0.05)
+
+
+async def lets_go(stream):
+    await begun(stream)
+    del stream
+    gc.collect()
+    while any(other is not asyncio.current_task() for other in asyncio.all_tasks()):
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("leaves", [closes, fails, is_cancelled, runs_out_of_time, lets_go])
+async def test_who_leaves_early_cancels_cleanly_and_the_thread_goes_on(store, leaves, caplog):
+    caplog.set_level(logging.WARNING)
+    waiting = asyncio.Event()
+
+    @tool
+    async def wait(ctx: ToolContext) -> str:
+        """Wait, unless nobody has to."""
+        await waiting.wait()
+        return "waited"
+
+    def agent():
+        child = sub("critic", [ToolCall("wait"), "critique"] if not waiting.is_set() else ["critique"])
+        script = [task("critic", "t1"), "fine"] if not waiting.is_set() else ["fine"]
+        return create_deep_agent(ScriptedModel(script), [wait], subagents=[child], checkpointer=store)
+
+    await leaves(agent().stream("go", "t"))
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    left = agent().get_state("t", subagents=True)
+    assert (left.status, left.subagents["t1"].status) == ("cancelled", "cancelled")
+    waiting.set()
+    async with agent().resume_stream("t") as stream:
+        kinds = [(event.path, type(event)) async for event in stream]
+    assert stream.turn.text == "fine"
+    assert (("t1",), ToolReturned) in kinds
+    gc.collect()
+    assert caplog.messages == []
+
+
+async def test_who_leaves_while_a_provider_speaks_hangs_up():
+    speaking = reply("anthropic", text="a very long answer", stream=True)
+    with Provider(replace(cut(speaking), cut=False, hold=True)) as provider:
+        async with connected("anthropic", provider.url) as model:
+            agent = Agent(model)
+            async with agent.stream("go", "t") as stream:
+                async for event in stream:
+                    if isinstance(event, TextDelta):
+                        break
+            assert provider.left.wait(5)
+            state = agent.get_state("t")
+    assert (state.status, [message.text for message in state.messages]) == ("cancelled", ["go"])
+
+
+@pytest.mark.parametrize("ticks", range(5))
+async def test_an_error_that_nobody_stays_to_hear_is_no_warning(ticks, caplog):
+    agent = Agent(ScriptedModel(hang))
+    async with agent.stream("go", "t") as first:
+        await anext(first)
+        listening = asyncio.ensure_future(anext(agent.stream("me too", "t")))  # Which is refused: the thread is busy.
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        listening.cancel()
+        await asyncio.wait([listening])
+        if not listening.cancelled():
+            assert isinstance(listening.exception(), ThreadBusy)
+    del listening
+    gc.collect()
+    assert caplog.messages == []
+
+
+async def test_a_tool_that_is_left_behind_on_its_thread_disturbs_nobody(store):
+    release, tried = threading.Event(), []
+
+    @tool(timeout=0.05)
+    def stubborn(ctx: ToolContext) -> str:
+        """Go on after everybody has left."""
+        release.wait(10)
+        try:
+            ctx.record(Noted("me", "late", True))
+        except Exception as exc:
+            tried.append(type(exc).__name__)
+        return "late"
+
+    agent = Agent(ScriptedModel([ToolCall("stubborn"), "done"]), [stubborn], checkpointer=store)
+    async with agent.stream("go", "t") as stream:
+        async for event in stream:
+            if isinstance(event, ToolEnded):
+                break
+    release.set()
+    while not tried:
+        await asyncio.sleep(0.01)
+    assert tried == ["ToolError"]
+    assert "late" not in agent.get_state("t").notes.get("me", {})

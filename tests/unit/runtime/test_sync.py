@@ -1,0 +1,285 @@
+"""Whatever ends a run reaches the caller, and the loop that scripts share goes on."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from minideep import Agent, AssistantMessage, ConfigError, Middleware, ToolCall, ToolContext, ToolError, tool
+from minideep.events import TextDelta
+from minideep.models import ScriptedModel
+from minideep.runtime.sync import run_sync
+from minideep.tools import Tool
+
+ENOUGH = 100
+"""Seconds after which a call is taken to hang."""
+
+
+def ends(function):
+    """What *function* returns, or the exception that it raises, on a thread that may hang."""
+    outcome = []
+
+    def call():
+        try:
+            outcome.append(function())
+        except BaseException as exc:
+            outcome.append(exc)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(ENOUGH)
+    assert outcome, "it hangs"
+    return outcome[0]
+
+
+def in_a_script(agent):
+    return agent.run_sync("go", "t")
+
+
+def in_a_coroutine(agent):
+    async def main():
+        return agent.run_sync("go", "t")
+
+    return asyncio.run(main())
+
+
+def on_a_loop(agent):
+    return asyncio.run(agent.run("go", "t"))
+
+
+def agent_where(place, exc):
+    """An agent in which *exc* is raised at *place*."""
+
+    def raising(*args):
+        raise exc
+
+    async def raises(*args):
+        raise exc
+
+    @tool
+    async def slow() -> str:
+        await asyncio.sleep(0.01)
+        return "ok"
+
+    @tool
+    async def breaks() -> str:
+        raise exc
+
+    @tool(timeout=ENOUGH)
+    async def breaks_apart() -> str:
+        raise exc
+
+    @tool
+    async def asks(ctx: ToolContext) -> str:
+        return (await ctx.run(Agent(ScriptedModel(raising)), "go")).text
+
+    called = {"tool": [breaks], "tool in a task": [breaks_apart], "child": [asks], "parallel": [slow, breaks]}
+    calls = tuple(ToolCall(tool.name, {}, tool.name) for tool in called.get(place, [slow]))
+    model = ScriptedModel(raising) if place == "model" else ScriptedModel([AssistantMessage(calls), "done"])
+    hooks = type("Hooks", (Middleware,), {place: raises} if hasattr(Middleware, place) else {})
+    redact = raising if place == "redact" else None
+    return Agent(model, [slow, breaks, breaks_apart, asks], middleware=[hooks()], redact=redact)
+
+
+HOOKS = ["before_model", "before_tool", "after_tool", "before_finish"]
+TOOLS = ["tool", "tool in a task", "child", "parallel"]
+CASES = [
+    (place, exc) for place in ["model", *HOOKS, "redact"] for exc in (SystemExit, KeyboardInterrupt, GeneratorExit)
+]
+CASES += [(place, KeyboardInterrupt) for place in TOOLS]
+
+
+@pytest.mark.parametrize("way", [in_a_script, in_a_coroutine, on_a_loop])
+@pytest.mark.parametrize(("place", "kind"), CASES)
+def test_what_is_no_exception_reaches_the_caller_and_the_thread_is_saved(place, kind, way):
+    agent = agent_where(place, kind("stop"))
+    raised = ends(lambda: way(agent))
+    assert (type(raised), raised.args) == (kind, ("stop",))
+    if place != "redact":  # Which lets nothing be saved.
+        assert agent.get_state("t").status == "cancelled"
+    assert ends(lambda: Agent(ScriptedModel(["fine"])).run_sync("and now?")).text == "fine"
+
+
+@pytest.mark.parametrize("way", [in_a_script, in_a_coroutine, on_a_loop])
+@pytest.mark.parametrize("place", TOOLS)
+def test_an_exit_in_a_tool_is_that_calls_error_result(place, way):
+    turn = ends(lambda: way(agent_where(place, SystemExit("stop"))))
+    assert turn.status == "ended"
+    assert turn.messages[-2].is_error
+    assert turn.messages[-2].text.endswith("failed: SystemExit: stop")
+
+
+def test_the_calls_beside_one_that_stops_the_loop_go_on():
+    async def long(request):
+        await asyncio.sleep(0.2)
+        return "still here"
+
+    beside = []
+    thread = threading.Thread(target=lambda: beside.append(Agent(ScriptedModel(long)).run_sync("go")), daemon=True)
+    thread.start()
+    assert isinstance(ends(lambda: in_a_script(agent_where("model", SystemExit(1)))), SystemExit)
+    thread.join(ENOUGH)
+    assert [turn.text for turn in beside] == ["still here"]
+
+
+def test_a_loop_that_somebody_stops_goes_on():
+    async def stops(request):
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0.01)
+        return "still here"
+
+    assert ends(lambda: Agent(ScriptedModel(stops)).run_sync("go")).text == "still here"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_loop_that_is_broken_is_replaced_and_its_callers_are_told():
+    async def breaks(request):
+        loop = asyncio.get_running_loop()
+        for when in (ENOUGH, 1j, ENOUGH):  # The loop compares them with each other, and with its clock.
+            loop.call_soon(loop.call_at, when, print)
+        await waits(request)
+
+    async def waits(request):
+        await asyncio.Event().wait()
+
+    beside = []
+    thread = threading.Thread(target=lambda: beside.append(ends(lambda: Agent(ScriptedModel(waits)).run_sync("go"))))
+    thread.start()
+    time.sleep(0.1)
+    beside.append(ends(lambda: Agent(ScriptedModel(breaks)).run_sync("go")))
+    thread.join(ENOUGH)
+    for raised in beside:
+        assert str(raised).startswith("the event loop of `run_sync` broke: TypeError(")
+    assert len(beside) == 2
+    assert ends(lambda: Agent(ScriptedModel(["fine"])).run_sync("go")).text == "fine"
+    beside.clear()
+    del raised  # The tracebacks hold tasks.
+    gc.collect()  # What the broken loop has left is complained of here, and not in the next test.
+
+
+def test_a_coroutine_that_cancels_itself_reaches_the_caller():
+    async def cancelled():
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+    assert isinstance(ends(lambda: run_sync(cancelled())), asyncio.CancelledError)
+
+
+INTERRUPTED = """
+import asyncio, os, signal, sys, threading, time
+from minideep import Agent
+from minideep.models import ScriptedModel
+
+async def slow(request):
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.{name})).start()
+    await asyncio.sleep(30)
+
+if signal.{name} == signal.SIGTERM:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+agent = Agent(ScriptedModel(slow))
+try:
+    agent.run_sync("go", "t")
+except BaseException as exc:
+    print(type(exc).__name__, agent.get_state("t").status)
+print(Agent(ScriptedModel(["fine"])).run_sync("and now?").text)
+"""
+
+
+@pytest.mark.parametrize(("name", "raised"), [("SIGINT", "KeyboardInterrupt"), ("SIGTERM", "SystemExit")])
+def test_a_signal_cancels_the_turn_saves_it_and_raises(name, raised):
+    code = INTERRUPTED.format(name=name)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=ENOUGH)
+    assert run.stdout == f"{raised} cancelled\nfine\n", run.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_process_has_a_loop_of_its_own():
+    code = """
+import os, warnings
+warnings.simplefilter("ignore")
+from minideep import Agent, tool, ToolCall
+from minideep.models import ScriptedModel
+@tool
+def look() -> str: return "seen"
+def go(): return [m.text for m in Agent(ScriptedModel([ToolCall("look"), "done"]), [look]).run_sync("x").messages[2:]]
+go()
+if (child := os.fork()) == 0:
+    print(go(), flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1], go())
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=ENOUGH)
+    assert run.stdout == "['seen', 'done']\n0 ['seen', 'done']\n", run.stderr
+
+
+def test_the_handler_of_a_signal_is_not_kept_waiting_by_a_call_that_never_began():
+    """Cancelled before its first step, a coroutine runs nothing, not even its `finally`."""
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+    async def block():
+        time.sleep(0.5)
+
+    async def never():
+        await asyncio.sleep(ENOUGH)
+
+    def alarm(*_):
+        raise TimeoutError("the alarm")
+
+    threading.Thread(target=lambda: run_sync(block()), daemon=True).start()
+    time.sleep(0.1)
+    signal.signal(signal.SIGALRM, alarm)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(TimeoutError, match="the alarm"):
+            run_sync(never())
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+WRONG = ["5", -1, 0, 0.0, True, float("nan"), float("inf"), 1j, 10**400, []]
+
+
+@pytest.mark.parametrize("timeout", WRONG, ids=[str(wrong)[:10] for wrong in WRONG])
+def test_a_wrong_timeout_is_refused_whenever_it_is_set(timeout):
+    async def look() -> str:
+        return "seen"
+
+    with pytest.raises(ConfigError, match=r"timeout (must be|is) a number( of seconds)? above 0, or None"):
+        Tool(look, timeout=timeout)
+    right = Tool(look, timeout=1)
+    with pytest.raises(ConfigError, match="not "):
+        right.timeout = timeout
+    assert right.timeout == 1
+
+
+def test_what_run_sync_runs_cannot_wait_for_the_loop_that_waits_for_it():
+    told, outer = [], []
+
+    @tool
+    def tell() -> str:
+        """Tell whoever listens to the agent above."""
+        try:
+            outer[0].emit(TextDelta("x"))
+        except ToolError as exc:
+            told.append(str(exc))
+        return "told"
+
+    inner = Agent(ScriptedModel([ToolCall("tell"), "in"]), [tell])
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask the other agent, on the event loop itself."""
+        outer.append(ctx)
+        return inner.run_sync("go").text
+
+    agent = Agent(ScriptedModel([ToolCall("ask"), "out"]), [ask])
+    assert ends(lambda: asyncio.run(agent.run("go"))).text == "out"
+    assert len(told) == 1
+    assert "waits, in `run_sync`, for what this is part of" in told[0]

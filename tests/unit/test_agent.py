@@ -1,0 +1,543 @@
+"""Threads: what an agent keeps, gives back, and does when the store or the caller misbehaves."""
+
+import asyncio
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from minideep import (
+    Agent,
+    Approve,
+    CheckpointError,
+    ConfigError,
+    DiskCheckpointer,
+    Image,
+    Interrupt,
+    MemoryCheckpointer,
+    Middleware,
+    MinideepError,
+    Subagent,
+    Text,
+    ThreadBusy,
+    ThreadConflict,
+    Todo,
+    ToolCall,
+    ToolContext,
+    UnknownThread,
+    UserMessage,
+    create_deep_agent,
+    tool,
+)
+from minideep.events import ModelReplied, TextDelta, ToolEnded, ToolReturned, ToolStarted, TurnEnded, UserSaid
+from minideep.models import ScriptedModel
+
+
+@tool
+async def ping(text: str = "pong") -> str:
+    """Answer."""
+    return text
+
+
+async def test_a_thread_remembers_its_earlier_turns(store):
+    model = ScriptedModel(["one", "two"])
+    agent = Agent(model, checkpointer=store)
+    await agent.run("first", "t")
+    turn = await agent.run("second", "t")
+    assert [message.text for message in model.requests[1].messages] == ["first", "one", "second"]
+    assert [message.text for message in turn.messages] == ["second", "two"]
+    assert agent.get_state("t").turn == 2
+
+
+async def test_another_process_finds_the_same_messages_todos_and_files(tmp_path):
+    script = [
+        ToolCall("write_todos", {"todos": [{"content": "a", "status": "in_progress"}]}, "c1"),
+        ToolCall("write_file", {"file_path": "/a.txt", "content": "héllo"}, "c2"),
+        "done",
+    ]
+    with DiskCheckpointer(tmp_path) as store:
+        agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
+        await agent.run("go", "t/1 ü")
+        state = agent.get_state("t/1 ü")
+    code = (
+        "import pickle, sys; from minideep import *\n"
+        f"state = Agent('offline:', checkpointer=DiskCheckpointer({str(tmp_path)!r})).get_state('t/1 ü')\n"
+        "sys.stdout.buffer.write(pickle.dumps(state))"
+    )
+    there = pickle.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
+    assert there == state
+    assert (state.todos, state.files["/a.txt"].content) == ([Todo("a", "in_progress")], "héllo")
+
+
+async def test_a_turn_appends_twice_whatever_its_number_of_steps():
+    for steps in (1, 40):
+        store = CountingStore()
+        await Agent(ScriptedModel([ToolCall("ping")] * steps + ["ok"]), [ping], checkpointer=store).run("go")
+        assert store.appends == 2
+
+
+class CountingStore(MemoryCheckpointer):
+    """A store that counts, and fails when it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.appends = 0
+        self.fail = set()
+
+    def append(self, *args):
+        self.appends += 1
+        if self.appends in self.fail:
+            raise OSError("no space left")
+        super().append(*args)
+
+
+async def test_a_failed_save_never_eats_the_answer_and_the_next_boundary_carries_it():
+    store = CountingStore()
+    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
+    store.fail = {2}
+    turn = await agent.run("first", "t")
+    assert (turn.status, turn.text, turn.saved) == ("ended", "one", False)
+    assert str(turn.error) == "the store failed: OSError: no space left"
+    turn = await agent.run("second", "t")
+    assert (turn.saved, turn.error) == (True, None)
+    state = Agent(ScriptedModel([]), checkpointer=store).get_state("t")
+    assert [message.text for message in state.messages] == ["first", "one", "second", "two"]
+
+
+async def test_a_failed_save_keeps_what_subagents_did_too():
+    store = CountingStore()
+    child = Subagent(name="critic", description="", model=ScriptedModel(["bad"]))
+    task = ToolCall("task", {"description": "a", "subagent_type": "critic"}, "t1")
+    agent = create_deep_agent(ScriptedModel([task, "one", "two"]), subagents=[child], checkpointer=store)
+    store.fail = {2}
+    assert not (await agent.run("first", "t")).saved
+    assert (await agent.run("second", "t")).saved
+    assert agent.get_state("t", subagents=True).subagents["t1"].text == "bad"
+
+
+async def test_a_store_that_cannot_write_at_all_does_not_stop_a_turn():
+    store = CountingStore()
+    store.fail = {1, 2}
+    turn = await Agent(ScriptedModel(["one"]), checkpointer=store).run("first", "t")
+    assert (turn.status, turn.text, turn.saved) == ("ended", "one", False)
+
+
+async def test_an_append_that_landed_but_reported_failure_is_not_done_twice():
+    class Liar(MemoryCheckpointer):
+        def append(self, *args):
+            super().append(*args)
+            raise OSError("the connection broke after the commit")
+
+    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=Liar())
+    assert (await agent.run("first", "t")).saved
+    assert (await agent.run("second", "t")).saved
+    assert len(agent.get_state("t").messages) == 4
+
+
+class Unlocked(MemoryCheckpointer):
+    """A store on which nobody can hold a thread."""
+
+    def hold(self, thread):
+        return True
+
+
+async def test_a_second_runner_is_refused_before_it_does_anything(store):
+    slow, other = asyncio.Event(), ScriptedModel(["never"])
+
+    async def wait(request):
+        await slow.wait()
+        return "mine"
+
+    first = Agent(ScriptedModel(wait), checkpointer=store)
+    running = asyncio.ensure_future(first.run("first", "t"))
+    while store.head("t") is None:
+        await asyncio.sleep(0.01)
+    for act in (Agent(other, checkpointer=store).run("second", "t"), first.run("second", "t"), first.resume("t")):
+        with pytest.raises(ThreadBusy, match="thread 't' is being run; wait for it with `wait=True`"):
+            await act
+    with pytest.raises(ThreadBusy):
+        first.delete("t")
+    slow.set()
+    assert ((await running).text, (await running).saved, other.requests) == ("mine", True, [])
+    assert [message.text for message in first.get_state("t").messages] == ["first", "mine"]
+
+
+async def test_a_second_runner_waits_when_it_is_asked_to(store):
+    model = ScriptedModel(lambda request: f"{len(request.messages)}")
+    agents = [Agent(model, checkpointer=store) for _ in range(4)]
+    turns = await asyncio.gather(*(agent.run("go", "t", wait=True) for agent in agents))
+    assert sorted(turn.text for turn in turns) == ["1", "3", "5", "7"]
+
+
+async def test_of_runners_on_one_thread_one_runs_and_the_others_call_no_model(store):
+    async def slow(request):
+        await asyncio.sleep(0.02)
+        return "ok"
+
+    model = ScriptedModel(slow)
+    agents = [Agent(model, checkpointer=store) for _ in range(4)]
+    outcomes = await asyncio.gather(*(agent.run("go", "t") for agent in agents), return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["ThreadBusy"] * 3 + ["Turn"]
+    assert len(model.requests) == 1
+    assert len(agents[0].get_state("t").messages) == 2
+
+
+async def test_where_nobody_holds_a_thread_the_losers_of_a_race_are_told_and_nothing_saved_is_lost():
+    store, model = Unlocked(), ScriptedModel(lambda request: "ok")
+    agents = [Agent(model, checkpointer=store) for _ in range(4)]
+    outcomes = await asyncio.gather(*(agent.run("go", "t") for agent in agents), return_exceptions=True)
+    turns = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+    assert all(isinstance(outcome, ThreadConflict) for outcome in outcomes if outcome not in turns)
+    assert all(isinstance(turn.error, ThreadConflict) for turn in turns if not turn.saved)
+    assert len(turns) == len(model.requests)
+    answers = [message for message in agents[0].get_state("t").messages if message.role == "assistant"]
+    assert len(answers) == sum(turn.saved for turn in turns) > 0
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_what_the_other_wrote(depth):
+    store, stopped, models = Unlocked(), [], []
+
+    @tool
+    async def slow() -> str:
+        """Wait."""
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            stopped.append("slow")
+            raise
+        return "never"
+
+    @tool
+    async def lose() -> str:
+        """Let another runner go on with the thread."""
+        await Agent(ScriptedModel(["theirs"]), checkpointer=store, name="level 0").run("other", "t")
+        return "lost"
+
+    def losing(level):
+        below = lose if level == depth else delegate(losing(level + 1))
+        models.append(ScriptedModel([[ToolCall("slow"), ToolCall(below.name)], "never"]))
+        return Agent(models[-1], [slow, below], checkpointer=store, durability="tool", name=f"level {level}")
+
+    def delegate(agent):
+        @tool
+        async def below(ctx: ToolContext) -> str:
+            """Have it done."""
+            try:
+                return (await ctx.run(agent, "go")).text
+            except Exception:
+                return "whatever"
+
+        return below
+
+    turn = await losing(0).run("go", "t")
+    assert (turn.status, turn.reason, turn.saved) == ("failed", "ThreadConflict", False)
+    assert stopped == ["slow"] * (depth + 1)
+    assert isinstance(turn.error, ThreadConflict)
+    assert [len(model.requests) for model in models] == [1] * (depth + 1)
+    assert Agent(models[0], checkpointer=store).get_state("t").text == "theirs"
+
+
+@pytest.mark.parametrize("swallowed", [False, True])
+async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durability(swallowed):
+    store, stopped = Unlocked(), []
+
+    class Ask(Middleware):
+        async def before_tool(self, ctx, call):
+            return Interrupt(call, "sure?") if ctx.decision is None else call
+
+    @tool
+    async def lose() -> str:
+        """Let another runner go on with the thread."""
+        await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("other", "t")
+        return "lost"
+
+    @tool
+    async def slow(ctx: ToolContext) -> str:
+        """Wait for the other child, and then too long."""
+        await ctx.run(asking, "go")
+        try:
+            await asyncio.sleep(0 if swallowed else 3)
+        except asyncio.CancelledError:
+            stopped.append("slow")
+            raise
+        return "slept"
+
+    @tool
+    async def below(ctx: ToolContext) -> str:
+        """Have it done."""
+        try:
+            return (await ctx.run(child, "go")).text
+        except Exception:
+            if swallowed:
+                return "whatever"
+            raise
+
+    asking = Agent(
+        ScriptedModel([ToolCall("ok", {}, "q"), "yes"]), [tool(name="ok")(ping.function)], middleware=[Ask()]
+    )
+    child = Agent(ScriptedModel([ToolCall("lose", {}, "p"), "never"]), [lose], middleware=[Ask()], name="child")
+    model = ScriptedModel([[ToolCall("slow"), ToolCall("below")], "never"])
+    agent = Agent(model, [below, slow], checkpointer=store)
+    assert (await agent.run("go", "t")).status == "paused"
+    turn = await agent.resume("t", {"p": Approve(), "q": Approve()})
+    assert (turn.status, turn.reason, turn.saved) == ("failed", "ThreadConflict", False)
+    assert stopped == ([] if swallowed else ["slow"])
+    assert (len(model.requests), len(child.spec.model.requests)) == (1, 1)
+
+
+async def test_a_conflict_at_the_boundary_gives_the_answer_back_unsaved():
+    store = Unlocked()
+
+    async def answer(request):
+        await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("second", "t")
+        return "mine"
+
+    turn = await Agent(ScriptedModel(answer), checkpointer=store).run("first", "t")
+    assert (turn.status, turn.text, turn.saved) == ("failed", "mine", False)
+    assert isinstance(turn.error, ThreadConflict)
+
+
+async def test_different_threads_run_side_by_side(store):
+    agent = Agent(ScriptedModel(lambda request: request.messages[-1].text.upper()), checkpointer=store)
+    turns = await asyncio.gather(*(agent.run(f"m{n}", f"t{n}") for n in range(8)))
+    assert [turn.text for turn in turns] == [f"M{n}" for n in range(8)]
+    assert len(agent.threads()) == 8
+
+
+async def test_a_killed_turn_goes_on_from_its_input():
+    store, never = Unlocked(), asyncio.Event()
+    agent = Agent(ScriptedModel(["unreachable"]), checkpointer=store)
+
+    async def hang(request):
+        await never.wait()
+
+    hanging = asyncio.ensure_future(Agent(ScriptedModel(hang), checkpointer=store).run("go", "t"))
+    while store.head("t") is None:
+        await asyncio.sleep(0.01)
+    assert agent.get_state("t").status == "running"
+    turn = await Agent(ScriptedModel(["done"]), checkpointer=store).resume("t")
+    assert (turn.status, turn.text) == ("ended", "done")
+    hanging.cancel()
+    await asyncio.wait([hanging])
+    assert agent.get_state("t").text == "done"
+
+
+async def test_resume_of_an_ended_thread_returns_its_turn_and_calls_nothing(store):
+    await Agent(ScriptedModel(["one"]), checkpointer=store).run("first", "t")
+    turn = await Agent(ScriptedModel([]), checkpointer=store).resume("t")
+    assert (turn.status, turn.text) == ("ended", "one")
+
+
+async def test_an_unknown_thread_is_refused():
+    agent = Agent(ScriptedModel([]))
+    with pytest.raises(UnknownThread, match="there is no thread 'x'"):
+        await agent.resume("x")
+    with pytest.raises(UnknownThread, match="there is no thread 'x'"):
+        agent.get_state("x")
+
+
+@pytest.mark.parametrize("thread_id", ["", "  ", 7, "x" * 501, "\ud800"])
+async def test_a_thread_id_must_be_usable_text(thread_id):
+    with pytest.raises(ConfigError, match=r"Agent\.run: thread_id must be text of 1 to 500 characters, or None, not "):
+        await Agent(ScriptedModel(["ok"])).run("go", thread_id)
+
+
+async def test_threads_whose_names_contain_each_other_stay_apart(store):
+    agent = Agent(ScriptedModel(lambda request: request.messages[-1].text), checkpointer=store)
+    names = ["a", "a/", "a/b", "a,b", "a%2Fb", "A", "a0", "ä"]
+    for name in names:
+        await agent.run(name, name)
+    assert {name: agent.get_state(name).text for name in names} == {name: name for name in names}
+    assert sorted(info.thread_id for info in agent.threads()) == sorted(names)
+
+
+async def test_threads_lists_the_last_used_first(store):
+    agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store, name="me")
+    await agent.run("first goal", "a")
+    await agent.run("other goal", "b")
+    await agent.run("again", "a")
+    lines = [(info.thread_id, info.agent, info.status, info.turns, info.title) for info in agent.threads()]
+    assert lines == [("a", "me", "ended", 2, "first goal"), ("b", "me", "ended", 1, "other goal")]
+
+
+@pytest.mark.parametrize(
+    ("given", "content"),
+    [
+        ("text", "text"),
+        ([Text("a"), Image(b"png")], (Text("a"), Image(b"png"))),
+        (UserMessage("m"), "m"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+async def test_an_input_is_text_blocks_or_a_message(given, content):
+    turn = await Agent(ScriptedModel(["ok"])).run(given)
+    assert turn.messages[0] == UserMessage(content)
+
+
+@pytest.mark.parametrize("given", ["", " \n", [], 7, ["text"], None])
+async def test_an_input_that_says_nothing_is_refused_before_any_model_is_asked(given):
+    model = ScriptedModel(["ok"])
+    with pytest.raises(ConfigError, match=r"the input is empty|Agent\.run: input(\[0\])? must be "):
+        await Agent(model).run(given)
+    assert model.requests == []
+
+
+async def test_a_thread_without_an_id_gets_one_that_can_be_used_again():
+    agent = Agent(ScriptedModel(["one", "two"]))
+    turn = await agent.run("go")
+    assert len((await agent.run("go on", turn.thread_id)).messages) == 2
+    assert len(agent.get_state(turn.thread_id).messages) == 4
+
+
+async def test_what_a_turn_gave_back_does_not_change_later():
+    agent = Agent(ScriptedModel(["one", "two"]))
+    turn = await agent.run("go", "t")
+    state = agent.get_state("t")
+    before = pickle.dumps((turn.messages, state))
+    await agent.run("go on", "t")
+    assert pickle.dumps((turn.messages, state)) == before
+
+
+# ---- streams
+
+
+async def test_a_stream_tells_what_happens_in_order_and_then_has_the_turn():
+    stream = Agent(ScriptedModel([ToolCall("ping", {}, "c"), "done"]), [ping]).stream("go")
+    kinds = [type(event) async for event in stream]
+    assert kinds == [
+        UserSaid, ModelReplied, ToolStarted, ToolReturned, ToolEnded, TextDelta, ModelReplied, TurnEnded,
+    ]  # fmt: skip
+    assert stream.turn.text == "done"
+
+
+async def test_who_stops_listening_early_leaves_a_cancelled_thread_that_can_go_on(store):
+    async def hang(request):
+        await asyncio.Event().wait()
+
+    stream = Agent(ScriptedModel(hang), checkpointer=store).stream("go", "t")
+    async for event in stream:
+        assert isinstance(event, UserSaid)
+        break
+    await stream.aclose()
+    agent = Agent(ScriptedModel(["done"]), checkpointer=store)
+    assert agent.get_state("t").status == "cancelled"
+    events = [event async for event in agent.resume_stream("t")]
+    assert isinstance(events[-1], TurnEnded)
+
+
+async def test_a_stream_raises_what_run_would_raise():
+    with pytest.raises(ConfigError, match="the input is empty"):
+        async for _ in Agent(ScriptedModel([])).stream(""):
+            pass
+
+
+# ---- for scripts
+
+
+def test_run_sync_works_without_a_loop_and_reuses_one():
+    agent = Agent(ScriptedModel(["one", "two"]))
+    assert [agent.run_sync("go", "t").text, agent.run_sync("go", "t").text] == ["one", "two"]
+
+
+async def test_run_sync_works_where_a_loop_runs_already():
+    assert Agent(ScriptedModel(["one"])).run_sync("go").text == "one"
+
+
+def test_ctrl_c_in_run_sync_saves_the_thread_and_raises(tmp_path):
+    code = f"""
+import asyncio, os, signal, threading
+from minideep import *
+async def hang(request):
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.Event().wait()
+from minideep.models import ScriptedModel
+agent = Agent(ScriptedModel(hang), checkpointer=DiskCheckpointer({str(tmp_path)!r}))
+try:
+    agent.run_sync("go", "t")
+except KeyboardInterrupt:
+    print(agent.get_state("t").status)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (run.stdout, run.returncode) == ("cancelled\n", 0), run.stderr
+
+
+# ---- construction
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"checkpointer": "state/"}, "Agent: checkpointer must be a `Store`, or None, not 'state/'"),
+        ({"durability": "never"}, "Agent: durability must be 'turn', 'step' or 'tool', not 'never'"),
+        ({"redact": "me"}, "Agent: redact must be a plain function, or None, not 'me'"),
+    ],
+)
+async def test_what_an_agent_is_given_later_is_checked_before_a_turn_begins(change, problem):
+    agent = Agent(ScriptedModel(["never"]))
+    vars(agent).update(change)
+    with pytest.raises(ConfigError, match=problem):
+        await agent.run("go", "t")
+    assert agent.spec.model.requests == []
+
+
+async def test_decisions_that_are_no_mapping_are_refused(store):
+    agent = Agent(ScriptedModel(["one"]), checkpointer=store)
+    await agent.run("go", "t")
+    with pytest.raises(ConfigError, match=r"Agent\.resume: decisions must be a mapping, or None, not \['x'\]"):
+        await agent.resume("t", ["x"])
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        ("gpt-5", "unknown model 'gpt-5'; write `provider:model`, the provider one of anthropic:"),
+        ("mistral:large", "unknown model 'mistral:large'"),
+        ("anthropic:", "model 'anthropic:' names no model"),
+        (7, "Agent: model must be text or a `Model`, not 7"),
+    ],
+)
+def test_a_wrong_model_is_refused_at_once(model, problem):
+    with pytest.raises(ConfigError, match=problem):
+        Agent(model)
+
+
+def test_two_tools_of_one_name_are_refused():
+    with pytest.raises(ConfigError, match="two tools are named 'ping'"):
+        Agent("offline:", [ping, ping])
+    with pytest.raises(ConfigError, match="two tools are named 'ls'"):
+        create_deep_agent("offline:", [tool(name="ls")(lambda: "x")])
+
+
+async def test_a_default_agent_has_these_tools_on_every_request():
+    model = ScriptedModel([ToolCall("ls"), "ok"])
+    await create_deep_agent(model, [ping]).run("go")
+    names = [[item.name for item in request.tools] for request in model.requests]
+    assert names[0] == names[1]
+    assert names[0] == [
+        "write_todos", "ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "task",
+        "compact_conversation", "ping",
+    ]  # fmt: skip
+
+
+def test_warming_an_agent_imports_its_sdk_and_nothing_else_does():
+    code = """
+import asyncio, sys
+from minideep import Agent
+from minideep.models import ScriptedModel
+agent = Agent("openai:gpt-x")
+print("openai" in sys.modules)
+asyncio.run(agent.preload())
+print("openai" in sys.modules)
+asyncio.run(Agent(ScriptedModel([])).preload())
+"""
+    env = os.environ | {"OPENAI_API_KEY": "x"}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    assert run.stdout == "False\nTrue\n", run.stderr
+
+
+async def test_every_error_is_ours():
+    assert issubclass(CheckpointError, MinideepError)
+    assert issubclass(ThreadConflict, CheckpointError)

@@ -1,0 +1,257 @@
+"""The step machine as a table: no loop, no clock, no model."""
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from minideep.core import NOT_COMPLETED, apply, decide
+from minideep.errors import IllegalEvent
+from minideep.events import (
+    AnyEvent,
+    CallModel,
+    CallTools,
+    Compacted,
+    Decided,
+    FileDeleted,
+    FileEdited,
+    FileWritten,
+    Finish,
+    ModelReplied,
+    Noted,
+    Pause,
+    Resumed,
+    Stop,
+    TodosWritten,
+    ToolReturned,
+    ToolWaiting,
+    TurnCancelled,
+    TurnEnded,
+    TurnEscalated,
+    TurnExhausted,
+    TurnFailed,
+    TurnPaused,
+    UserSaid,
+)
+from minideep.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
+from minideep.state import Approve, FileEntry, Interrupt, Limits, State, Todo
+
+LS, RM = ToolCall("ls", {}, "c1"), ToolCall("rm", {"path": "a"}, "c2")
+GO = UserSaid(UserMessage("go"), 1.0, Limits(), agent="main")
+BOTH = ModelReplied(AssistantMessage((LS, RM)))
+ANSWER = ModelReplied(AssistantMessage("done"), usage=Usage(10, 2))
+LS_DONE, RM_DONE = ToolReturned("c1", "a.md"), ToolReturned("c2", "gone")
+RM_WAITS = ToolWaiting("c2", (Interrupt(RM, "sure?"),))
+CHILD_WAITS = ToolWaiting("c2", (Interrupt(ToolCall("pay", {}, "x"), "sure?", ("c2",)),))
+PAUSED = TurnPaused(2.0)
+
+
+def state(*events: AnyEvent) -> State:
+    made = State()
+    for event in events:
+        apply(made, event)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("events", "effect"),
+    [
+        ([GO], CallModel()),
+        ([GO, BOTH], CallTools((LS, RM))),
+        ([GO, BOTH, LS_DONE], CallTools((RM,))),
+        ([GO, BOTH, RM_DONE, LS_DONE], CallModel()),
+        ([GO, BOTH, RM_WAITS], CallTools((LS,))),
+        ([GO, BOTH, RM_WAITS, LS_DONE], Pause()),
+        ([GO, BOTH, LS_DONE, RM_WAITS, PAUSED, Decided("c2", Approve()), Resumed(3.0)], CallTools((RM,))),
+        ([GO, BOTH, LS_DONE, CHILD_WAITS, PAUSED, Resumed(3.0, calls=("c2",))], CallTools((RM,))),
+        ([GO, BOTH, LS_DONE, RM_WAITS, PAUSED, Resumed(3.0)], Pause()),
+        ([GO, ANSWER], Finish("done")),
+        ([GO, ModelReplied(AssistantMessage("do"), "truncated")], Finish("truncated")),
+        ([GO, ModelReplied(AssistantMessage("no"), "refused")], Finish("refused")),
+        ([GO, ModelReplied(AssistantMessage("wait"), "continue")], CallModel()),
+        ([GO, ANSWER, UserSaid(UserMessage("and the tests?"), 2.0, by="Rubric")], CallModel()),
+        ([GO, BOTH, LS_DONE, ToolReturned("c2", "report", ends=True)], Finish("done")),
+        ([GO, BOTH, TurnCancelled(2.0), Resumed(3.0)], CallTools((LS, RM))),
+        ([GO, BOTH, LS_DONE, Resumed(3.0)], CallTools((RM,))),
+        ([GO, TurnFailed(2.0, "Overloaded", "busy"), Resumed(3.0)], CallModel()),
+    ],
+)
+def test_decide_follows_the_table(events, effect):
+    assert decide(state(*events)) == effect
+
+
+@pytest.mark.parametrize(
+    ("limits", "events", "effect"),
+    [
+        (Limits(steps=1), [BOTH], CallTools((LS, RM))),
+        (Limits(steps=1), [BOTH, LS_DONE, RM_DONE], Stop("steps")),
+        (Limits(steps=1), [ANSWER], Finish("done")),
+        (Limits(steps=None), [BOTH, LS_DONE, RM_DONE], CallModel()),
+        (Limits(tool_calls=1), [BOTH], CallTools((LS,))),
+        (Limits(tool_calls=1), [BOTH, LS_DONE], Stop("tool_calls")),
+        (Limits(tool_calls=2), [BOTH, LS_DONE, RM_DONE], CallModel()),
+        (Limits(tool_calls=1), [BOTH, LS_DONE, TurnExhausted(2.0, "tool_calls"), Resumed(3.0)], CallTools((RM,))),
+        (Limits(steps=1), [BOTH, LS_DONE, RM_DONE, TurnExhausted(2.0, "steps"), Resumed(3.0)], CallModel()),
+    ],
+)
+def test_a_limit_is_exact_and_a_resumed_turn_counts_anew(limits, events, effect):
+    assert decide(state(UserSaid(UserMessage("go"), 1.0, limits), *events)) == effect
+
+
+def test_nothing_is_decided_where_no_turn_is_running():
+    with pytest.raises(IllegalEvent, match="nothing to decide"):
+        decide(State())
+
+
+def test_results_stand_in_the_order_of_their_calls_whenever_they_come():
+    assert state(GO, BOTH, RM_DONE, LS_DONE).messages[2:] == [
+        ToolMessage("a.md", "c1", "ls"),
+        ToolMessage("gone", "c2", "rm"),
+    ]
+
+
+def test_a_users_message_answers_the_calls_that_are_open():
+    made = state(GO, BOTH, RM_DONE, TurnCancelled(2.0), UserSaid(UserMessage("never mind"), 3.0))
+    assert made.messages[2:] == [
+        ToolMessage(NOT_COMPLETED.content, "c1", "ls", True),
+        ToolMessage("gone", "c2", "rm"),
+        UserMessage("never mind"),
+    ]
+    assert made.open == {}
+    assert decide(made) == CallModel()
+
+
+def test_turns_are_counted_by_input_and_a_crashed_one_goes_on_under_its_number():
+    assert state(GO, ANSWER, TurnEnded(2.0), GO).turn == 2
+    assert state(GO, Resumed(2.0)).turn == 1
+    assert state(GO, TurnFailed(2.0, "ModelError", "x"), Resumed(3.0)).turn == 2
+
+
+def test_a_middlewares_message_keeps_turn_and_limits():
+    made = state(UserSaid(UserMessage("go"), 1.0, Limits(7)), ANSWER, UserSaid(UserMessage("more"), 2.0, by="Todos"))
+    assert (made.turn, made.step, made.limits, made.said) == (1, 1, Limits(7), UserMessage("go"))
+
+
+def test_what_tools_record_is_in_the_state():
+    made = state(
+        GO,
+        TodosWritten((Todo("a"), Todo("b", "completed"))),
+        FileWritten("/a", "one two", 7, "s1", 1.0, ("c1",)),
+        FileEdited("/a", "two", "three", False, 9, "s2", 2.0),
+        FileWritten("/b", None, 3, "s3", 3.0),
+        FileDeleted("/b", 4.0),
+        Noted("me", "k", [1]),
+        Noted("me", "k", 2, "append"),
+        Noted("me", "gone", 1),
+        Noted("me", "gone", rule="delete"),
+    )
+    assert made.todos == [Todo("a"), Todo("b", "completed")]
+    assert made.files == {"/a": FileEntry("one three", 9, "s2", 2.0)}
+    assert made.notes == {"me": {"k": [1, 2]}}
+
+
+def test_a_compaction_makes_a_new_list_and_leaves_views_of_the_old_one_alone():
+    made = state(GO, BOTH, LS_DONE, RM_DONE, ANSWER)
+    before = made.messages
+    apply(made, Compacted(UserMessage("so far: listed, removed"), 4))
+    assert made.messages == [UserMessage("so far: listed, removed"), AssistantMessage("done")]
+    assert len(before) == 5
+
+
+@pytest.mark.parametrize(
+    ("events", "illegal"),
+    [
+        ([], ANSWER),
+        ([], TurnEnded(1.0)),
+        ([], Resumed(1.0)),
+        ([], Noted("me", "k", 1)),
+        ([GO], LS_DONE),
+        ([GO], PAUSED),
+        ([GO], TurnEnded(1.0)),
+        ([GO], Decided("c1", Approve())),
+        ([GO, ANSWER, TurnEnded(2.0)], TurnCancelled(3.0)),
+        ([GO, BOTH], ANSWER),
+        ([GO, BOTH], ToolReturned("c9", "")),
+        ([GO, BOTH], ToolWaiting("c1", ())),
+        ([GO, BOTH, LS_DONE], LS_DONE),
+        ([GO, BOTH, LS_DONE], PAUSED),
+        ([GO, BOTH, RM_WAITS], RM_DONE),
+        ([GO, BOTH, RM_WAITS], Decided("c2", Approve())),
+        ([GO, BOTH, LS_DONE, RM_WAITS, PAUSED], RM_DONE),
+        ([GO, BOTH, LS_DONE, CHILD_WAITS, PAUSED], Decided("c2", Approve())),
+        ([GO, BOTH, LS_DONE, RM_WAITS, PAUSED], Resumed(2.0, calls=("c1",))),
+        ([GO, ANSWER], ANSWER),
+        ([GO, ANSWER, TurnEnded(2.0)], Resumed(3.0)),
+        ([GO, ANSWER, TurnEscalated(2.0, "which?")], Resumed(3.0)),
+        ([GO, ANSWER, TurnEnded(2.0)], UserSaid(UserMessage("more"), 3.0, by="Todos")),
+        ([GO], ModelReplied(AssistantMessage((LS, LS)))),
+        ([GO], ModelReplied(AssistantMessage((ToolCall("ls"),)))),
+        ([GO, BOTH], Compacted(UserMessage("s"), 2)),
+        ([GO, BOTH, LS_DONE, RM_DONE], Compacted(UserMessage("s"), 3)),
+        ([GO], Compacted(UserMessage("s"), 2)),
+        ([GO], FileEdited("/a", "x", "y", False, 1, "s", 1.0)),
+        ([GO, FileWritten("/a", "xx", 2, "s", 1.0)], FileEdited("/a", "x", "y", False, 1, "s", 1.0)),
+        ([GO, FileWritten("/a", b"\xff", 1, "s", 1.0)], FileEdited("/a", "x", "y", False, 1, "s", 1.0)),
+        ([GO], FileWritten("/a", 5, 2, "s", 1.0)),
+        ([GO, Noted("me", "k", 1)], Noted("me", "k", 2, "append")),
+    ],
+)
+def test_an_event_that_does_not_fit_is_refused_and_changes_nothing(events, illegal):
+    made = state(*events)
+    before = msgspec.msgpack.encode(made)
+    with pytest.raises(IllegalEvent):
+        apply(made, illegal)
+    assert msgspec.msgpack.encode(made) == before
+
+
+def test_an_event_must_come_after_the_last_one():
+    made = state(GO)
+    with pytest.raises(IllegalEvent, match="event 1 comes after event 1"):
+        apply(made, ANSWER, 1)
+
+
+def test_a_state_has_the_declared_fields_and_no_others():
+    with pytest.raises(TypeError):
+        State(unknown=1)
+    with pytest.raises(AttributeError):
+        State().unknown = 1
+
+
+CALLS = st.lists(st.sampled_from(["c1", "c2", "c3", ""]), max_size=3)
+EVENTS = st.one_of(
+    st.builds(UserSaid, st.just(UserMessage("go")), st.just(1.0), st.none(), st.sampled_from(["", "Todos"])),
+    CALLS.map(lambda ids: ModelReplied(AssistantMessage(tuple(ToolCall("ls", {}, id) for id in ids) or "done"))),
+    st.builds(ToolReturned, st.sampled_from(["c1", "c2", "c3"]), st.text(max_size=3), st.booleans(), st.booleans()),
+    st.sampled_from(["c1", "c2"]).map(lambda id: ToolWaiting(id, (Interrupt(ToolCall("ls", {}, id)),))),
+    st.builds(Decided, st.sampled_from(["c1", "c2"]), st.just(Approve())),
+    st.builds(Resumed, st.just(1.0), st.none(), st.sampled_from([(), ("c1",)])),
+    st.sampled_from([PAUSED, TurnEnded(1.0), TurnCancelled(1.0), TurnFailed(1.0, "ModelError", "")]),
+    st.builds(Compacted, st.just(UserMessage("so far")), st.integers(0, 4)),
+    st.builds(
+        Noted,
+        st.just("me"),
+        st.sampled_from("kl"),
+        st.integers(-9, 9),
+        st.sampled_from(["replace", "append", "delete"]),
+    ),
+)
+
+
+@given(st.lists(EVENTS, max_size=30))
+def test_whatever_happens_every_call_gets_one_result_and_refusals_change_nothing(events):
+    made = State()
+    for event in events:
+        before = msgspec.msgpack.encode(made)
+        try:
+            apply(made, event)
+        except IllegalEvent:
+            assert msgspec.msgpack.encode(made) == before
+    expected: list[str] = []
+    for message in made.messages:
+        if isinstance(message, AssistantMessage):
+            assert expected == []
+            expected = [call.id for call in message.calls]
+        elif isinstance(message, ToolMessage):
+            assert message.call_id == expected.pop(0)
+        else:
+            assert expected == []
+    assert expected == list(made.open)
