@@ -124,9 +124,8 @@ _HOMES = {
     ],
     "middleware.subagents": ["Subagent"],
     "ports": ["Middleware", "Reply", "Request", "Retention"],
-    "runtime.process": ["configure_process"],
+    "runtime": ["Stream", "configure_process"],
     "state": ["Approve", "Edit", "FileEntry", "Interrupt", "Limits", "Reject", "Respond", "State", "Todo"],
-    "runtime.stream": ["Stream"],
     "tools": ["Tool", "tool"],
     "turn": ["Turn"],
 }

@@ -1,50 +1,45 @@
-"""`Agent` and its verbs: run, stream, resume, and what reads a thread."""
+"""`Agent` and its verbs: run, stream, resume, and those that read a thread."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from .checkpoint import history, live, retention
-from .checkpoint.history import Boundary, Difference
-from .checkpoint.journal import Durability
-from .checkpoint.layout import RunInfo, ThreadInfo
-from .checkpoint.log import Log, read_consistently, read_state
-from .checkpoint.memory import MemoryCheckpointer
-from .checkpoint.redaction import Redact
-from .checkpoint.store import unknown
+from . import checkpoint
+from .checkpoint import CheckedStore, Durability, MemoryCheckpointer, Redact, open_store
 from .checks import check_fields, checked
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
-from .runtime.spec import build_spec, check_prices
-from .runtime.stream import Stream
-from .runtime.sync import run_sync
-from .runtime.turns import TurnConfig, Turns, checked_thread_id
+from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_thread_id
 from .state import BoundaryNumber, Decision, Limits, Path, State, ThreadId
 from .tools import Tool
 from .turn import Turn
 
-T = TypeVar("T")
+if TYPE_CHECKING:  # Loaded when they are used.
+    from .checkpoint import Boundary, Difference, RunInfo, ThreadInfo
+    from .runtime import Stream
+
 FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "version", "continues")
-"""What an agent is made of: to set it afterwards would change nothing."""
+"""The parts of an agent. It is put together once, so setting one afterwards would change nothing."""
 
 
 @checked
 class Agent:
-    """A model, tools and middleware on the loop: the bare one, with nothing but what it is given.
+    """A model, tools and middleware on the loop, with nothing built in.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. Without a *checkpointer* threads live as
-    long as the agent; `agent.checkpointer` may be set at any time, it is read when a turn begins.
+    long as the agent. `agent.checkpointer` may be set at any time; it is read when a turn begins.
 
-    *durability* says when a turn is saved besides at its two ends: `turn` not at all, `step` before each question to
-    a model, `tool` after each reply and each result as well. It is the same events, earlier: what is saved is not done
-    again after a crash. *redact* gives the event that is saved in the place of one that happened: of the same type,
-    with the same ids. What it takes out of a call's arguments is missing when another process goes on with that call.
+    *durability* says when a turn is saved besides at its two ends: `turn` not at all, `step` before each model call,
+    `tool` after each reply and each result as well. The events are the same, only earlier: what is saved is not done
+    again after a crash. *redact* returns the event to save in place of one that happened, of the same type and with the
+    same ids. What it removes from a call's arguments is missing when another process continues with that call.
 
-    A thread belongs to the agent of the *name* that began it. Others may go on with it if *continues* names that one,
-    as after an agent was renamed. *version* is for you: `state.notes["agent"]` and the log say which one ran a turn.
+    A thread belongs to the agent whose *name* began it. *continues* names other agents whose threads this one may
+    continue, such as itself before it was renamed. *version* is for you: the log says which version ran each turn, and
+    so does `state.notes["agent"]`.
     """
 
     checkpointer: Store | None
@@ -69,7 +64,7 @@ class Agent:
     ) -> None:
         self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
         self._own = MemoryCheckpointer()
-        self._threads = Turns()
+        self._turns = Turns()
         spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
         check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
@@ -84,29 +79,32 @@ class Agent:
     ) -> Turn:
         """Run one turn: from *input* to the boundary where the agent hands over.
 
-        *context* is for tools (`ctx.context`) and never recorded. With *wait* a thread that is busy is waited for.
-        Once the input is accepted a `Turn` always comes back, whatever happened; cancellation saves the thread and
-        raises.
+        Tools get *context* as `ctx.context`; it is never recorded. With *wait* a busy thread is waited for. Once the
+        input is accepted a `Turn` always comes back, whatever happened; cancellation saves the thread and raises.
 
         Raises:
             ConfigError: the input or the thread's id is not usable.
             ThreadBusy: another run, in whatever process, has the thread; nothing was done.
             ThreadConflict: another writer was first; nothing was done.
-            CheckpointError: the store cannot be asked, or the thread's log cannot be read; nothing was done.
+            CheckpointError: the store cannot be read, or the thread's log cannot; nothing was done.
         """
-        return await self._threads.turn(self._terms(context, None, wait), input, thread_id)
+        return await self._turns.run(self._config(context, None, wait), input, thread_id)
 
     def run_sync(
         self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
     ) -> Turn:
-        """`run` for scripts; also where an event loop runs already, which waits meanwhile."""
+        """`run` for scripts. It also works where an event loop runs already, which waits meanwhile."""
+        from .runtime import run_sync
+
         return run_sync(self.run(input, thread_id, context=context, wait=wait))
 
     def stream(
         self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
-    ) -> Stream:
-        """`run`, telling what happens while it happens: `async for event in agent.stream(...)`."""
-        return Stream(lambda emit: self._threads.turn(self._terms(context, emit, wait), input, thread_id))
+    ) -> "Stream":
+        """`run`, as a stream of its events: `async for event in agent.stream(...)`."""
+        from .runtime import Stream
+
+        return Stream(lambda emit: self._turns.run(self._config(context, emit, wait), input, thread_id))
 
     async def resume(
         self,
@@ -116,19 +114,19 @@ class Agent:
         context: Any = None,
         wait: bool = False,
     ) -> Turn:
-        """Go on with a thread: with *decisions* for any of its waiting calls, by call id (or `path/id` where two
-        runs wait under one id); without them, with a turn that failed, was cancelled, exhausted or killed.
+        """Resume a paused, failed, cancelled or interrupted turn.
 
-        A thread that ended or asks, or that waits while no decision is given, returns its last turn, without what that
-        cost and wrote. A call that a person let run, and that was cut short, waits again.
+        *decisions* are for any of the waiting calls, by call id, or by `path/id` where two runs wait under one id. An
+        approved call that was cut short waits again. A thread that ended, that asks, or that waits while no decision is
+        given, returns its last turn, with empty costs.
 
         Raises:
-            UnknownThread: there is none of this name.
+            UnknownThread: there is no such thread.
             ConfigError: a decision is for no waiting call; nothing was done.
             ThreadBusy: another run has the thread; nothing was done.
             ThreadConflict, CheckpointError: the decisions could not be saved; nothing was done.
         """
-        return await self._threads.resumed(self._terms(context, None, wait), thread_id, decisions or {})
+        return await self._turns.resume(self._config(context, None, wait), thread_id, decisions or {})
 
     def resume_stream(
         self,
@@ -137,97 +135,95 @@ class Agent:
         *,
         context: Any = None,
         wait: bool = False,
-    ) -> Stream:
-        """`resume`, telling what happens while it happens."""
-        return Stream(lambda emit: self._threads.resumed(self._terms(context, emit, wait), thread_id, decisions or {}))
+    ) -> "Stream":
+        """`resume`, as a stream of its events."""
+        from .runtime import Stream
+
+        return Stream(lambda emit: self._turns.resume(self._config(context, emit, wait), thread_id, decisions or {}))
 
     async def save(self, thread_id: ThreadId) -> None:
-        """Append what a failed save has left of a thread; nothing, if there is nothing.
+        """Append what a failed save left unsaved of a thread, if anything.
 
         Raises:
             UnknownThread, ThreadBusy
             CheckpointError: it fails again, and is kept for the next time.
             ThreadConflict: another writer has gone on with the thread; what was left is dropped.
         """
-        await self._threads.save(self._terms(None, None, False), thread_id)
+        await self._turns.save(self._config(None, None, False), thread_id)
 
     async def preload(self) -> None:
-        """Import what the model needs, such as its SDK, now rather than at the first question: it may take a second."""
+        """Import what the model needs, such as its SDK, before the first call: it may take a second."""
         preload = getattr(self.spec.model, "preload", None)
         if preload is not None:
             await preload()
 
-    def _terms(self, context: Any, emit: Emit | None, wait: bool) -> TurnConfig:
+    def _config(self, context: Any, emit: Emit | None, wait: bool) -> TurnConfig:
         return TurnConfig(self.spec, self._store, self.durability, self.redact, context, emit, wait)
 
-    # ---- what reads a thread
+    # ---- reading a thread
 
     def get_state(self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None) -> State:
-        """The thread's state as it was last saved, or at its boundary *at*; of a thread that runs in this process as it
-        is now, unless the agent that runs it has a `redact`. With *subagents* the state of every run below it stands in
-        `State.subagents`, by the id of its call, nested.
+        """Return the thread's state as it was last saved, or at its boundary *at*.
+
+        A thread that runs in this process is shown as it is now, unless the agent that runs it has a `redact`. With
+        *subagents* every run below stands in `State.subagents`, by the key of its call, nested.
 
         Raises:
             UnknownThread, CheckpointError
             ConfigError: there is no boundary *at*.
-            HistoryCut: there was, before retention removed it.
+            HistoryCut: retention has removed it.
         """
-        if at is None and (events := live.pending(self._store, thread_id)):
-            return self._read(thread_id, lambda log: live.read_state(log, events, subagents))
-        return self._read(thread_id, lambda log: read_state(log, at, subagents))
+        return checkpoint.get_state(self._store, thread_id, subagents=subagents, at=at)
 
-    def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Boundary]:
-        """The boundaries of a thread, or of the run below it that answers the call *call_id*; the first one first.
+    def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> "list[Boundary]":
+        """Return the boundaries of a thread, or of the run below it that answers the call *call_id*; first to last.
 
         Raises:
             UnknownThread, CheckpointError
             ConfigError: there is no such run.
         """
-        return self._read(thread_id, lambda log: list(history.boundaries(log, history.find_run(log, call_id))))
+        return checkpoint.boundaries(self._store, thread_id, call_id)
 
     def transcript(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Message]:
-        """All that was said in a thread, or in the run below it that answers the call *call_id*: the original
-        messages, whatever was compacted since.
+        """Return every message of a thread, or of the run below it that answers the call *call_id*: the originals,
+        whatever was compacted since.
 
         Raises:
             UnknownThread, CheckpointError
             ConfigError: there is no such run.
         """
-        return self._read(
-            thread_id, lambda log: [message for _, message in history.said(log, history.find_run(log, call_id))]
-        )
+        return checkpoint.transcript(self._store, thread_id, call_id)
 
-    def runs(self, thread_id: ThreadId) -> list[RunInfo]:
-        """Every run below the thread's main one, parents first: whose it was, how it ended, what it cost. Of a thread
-        that runs in this process as they are now, as `get_state`.
+    def runs(self, thread_id: ThreadId) -> "list[RunInfo]":
+        """Return every run below the thread's main one, parents first: its agent, its status, its cost. A thread that
+        runs in this process is shown as it is now, as in `get_state`.
 
         Raises:
             UnknownThread, CheckpointError
         """
-        events = live.pending(self._store, thread_id)
-        return self._read(thread_id, lambda log: live.runs(log, events) if events else history.runs(log))
+        return checkpoint.runs(self._store, thread_id)
 
-    def diff(self, thread_id: ThreadId, a: BoundaryNumber, b: BoundaryNumber) -> Difference:
-        """What changed from boundary *a* to the later boundary *b*.
+    def diff(self, thread_id: ThreadId, a: BoundaryNumber, b: BoundaryNumber) -> "Difference":
+        """Return what changed from boundary *a* to the later boundary *b*.
 
         Raises:
             UnknownThread, CheckpointError, HistoryCut
-            ConfigError: one of them is not there.
+            ConfigError: one of them does not exist.
         """
-        return self._read(thread_id, lambda log: history.difference(log, a, b))
+        return checkpoint.diff(self._store, thread_id, a, b)
 
     def read_file(self, thread_id: ThreadId, file: str, *, at: BoundaryNumber | None = None) -> str | bytes | None:
-        """What a file of the thread's state holds, now or at a boundary, wherever the store keeps it; None where a
-        disk is the truth.
+        """Return the content of a file of the thread's state, now or at a boundary, wherever the store keeps it; None
+        where only the disk has it.
 
         Raises:
             ConfigError: there is no such file, or no such boundary.
             UnknownThread, CheckpointError, HistoryCut: as `get_state`.
         """
-        return self._read(thread_id, lambda log: history.content(log, file, at))
+        return checkpoint.read_file(self._store, thread_id, file, at=at)
 
     def export(self, thread_id: ThreadId) -> list[str]:
-        """Every message of a thread and of the runs below it, each as a line of JSON.
+        """Return every message of a thread and of the runs below it, each as a line of JSON.
 
         A line has `path`, `agent` and `turn`, and the message as `{"type": "human" | "ai" | "tool", "content",
         "tool_calls": [{"id", "name", "args"}], "name", "tool_call_id"}`.
@@ -235,24 +231,22 @@ class Agent:
         Raises:
             UnknownThread, CheckpointError
         """
-        return self._read(thread_id, lambda log: list(history.lines(log)))
+        return checkpoint.export(self._store, thread_id)
 
-    def threads(self) -> list[ThreadInfo]:
-        """Every thread of the store with its size, the last used one first."""
-        return history.threads(self._store)
+    def threads(self) -> "list[ThreadInfo]":
+        """Return every thread of the store with its size, the last used one first."""
+        return checkpoint.threads(self._store)
 
     def fork(self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None) -> str:
-        """Begin the thread *thread_id* (default: a new id, which is returned) as *source* was at boundary *at*, or as
-        it was last saved. History, subagents and files come along; large files are shared, not copied.
+        """Begin the thread *thread_id* (default: a new id) as *source* was at boundary *at*, or as it was last saved;
+        return its id. History, subagents and files come along; large files are shared, not copied.
 
         Raises:
             UnknownThread, CheckpointError, HistoryCut
-            ConfigError: there is no boundary *at*, or there is a thread of that id.
+            ConfigError: there is no boundary *at*, or a thread of that id exists.
         """
         new_id = checked_thread_id(thread_id)
-        from .checkpoint import fork  # Here, as what is asked for seldom.
-
-        fork.fork(self._store, source, at, new_id)
+        checkpoint.fork_thread(self._store, source, at, new_id)
         return new_id
 
     def delete(self, thread_id: ThreadId) -> None:
@@ -264,22 +258,16 @@ class Agent:
             CheckpointError: the store failed; nothing was removed.
         """
         try:
-            retention.delete(self._store, thread_id)
+            checkpoint.delete(self._store, thread_id)
         except UnknownThread:
-            if not self._threads.forget(self._store, thread_id):  # Else nothing of it was ever saved.
+            if not self._turns.forget(self._store, thread_id):  # Otherwise nothing of it was ever saved.
                 raise
-        self._threads.forget(self._store, thread_id)
+        self._turns.forget(self._store, thread_id)
 
     @property
-    def _store(self) -> Store:
+    def _store(self) -> CheckedStore:
         given = (self.checkpointer, self.durability, self.redact)
         if given != self._checked:  # They may be set at any time.
             check_fields(self)
             self._checked = given
-        return self._own if self.checkpointer is None else self.checkpointer
-
-    def _read(self, thread_id: ThreadId, read: Callable[[Log], T]) -> T:
-        found = read_consistently(self._store, thread_id, lambda log: (read(log),))
-        if found is None:
-            raise unknown(thread_id)
-        return found[0]
+        return open_store(self._own if self.checkpointer is None else self.checkpointer)

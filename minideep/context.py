@@ -1,4 +1,4 @@
-"""What a tool, or a hook, may see and do while it runs."""
+"""`ToolContext`: what a tool or a hook can see and do while it runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,67 +9,73 @@ from .costs import Spent
 from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosWritten, TurnEscalated
 from .kinds import Rule, having
-from .messages import Input, clean
-from .state import Decision, Interrupt, OpenCall, Path, State
+from .messages import Input
+from .state import Decision, OpenCall, Path, StateView
 from .tools import Injected
 from .turn import Turn
 from .workers import call_on
 
 OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
-"""What tools and hooks may record."""
+"""The events that tools and hooks may record."""
+
+
+class ThreadFiles(Protocol):
+    """The files of a thread, as far back as its log goes."""
+
+    thread_id: str
+
+    def content_of(self, file: str) -> str | bytes | None: ...
+    def recall(self, file: str, sha256: str) -> str | bytes | None: ...
 
 
 class RunView(Protocol):
     """The run that a context belongs to."""
 
     path: Path
-    state: State
+    view: StateView
     context: Any
     scratch: dict[object, Any]
-
-    loop: asyncio.AbstractEventLoop | None
+    loop: asyncio.AbstractEventLoop
     """The event loop that the run is on, to which other threads hand over."""
+    run_child: Callable[..., Awaitable[Turn]]
 
     @property
-    def thread_id(self) -> str: ...
+    def journal(self) -> ThreadFiles: ...
     @property
     def spent(self) -> Spent: ...
-    def content_of(self, file: str) -> str | bytes | None: ...
-    def recall(self, file: str, sha256: str) -> str | bytes | None: ...
     def record(self, event: AnyEvent) -> object: ...
     def emit(self, event: StreamEvent) -> None: ...
 
 
-class ToolContext(Injected):
-    """What a tool, or a hook, may see and do. A tool's parameter of this type is filled in and is not in its schema.
+class CallView(Protocol):
+    """The call that a context belongs to."""
 
-    In a hook that is not about a call, `call_id` is empty. Once the call is answered the context is closed: `record`,
-    `emit` and `run` raise.
+    entry: OpenCall
+    over: bool
+
+
+class ToolContext(Injected):
+    """The run, the thread and the call that a tool or a hook works for.
+
+    A tool gets it through a parameter of this type, which is not in the tool's schema. In a hook that is not about a
+    call, `call_id` is empty. Once the call is answered, `record`, `emit` and `run` raise.
     """
 
-    __slots__ = ("_asked", "_child", "_children", "_closed", "_loop", "_run", "call_id", "decision", "paused")
+    __slots__ = ("_attempt", "_call", "_run", "call_id", "decision", "state")
 
-    def __init__(self, run: RunView, child: Callable[..., Awaitable[Turn]], entry: OpenCall | None = None) -> None:
+    def __init__(self, run: RunView, call: CallView | None = None, attempt: int = 1) -> None:
         self._run = run
-        self._child = child
-        self._asked = entry.asked if entry else 0
-        self._closed = False
-        self._loop = run.loop
-        self._children: dict[str, asyncio.Future[None]] | None = None
-        self.paused: tuple[Interrupt, ...] = ()
-        """What children of this call wait for."""
-        self.call_id = entry.call.id if entry else ""
-        self.decision: Decision | None = entry.decision if entry else None
-        """What a person decided about this call, if it waited."""
-
-    @property
-    def state(self) -> State:
-        """The run's state, to read. `state.files` are the whole thread's."""
-        return self._run.state
+        self._call = call
+        self._attempt = attempt
+        self.state: StateView = run.view
+        """The run's state, read-only. `state.files` are those of the whole thread."""
+        self.call_id = call.entry.call.id if call else ""
+        self.decision: Decision | None = call.entry.decision if call else None
+        """The decision of a person about this call, if it waited for one."""
 
     @property
     def thread_id(self) -> str:
-        return self._run.thread_id
+        return self._run.journal.thread_id
 
     @property
     def path(self) -> Path:
@@ -78,36 +84,40 @@ class ToolContext(Injected):
 
     @property
     def scratch(self) -> dict[object, Any]:
-        """What hooks keep in memory while this run is driven, each under itself: what they could find out anew. It is
-        never recorded: after a pause, a restart, or with the next turn it is empty.
+        """A dict in which hooks keep what they could work out again, each under itself, while this run is driven.
+
+        It is never recorded: after a pause, after a restart, and in the next turn it is empty.
         """
         return self._run.scratch
 
     @property
     def context(self) -> Any:
-        """What the caller of `run` gave as `context`; never recorded."""
+        """The `context` that the caller of `run` passed; never recorded."""
         return self._run.context
 
     @property
     def spent(self) -> Spent:
-        """What the run and all below it have spent since its input was accepted, this moment."""
+        """What the run and everything below it have spent since its input was accepted."""
         return self._run.spent
 
     @property
     def idempotency_key(self) -> str:
-        """The same each time that this call, once its request is saved, is run: thread, path, its id, and the number
-        of the event that asked for it. A call that was never saved is asked for anew after a crash, as another one.
+        """A key that is the same each time this call runs, once its request is saved.
+
+        It is made of the thread, the path, the call's id and the number of the event that asked for the call. A call
+        that was never saved is requested anew after a crash, as another call.
         """
-        return "/".join((self._run.thread_id, *self._run.path, self.call_id, str(self._asked)))
+        requested_by = self._call.entry.requested_by if self._call else 0
+        return "/".join((self.thread_id, *self.path, self.call_id, str(requested_by)))
 
     def record(self, event: AnyEvent) -> None:
         """Apply *event* at once and save it with the turn. May be called from any thread.
 
-        It is `Noted`, `TodosWritten`, a file event or `Compacted`; or `TurnEscalated`, which ends the turn with a
+        *event* is `Noted`, `TodosWritten`, a file event or `Compacted`; or `TurnEscalated`, which ends the turn with a
         question once the calls of this reply are answered.
 
         Raises:
-            IllegalEvent: it does not fit the state, is another event, or cannot be saved; nothing was changed.
+            IllegalEvent: it does not fit the state, is of another kind, or cannot be saved; nothing was changed.
             SegmentTooLarge: it is over 16 MiB.
             ToolError: the call is over.
         """
@@ -117,32 +127,32 @@ class ToolContext(Injected):
 
     @checked
     def content_of(self, file: str) -> str | bytes | None:
-        """What a file of the thread's state holds, read from the store if it is only named in `state.files`; None
-        where the disk is the truth.
+        """Return the content of a file of the thread's state, read from the store if need be; None where only the disk
+        has it.
 
         Raises:
             KeyError: there is no such file.
             CheckpointError: the store has lost it.
         """
-        return self._run.content_of(file)
+        return self._run.journal.content_of(file)
 
     @checked
     def recall(
         self, file: str, sha256: Annotated[str, Rule(str.isascii, "a SHA-256 in hex digits")]
     ) -> str | bytes | None:
-        """What a file held when its hash was *sha256*, though it was changed or deleted since; None if no event that
-        is kept says it.
+        """Return the content that a file had when its hash was *sha256*, even if it was changed or deleted since; None
+        if no event in the log has it.
 
         Raises:
             CheckpointError: the log cannot be read.
         """
-        return self._run.recall(file, sha256)
+        return self._run.journal.recall(file, sha256)
 
     def emit(self, event: StreamEvent) -> None:
-        """Tell the turn's listeners; nothing is saved. May be called from any thread.
+        """Send *event* to the turn's listeners; nothing is saved. May be called from any thread.
 
         Raises:
-            IllegalEvent: it is no event, or its text is no `str`.
+            IllegalEvent: it is not an event, or its text is not a `str`.
             ToolError: the call is over.
         """
         if not isinstance(event, StreamEvent) or not isinstance(getattr(event, "text", ""), str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -155,52 +165,29 @@ class ToolContext(Injected):
     ) -> Turn:
         """Run *agent* as a child of this call, with fresh messages and a log of its own.
 
-        The child is known by this call's id, and by *key* if one call runs several. A child that the log already
-        holds is continued, a finished one is returned as it is. When a child waits for a person, so does this call:
-        the tool is left by a `BaseException`, and started again from its first line once somebody decided. What it
-        does before its `ctx.run` lines then happens again.
+        The child is known by this call's id, and by *key* if one call runs several. A child that the log already holds
+        is continued; a finished one is returned without running again. When a child waits for a person, so does this
+        call: a `BaseException` leaves the tool, and once somebody has decided, the tool starts again from its first
+        line. What it does before its `ctx.run` lines then happens again.
 
         Raises:
             ToolError: it would be more, or deeper, than the `Limits` of this run or of one above it allow.
-            ConfigError: a second run under the same key, or a key that the log knows with another agent or input;
-                or a budget of money holds here, and nobody says what *agent* costs (`states_cost`).
+            ConfigError: a second run under the same key; a key that the log knows with another agent or input; or a
+                budget of money holds here and a model of *agent* does not state its cost (`states_cost`).
         """
         self._check_open()
-        name, known = key or "", self._children if self._children is not None else {}
-        if not self.call_id:
-            raise ConfigError("a hook cannot run a child: only a tool's call can, for the child is known by it")
-        if name in known:
-            raise ConfigError(f"call {self.call_id!r} already runs a child under key {key!r}; give each its own `key`")
-        if clean(name) != name:
-            raise ConfigError(f"key {key!r} holds what UTF-8 cannot say; give another one")
-        self._children = known
-        known[name] = over = asyncio.get_running_loop().create_future()
-        try:
-            return await self._child(self, self._run, agent, input, key)
-        finally:
-            over.set_result(None)
-
-    async def children_over(self) -> None:
-        """Wait for children that still run though their tool has ended, as under a `gather` that one of them left."""
-        running = [over for over in (self._children or {}).values() if not over.done()]
-        if running:
-            await asyncio.wait(running)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the call is answered or left behind."""
-        return self._closed
-
-    def close(self) -> None:
-        self._closed = True
+        if self._call is None:
+            raise ConfigError("a hook cannot run a child: only a call can, for the child is known by its id")
+        return await self._run.run_child(self._call, agent, input, key, self._attempt)
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._call is not None and self._call.over:
             raise ToolError(f"call {self.call_id!r} is over; its context is closed")
 
     def _on_loop(self, act: Callable[[Any], object], event: Any) -> None:
         self._check_open()
-        if self._loop is None or _running_loop() is self._loop:
+        loop = self._run.loop
+        if _running_loop() is loop:
             act(event)
             return
 
@@ -208,7 +195,7 @@ class ToolContext(Injected):
             self._check_open()
             act(event)
 
-        call_on(self._loop, there)
+        call_on(loop, there)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

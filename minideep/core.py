@@ -1,29 +1,22 @@
-"""The step machine: what must happen next, and what a fact does to the state.
+"""The step machine: `decide` says what must happen next, `apply` changes the state as an event demands.
 
-Rule 1: every change of a `State` is made in this file. A file's content may be fetched and let go of elsewhere.
+Rule 1: every change of a `State` is made in this file.
 Rule 2: nothing here awaits, reads a clock, or knows a provider.
 Rule 3: an event that does not fit raises `IllegalEvent` and changes nothing.
 
-    status        last thing                        effect        event
-    ----------    ------------------------------    -----------   ---------------------------------------
-    ready         -                                 -             UserSaid
-    running       user, or all calls answered       CallModel     ModelReplied | TurnExhausted(budget)
-    running       reply, some calls ready           CallTools     ToolReturned / ToolWaiting, one a call;
-                                                                  CallStarted before, where a person decided
-    running       reply, every open call waits      Pause         TurnPaused
-    running       reply, no calls                   Finish        TurnEnded(reason) | UserSaid
-    running       a limit is reached                Stop          TurnExhausted(limit)
-    running       -                                 -             TurnFailed / TurnEscalated
-    running, or a child that waits for nobody now   -             TurnCancelled
-    running       -                                 -             Noted, todos, files, Compacted
-    escalated     calls that run beside the one that asked        ToolReturned / ToolWaiting / TurnFailed
-    paused        -                                 -             Decided, one a call, then Resumed / UserSaid
-    ended, escalated                                -             UserSaid
-    failed, cancelled, exhausted,
-    or running after a crash                        -             Resumed / UserSaid
+    status, last thing                                     effect      events that follow
+    ---------------------------------------------------    ---------   -----------------------------------------
+    running, a message, or all calls answered              CallModel   ModelReplied, TurnExhausted
+    running, a reply with calls that are ready             CallTools   ToolReturned or ToolWaiting, one a call;
+                                                                       before it CallStarted, if a person decided
+    running, a reply whose open calls all wait             Pause       TurnPaused
+    running, a reply without calls, or a call that ends    Finish      TurnEnded, UserSaid by a middleware
+    running, a limit reached                               Stop        TurnExhausted
+
+`TABLE`, at the end, says in which statuses each event is legal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from .errors import IllegalEvent
@@ -55,20 +48,20 @@ from .events import (
     TurnPaused,
     UserSaid,
 )
-from .messages import AssistantMessage, ToolMessage, ToolResult
-from .state import FileEntry, OpenCall, State
+from .messages import AssistantMessage, Message, ToolMessage, ToolResult
+from .state import FileEntry, OpenCall, State, Status
 
 CALL_MODEL = CallModel()
 NOT_COMPLETED = ToolResult("this call did not complete: the turn went on without its result", is_error=True)
 
 
 def decide(state: State) -> Effect:
-    """Say what must happen next in a running turn. Reads *state*, changes nothing."""
+    """Return what must happen next in a running turn. Only reads *state*."""
     if state.status != "running":
-        raise _illegal(state, "there is nothing to decide")
+        raise _illegal(state, "nothing to decide: no turn is running")
     if state.open:
         return _decide_calls(state)
-    if state.ends or (_replied(state) and state.stop != "continue"):
+    if state.ends or (_replied(state.messages) and state.stop != "continue"):
         return Finish(_reason(state))
     if state.limits.steps is not None and state.step >= state.limits.steps:
         return Stop("steps")
@@ -89,26 +82,47 @@ def _reason(state: State) -> Literal["done", "truncated", "refused"]:
 
 
 def apply(state: State, event: AnyEvent, number: int | None = None) -> None:
-    """Change *state* as *event* demands. *number* is the event's number in its thread; the next one by default.
+    """Change *state* as *event* demands. *number* is the event's number in its thread; by default the next one.
 
     Raises:
-        IllegalEvent: *event* does not fit; *state* is as it was.
+        IllegalEvent: *event* does not fit; nothing was changed.
     """
     number = state.number + 1 if number is None else number
     if number <= state.number:
-        raise _illegal(state, f"event {number} comes after event {state.number}")
-    _APPLY[type(event)](state, event, number)
+        raise _illegal(state, f"event {number} cannot follow event {state.number}")
+    statuses, change = TABLE[type(event)]
+    if state.status not in statuses:
+        raise _illegal(state, f"{type(event).__name__} needs a turn that is {' or '.join(statuses)}")
+    change(state, event, number)
     state.number = number
 
 
+def keep_content(state: State, file: str, entry: FileEntry) -> None:
+    """Replace the entry of *file* by one that says the same, with its content fetched from the store or dropped."""
+    state.files[file] = entry
+
+
+def share_files(state: State, root: State) -> None:
+    """Give a run the files of its thread: one dict, that of the main run."""
+    state.files = root.files
+
+
+def attach_subagent(state: State, key: str, child: State) -> None:
+    """Show *child* below *state*, for readers."""
+    state.subagents[key] = child
+
+
+# ---- inputs
+
+
 def _user_said(state: State, event: UserSaid, number: int) -> None:
-    _expect(not event.by or state.status == "running", state, f"{event.by!r} has something to say")
+    _expect(not event.by or state.status == "running", state, f"{event.by!r} speaks, but no turn is running")
     for entry in state.open.values():
         entry.result = entry.result or NOT_COMPLETED
     if not event.by:
         state.agent, state.said = event.agent, event.message
         _begin(state, event)
-    _close(state)
+    _close_calls(state)
     if not event.by:
         state.began = len(state.messages)
     state.ends, state.stop = False, ""
@@ -116,18 +130,17 @@ def _user_said(state: State, event: UserSaid, number: int) -> None:
 
 
 def _resumed(state: State, event: Resumed, number: int) -> None:
-    _expect(state.status not in ("ready", "ended", "escalated"), state, "nothing is there to resume")
     for call_id in event.calls:
         _expect(call_id in state.open and state.open[call_id].result is None, state, f"call {call_id!r} is not open")
     for call_id in event.calls:
         state.open[call_id].waits = ()
-    if state.status != "running":  # A turn that a crash cut short is still the same; a reply that nobody got is new.
-        state.began = len(state.messages) - (_replied(state) and not state.open)
+    if state.status != "running":  # A crash does not begin a new turn; and a reply that nobody received is new.
+        state.began = len(state.messages) - (_replied(state.messages) and not state.open)
     _begin(state, event)
 
 
 def _begin(state: State, event: UserSaid | Resumed) -> None:
-    """Start the counters of an accepted input; a turn that a crash cut short goes on under its number."""
+    """Restart the counters for an accepted input. A turn that a crash cut short keeps its number."""
     state.turn += state.status != "running" or not state.turn
     state.status = "running"
     state.step = state.tool_calls = 0
@@ -135,9 +148,12 @@ def _begin(state: State, event: UserSaid | Resumed) -> None:
     state.limits = event.limits or state.limits
 
 
+# ---- replies and calls
+
+
 def _model_replied(state: State, event: ModelReplied, number: int) -> None:
-    expected = state.messages and not state.open and not state.ends
-    if state.status != "running" or not expected or (_replied(state) and state.stop != "continue"):
+    replied = _replied(state.messages) and state.stop != "continue"
+    if replied or state.open or state.ends or not state.messages:
         raise _illegal(state, "no reply was asked for")
     calls = event.message.calls
     opened = {call.id: OpenCall(call, number) for call in calls}
@@ -157,7 +173,7 @@ def _count(state: State, event: ModelReplied | Compacted) -> None:
 
 
 def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
-    entry = _open_call(state, event.call_id, "running", "escalated")
+    entry = _open_call(state, event.call_id)
     entry.result = ToolResult(event.content, event.is_error)
     entry.waits = ()
     state.tool_calls += 1
@@ -165,88 +181,92 @@ def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
     for other in state.open.values():
         if other.result is None:
             return
-    _close(state)
+    _close_calls(state)
 
 
 def _tool_waiting(state: State, event: ToolWaiting, number: int) -> None:
-    entry = _open_call(state, event.call_id, "running", "escalated")
-    _expect(bool(event.interrupts), state, f"call {event.call_id!r} waits for nothing")
+    entry = _open_call(state, event.call_id)
+    _expect(event.interrupts, state, f"call {event.call_id!r} waits for nothing")
     entry.waits, entry.started = tuple(event.interrupts), False
     if any(wait.call_id == event.call_id for wait in event.interrupts):
-        entry.decision = None  # Else it was let run, and its children ask.
+        entry.decision = None  # Otherwise its children ask, and the decision to run it stands.
 
 
-def _open_call(state: State, call_id: str, *statuses: str) -> OpenCall:
+def _call_started(state: State, event: CallStarted, number: int) -> None:
+    entry = _open_call(state, event.call_id)
+    _expect(entry.decision is not None, state, f"nobody decided about call {event.call_id!r}")
+    entry.started = True
+
+
+def _open_call(state: State, call_id: str) -> OpenCall:
     entry = state.open.get(call_id)
-    if state.status not in statuses or entry is None or entry.result is not None or entry.waits:
+    if entry is None or entry.result is not None or entry.waits:
         raise _illegal(state, f"call {call_id!r} is not being run")
     return entry
 
 
 def _decided(state: State, event: Decided, number: int) -> None:
     entry = state.open.get(event.call_id)
-    waits = entry is not None and any(wait.call_id == event.call_id for wait in entry.waits)
-    if state.status != "paused" or entry is None or not waits:
+    if entry is None or not any(wait.call_id == event.call_id for wait in entry.waits):
         raise _illegal(state, f"call {event.call_id!r} does not wait for a decision")
     entry.waits, entry.decision = (), event.decision
 
 
-def _call_started(state: State, event: CallStarted, number: int) -> None:
-    entry = _open_call(state, event.call_id, "running")
-    _expect(entry.decision is not None, state, f"nobody decided about call {event.call_id!r}")
-    entry.started = True
+def _close_calls(state: State) -> None:
+    """Turn the answers into messages, in the order of the calls."""
+    for entry in state.open.values():
+        result = entry.result or NOT_COMPLETED
+        state.messages.append(ToolMessage(result.content, entry.call.id, entry.call.name, result.is_error))
+    state.open = {}
+
+
+# ---- boundaries
 
 
 def _paused(state: State, event: TurnPaused, number: int) -> None:
-    _running(state)
-    waiting = [entry for entry in state.open.values() if entry.result is None]
-    _expect(bool(waiting) and all(entry.waits for entry in waiting), state, "not every open call waits")
+    phases = {entry.phase for entry in state.open.values()} - {"answered"}
+    _expect(phases == {"waiting"}, state, "not every open call waits")
     state.status = "paused"
 
 
 def _ended(state: State, event: TurnEnded, number: int) -> None:
-    _running(state)
-    _expect(not state.open and (state.ends or _replied(state)), state, "the turn is not over")
+    _expect(not state.open and (state.ends or _replied(state.messages)), state, "the turn is not over")
     state.status, state.reason, state.ends = "ended", event.reason, False
 
 
 def _escalated(state: State, event: TurnEscalated, number: int) -> None:
-    _running(state)
     state.status, state.reason, state.detail = "escalated", "question", event.question
 
 
 def _failed(state: State, event: TurnFailed, number: int) -> None:
-    _expect(state.status in ("running", "escalated"), state, "no turn is running")
     state.status, state.reason, state.detail, state.failure = "failed", event.kind, event.text, event.failure
 
 
 def _cancelled(state: State, event: TurnCancelled, number: int) -> None:
-    _expect(state.status in ("running", "paused"), state, "no turn is running or paused")
     state.status, state.reason = "cancelled", "cancelled"
 
 
 def _exhausted(state: State, event: TurnExhausted, number: int) -> None:
-    _running(state)
     state.status, state.reason, state.detail = "exhausted", event.limit, event.text
 
 
+# ---- changes by tools and middleware
+
+
 def _todos_written(state: State, event: TodosWritten, number: int) -> None:
-    _running(state)
     state.todos = list(event.todos)
 
 
 def _file_written(state: State, event: FileWritten, number: int) -> None:
-    _running(state)
     _expect(isinstance(event.content, str | bytes | None), state, f"{event.file!r} is neither text nor bytes")
     state.files[event.file] = FileEntry(event.content, event.size, event.sha256, event.at, event.by, event.blob)
 
 
 def _file_edited(state: State, event: FileEdited, number: int) -> None:
-    _running(state)
     entry = state.files.get(event.file)
     text = entry.content if entry else None
     if not isinstance(text, str):
-        raise _illegal(state, f"{event.file!r} is no text file of the state")
+        raise _illegal(state, f"{event.file!r} is not a text file of the state")
     found = text.count(event.old) if event.old else 0
     _expect(found >= 1 and (found == 1 or event.all), state, f"{event.file!r} holds the old text {found} times")
     content = text.replace(event.old, event.new)
@@ -254,22 +274,19 @@ def _file_edited(state: State, event: FileEdited, number: int) -> None:
 
 
 def _file_deleted(state: State, event: FileDeleted, number: int) -> None:
-    _running(state)
-    state.files.pop(event.file, None)  # On a disk, a file may go that no event ever named.
+    state.files.pop(event.file, None)  # A disk may lose a file that no event ever named.
 
 
 def _compacted(state: State, event: Compacted, number: int) -> None:
-    _running(state)
     kept = state.messages[event.kept :]
     _expect(0 < event.kept <= len(state.messages), state, f"there are {len(state.messages)} messages, not {event.kept}")
     _expect(not (isinstance(kept[0], ToolMessage) if kept else state.open), state, "a call would lose its result")
-    state.messages = [event.summary, *kept]
+    state.messages = [event.summary, *kept]  # A new list: views of the old one stay as they are.
     _count(state, event)
     state.began = max(1, state.began - event.kept + 1)
 
 
 def _noted(state: State, event: Noted, number: int) -> None:
-    _running(state)
     notes = state.notes.setdefault(event.owner, {})
     if event.rule == "append":
         present: Any = notes.setdefault(event.key, [])
@@ -281,20 +298,11 @@ def _noted(state: State, event: Noted, number: int) -> None:
         notes.pop(event.key, None)
 
 
-def _close(state: State) -> None:
-    """Turn the answers into messages, in the order of the calls."""
-    for entry in state.open.values():
-        result = entry.result or NOT_COMPLETED
-        state.messages.append(ToolMessage(result.content, entry.call.id, entry.call.name, result.is_error))
-    state.open = {}
+# ---- questions
 
 
-def _replied(state: State) -> bool:
-    return bool(state.messages) and isinstance(state.messages[-1], AssistantMessage)
-
-
-def _running(state: State) -> None:
-    _expect(state.status == "running", state, "no turn is running")
+def _replied(messages: Sequence[Message]) -> bool:
+    return bool(messages) and isinstance(messages[-1], AssistantMessage)
 
 
 def _expect(fits: object, state: State, found: str) -> None:
@@ -307,24 +315,33 @@ def _illegal(state: State, found: str) -> IllegalEvent:
     return IllegalEvent(f"{found} ({seen})")
 
 
-_APPLY: dict[type, Callable[[State, Any, int], None]] = {
-    UserSaid: _user_said,
-    ModelReplied: _model_replied,
-    ToolReturned: _tool_returned,
-    ToolWaiting: _tool_waiting,
-    Decided: _decided,
-    Resumed: _resumed,
-    CallStarted: _call_started,
-    TurnPaused: _paused,
-    TurnEnded: _ended,
-    TurnEscalated: _escalated,
-    TurnFailed: _failed,
-    TurnCancelled: _cancelled,
-    TurnExhausted: _exhausted,
-    TodosWritten: _todos_written,
-    FileWritten: _file_written,
-    FileEdited: _file_edited,
-    FileDeleted: _file_deleted,
-    Compacted: _compacted,
-    Noted: _noted,
+RUNNING: tuple[Status, ...] = ("running",)
+ANSWERING: tuple[Status, ...] = ("running", "escalated")
+"""Calls beside the one that escalated may still be running."""
+ALWAYS: tuple[Status, ...] = (
+    "ready", "running", "paused", "ended", "escalated", "failed", "cancelled", "exhausted",
+)  # fmt: skip
+"""A message always goes through, so that nothing can wedge a thread."""
+
+TABLE: dict[type, tuple[tuple[Status, ...], Callable[[State, Any, int], None]]] = {
+    UserSaid: (ALWAYS, _user_said),
+    Resumed: (("running", "paused", "failed", "cancelled", "exhausted"), _resumed),
+    ModelReplied: (RUNNING, _model_replied),
+    ToolReturned: (ANSWERING, _tool_returned),
+    ToolWaiting: (ANSWERING, _tool_waiting),
+    CallStarted: (RUNNING, _call_started),
+    Decided: (("paused",), _decided),
+    TurnPaused: (RUNNING, _paused),
+    TurnEnded: (RUNNING, _ended),
+    TurnEscalated: (RUNNING, _escalated),
+    TurnFailed: (ANSWERING, _failed),
+    TurnCancelled: (("running", "paused"), _cancelled),
+    TurnExhausted: (RUNNING, _exhausted),
+    TodosWritten: (RUNNING, _todos_written),
+    FileWritten: (RUNNING, _file_written),
+    FileEdited: (RUNNING, _file_edited),
+    FileDeleted: (RUNNING, _file_deleted),
+    Compacted: (RUNNING, _compacted),
+    Noted: (RUNNING, _noted),
 }
+"""The statuses in which each event is legal, and the change that it makes."""

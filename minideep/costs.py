@@ -1,4 +1,6 @@
-"""The ledger of a turn: where its time, its tokens and its bytes went."""
+"""The ledger of a turn: where its time, its tokens and its money went."""
+
+from time import perf_counter
 
 from msgspec import Struct, field
 
@@ -15,24 +17,24 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class Spent(Struct, frozen=True):
-    """What a run and all below it have spent since its input was accepted: what its budgets are compared with."""
+    """What a run and everything below it spent since its input was accepted; budgets are compared with it."""
 
     tokens: int
-    """Input and output of all replies: at least, if those of any are `unknown`."""
+    """Input and output of all replies; a lower bound if any are `unknown`."""
     cost: float | None
-    """US dollars: at least, if any reply is `unpriced`; None where no cost is known."""
+    """US dollars; a lower bound if any reply is `unpriced`, None where no cost is known."""
     seconds: float
     """Wall time."""
     unknown: int = 0
-    """Replies whose tokens are not known, or not all of them."""
+    """Replies whose tokens are not fully known."""
     unpriced: int = 0
-    """Replies whose cost is not known."""
+    """Replies of unknown cost."""
 
     def reached(self, limits: Limits) -> str | None:
-        """The first budget of *limits* that is spent, or of which nobody knows how much is."""
+        """Return the first budget of *limits* that is spent, or of which nobody knows how much is spent."""
         if limits.tokens is not None and (self.unknown or self.tokens >= limits.tokens):
             return "tokens"
-        # Not `cost >= limit`: one of NaN would never get there.
+        # Not `cost >= limit`: a cost of NaN would never get there.
         if limits.cost is not None and (self.unpriced or not (self.cost or 0.0) < limits.cost):
             return "cost"
         if limits.seconds is not None and self.seconds >= limits.seconds:
@@ -40,7 +42,7 @@ class Spent(Struct, frozen=True):
         return None
 
     def missing(self, budget: str) -> str:
-        """What is not known of the spending that *budget* bounds, for people; nothing, if all of it is known."""
+        """Say, for people, what is unknown of the spending that *budget* bounds; empty if all of it is known."""
         match budget:
             case "tokens" if self.unknown:
                 return f"the tokens of {_replies(self.unknown)} are unknown"
@@ -68,11 +70,11 @@ class Costs(Struct):
     """Model replies."""
     tool_calls: int = 0
     tool_chars: int = 0
-    """Characters of tool output that models were told."""
+    """Characters of tool results that models read."""
     usage: Usage = Usage()
-    """Tokens: at least, if those of any reply are not known (`usage.unknown`)."""
+    """Tokens; a lower bound if those of any reply are unknown (`usage.unknown`)."""
     money: float | None = None
-    """US dollars: at least, if any reply is `unpriced`; None where no cost is known."""
+    """US dollars; a lower bound if any reply is `unpriced`, None where no cost is known."""
     bytes_raw: int = 0
     """Bytes of events appended by this turn, before compression."""
     bytes_stored: int = 0
@@ -82,10 +84,10 @@ class Costs(Struct):
     table: list[Step] = field(default_factory=list[Step])
     """The steps of the main run, one by one."""
     unpriced: int = 0
-    """Replies and summaries whose cost is not known."""
+    """Replies and summaries of unknown cost."""
 
     def add(self, child: "Costs") -> None:
-        """Take in what a child run spent."""
+        """Add what a child run spent."""
         self.model_s += child.model_s
         self.tools_s += child.tools_s
         self.harness_s += child.harness_s
@@ -98,8 +100,103 @@ class Costs(Struct):
         self.unpriced += child.unpriced
 
 
+class Ledger:
+    """The books of one run while it is driven: the time of the current step, and spending that budgets bound.
+
+    Spending counts for the run and for every run above it, whose ledger is its *parent*.
+    """
+
+    __slots__ = (
+        "_began", "_children_s", "_mark", "_model_s", "_money", "_tokens", "_tools_s", "_unknown", "_unpriced",
+        "costs", "parent", "total",
+    )  # fmt: skip
+
+    def __init__(self, parent: "Ledger | None" = None) -> None:
+        self.parent = parent
+        self.costs = Costs()
+        self.total: Costs = parent.total if parent else self.costs
+        """The costs of the main run, where saving is counted: an append holds the events of all runs."""
+        self._model_s = self._tools_s = self._children_s = 0.0
+        self._mark = self._began = perf_counter()
+        self._tokens = self._unknown = self._unpriced = 0
+        self._money: float | None = None
+
+    @property
+    def spent(self) -> Spent:
+        return Spent(self._tokens, self._money, self.seconds, self._unknown, self._unpriced)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the input was accepted."""
+        return perf_counter() - self._began
+
+    def add_model(self, usage: Usage, cost: float | None, *, asked: bool = True) -> None:
+        """Count the tokens and the money of a reply or a summary. *asked* is False if no model made it."""
+        tokens, unpriced = usage.total, cost is None and asked
+        if cost is not None:
+            self.costs.money = (self.costs.money or 0.0) + cost
+        self.costs.unpriced += unpriced
+        ledger: Ledger | None = self
+        while ledger is not None:
+            ledger._tokens += tokens
+            ledger._unknown += usage.unknown
+            ledger._unpriced += unpriced
+            if cost is not None:
+                ledger._money = (ledger._money or 0.0) + cost
+            ledger = ledger.parent
+
+    def add_model_time(self, seconds: float) -> None:
+        self._model_s += seconds
+
+    def add_tools_time(self, started: float, saved_before: float) -> None:
+        """Count the time since *started*, when the turn had saved for *saved_before* seconds, as spent in tools."""
+        saving = self.total.save_s - saved_before
+        self._tools_s += max(0.0, perf_counter() - started - saving)
+
+    def add_result(self, size: int) -> None:
+        """Count the characters of a tool result."""
+        self.costs.tool_chars += size
+
+    def add_child(self, child: "Ledger", started: float) -> None:
+        """Take the time since *started* out of this run's tools, and add what the *child* spent."""
+        self._children_s += perf_counter() - started
+        self.costs.add(child.costs)
+
+    def add_saving(self, started: float) -> None:
+        """Count the time since *started* as spent in saving."""
+        seconds = perf_counter() - started
+        self.total.save_s += seconds
+        self._mark += seconds
+
+    def add_saved(self, raw: int, stored: int, thread: int) -> None:
+        """Count the bytes of an append, and those that the whole *thread* has now."""
+        self.total.bytes_raw += raw
+        self.total.bytes_stored += stored
+        self.total.state_bytes = thread
+
+    def close_step(self) -> None:
+        """Close the books of a step: what was neither the model's time nor the tools' was ours."""
+        now = perf_counter()
+        model_s, tools_s = self._model_s, self._tools_s
+        harness_s = max(0.0, now - self._mark - model_s - tools_s)
+        self.costs.table.append(Step(model_s, max(0.0, tools_s - self._children_s), harness_s))
+        self._model_s = self._tools_s = self._children_s = 0.0
+        self._mark = now
+
+    def close(self, steps: int, tool_calls: int, usage: Usage) -> None:
+        """Add up the costs of a run that is over."""
+        self.close_step()
+        costs = self.costs
+        costs.model_s += sum(step.model_s for step in costs.table)
+        costs.tools_s += sum(step.tools_s for step in costs.table)
+        costs.harness_s += sum(step.harness_s for step in costs.table)
+        costs.steps += steps
+        costs.tool_calls += tool_calls
+        costs.usage += usage
+
+
 def in_words(count: int, unknown: int) -> str:
-    """A number of tokens for people, where those of *unknown* replies are missing."""
+    """Write a number of tokens for people, where those of *unknown* replies are missing."""
     return f"{'at least ' if unknown else ''}{count:,}" if count or not unknown else "unknown"
 
 

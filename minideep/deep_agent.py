@@ -24,9 +24,8 @@ from .middleware.subagents import Subagent, SubAgentMiddleware, as_subagent
 from .middleware.todos import TodoListMiddleware
 from .models import resolve
 from .models.profile import profile_of
-from .models.recovering import Recovering
 from .ports import Backend, Middleware, Model, Store
-from .runtime.spec import check_prices, inheritable
+from .runtime import check_prices, inheritable
 from .state import Limits
 from .tools import Tool
 
@@ -140,7 +139,7 @@ class _Kit(Struct, frozen=True):
         children = [(child, kit.build(child)) for child in about.subagents]
         delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []
         stack = kit.middleware(about, delegation)
-        agent = Agent(Recovering(kit.model), kit.tools, about.system_prompt, stack, limits=kit.limits, name=about.name)
+        agent = Agent(kit.model, kit.tools, about.system_prompt, stack, limits=kit.limits, name=about.name)
         # The usual list is put together for each agent anew; what was given besides holds in all runs below.
         agent.spec = structs.replace(agent.spec, share=tuple(about.share), inherited=inheritable(about.middleware))
         for owner, limits in self.budgets:

@@ -5,8 +5,8 @@ whatever else a provider sent is kept as its own bytes and goes back to that pro
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 
 import msgspec
 from msgspec import Struct
@@ -139,6 +139,47 @@ class ToolMessage(_Message, frozen=True, array_like=True, tag="tool"):
 
 
 Message = UserMessage | AssistantMessage | ToolMessage
+
+
+class Messages(Sequence[Message]):
+    """A read-only view of the first *length* messages of a list that only grows. It costs nothing to make."""
+
+    __slots__ = ("_all", "_length")
+
+    def __init__(self, messages: list[Message], length: int | None = None) -> None:
+        self._all = messages
+        self._length = len(messages) if length is None else length
+
+    def same_list(self, other: object) -> bool:
+        """Whether *other* views the same list: a compaction makes another one."""
+        return type(other) is Messages and other._all is self._all
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            if step == 1:
+                return self._all[start:stop]
+            return [self._all[i] for i in range(start, stop, step)]
+        if not -self._length <= index < self._length:
+            raise IndexError(f"message {index} of {self._length}")
+        return self._all[index % self._length]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 Input = str | UserMessage | Annotated[Iterable[AnyBlock], Rule(lambda blocks: True, "blocks")]

@@ -1,8 +1,8 @@
-"""What an agent is given: a model, a store, a file backend, and middleware with its hooks."""
+"""The ports of an agent: models, stores, file backends, and middleware with its hooks."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -17,48 +17,6 @@ from .tools import Tool
 Emit = Callable[[StreamEvent], None]
 ABOUT = "agent"
 """Owner of the notes on the agent that runs a thread: `state.notes["agent"]`."""
-
-
-class Messages(Sequence[Message]):
-    """The first *length* messages of a list that only grows: costs nothing to make, and stays as it is."""
-
-    __slots__ = ("_all", "_length")
-
-    def __init__(self, messages: list[Message], length: int | None = None) -> None:
-        self._all = messages
-        self._length = len(messages) if length is None else length
-
-    @property
-    def source(self) -> list[Message]:
-        """The list whose first messages these are."""
-        return self._all
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(self._length)
-            if step == 1:
-                return self._all[start:stop]
-            return [self._all[i] for i in range(start, stop, step)]
-        if not -self._length <= index < self._length:
-            raise IndexError(f"message {index} of {self._length}")
-        return self._all[index % self._length]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence) or isinstance(other, str):
-            return NotImplemented
-        return list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(list(self))
 
 
 class Cache(Struct, frozen=True, gc=False):
@@ -91,10 +49,6 @@ class Request(Struct, frozen=True, gc=False):
     """How many characters of *system* never change for this agent; what follows them is memory. None: all of them."""
     cache: Cache | None = None
     """What the provider is asked to cache; None leaves it to the provider and to the model's own settings."""
-    shrink: Callable[[Sequence[Message]], Awaitable[Sequence[Message]]] | None = None
-    """What a middleware offers in case this is larger than the model's window: it makes less of what is in context,
-    for good, and gives the messages to show instead; or the same again, if nothing could be made smaller.
-    """
 
 
 class Reply(Struct, frozen=True):
@@ -257,56 +211,96 @@ class Backend(Protocol):
         ...
 
 
+class Ask(Protocol):
+    """Asks the model, from inside `wrap_model`."""
+
+    async def __call__(self, request: Request, model: Model | None = None) -> Reply:
+        """Ask *model*, by default the agent's, and return its reply.
+
+        Raises:
+            ModelError: it failed; if `wrap_model` does not catch this, the turn fails with it.
+            ConfigError: a budget of money holds here and *model* does not state its cost.
+        """
+        ...
+
+
+class RunTool(Protocol):
+    """Runs a call, from inside `wrap_tool`."""
+
+    async def __call__(self, call: ToolCall) -> ToolResult:
+        """Run *call* and return its result. A tool that fails returns an error result; it does not raise."""
+        ...
+
+
 class Middleware:
     """Something an agent can do: a prompt, tools, and hooks round the loop. Override what you need.
 
-    `before_*` run in list order, `after_tool` in reverse. A hook that raises fails the turn; the error names it.
+    `before_*` run in list order, `after_tool` in reverse; of the wraps the first in the list is the outermost. A hook
+    that raises fails the turn, and the error names it. A hook that nobody overrides costs nothing.
+
+    No wrap can keep a pause, a cancellation or a `ThreadConflict` from ending the turn, even if it catches everything.
     """
 
     prompt: str = ""
     """Added to the system prompt, once, when the agent is built."""
     tools: Sequence[Tool] = ()
     inherit: bool | None = None
-    """What of it holds in runs below its agent as well, whatever agent is run there. None: `before_tool` and
-    `after_tool`, since a guard must not end where the agent delegates. True: everything. False: nothing.
+    """Which hooks also hold in the runs below its agent, whatever agent runs there. None: `before_tool`, `wrap_tool`
+    and `after_tool`, because a guard must not end where the agent delegates. True: everything. False: nothing.
     """
     models: Sequence[Model] = ()
-    """Models that it asks besides the agent's, such as a summarizer; a budget of the agent is theirs too."""
+    """Models that it asks besides the agent's, such as a summarizer; the budgets of the agent hold for them too."""
 
     @property
     def name(self) -> str:
         return type(self).__name__
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        """Change what is shown. What must be remembered differently is recorded as an event instead.
+        """Change what the model is shown. To remember something differently, record an event instead.
 
-        Of `request.tools` some may be left out: a call of such a tool is then refused. Only tools that the agent has
-        can be shown.
+        Tools may be left out of `request.tools`: calls of those are then refused. Only tools that the agent has can be
+        shown.
         """
         return request
+
+    async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
+        """Return the reply to *request*: `await ask(request)`, once, several times, or not at all.
+
+        `await ask(request, model=other)` asks another model. The recorded reply carries the tokens and the cost of
+        every `ask`; a reply made without asking costs nothing.
+        """
+        return await ask(request)
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
         """Let the call through (perhaps changed), answer it, or make it wait for a person.
 
         An answer passes the `after_tool` of the middleware before this one. After a decision every `before_tool` runs
-        again, with `ctx.decision`: so it must not act.
+        again, with `ctx.decision`, so it must not act.
         """
         return call
 
+    async def wrap_tool(self, ctx: ToolContext, call: ToolCall, run: RunTool) -> ToolResult:
+        """Return the result of *call*: `await run(call)`, once, several times, or not at all.
+
+        Each further `run` begins fresh children: those of the first one are not continued.
+        """
+        return await run(call)
+
     async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Change what the model is told."""
+        """Change what the model reads of the result."""
         return result
 
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
-        """Return one more thing to say, or None to let the turn end."""
+        """Return one more message for the model, or None to let the turn end."""
         return None
 
 
 class ToolHook(Struct, frozen=True, eq=False):
-    """A middleware that overrides `before_tool`, `after_tool` or both."""
+    """A middleware that overrides at least one of `before_tool`, `wrap_tool` and `after_tool`."""
 
     middleware: Middleware
     before: bool
+    wrap: bool
     after: bool
 
 
@@ -319,26 +313,25 @@ class AgentSpec(Struct, frozen=True, eq=False):
     tools: dict[str, Tool]
     limits: Limits
     before_model: tuple[Middleware, ...] = ()
+    wrap_model: tuple[Middleware, ...] = ()
     tool_hooks: tuple[ToolHook, ...] = ()
-    """From the outermost to the innermost: `before_tool` in this order, `after_tool` in reverse."""
+    """From the outermost to the innermost."""
     before_finish: tuple[Middleware, ...] = ()
     tool_list: tuple[Tool, ...] = ()
     inherited: tuple[Middleware, ...] = ()
-    """What holds in the runs below this agent as well."""
+    """The middleware that also holds in the runs below this agent."""
     share: tuple[str, ...] = ()
     """Owners of the parent's notes that a child run of this agent begins with a copy of."""
     about: Mapping[str, Any] = {}
-    """Plain data on the agent, such as its version. The log keeps each item that changes, with the input of the turn
-    that brings the change, as a note of `ABOUT`.
-    """
+    """Plain data on the agent, such as its version. An item that changes is noted under `ABOUT` with the next input."""
     continues: frozenset[str] = frozenset()
-    """Names of other agents whose threads this one may go on with."""
+    """Names of other agents whose threads this one may continue."""
     other_models: tuple[Model, ...] = ()
-    """What the middleware asks besides `model`."""
+    """The models that the middleware asks besides `model`."""
 
 
 class Runnable(Protocol):
-    """What can be run: an `Agent`."""
+    """Something that can be run: an `Agent`."""
 
     @property
     def spec(self) -> AgentSpec: ...

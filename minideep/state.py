@@ -1,17 +1,20 @@
-"""What is remembered: one `State` holds everything that a run needs to go on."""
+"""The state of a run: one `State` holds everything that a run needs to go on."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, msgpack, structs
 
 from .kinds import Rule
-from .messages import Message, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
+from .messages import Message, Messages, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
 
 Status = Literal["ready", "running", "paused", "ended", "escalated", "failed", "cancelled", "exhausted"]
 TodoStatus = Literal["pending", "in_progress", "completed"]
+Phase = Literal["ready", "waiting", "decided", "started", "answered"]
 Path = tuple[str, ...]
-"""Where a run stands below the main agent: the keys of the calls that lead to it; `()` is the main agent."""
+"""The place of a run below the main agent: the keys of the calls that lead to it; `()` is the main agent."""
 
 
 def _names_a_thread(text: str) -> bool:
@@ -26,15 +29,15 @@ _Amount = Annotated[float, Meta(ge=0)]
 
 
 class Limits(Struct, frozen=True, array_like=True):
-    """When a turn stops by itself; `None` means never. Each accepted input starts the counters anew.
+    """When a turn stops by itself; None means never. Each accepted input starts the counters anew.
 
-    *tokens*, *cost* and *seconds* are of a run and all that runs below it: those of the main agent hold for the whole
-    turn. They are compared before each question to a model, so *tokens* and *cost* may be exceeded by a reply, or by
-    several that come at once; *seconds* also cuts short a model that is being asked. A tool ends by its own timeout.
-    A reply whose tokens, or whose cost, are not known stops a turn that has a budget of them.
+    *tokens*, *cost* and *seconds* are budgets of a run and of everything below it, so those of the main agent hold for
+    the whole turn. They are checked between model calls: a turn can overshoot *tokens* and *cost* by one reply, or by
+    several that arrive together. *seconds* also cuts the model call in flight; a tool ends by its own timeout. A reply
+    whose tokens or cost are unknown stops a turn that has a budget of them.
 
-    *max_depth* and *max_children* are of a run and all below it too, and stop nothing: a call that would begin one run
-    too many gets an error result that says so, and the calls beside it go on.
+    *max_depth* and *max_children* also hold for a run and everything below it, but stop nothing: a call that would
+    begin one run too many gets an error result, and the calls beside it go on.
     """
 
     steps: _Count | None = 1000
@@ -44,13 +47,13 @@ class Limits(Struct, frozen=True, array_like=True):
     tokens: _Count | None = None
     """Input and output of all replies."""
     cost: _Amount | None = None
-    """US dollars. Every model must have a price, or say what its replies cost."""
+    """US dollars. Every model must have a price, or state the cost of each reply."""
     seconds: _Amount | None = None
     """Wall time since the input was accepted."""
     max_depth: _Count | None = None
-    """Levels of subagents below the run: 0 is none, 1 subagents that have none."""
+    """Levels of subagents below the run: 0 allows none, 1 allows subagents that have none themselves."""
     max_children: _Count | None = None
-    """Runs that one reply sets going, with those that they begin in turn: how wide the tree grows at a time."""
+    """Runs that one reply may begin, those that they begin in turn included."""
 
 
 class Todo(Struct, frozen=True, array_like=True):
@@ -62,7 +65,7 @@ class FileEntry(Struct, frozen=True, array_like=True):
     """A file of the thread's file space."""
 
     content: Any
-    """The file itself: `str`, or `bytes` of what is no UTF-8 text; None where the store or the disk holds it."""
+    """`str`, or `bytes` if it is not UTF-8 text; None where the store or the disk holds the content."""
     size: int
     """Bytes."""
     sha256: str
@@ -71,27 +74,27 @@ class FileEntry(Struct, frozen=True, array_like=True):
     by: Path = ()
     """The run that wrote it last."""
     blob: bool = False
-    """Whether the store holds the content, under its SHA-256, and it is read when it is needed."""
+    """Whether the store holds the content, under its SHA-256, to be read on demand."""
 
 
 def as_bytes(content: str | bytes) -> bytes:
-    """What a file holds, as it would stand on a disk."""
+    """Return the content of a file as it would stand on a disk."""
     return content.encode() if isinstance(content, str) else content
 
 
 class Approve(Struct, frozen=True, array_like=True, tag="approve"):
-    """Let the call run as it is."""
+    """Run the call as it is."""
 
 
 class _Edit(type(Struct)):
-    """Lets `Edit` be made from a mapping, though what it keeps is bytes, like a `ToolCall`."""
+    """Lets `Edit` take a mapping, though it keeps bytes, as a `ToolCall` does."""
 
     def __call__(cls, args: Mapping[str, Any] | bytes) -> Any:
         return super().__call__(args if isinstance(args, bytes) else arguments_json(args))
 
 
 class Edit(Struct, frozen=True, array_like=True, tag="edit", metaclass=_Edit):
-    """Let the call run with other arguments: `Edit({"path": "/b"})`."""
+    """Run the call with other arguments: `Edit({"path": "/b"})`."""
 
     raw: bytes
 
@@ -105,7 +108,7 @@ class Edit(Struct, frozen=True, array_like=True, tag="edit", metaclass=_Edit):
 
 
 class Reject(Struct, frozen=True, array_like=True, tag="reject"):
-    """Do not run the call; the model is told why."""
+    """Do not run the call; the model reads *reason*."""
 
     reason: str = ""
 
@@ -136,18 +139,29 @@ class OpenCall(Struct, array_like=True):
     """A call of the last reply, until every call of that reply is answered."""
 
     call: ToolCall
-    asked: int
+    requested_by: int
     """The number, in the thread, of the event that asked for it."""
     result: ToolResult | None = None
     waits: tuple[Interrupt, ...] = ()
-    """What it waits for: itself, or calls of its children."""
+    """The interrupts it waits for: its own, or those of its children."""
     decision: Decision | None = None
     started: bool = False
-    """Whether it was let run by a person, and has begun: should it be cut short, it waits again."""
+    """Whether a person let it run and it has begun. If it is cut short, it waits again."""
+
+    @property
+    def phase(self) -> Phase:
+        """Where the call stands; the four fields above have no other legal combinations."""
+        if self.result is not None:
+            return "answered"
+        if self.waits:
+            return "waiting"
+        if self.started:
+            return "started"
+        return "ready" if self.decision is None else "decided"
 
 
 class Failure(Struct, frozen=True, array_like=True):
-    """What a model's error says besides its kind and its text, as `ModelError` has it."""
+    """The attributes of a `ModelError` besides its kind and its text."""
 
     transient: bool = False
     retry_after: float | None = None
@@ -156,14 +170,14 @@ class Failure(Struct, frozen=True, array_like=True):
 
 
 class State(Struct, kw_only=True, array_like=True):
-    """One run, as the fold of its events. Only `minideep.core.apply` changes it."""
+    """One run, as the fold of its events. Only `minideep.core` changes it."""
 
     agent: str = ""
     said: UserMessage | None = None
-    """The last input that was accepted."""
+    """The last accepted input."""
     status: Status = "ready"
     messages: list[Message] = field(default_factory=list[Message])
-    """What is in context. Grows at its end; a compaction makes a new list."""
+    """The messages in context. The list grows at its end; a compaction makes a new one."""
     open: dict[str, OpenCall] = field(default_factory=dict[str, OpenCall])
     """The calls of the last reply by id, in call order, while any of them is unanswered."""
     todos: list[Todo] = field(default_factory=list[Todo])
@@ -186,22 +200,22 @@ class State(Struct, kw_only=True, array_like=True):
     reason: str = ""
     """Why the last turn ended: `done`, `truncated`, `refused`, the limit, or the kind of error."""
     detail: str = ""
-    """The error's text, the question of an escalation, or why a limit stops what has not reached it."""
+    """The text of the error, the question of an escalation, or why an unreached limit stopped the turn."""
     began: int = 0
-    """Where in `messages` the last turn begins."""
+    """The index in `messages` at which the last turn begins."""
     number: int = 0
     """The number, in the thread, of the last event applied."""
 
     subagents: dict[str, "State"] = field(default_factory=dict[str, "State"])
-    """Filled in by `get_state(subagents=True)`: the runs below this one by the key of their call. Never recorded."""
+    """The runs below this one by the key of their call; filled by `get_state(subagents=True)`, never recorded."""
     cost: float | None = None
-    """US dollars over the life of the run, without those below it: at least, if any are `unpriced`; None where no cost
-    is known.
+    """US dollars over the life of the run, without the runs below it. A lower bound if any reply is `unpriced`; None
+    where no cost is known.
     """
     failure: Failure | None = None
-    """What is known besides of the error of a model that the last turn failed with."""
+    """The attributes of the model error that the last turn failed with."""
     unpriced: int = 0
-    """Replies and summaries whose cost is not known."""
+    """Replies and summaries of unknown cost."""
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
@@ -210,6 +224,102 @@ class State(Struct, kw_only=True, array_like=True):
 
     @property
     def text(self) -> str:
-        """The last thing the agent said that is not empty."""
+        """The last text of the agent that is not empty."""
         spoken = (message.text for message in reversed(self.messages) if message.role == "assistant")
         return next((text for text in spoken if text), "")
+
+
+def _read(name: str) -> Any:
+    return property(attrgetter(f"_state.{name}"))  # In C: hooks read several of these at every step.
+
+
+class StateView:
+    """A run's `State` as tools and hooks see it: always current, and read-only.
+
+    A change would be lost with the process, for the log would not have it: record an event instead.
+    """
+
+    __slots__ = ("_state",)
+
+    agent: str = _read("agent")
+    said: UserMessage | None = _read("said")
+    status: Status = _read("status")
+    limits: Limits = _read("limits")
+    step: int = _read("step")
+    tool_calls: int = _read("tool_calls")
+    turn: int = _read("turn")
+    usage: Usage = _read("usage")
+    stop: str = _read("stop")
+    ends: bool = _read("ends")
+    reason: str = _read("reason")
+    detail: str = _read("detail")
+    began: int = _read("began")
+    number: int = _read("number")
+    cost: float | None = _read("cost")
+    failure: Failure | None = _read("failure")
+    unpriced: int = _read("unpriced")
+    interrupts: tuple[Interrupt, ...] = _read("interrupts")
+    text: str = _read("text")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @property
+    def messages(self) -> Messages:
+        """The messages in context now; what is said later does not appear in it."""
+        return Messages(self._state.messages)
+
+    @property
+    def open(self) -> dict[str, OpenCall]:
+        """Copies of the open calls."""
+        return {call_id: structs.replace(entry) for call_id, entry in self._state.open.items()}
+
+    @property
+    def todos(self) -> Sequence[Todo]:
+        return tuple(self._state.todos)
+
+    @property
+    def files(self) -> Mapping[str, FileEntry]:
+        """The files of the whole thread."""
+        return MappingProxyType(self._state.files)
+
+    @property
+    def notes(self) -> "Mapping[str, Mapping[str, Any]]":
+        return Notes(self._state.notes)
+
+    def size(self) -> int:
+        """Return the bytes of the state as a snapshot encodes it, without its files."""
+        return len(msgpack.encode(structs.replace(self._state, files={}, subagents={})))
+
+    def __repr__(self) -> str:
+        return repr(self._state)
+
+
+class Notes(Mapping[str, Any]):
+    """The notes of a run: owner, key, value. Lists and dicts among the values are copied when they are read."""
+
+    __slots__ = ("_notes", "_owners")
+
+    def __init__(self, notes: dict[str, Any], *, owners: bool = True) -> None:
+        self._notes = notes
+        self._owners = owners
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._notes[key]
+        return Notes(value, owners=False) if self._owners else _copied(value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._notes)
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    def __repr__(self) -> str:
+        return repr(self._notes)
+
+
+def _copied(value: Any) -> Any:
+    """Copy plain data, as far as it can be changed."""
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in cast(dict[str, Any], value).items()}
+    return [_copied(item) for item in cast(list[Any], value)] if type(value) is list else value

@@ -229,7 +229,7 @@ class VirtualFiles:
 
     def _room(self, state: State, answer: int) -> int:
         """Bytes of content that the state may hold. What else it holds counts twice: some serializers are wordy."""
-        rest = len(codec.encode_state(structs.replace(state, files={}, subagents={})))
+        rest = state.size()
         return self.state_limit - 2 * rest - _OVERHEAD * len(state.files) - answer
 
     def keep(self, ctx: ToolContext, paths: Collection[str]) -> None:

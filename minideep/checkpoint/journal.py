@@ -162,6 +162,79 @@ class Journal:
         files, depth = self.root.files, len(path)
         return {file: files[file] for file, by in self._written.items() if by[:depth] == path and file in files}
 
+    @property
+    def unsaved(self):
+        return len(self.pending)
+
+    @property
+    def rolled_back(self):
+        return self.refused
+
+    def rollback(self, n):
+        self.refused = n
+
+    def reopened(self):
+        return rewound(self)
+
+    def is_current(self):
+        from .store import stored_head
+
+        return self.stored is not None and stored_head(self.store, self.thread_id) == self.stored
+
+    def set_redact(self, redact):
+        if redact is not (self.redaction and self.redaction.redact):
+            self.redaction = Redaction(redact, self.store) if redact else None
+
+    def running(self):
+        from . import live
+
+        return live.running(self)
+
+    def plan(self):
+        from . import upkeep
+
+        upkeep.note_what_is_due(self)
+
+    def schedule(self):
+        from . import upkeep
+
+        upkeep.hand_over(self)
+
+    @property
+    def size(self):
+        return self.head.stored
+
+    async def append(self):
+        from .batch import append
+
+        return await append(self)
+
+    def with_unique_call_ids(self, path, message):
+        import itertools
+
+        from ..messages import ToolCall, is_json, parse_arguments
+
+        if isinstance(message.content, str):
+            return message
+        taken, blocks = self.ids(path), list(message.content)
+
+        def confusable(i):
+            return i in taken or "/" in i or self.is_waiting(i)
+
+        for place, call in enumerate(blocks):
+            if isinstance(call, ToolCall):
+                if not call.id or not is_json(call.raw) or confusable(call.id):
+                    raw, wanted = call.raw, call.id or f"call_{self.number + 1}_{place}"
+                    for count in itertools.count():
+                        if not confusable(wanted):
+                            break
+                        wanted = f"call_{self.number + 1}_{place}" + (f"_{count}" if count else "")
+                    blocks[place] = call = ToolCall(
+                        call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted
+                    )
+                taken.add(call.id)
+        return AssistantMessage(tuple(blocks))
+
     def close_turn(self) -> None:
         """Forget what only this turn needs; a run with events that are not saved yet is needed for its next append."""
         kept = {(), *(path for path, _ in self.pending)}

@@ -6,8 +6,8 @@ from msgspec import structs
 
 from ..context import ToolContext
 from ..core import NOT_COMPLETED
-from ..messages import AssistantMessage, Message, ToolCall, ToolMessage
-from ..ports import Messages, Middleware, Request
+from ..messages import AssistantMessage, Message, Messages, ToolCall, ToolMessage
+from ..ports import Middleware, Request
 
 
 class PatchToolCallsMiddleware(Middleware):
@@ -20,7 +20,7 @@ class PatchToolCallsMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         messages = request.messages
-        if type(messages) is Messages and messages.source is ctx.state.messages:
+        if ctx.state.messages.same_list(messages):
             return request
         patched = ctx.scratch.get(self)
         if patched is None:
@@ -57,7 +57,7 @@ class Patched:
     def _goes_on(self, messages: Sequence[Message]) -> bool:
         """Whether *messages* begin with what was looked at, and with the reply that ended it."""
         given, end = self._given, self._done + 1
-        if type(given) is Messages and type(messages) is Messages and given.source is messages.source:
+        if type(given) is Messages and given.same_list(messages):
             return len(messages) >= end
         return messages[:end] == given[:end]
 

@@ -1,6 +1,6 @@
 """The loop: decide, perform, apply, until the turn hands over. Everything else is a tool, a hook or a store.
 
-Nothing is written here: whoever drives the main run appends its events before and after.
+Nothing is saved here at a turn's two ends: the owner of the main run appends its events before and after.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Literal
 
 from ..context import ToolContext
 from ..core import decide
-from ..errors import ConfigError, MinideepError, ModelError
+from ..errors import MinideepError, ModelError
 from ..events import (
     CallModel,
     CallTools,
@@ -23,22 +23,24 @@ from ..events import (
     TurnPaused,
     UserSaid,
 )
-from ..messages import AssistantMessage, Input, UserMessage, as_message, clean_content
-from ..ports import Messages, Request, Runnable
+from ..messages import AssistantMessage, Input, Messages, UserMessage, as_message, clean_content
+from ..ports import Request, Runnable
 from ..state import OpenCall
 from ..turn import Turn, failed
-from .calls import call_hook, call_tool, cancelling, check_cancelled, check_shown, refuse_hidden, side_by_side, within
-from .run import Run
+from .calls import call_tool, refuse_hidden
+from .cancel import side_by_side, within
+from .children import ChildPaused, key_of, open_child
+from .hooks import Asking, BudgetSpent, call_hook, check_shown, model_error, took
+from .run import Call, Run
 from .spec import below
 
 
 async def drive(run: Run) -> None:
     """Drive *run* to a boundary; whatever goes wrong, one is recorded."""
-    ctx, state, task = ToolContext(run, run_child), run.state, asyncio.current_task()
+    ctx, state, scope = ToolContext(run), run.state, run.scope
     try:
         while state.status == "running":
-            if run.journal.stopped or (task and task.cancelling()):
-                check_cancelled(run)
+            scope.check()
             match decide(state):
                 case CallModel():
                     await (call_model_in_time if run.budgets else call_model)(run, ctx)
@@ -51,31 +53,30 @@ async def drive(run: Run) -> None:
                 case stop:
                     run.record(TurnExhausted(time.time(), stop.limit))
     except asyncio.CancelledError:
-        if cancelling(run):
+        if scope.cancel_requested():
             run.record(TurnCancelled(time.time()))
             raise
         run.record(failed(ModelError("the model, or a hook, cancelled itself"), time.time()))
     except MinideepError as exc:
         run.record(failed(exc, time.time()))
     finally:
-        run.close_step()
-        run.book()
+        run.close()
 
 
 async def call_model_in_time(run: Run, ctx: ToolContext) -> None:
-    """`call_model`, cut short when the seconds of a budget are over. A reply that still comes then counts."""
+    """`call_model`, cut short when a budget of seconds is spent. A reply that arrives in spite of that counts."""
     left = run.seconds_left()
     if left is None:
         await call_model(run, ctx)
-    elif not await within(left, call_model(run, ctx)) and run.state.status == "running":
+    elif not await within(left, call_model(run, ctx), run.scope.grace) and run.state.status == "running":
         run.record(TurnExhausted(time.time(), "seconds"))
 
 
 async def call_model(run: Run, ctx: ToolContext) -> None:
     """One question, one reply."""
-    run.close_step()
+    run.ledger.close_step()
     spec = run.spec
-    await run.save_if("step", "tool")
+    await run.checkpoint("step")
     request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
     if spec.before_model:
         request = await changed_by_hooks(run, ctx, request)
@@ -83,48 +84,72 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         run.record(stopped)
     if run.state.status != "running":
         return  # A hook has escalated, or a budget is spent.
+    if spec.wrap_model:
+        await call_wrapped_model(run, ctx, request)
+        return
     started = perf_counter()
     try:
         reply = await spec.model.complete(request, run.emitter)
         content = clean_content(reply.message.content)
-        message = run.named(reply.message if content is reply.message.content else AssistantMessage(content))
+        message = reply.message if content is reply.message.content else AssistantMessage(content)
+        message = run.journal.with_unique_call_ids(run.path, message)
     except MinideepError:
         raise
     except Exception as exc:  # The model door: a model may be anybody's, and its failure is the turn's.
-        error = ModelError(f"{spec.model.name}: {type(exc).__name__}: {exc}")
-        error.transient = isinstance(exc, ConnectionError | TimeoutError)
-        raise error from exc
+        raise model_error(spec.model, exc) from exc
     finally:
-        seconds = run.waited(started)
-    run.replied(message, reply, seconds)
+        seconds = perf_counter() - started
+        run.ledger.add_model_time(seconds)
+    usage, cost = took(reply)
+    run.replied(message, reply.stop, usage, reply.model or spec.model.name, seconds, cost)
+    run.ledger.add_model(usage, cost)
     if request.tools is not spec.tool_list:
         refuse_hidden(run, message.calls, request.tools)
 
 
+async def call_wrapped_model(run: Run, ctx: ToolContext, request: Request) -> None:
+    """One question and one reply, through the `wrap_model` hooks."""
+    asking = Asking(run, request)
+    try:
+        reply = await asking.reply(ctx)
+    except BudgetSpent:
+        assert asking.stopped is not None
+        run.record(asking.stopped)
+        return
+    finally:
+        run.ledger.add_model_time(asking.seconds)
+    message = run.journal.with_unique_call_ids(run.path, reply.message)
+    run.replied(message, reply.stop, reply.usage, reply.model, asking.seconds, reply.cost)
+    if asking.request.tools is not run.spec.tool_list:
+        refuse_hidden(run, message.calls, asking.request.tools)
+
+
 async def changed_by_hooks(run: Run, ctx: ToolContext, request: Request) -> Request:
-    """The request as every `before_model` has changed it."""
+    """Return the request as every `before_model` has changed it."""
     spec = run.spec
     for middleware in spec.before_model:
         request = await call_hook(middleware, "before_model", (Request,), ctx, request)
         if request.tools is not spec.tool_list:
-            check_shown(middleware, request.tools, spec.tools)
+            check_shown(f"{middleware.name}.before_model", request.tools, spec.tools)
     return request
 
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:
     """Run calls side by side; each result is recorded as soon as it is there."""
-    await run.save_if("tool")
-    started, save_s = perf_counter(), run.total.save_s
-    work = [call_tool(run, ToolContext(run, run_child, entry), entry) for entry in entries]
+    await run.checkpoint("reply")
+    started, saved_before = perf_counter(), run.ledger.total.save_s
     try:
-        # One call needs no task of its own: whoever started the turn leaves a tool behind that does not end.
-        await (work[0] if len(work) == 1 else side_by_side(work))
+        # One call needs no task of its own: the owner of the turn leaves a tool behind that does not end.
+        if len(entries) == 1:
+            await call_tool(run, entries[0])
+        else:
+            await side_by_side([call_tool(run, entry) for entry in entries], run.scope)
     finally:
-        run.worked(started, save_s)
+        run.ledger.add_tools_time(started, saved_before)
 
 
 async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated", "refused"]) -> None:
-    """End the turn, unless a middleware has one more thing to say, or to ask."""
+    """End the turn, unless a middleware has one more message for the model, or escalates."""
     for middleware in run.spec.before_finish:
         message = await call_hook(middleware, "before_finish", (UserMessage, NoneType), ctx)
         if message is not None:
@@ -134,29 +159,25 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
         run.record(TurnEnded(time.time(), reason))
 
 
-async def run_child(ctx: ToolContext, parent: Run, agent: Runnable, input: Input, key: str | None) -> Turn:
-    """What `ToolContext.run` does: run *agent* below a call, or go on with what the log holds of it."""
-    started, spec, message = perf_counter(), below(agent.spec, parent.spec), as_message(input)
-    child, cut_short = parent.child(spec, f"{ctx.call_id}/{key}" if key else ctx.call_id, ctx)
-    if (state := child.state).status == "ready":
-        child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
-        child.share_notes(parent.state)
-    elif (state.agent, state.said) != (spec.name, message):
-        raise ConfigError(f"run {child.path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
-    elif cut_short:
-        child.go_on()
+async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, attempt: int) -> Turn:
+    """Run *agent* below a call, or continue what the log has of it. This is what `ToolContext.run` does."""
+    started, parent, message = perf_counter(), call.run, as_message(input)
+    key = key_of(call, key, attempt)
+    call.children[key] = over = parent.loop.create_future()
     try:
-        if state.status == "running":
-            await drive(child)
-            await child.save_if("tool")  # Its call may go on with others for long.
+        child = open_child(call, below(agent.spec, parent.spec), key, message)
+        state = child.state
+        try:
+            if state.status == "running":
+                await drive(child)
+                await child.checkpoint("result")  # The call may go on with others for long.
+        finally:
+            parent.ledger.add_child(child.ledger, started)
+        if (conflict := parent.scope.conflict) is not None:
+            raise conflict
+        if state.status == "paused":
+            call.paused += state.interrupts
+            raise ChildPaused
+        return child.turn()
     finally:
-        parent.delegated(child, started)
-    parent.journal.check()
-    if state.status == "paused":
-        ctx.paused += state.interrupts
-        raise ChildPaused
-    return child.turn()
-
-
-class ChildPaused(BaseException):
-    """Leaves a tool whose child waits for a person. No `Exception`, so that few tools go on by mistake."""
+        over.set_result(None)

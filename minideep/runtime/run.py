@@ -1,184 +1,105 @@
-"""One run of one agent: its spec, its state, its place in the thread's journal, and what it costs."""
+"""One run of one agent: its spec, its state, its journal, its calls, its ledger and its budgets."""
 
 import asyncio
-import itertools
-import math
 import time
+from collections.abc import Awaitable, Callable
 from functools import cached_property
-from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
-from ..checkpoint.batch import append
-from ..checkpoint.journal import Durability, Journal
-from ..context import ToolContext
-from ..costs import Costs, Spent, Step
+from ..checkpoint import Durability, Journal
+from ..costs import Ledger, Spent
 from ..errors import CheckpointError, ThreadConflict, ToolError
-from ..events import (
-    FILE_EVENTS,
-    CallStarted,
-    Compacted,
-    E,
-    ModelReplied,
-    Noted,
-    Resumed,
-    StreamEvent,
-    TurnCancelled,
-    TurnExhausted,
-    with_path,
-)
-from ..messages import UNKNOWN, AssistantMessage, Message, ToolCall, ToolResult, Usage, is_json, parse_arguments
-from ..ports import AgentSpec, Emit, Reply
-from ..state import Path, State
+from ..events import FILE_EVENTS, Compacted, E, ModelReplied, StreamEvent, TurnExhausted, with_path
+from ..messages import AssistantMessage, Message, StopReason, Usage
+from ..ports import AgentSpec, Emit
+from ..state import Interrupt, OpenCall, Path, State, StateView
 from ..turn import Turn, error_of
-from .spec import check_prices
+from .cancel import TurnScope
 
-INSTEAD = "do this work yourself with the tools that you have"
-"""What a model is told to do where it may not delegate."""
+Point = Literal["step", "reply", "result"]
+CHECKPOINTS: dict[Durability, tuple[Point, ...]] = {"turn": (), "step": ("step",), "tool": ("step", "reply", "result")}
+"""Where a turn is saved besides at its two ends: before each model call, after each reply, after each result."""
+
+
+class Call:
+    """One tool call while it is being answered."""
+
+    __slots__ = ("children", "entry", "over", "paused", "run")
+
+    def __init__(self, run: "Run", entry: OpenCall) -> None:
+        self.run = run
+        self.entry = entry
+        self.over = False
+        """Whether it is answered or left behind: nothing that still runs for it may change the thread."""
+        self.paused: tuple[Interrupt, ...] = ()
+        """The interrupts that children of this call wait for."""
+        self.children: dict[str, asyncio.Future[None]] = {}
+        """The end of each child that it ran, by key."""
 
 
 class Run:
-    """What the loop carries while it drives one agent, main or sub."""
+    """One run while it is driven. The loop, tool calls and children work on it."""
 
     def __init__(
         self,
         spec: AgentSpec,
         journal: Journal,
+        scope: TurnScope,
+        run_child: Callable[..., Awaitable[Turn]],
         *,
+        durability: Durability = "turn",
         listener: Emit | None = None,
         context: Any = None,
         path: Path = (),
-        parent: "Run | None" = None,
-        opener: ToolContext | None = None,
+        call: Call | None = None,
     ) -> None:
         self.spec = spec
         self.journal = journal
+        self.scope = scope
+        self.run_child = run_child
+        """Runs an agent below a call of this run. It is of the loop, which this module does not know."""
+        self.durability: Durability = durability
         self.listener = listener
         self.context = context
         self.path = path
-        self.parent = parent
-        self.opener = opener
-        self.closed = False
-        self.loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        self.call = call
+        """The call that this run answers; None for the main run."""
+        self.parent: Run | None = call.run if call else None
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self.state: State = journal.open_run(path)
-        self.costs = Costs()
-        self.total: Costs = parent.total if parent else self.costs
-        """The ledger of the main run."""
+        self.view = StateView(self.state)
+        self.ledger = Ledger(self.parent.ledger if self.parent else None)
         self.scratch: dict[object, Any] = {}
-        """What hooks keep while the run is driven; never recorded."""
+        self.emitter: Emit | None = self.emit if listener else None
+        self.begun = 0
+        """Runs below this one that its last reply has begun."""
         self._usage_before = self.state.usage
         self._compacted: list[Message] = []
-        """What was said in this turn, and is in context no more."""
-        self.emitter: Emit | None = self.emit if listener else None
-        self._model_s = self._tools_s = self._children_s = 0.0
-        self._mark = self._began = perf_counter()
-        self._tokens = self._unknown = self._unpriced = 0
-        self._money: float | None = None
-        self._above: tuple[Run, ...] = parent.budgets if parent else ()
-        self._begun = 0
-        """Runs below this one that its last reply has set going."""
+        """Messages of this turn that a compaction took out of context."""
 
-    @property
-    def thread_id(self) -> str:
-        return self.journal.thread_id
+    def child(self, spec: AgentSpec, path: Path, call: Call) -> "Run":
+        """Return the run of *spec* at *path*, below *call*: new, or as the log has it."""
+        about: dict[str, Any] = {"durability": self.durability, "listener": self.listener, "context": self.context}
+        return Run(spec, self.journal, self.scope, self.run_child, **about, path=path, call=call)
 
-    def content_of(self, file: str) -> str | bytes | None:
-        """What a file of the thread holds; None where the disk is the truth."""
-        return self.journal.content_of(file)
-
-    def recall(self, file: str, sha256: str) -> str | bytes | None:
-        """What a file held when its hash was *sha256*, as far back as events are kept."""
-        return self.journal.recall(file, sha256)
-
-    def child(self, spec: AgentSpec, key: str, opener: ToolContext) -> tuple["Run", bool]:
-        """The run of *spec* below this one, new or as the log has it; and whether it was cut short.
-
-        One that failed or reached a limit was not: it is over, and its caller was told.
-
-        Raises:
-            ToolError: it would be one run too many, for this run or for one above it; nothing was begun.
-            ConfigError: there is a budget of money, and nobody says what *spec* costs; nothing was begun.
-        """
-        path = (*self.path, key)
-        resumed = path in self.journal.states  # By a decision, in this turn: then it is `running` already.
-        if not resumed and path not in self.journal.runs:
-            for run in self.budgets:
-                check_prices(spec, run.state.limits, run.spec.name)
-            self._begin(path)
-        listener, context = self.listener, self.context
-        run = Run(spec, self.journal, listener=listener, context=context, path=path, parent=self, opener=opener)
-        status = run.state.status
-        return run, status == "cancelled" or (status == "running" and not resumed)
-
-    def _begin(self, path: Path) -> None:
-        """Count a run that is begun at *path*, for this run and every run above it, if the limits of all allow it."""
-        line: list[Run] = [self]
-        while (above := line[-1].parent) is not None:
-            line.append(above)
-        for run in line:
-            limits, name = run.state.limits, run.spec.name
-            if limits.max_depth is not None and len(path) - len(run.path) > limits.max_depth:
-                raise ToolError(
-                    f"not begun: below {name!r} there may be {limits.max_depth} levels of subagents; {INSTEAD}"
-                )
-            if limits.max_children is not None and run._begun >= limits.max_children:
-                begun = f"one reply of {name!r} may set {limits.max_children} subagents going, and has"
-                raise ToolError(f"not begun: {begun}; {INSTEAD}, or ask again in your next reply")
-        for run in line:
-            run._begun += 1
-
-    def has_children(self, call_id: str) -> bool:
-        """Whether a call has run children: then it is safe to begin it again, for they go on from the log."""
-        depth = len(self.path)
-        return any(
-            len(path) > depth and path[:depth] == self.path and path[depth].partition("/")[0] == call_id
-            for path in (*self.journal.runs, *self.journal.states)
-        )
-
-    def go_on(self) -> None:
-        """Go on with a run that was cut short."""
-        self.record(Resumed(time.time(), self.spec.limits))
-
-    def share_notes(self, parent: State) -> None:
-        """Begin with a copy of what the agent may see of the parent's notes."""
-        for owner in self.spec.share:
-            for name, value in parent.notes.get(owner, {}).items():
-                self.record(Noted(owner, name, value))
+    # ---- events
 
     def record(self, event: E) -> E:
         """Apply *event*, keep it for the next append, and return it as it is kept.
 
-        A file event is the main run's, whoever records it.
+        A file event is recorded in the main run, whichever run it comes from.
         """
-        if self.closed or self.parent is not None:
+        if self.call is not None or self.scope.status == "closed":
             self._check_open()
         path = () if isinstance(event, FILE_EVENTS) else self.path
         said = self.state.messages[self.state.began : event.kept] if type(event) is Compacted else ()
-        event = self.journal.record(path, event)
+        event = self.record_at(path, event)
         if type(event) is Compacted:
             self._compacted += said
-            self.spend(event)
-            if not self.state.open:  # Else it is a tool's own time.
-                self._model_s += event.seconds
-        if self.listener:
-            self.listener(with_path(event, path))
+            self.ledger.add_model(event.usage, event.cost, asked=event.asked)
+            if not self.state.open:  # Otherwise a tool compacts, in its own time.
+                self.ledger.add_model_time(event.seconds)
         return event
-
-    def cancel(self) -> None:
-        """Close the turn for good: whatever still runs of it was left behind, and is recorded as cancelled."""
-        for path, state in sorted(self.journal.states.items(), key=lambda item: -len(item[0])):
-            if state.status == "running":
-                self.record_at(path, TurnCancelled(time.time()))
-        self.closed = True
-
-    def unanswered(self) -> list[Path]:
-        """The runs that run or wait below calls that a new message answers; leaves first."""
-        calls = {call_id for call_id, entry in self.state.open.items() if entry.result is None}
-        if not calls:
-            return []
-        known = {path: row.status for path, row in self.journal.runs.items()}
-        known |= {path: state.status for path, state in self.journal.states.items() if path}
-        cut_off = [path for path, status in known.items() if status in ("running", "paused")]
-        return sorted((path for path in cut_off if path[0].split("/")[0] in calls), key=len, reverse=True)
 
     def record_at(self, path: Path, event: E) -> E:
         """`record` for the run at *path* of the same thread."""
@@ -188,91 +109,69 @@ class Run:
         return event
 
     def emit(self, event: StreamEvent) -> None:
-        """Tell the listener, if there is one."""
-        if self.listener and not self.closed:
+        """Send *event* to the listener, if there is one."""
+        if self.listener and self.scope.status != "closed":
             self.listener(with_path(event, self.path))
 
     def _check_open(self) -> None:
-        """A run that was left behind, in a call that is over, must not change the thread any more."""
+        """Refuse a change by a run that was left behind: its call is over, or the whole turn is."""
         run = self
-        while run.parent is not None and run.opener is not None and not run.opener.closed:
-            run = run.parent
-        if run.closed or run.parent is not None:
+        while run.call is not None and not run.call.over:
+            run = run.call.run
+        if run.call is not None or self.scope.status == "closed":
             raise ToolError(f"run {self.path!r} is over: the call that ran it was answered or left behind")
 
-    # ---- ids of calls
+    def replied(
+        self, message: AssistantMessage, stop: StopReason, usage: Usage, model: str, seconds: float, cost: float | None
+    ) -> None:
+        """Record the reply of the model. Its calls begin children, which are counted anew."""
+        self.record(ModelReplied(message, stop, usage, model, seconds, cost))
+        self.begun = 0
 
-    def named(self, message: AssistantMessage) -> AssistantMessage:
-        """*message* with a new id for each call that has none, or one that is in use where it could be confused.
+    # ---- saving
 
-        Servers exist that say `call_0` in every reply; an id must find one call in all that is shown to the model,
-        one waiting call, and one child run.
+    async def save(self) -> CheckpointError | None:
+        """Append what is pending of the thread. Return the failure, if there is one; the next append tries again.
+
+        A `ThreadConflict` is returned as well, and the turn's scope is then lost.
         """
-        if isinstance(message.content, str):
-            return message
-        taken, blocks = self.journal.ids(self.path), list(message.content)
-        for place, block in enumerate(blocks):
-            if isinstance(block, ToolCall):
-                if not block.id or not is_json(block.raw) or self._confusable(block.id, taken):
-                    blocks[place] = block = self._renamed(block, place, taken)
-                taken.add(block.id)
-        return AssistantMessage(tuple(blocks))
+        started = time.perf_counter()
+        try:
+            saved = await self.journal.append()
+        except CheckpointError as exc:
+            if isinstance(exc, ThreadConflict):
+                self.scope.lose(exc)
+            return exc
+        finally:
+            self.ledger.add_saving(started)
+        self.ledger.add_saved(saved.raw, saved.stored, self.journal.size)
+        return None
 
-    def _confusable(self, call_id: str, taken: set[str]) -> bool:
-        return call_id in taken or "/" in call_id or self.journal.is_waiting(call_id)
+    async def checkpoint(self, point: Point) -> None:
+        """Save in the middle of a turn, if the agent's durability asks for it here.
 
-    def _renamed(self, call: ToolCall, place: int, taken: set[str]) -> ToolCall:
-        raw, wanted = call.raw, call.id or f"call_{self.journal.number + 1}_{place}"
-        for count in itertools.count():
-            if not self._confusable(wanted, taken):
-                break
-            wanted = f"call_{self.journal.number + 1}_{place}" + (f"_{count}" if count else "")
-        return ToolCall(call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted)
+        Raises:
+            ThreadConflict: another writer has gone on with the thread.
+        """
+        if point in CHECKPOINTS[self.durability]:
+            await self.save()
+            self.scope.check()
 
     # ---- budgets
 
     @property
     def spent(self) -> Spent:
-        """What this run and all below it have spent since its input was accepted."""
-        return Spent(self._tokens, self._money, perf_counter() - self._began, self._unknown, self._unpriced)
+        return self.ledger.spent
 
-    def replied(self, message: AssistantMessage, reply: Reply, seconds: float) -> None:
-        """The model has answered, after *seconds*: record *message*, and what it took."""
-        model, usage, cost = reply.model or self.spec.model.name, reply.usage, reply.cost
-        # What cannot be is not known: an amount below nothing would win a budget back. Wrong types are the codec's.
-        if isinstance(cost, int | float) and not 0 <= cost < math.inf:
-            cost = None
-        if type(usage) is Usage and type(usage.input) is type(usage.output) is int and (usage.input | usage.output) < 0:
-            usage = UNKNOWN
-        self.spend(self.record(ModelReplied(message, reply.stop, usage, model, seconds, cost)))
-        self._begun = 0
-
-    def spend(self, reply: ModelReplied | Compacted) -> None:
-        """A reply or a summary came: this run and every run above it have spent what it took."""
-        usage, cost = reply.usage, reply.cost
-        tokens = usage.total
-        if cost is not None:
-            self.costs.money = (self.costs.money or 0.0) + cost
-        run: Run | None = self
-        while run is not None:
-            run._tokens += tokens
-            if cost is not None:
-                run._money = (run._money or 0.0) + cost
-            run = run.parent
-        if cost is None or usage.unknown:
-            self._spend_unknown(usage.unknown, cost is None and reply.asked)
-
-    def _spend_unknown(self, unknown: int, unpriced: bool) -> None:
-        """Count what nobody counted, for this run and every run above it: a budget cannot be kept any more."""
-        self.costs.unpriced += unpriced
-        run: Run | None = self
-        while run is not None:
-            run._unknown += unknown
-            run._unpriced += unpriced
-            run = run.parent
+    @cached_property
+    def budgets(self) -> tuple["Run", ...]:
+        """The runs that have a budget: this one and those above it. Fixed once the input is accepted."""
+        limits, above = self.state.limits, self.parent.budgets if self.parent else ()
+        none = limits.tokens is None and limits.cost is None and limits.seconds is None
+        return above if none else (self, *above)
 
     def over_budget(self) -> TurnExhausted | None:
-        """How the run stops at the first budget that is spent, of it or of one above; not where asking is free."""
+        """Return the event that stops the run, if a budget of it or of a run above it is spent."""
         for run in self.budgets:
             spent = run.spent
             if limit := spent.reached(run.state.limits):
@@ -281,104 +180,24 @@ class Run:
         return None
 
     def seconds_left(self) -> float | None:
-        """How long the model may take before `Limits.seconds` of this run, or of one above it, is reached; None: as
-        long as it likes, as may one that costs nothing to ask and decides how the turn ends.
+        """Return how long the model may take until a budget of seconds is spent; None if it may take for ever.
+
+        So may a model that is `free`: it decides how the turn ends.
         """
         if getattr(self.spec.model, "free", False):
             return None
-        now = perf_counter()
-        limits = [(run.state.limits.seconds, now - run._began) for run in self.budgets]
+        limits = [(run.state.limits.seconds, run.ledger.seconds) for run in self.budgets]
         return min((most - spent for most, spent in limits if most is not None), default=None)
 
-    @cached_property
-    def budgets(self) -> tuple["Run", ...]:
-        """Of this run and those above it, those that have a budget. To be asked once the input is accepted."""
-        limits = self.state.limits
-        none = limits.tokens is None and limits.cost is None and limits.seconds is None
-        return self._above if none else (self, *self._above)
-
-    # ---- the ledger
-
-    def waited(self, started: float) -> float:
-        """The model was waited for since *started*; returns the seconds."""
-        seconds = perf_counter() - started
-        self._model_s += seconds
-        return seconds
-
-    def worked(self, started: float, save_s: float) -> None:
-        """Tools ran since *started*, when the turn had been saving for *save_s* seconds."""
-        saving = self.total.save_s - save_s
-        self._tools_s += max(0.0, perf_counter() - started - saving)
-
-    def returned(self, result: ToolResult) -> int:
-        """A tool answered; returns the characters that the model is told."""
-        size = len(result.text)
-        self.costs.tool_chars += size
-        return size
-
-    def delegated(self, child: "Run", started: float) -> None:
-        """A child had a call's time since *started*; what it spent is in its own ledger."""
-        self._children_s += perf_counter() - started
-        self.costs.add(child.costs)
-
-    async def save(self) -> CheckpointError | None:
-        """Append what is pending of the thread. A failure is returned, and the next append tries again.
-
-        Raises:
-            ThreadConflict: another writer was first.
-        """
-        started, total = perf_counter(), self.total
-        try:
-            saved = await append(self.journal)
-        except ThreadConflict:
-            raise
-        except CheckpointError as exc:
-            return exc
-        finally:
-            seconds = perf_counter() - started
-            total.save_s += seconds
-            self._mark += seconds
-        total.bytes_raw += saved.raw
-        total.bytes_stored += saved.stored
-        total.state_bytes = self.journal.head.stored
-        return None
-
-    async def save_if(self, *durabilities: Durability) -> None:
-        """Save in the middle of a turn, if the agent's durability is one of these."""
-        if self.journal.durability in durabilities:
-            await self.save()
-
-    async def begin(self, call: ToolCall) -> CheckpointError | None:
-        """Save that a call begins which a person let run; if that fails it must not run."""
-        self.record(CallStarted(call.id))
-        return await self.save()
-
-    def close_step(self) -> None:
-        """Note what the step took: all its time that was neither the model's nor the tools' is ours."""
-        now = perf_counter()
-        model_s, tools_s = self._model_s, self._tools_s
-        harness_s = max(0.0, now - self._mark - model_s - tools_s)
-        self.costs.table.append(Step(model_s, max(0.0, tools_s - self._children_s), harness_s))
-        self._model_s = self._tools_s = self._children_s = 0.0
-        self._mark = now
-
-    def book(self) -> None:
-        """Add up the ledger, once the run is over."""
-        costs, state = self.costs, self.state
-        costs.model_s += sum(step.model_s for step in costs.table)
-        costs.tools_s += sum(step.tools_s for step in costs.table)
-        costs.harness_s += sum(step.harness_s for step in costs.table)
-        costs.steps += state.step
-        costs.tool_calls += state.tool_calls
-        costs.usage += state.usage - self._usage_before
+    # ---- the result
 
     def turn(self) -> Turn:
-        """What the run hands back."""
-        state = self.state
+        """Return the result of the run."""
+        state, costs = self.state, self.ledger.costs
         said = (*self._compacted, *state.messages[state.began :])
         spoken = (message.text for message in reversed(said) if message.role == "assistant")
         return Turn(
-            thread_id=self.thread_id,
+            thread_id=self.journal.thread_id,
             status=state.status,
             reason=state.reason,
             text=next((text for text in spoken if text), state.text if self.parent else ""),  # A child has one input.
@@ -387,6 +206,11 @@ class Run:
             question=state.detail if state.status == "escalated" else "",
             artifacts=self.journal.artifacts(self.path),
             messages=said,
-            usage=self.costs.usage,
-            costs=self.costs,
+            usage=costs.usage,
+            costs=costs,
         )
+
+    def close(self) -> None:
+        """Close the ledger of a run that was driven to a boundary."""
+        state = self.state
+        self.ledger.close(state.step, state.tool_calls, state.usage - self._usage_before)

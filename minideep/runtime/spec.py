@@ -1,4 +1,4 @@
-"""An agent as the loop sees it: put together from its parts, and with what holds in it when another agent runs it."""
+"""The spec of an agent: put together from its parts once, and extended by what it inherits."""
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -25,12 +25,13 @@ def build_spec(
     middleware: tuple[Middleware, ...],
     limits: Limits,
 ) -> AgentSpec:
-    """Everything that the loop needs, put together once: prompts joined, tools by name, hooks that are overridden.
+    """Put together everything that the loop needs: prompts joined, tools by name, hooks that are overridden.
 
     A `profile` of the model rewords prompt and tools.
 
     Raises:
-        ConfigError: two tools have one name, a hook is misspelt or no `async def`, or the model's `profile` is none.
+        ConfigError: two tools have one name, a hook is misspelt or not `async def`, or the model's `profile` is not a
+            `Profile`.
     """
     for part in middleware:
         check_hooks(type(part))
@@ -51,6 +52,7 @@ def build_spec(
         by_name,
         limits,
         _overriding("before_model", middleware),
+        _overriding("wrap_model", middleware),
         _tool_hooks(middleware),
         _overriding("before_finish", middleware),
         tuple(by_name.values()),
@@ -61,11 +63,11 @@ def build_spec(
 
 @cache
 def check_hooks(kind: type[Middleware]) -> None:
-    """See that the hooks of a middleware can be awaited, and that no method of it has a name like a hook that is none:
-    it would never be called.
+    """Check that the hooks of a middleware can be awaited, and that no other method of it is named like a hook: it
+    would never be called.
 
     Raises:
-        ConfigError: one cannot, or one has.
+        ConfigError: names the method, and the hook that was probably meant.
     """
     for name in HOOKS:
         if not iscoroutinefunction(unwrap(getattr(kind, name))):
@@ -74,14 +76,14 @@ def check_hooks(kind: type[Middleware]) -> None:
         alike = get_close_matches(name, HOOKS, 1, 0.8)
         if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):
             meant = f"did you mean {alike[0]}? " if alike else ""
-            raise ConfigError(f"{kind.__name__}.{name} is no hook; {meant}the hooks are {', '.join(HOOKS)}")
+            raise ConfigError(f"{kind.__name__}.{name} is not a hook; {meant}the hooks are {', '.join(HOOKS)}")
 
 
 def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
-    """Those of *middleware* of which something holds in the runs below their agent.
+    """Return those of *middleware* of which something holds in the runs below their agent.
 
     Raises:
-        ConfigError: one has an `inherit` that says nothing.
+        ConfigError: an `inherit` is neither True, False nor None.
     """
     middleware = tuple(middleware)
     for part in middleware:
@@ -91,10 +93,13 @@ def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
 
 
 def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
-    """*spec* as it is run below *parent*: outside its own hooks stand those that it inherits."""
+    """Return *spec* as it runs below *parent*: the hooks that it inherits stand outside its own."""
     parts = tuple(part for part in parent.inherited if not any(part is own for own in spec.inherited))
-    if not parts:
-        return spec
+    return inheriting(spec, parts) if parts else spec
+
+
+def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:
+    """Return *spec* with *parts* outside its own middleware, as far as each says that it is inherited."""
     whole = tuple(part for part in parts if part.inherit)
     tools = {tool.name: tool for part in whole for tool in map(profile_of(spec.model).worded, part.tools)} | spec.tools
     return structs.replace(
@@ -102,6 +107,7 @@ def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
         system=_joined(spec.system, *(part.prompt for part in whole)),
         tools=tools,
         before_model=(*_overriding("before_model", whole), *spec.before_model),
+        wrap_model=(*_overriding("wrap_model", whole), *spec.wrap_model),
         tool_hooks=(*_tool_hooks(parts), *spec.tool_hooks),
         before_finish=(*_overriding("before_finish", whole), *spec.before_finish),
         tool_list=tuple(tools.values()),
@@ -111,22 +117,26 @@ def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
 
 
 def check_prices(spec: AgentSpec, limits: Limits, owner: str) -> None:
-    """See that the budget of money in *limits*, which the agent *owner* has, can bound a run of *spec*.
+    """Check that the budget of money in *limits*, which the agent *owner* has, can bound a run of *spec*.
 
     Raises:
-        ConfigError: there is one, and a model of *spec* may answer without saying what that cost.
+        ConfigError: a model of *spec* may answer without stating its cost.
     """
-    if limits.cost is None:
-        return
     for model in (spec.model, *spec.other_models):
-        if not getattr(model, "states_cost", False):
-            budget = f"agent {owner!r} has Limits(cost={limits.cost!r})"
-            if spec.name != owner:
-                budget += f", which holds for agent {spec.name!r} below it"
-            raise ConfigError(
-                f"{budget}, but model {model.name!r} has no price, so it could spend without end; give the model "
-                "`price=Price(input, output)`, or set `states_cost = True` on it if each of its replies says its cost"
-            )
+        check_price(spec.name, model, limits, owner)
+
+
+def check_price(agent: str, model: Model, limits: Limits, owner: str) -> None:
+    """`check_prices` for one model that *agent* asks."""
+    if limits.cost is None or getattr(model, "states_cost", False):
+        return
+    budget = f"agent {owner!r} has Limits(cost={limits.cost!r})"
+    if agent != owner:
+        budget += f", which holds for agent {agent!r} below it"
+    raise ConfigError(
+        f"{budget}, but model {model.name!r} has no price, so it could spend without end; give the model "
+        "`price=Price(input, output)`, or set `states_cost = True` on it if each of its replies says its cost"
+    )
 
 
 def _joined(*prompts: str) -> str:
@@ -134,8 +144,9 @@ def _joined(*prompts: str) -> str:
 
 
 def _tool_hooks(middleware: Iterable[Middleware]) -> tuple[ToolHook, ...]:
-    hooks = (ToolHook(part, _overrides(part, "before_tool"), _overrides(part, "after_tool")) for part in middleware)
-    return tuple(hook for hook in hooks if hook.before or hook.after)
+    names = ("before_tool", "wrap_tool", "after_tool")
+    hooks = (ToolHook(part, *(_overrides(part, name) for name in names)) for part in middleware)
+    return tuple(hook for hook in hooks if hook.before or hook.wrap or hook.after)
 
 
 def _overriding(hook: str, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:

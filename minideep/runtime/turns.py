@@ -1,30 +1,37 @@
-"""The threads of an agent: one turn of each at a time, over all processes, and the last few kept in memory."""
+"""Turns of an agent's threads: one at a time on each thread, over all processes; the last threads stay in memory."""
 
 import asyncio
-import contextlib
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
-from ..checkpoint import batch as log, journal as journals, live, pace, upkeep
-from ..checkpoint.journal import Durability, Journal
-from ..checkpoint.redaction import Redact, Redaction
-from ..checkpoint.store import release_quietly, stored_head, unknown
-from ..checkpoint.waiting import take, wait_for
+from ..checkpoint import (
+    CheckedStore,
+    Durability,
+    Journal,
+    Redact,
+    exists,
+    hold_thread,
+    off_loop,
+    open_thread,
+    unknown_thread,
+)
 from ..checks import checked
 from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
-from ..messages import Input, as_message
-from ..ports import ABOUT, AgentSpec, Emit, Store
+from ..messages import Input, UserMessage, as_message
+from ..ports import ABOUT, AgentSpec, Emit
 from ..state import Decision, ThreadId
 from ..turn import Turn
-from . import loop
-from .calls import abandon, carried, result_of
+from .cancel import GRACE, TurnScope, carried, leave, result_of
+from .children import unanswered
 from .decisions import match, resumption
+from .loop import drive, run_child
 from .process import TurnSlot
 from .run import Run
 
@@ -37,227 +44,229 @@ class TurnConfig(Struct, frozen=True):
     """How one turn is run."""
 
     spec: AgentSpec
-    store: Store
-    durability: Durability
-    redact: Redact | None
-    context: Any
-    emit: Emit | None
-    wait: bool
+    store: CheckedStore
+    durability: Durability = "turn"
+    redact: Redact | None = None
+    context: Any = None
+    emit: Emit | None = None
+    wait: bool = False
     """Whether to wait for a thread that is busy."""
 
 
+class Accepted(Struct, frozen=True):
+    """An input whose events are recorded."""
+
+    over: bool = False
+    """Whether there is nothing to run: the last turn is returned."""
+    must_save: bool = False
+    """Whether nothing may run unless the input is saved: a decision that got lost would let a call run twice."""
+
+
+Accept = Callable[[Run], Accepted]
+"""Records the events of an input."""
+
+
 class Turns:
-    """Begins turns, goes on with them, and remembers what the next one needs."""
+    """Begins turns, resumes them, and remembers the threads of the last ones."""
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, str], Journal] = {}
+    def __init__(self, grace: float = GRACE) -> None:
+        self._grace = grace
+        self._kept: dict[tuple[CheckedStore, str], Journal] = {}
 
-    async def turn(self, terms: TurnConfig, input: Input, thread_id: str | None) -> Turn:
-        """One turn from *input* to its boundary."""
-        message, thread_id = as_message(input), checked_thread_id(thread_id)
+    async def run(self, config: TurnConfig, input: Input, thread_id: str | None) -> Turn:
+        """Run one turn, from *input* to its boundary."""
+        accept = partial(_accept_message, as_message(input), config.spec)
+        return await self._turn(config, checked_thread_id(thread_id), accept, new=True)
 
-        async def accept(run: Run) -> CheckpointError | None:
-            cut_off = run.unanswered()
-            try:
-                run.record(UserSaid(message, time.time(), terms.spec.limits, agent=terms.spec.name))
-                _note_changes(run)
-            except IllegalEvent as exc:
-                raise ConfigError(f"the input cannot be kept: {exc}") from None
-            for path in cut_off:
-                run.record_at(path, TurnCancelled(time.time()))
-            return await run.save()
+    async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
+        """Resume a turn, or return the last one."""
+        if (config.store, thread_id) not in self._kept and not exists(config.store, thread_id):
+            raise unknown_thread(thread_id)  # Before anything is made for it.
+        return await self._turn(config, thread_id, partial(_accept_decisions, decisions, config.spec), new=False)
 
-        async with TurnSlot(), _held(terms, thread_id):
-            journal = await self._open(terms.store, thread_id) or Journal(thread_id, terms.store)
-            run = _run(terms, journal)
-            with live.running(journal):
-                turn = await self._accepted(run, await self._or_as_before(run, accept))
-        upkeep.hand_over(journal)
-        return turn
-
-    async def resumed(self, terms: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
-        """Go on with a turn, or give the last one back."""
-        store = terms.store
-        if (id(store), thread_id) not in self._kept and stored_head(store, thread_id) is None:
-            raise unknown(thread_id)  # Before anything is made for it.
-
-        async def accept(run: Run) -> CheckpointError | None:
-            decided = match(run.state, decisions)
-            for path, event in () if over else resumption(decided, terms.spec.limits):
-                run.record_at(path, event)
-            if not over:
-                _note_changes(run)
-            failed = await run.save()
-            if failed and decided:
-                raise failed
-            return failed
-
-        async with TurnSlot(), _held(terms, thread_id):
-            journal = await self._open(store, thread_id)
-            if journal is None:
-                raise unknown(thread_id)
-            run = _run(terms, journal)
-            over = not decisions and run.state.status in ("ended", "escalated", "paused")
-            with live.running(journal):
-                failed = await self._or_as_before(run, accept)
-                turn = self._handed_back(run, failed) if over else await self._accepted(run, failed)
-        upkeep.hand_over(journal)
-        return turn
-
-    async def save(self, terms: TurnConfig, thread_id: str) -> None:
-        """Append what earlier turns have left unsaved."""
-        if (id(terms.store), thread_id) not in self._kept:
-            if stored_head(terms.store, thread_id) is None:
-                raise unknown(thread_id)
+    async def save(self, config: TurnConfig, thread_id: str) -> None:
+        """Append what earlier turns left unsaved."""
+        store = config.store
+        if (store, thread_id) not in self._kept:
+            if not exists(store, thread_id):
+                raise unknown_thread(thread_id)
             return
-        async with _held(terms, thread_id):
+        async with hold_thread(store, thread_id, config.wait):
             try:
-                if (kept := await self._left(terms.store, thread_id)) is not None:
-                    _redact(terms, kept)
-                    await log.append(kept)
+                if (kept := await self._left(store, thread_id)) is not None:
+                    kept.set_redact(config.redact)
+                    await kept.append()
             except ThreadConflict:
-                self.forget(terms.store, thread_id)
+                self.forget(store, thread_id)
                 raise
 
-    def forget(self, store: Store, thread_id: str) -> bool:
-        """Keep nothing of a thread that is deleted; whether there was anything."""
-        return self._kept.pop((id(store), thread_id), None) is not None
+    def forget(self, store: CheckedStore, thread_id: str) -> bool:
+        """Drop a thread that was deleted; return whether it was kept."""
+        return self._kept.pop((store, thread_id), None) is not None
 
-    async def _or_as_before(
-        self, run: Run, accept: Callable[[Run], Awaitable[CheckpointError | None]]
-    ) -> CheckpointError | None:
-        """Accept an input; if that raises, what earlier turns left unsaved is kept as it was."""
-        journal, unsaved = run.journal, len(run.journal.pending)
-        try:
-            return await accept(run)
-        except ThreadConflict:  # What was not saved can never be: another writer has gone on.
-            raise
-        except BaseException:
-            if unsaved:
-                journal.refused = max(0, len(journal.pending) - unsaved)
-                self._keep(journal)
-            await asyncio.sleep(0)  # A cancel that came meanwhile goes before.
-            raise
-
-    async def _accepted(self, run: Run, failed: CheckpointError | None) -> Turn:
-        """Drive a turn whose input is accepted, and save its boundary; the answer comes back even if that fails."""
-        try:
-            await _driven(run)
-        finally:
-            try:
-                failed = await run.save()
-            except ThreadConflict as exc:
-                failed = exc
-            turn = self._handed_back(run, failed)
+    async def _turn(self, config: TurnConfig, thread_id: str, accept: Accept, *, new: bool) -> Turn:
+        """Hold the thread, record the input, drive the main run to a boundary and save it."""
+        async with TurnSlot(), hold_thread(config.store, thread_id, config.wait):
+            journal = await self._open(config.store, thread_id)
+            if journal is None:
+                if not new:
+                    raise unknown_thread(thread_id)
+                journal = Journal(thread_id, config.store)
+            run = _main_run(config, journal, TurnScope(self._grace))
+            with journal.running():
+                accepted, failed = await self._accept(run, accept)
+                if not accepted.over:
+                    failed = await self._driven(run)
+                turn = self._result(run, failed)
+        journal.schedule()
         return turn
 
-    def _handed_back(self, run: Run, failed: CheckpointError | None) -> Turn:
+    async def _accept(self, run: Run, accept: Accept) -> tuple[Accepted, CheckpointError | None]:
+        """Record an input and save it. If that raises, what earlier turns left unsaved is kept as it was."""
+        journal, before = run.journal, run.journal.unsaved
+        try:
+            accepted = accept(run)
+            failed = await run.save()
+            run.scope.check()
+            if failed is not None and accepted.must_save:
+                raise failed
+        except BaseException:
+            if before and run.scope.status != "lost":
+                journal.rollback(max(0, journal.unsaved - before))
+                self._keep(journal)
+            await asyncio.sleep(0)  # A cancellation that arrived meanwhile goes before.
+            raise
+        return accepted, failed
+
+    async def _driven(self, run: Run) -> CheckpointError | None:
+        """Drive a turn and save its boundary; return why it could not be saved. The answer comes back even then."""
+        try:
+            await _drive_main(run)
+        except BaseException:
+            self._result(run, await run.save())
+            raise
+        return await run.save()
+
+    def _result(self, run: Run, failed: CheckpointError | None) -> Turn:
+        """Return the result of a turn, and keep the thread for the next one."""
         turn = run.turn()
         turn.saved = failed is None
         if failed is not None:
-            logger.warning("thread %r is not saved: %s", run.thread_id, failed)
+            logger.warning("thread %r is not saved: %s", turn.thread_id, failed)
         turn.error = turn.error or failed
         if isinstance(failed, ThreadConflict):
             turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed
             return turn
         if turn.saved:
-            upkeep.note_what_is_due(run.journal)
+            run.journal.plan()
         self._keep(run.journal)
         return turn
 
-    async def _open(self, store: Store, thread_id: str) -> Journal | None:
-        """The thread as this agent left it, while the store still has it so; else as the store has it."""
+    # ---- threads in memory
+
+    async def _open(self, store: CheckedStore, thread_id: str) -> Journal | None:
+        """Return the thread as this agent left it, if the store still has it so; else as the store has it."""
         kept = await self._left(store, thread_id)
         self.forget(store, thread_id)
-        if kept is not None and kept.pending:
+        if kept is not None and (kept.unsaved or kept.is_current()):
             return kept
-        stored = stored_head(store, thread_id)
-        if stored is None or (kept is not None and kept.stored == stored):
-            return kept if stored else None
-        return await log.off_loop(store, lambda: journals.open_thread(store, thread_id))
+        if not exists(store, thread_id):
+            return None
+        return await off_loop(store, lambda: open_thread(store, thread_id))
 
-    async def _left(self, store: Store, thread_id: str) -> Journal | None:
-        """What is kept of a thread, without what was refused."""
-        kept = self._kept.get((id(store), thread_id))
-        if kept is None or not kept.refused:
+    async def _left(self, store: CheckedStore, thread_id: str) -> Journal | None:
+        """Return what is kept of a thread, without events that were rolled back."""
+        kept = self._kept.get((store, thread_id))
+        if kept is None or not kept.rolled_back:
             return kept
         try:
-            self._kept[id(store), thread_id] = fresh = await log.off_loop(store, lambda: journals.rewound(kept))
+            self._kept[store, thread_id] = fresh = await off_loop(store, kept.reopened)
         except ThreadConflict:
             self.forget(store, thread_id)
             raise
         return fresh
 
     def _keep(self, journal: Journal) -> None:
-        """Remember a thread: always if something of it is not saved yet, else among the last few."""
+        """Remember a thread: always if something of it is unsaved, else among the last few."""
         journal.close_turn()
-        self._kept[id(journal.store), journal.thread_id] = journal
-        saved = [key for key, kept in list(self._kept.items()) if not kept.pending]
+        self._kept[journal.store, journal.thread_id] = journal
+        saved = [key for key, kept in list(self._kept.items()) if not kept.unsaved]
         for key in saved[: max(0, len(saved) - KEPT)]:
             self._kept.pop(key, None)
 
 
-def _run(terms: TurnConfig, journal: Journal) -> Run:
-    """The main run of a thread.
+def _main_run(config: TurnConfig, journal: Journal, scope: TurnScope) -> Run:
+    """Return the main run of a thread.
 
     Raises:
         ConfigError: the thread is another agent's.
     """
-    spec, owner = terms.spec, journal.root.agent
+    spec, owner = config.spec, journal.root.agent
     if owner and owner != spec.name and owner not in spec.continues:
         found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
-        raise ConfigError(f"{found}; to go on with it all the same, make the agent with continues=[{owner!r}]")
-    journal.durability = terms.durability
-    _redact(terms, journal)
-    return Run(spec, journal, listener=terms.emit, context=terms.context)
+        raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
+    journal.set_redact(config.redact)
+    about: dict[str, Any] = {"durability": config.durability, "listener": config.emit, "context": config.context}
+    return Run(spec, journal, scope, run_child, **about)
+
+
+def _accept_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted:
+    """Record a user's message. Runs below calls that it answers are cancelled, in the same append."""
+    cut_off = unanswered(run)
+    try:
+        run.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
+        _note_changes(run)
+    except IllegalEvent as exc:
+        raise ConfigError(f"the input cannot be kept: {exc}") from None
+    for path in cut_off:
+        run.record_at(path, TurnCancelled(time.time()))
+    return Accepted()
+
+
+def _accept_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: Run) -> Accepted:
+    """Record a person's decisions, or that a turn without them is resumed."""
+    if not decisions and run.state.status in ("ended", "escalated", "paused"):
+        return Accepted(over=True)
+    decided = match(run.state, decisions)
+    for path, event in resumption(decided, spec.limits):
+        run.record_at(path, event)
+    _note_changes(run)
+    return Accepted(must_save=bool(decided))
 
 
 def _note_changes(run: Run) -> None:
-    """Note what is new about the agent since the last input: a log says by which version each turn was run."""
+    """Note what is new about the agent since the last input: the log says which version ran each turn."""
     known = run.state.notes.get(ABOUT, {})
     for key, value in run.spec.about.items():
         if known.get(key, "") != value:
             run.record(Noted(ABOUT, key, value))
 
 
-def _redact(terms: TurnConfig, journal: Journal) -> None:
-    """See that what is saved from now on is redacted as the agent says now."""
-    if terms.redact is not (journal.redaction and journal.redaction.redact):
-        journal.redaction = Redaction(terms.redact, terms.store) if terms.redact else None
-
-
-@contextlib.asynccontextmanager
-async def _held(terms: TurnConfig, thread_id: str) -> AsyncGenerator[None]:
-    """Hold a thread from before the first effect of a turn to behind its boundary.
-
-    Raises:
-        ThreadBusy: another run, in whatever process, has it.
-    """
-    store = terms.store
-    await pace.wait()
-    await (wait_for if terms.wait else take)(store, thread_id)
-    try:
-        yield
-    finally:
-        release_quietly(store, thread_id)
-
-
-async def _driven(run: Run) -> None:
-    """Drive the main run to its boundary. When cancelled, tools get 5 seconds to end, and are then left behind."""
-    task = asyncio.ensure_future(carried(loop.drive(run)))
+async def _drive_main(run: Run) -> None:
+    """Drive the main run to its boundary. When cancelled, tools have a grace period and are then left behind."""
+    scope = run.scope
+    task = asyncio.ensure_future(carried(drive(run)))
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
-        run.journal.cancelled = True
-        await abandon(task)
+        scope.request_cancel()
+        await leave(task, scope.grace)
         raise
     finally:
-        run.cancel()
-    if not task.cancelled():  # Else a tool has cancelled its own task: the turn is `cancelled`, and comes back so.
+        _close(run)
+    if not task.cancelled():  # Otherwise a tool has cancelled its own task: the turn is `cancelled`, and comes back.
         result_of(task)
+
+
+def _close(run: Run) -> None:
+    """Close the turn for good. What still runs of it was left behind and is recorded as cancelled, leaves first."""
+    for path, state in sorted(run.journal.states.items(), key=lambda item: -len(item[0])):
+        if state.status == "running":
+            run.record_at(path, TurnCancelled(time.time()))
+    run.scope.close()
 
 
 @checked
 def checked_thread_id(thread_id: ThreadId | None) -> str:
-    """*thread_id*, or a new one."""
+    """Return *thread_id*, or a new one."""
     return uuid.uuid4().hex if thread_id is None else thread_id

@@ -27,6 +27,7 @@ from minideep import (
     tool,
 )
 from minideep.blueprint import Blueprint
+from minideep.runtime import Turns
 from minideep.models import Anthropic, OpenAI, OpenAIChat, ScriptedModel
 from minideep.turn import error_of
 
@@ -221,8 +222,7 @@ async def test_what_a_model_makes_of_being_cut_short_is_not_what_stopped_the_tur
     assert (turn.status, turn.reason) == ("exhausted", "seconds")
 
 
-async def test_a_model_that_swallows_a_cancel_is_left_behind(monkeypatch):
-    monkeypatch.setattr("minideep.runtime.calls.GRACE", 0.1)
+async def test_a_model_that_swallows_a_cancel_is_left_behind():
     over = asyncio.Event()
 
     async def stubborn(request):
@@ -232,6 +232,7 @@ async def test_a_model_that_swallows_a_cancel_is_left_behind(monkeypatch):
         return "too late"
 
     agent = Agent(ScriptedModel(stubborn), limits=Limits(seconds=0.05))
+    agent._turns = Turns(grace=0.1)
     turn = await asyncio.wait_for(agent.run("go", "t"), 10)
     over.set()
     await asyncio.sleep(0.05)

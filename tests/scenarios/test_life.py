@@ -11,6 +11,7 @@ from msgspec import structs
 from scenarios.test_failing_store import Failing
 from unit.checkpoint.test_history import TURNS, Moods, helper, join_all, payer, policy, task, whole
 
+from minideep.checkpoint import open_store
 from minideep import (
     Agent,
     Approve,
@@ -250,7 +251,7 @@ class Life:
                 self.loose[other, key].append(None)
         state = self.auditor(key).get_state(key[1], subagents=True)
         assert state.status == turn.status
-        live = self.agents[who]._threads._kept[id(self.stores[key[0]]), key[1]].root
+        live = self.agents[who]._turns._kept[open_store(self.stores[key[0]]), key[1]].root
         if not self.redacted:
             ours, theirs = (whole(one, self.healthy[key[0]]) for one in (live, state))
             assert {**ours, "subagents": 0} == {**theirs, "subagents": 0}

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from minideep.checkpoint import open_store
 from minideep import (
     Agent,
     Approve,
@@ -335,7 +336,7 @@ async def test_a_childs_key_must_be_text_that_can_be_stored(caplog):
 
     agent = Agent(ScriptedModel([ToolCall("odd"), "ok"]), [odd])
     turn = await agent.run("go", "t")
-    assert "holds what UTF-8 cannot say" in results(turn)[0].text
+    assert "holds characters that UTF-8 cannot encode" in results(turn)[0].text
     assert turn.saved
 
 
@@ -365,7 +366,7 @@ async def test_a_hook_that_gives_nothing_it_may_give_is_named(hook):
     forgetful = type("Forgetful", (Middleware,), {hook: nothing})()
     turn = await Agent(ScriptedModel([ToolCall("ping"), "ok"]), [ping], middleware=[forgetful]).run("go")
     assert turn.status == "failed"
-    assert f"Forgetful.{hook} must give" in str(turn.error)
+    assert f"Forgetful.{hook} must return" in str(turn.error)
 
 
 async def test_a_hook_that_cannot_even_be_called_is_named():
@@ -511,9 +512,9 @@ os.wait()
 async def test_the_ids_of_a_long_thread_are_not_looked_for_again_each_turn():
     agent = Agent(ScriptedModel(lambda r: "ok" if r.messages[-1].role == "tool" else ToolCall("ping")), [ping])
     await agent.run("go", "t")
-    known = agent._threads._kept[id(agent._own), "t"].ids(())
+    known = agent._turns._kept[open_store(agent._own), "t"].ids(())
     await agent.run("go", "t")
-    assert agent._threads._kept[id(agent._own), "t"].ids(()) is known
+    assert agent._turns._kept[open_store(agent._own), "t"].ids(()) is known
     assert len(known) == 2
 
 

@@ -1,14 +1,18 @@
 """The step machine as a table: no loop, no clock, no model."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import structs
 
-from minideep.core import NOT_COMPLETED, apply, decide
+from minideep.core import NOT_COMPLETED, TABLE, apply, decide
 from minideep.errors import IllegalEvent
 from minideep.events import (
     AnyEvent,
     CallModel,
+    CallStarted,
     CallTools,
     Compacted,
     Decided,
@@ -32,8 +36,8 @@ from minideep.events import (
     TurnPaused,
     UserSaid,
 )
-from minideep.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
-from minideep.state import Approve, FileEntry, Interrupt, Limits, State, Todo
+from minideep.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
+from minideep.state import Approve, FileEntry, Interrupt, Limits, OpenCall, State, Todo
 
 LS, RM = ToolCall("ls", {}, "c1"), ToolCall("rm", {"path": "a"}, "c2")
 GO = UserSaid(UserMessage("go"), 1.0, Limits(), agent="main")
@@ -205,7 +209,7 @@ def test_an_event_that_does_not_fit_is_refused_and_changes_nothing(events, illeg
 
 def test_an_event_must_come_after_the_last_one():
     made = state(GO)
-    with pytest.raises(IllegalEvent, match="event 1 comes after event 1"):
+    with pytest.raises(IllegalEvent, match="event 1 cannot follow event 1"):
         apply(made, ANSWER, 1)
 
 
@@ -255,3 +259,98 @@ def test_whatever_happens_every_call_gets_one_result_and_refusals_change_nothing
         else:
             assert expected == []
     assert expected == list(made.open)
+
+
+# ---- the table of statuses, cell by cell
+
+STATUSES = ("ready", "running", "paused", "ended", "escalated", "failed", "cancelled", "exhausted")
+LEGAL = {
+    "UserSaid": "ready running paused ended escalated failed cancelled exhausted",
+    "Resumed": "running paused failed cancelled exhausted",
+    "ModelReplied": "running",
+    "ToolReturned": "running escalated",
+    "ToolWaiting": "running escalated",
+    "CallStarted": "running",
+    "Decided": "paused",
+    "TurnPaused": "running",
+    "TurnEnded": "running",
+    "TurnEscalated": "running",
+    "TurnFailed": "running escalated",
+    "TurnCancelled": "running paused",
+    "TurnExhausted": "running",
+    "TodosWritten": "running",
+    "FileWritten": "running",
+    "FileEdited": "running",
+    "FileDeleted": "running",
+    "Compacted": "running",
+    "Noted": "running",
+}
+CALL = ToolCall("pay", {"amount": 1}, "p")
+ASKS = Interrupt(CALL)
+FITTING = {
+    "UserSaid": (UserSaid(UserMessage("go"), 1.0), None),
+    "Resumed": (Resumed(1.0), None),
+    "ModelReplied": (ModelReplied(AssistantMessage("ok")), None),
+    "ToolReturned": (ToolReturned("p", "paid"), OpenCall(CALL, 2)),
+    "ToolWaiting": (ToolWaiting("p", (ASKS,)), OpenCall(CALL, 2)),
+    "CallStarted": (CallStarted("p"), OpenCall(CALL, 2, decision=Approve())),
+    "Decided": (Decided("p", Approve()), OpenCall(CALL, 2, waits=(ASKS,))),
+    "TurnPaused": (TurnPaused(1.0), OpenCall(CALL, 2, waits=(ASKS,))),
+    "TurnEnded": (TurnEnded(1.0), "ends"),
+    "TurnEscalated": (TurnEscalated(1.0, "which?"), None),
+    "TurnFailed": (TurnFailed(1.0, "ModelError", "no"), None),
+    "TurnCancelled": (TurnCancelled(1.0), None),
+    "TurnExhausted": (TurnExhausted(1.0, "steps"), None),
+    "TodosWritten": (TodosWritten(()), None),
+    "FileWritten": (FileWritten("/f", "text", 4, "", 1.0), None),
+    "FileEdited": (FileEdited("/f", "text", "more", False, 4, "", 1.0), "file"),
+    "FileDeleted": (FileDeleted("/f", 1.0), None),
+    "Compacted": (Compacted(UserMessage("so far"), 1), None),
+    "Noted": (Noted("me", "key", 1), None),
+}
+"""An event of each kind, and what else of the state lets it fit."""
+
+
+def fitted(status, needs):
+    made = State(status=status, messages=[UserMessage("go")])
+    if isinstance(needs, OpenCall):
+        made.open = {"p": structs.replace(needs)}
+    made.ends = needs == "ends"
+    if needs == "file":
+        made.files["/f"] = FileEntry("text", 4, "", 1.0)
+    return made
+
+
+def test_the_table_has_every_event_and_this_test_too():
+    assert {kind.__name__ for kind in TABLE} == set(LEGAL) == set(FITTING)
+    assert {kind.__name__ for kind in get_args(AnyEvent)} == set(LEGAL)
+
+
+@pytest.mark.parametrize("kind", LEGAL)
+@pytest.mark.parametrize("status", STATUSES)
+def test_an_event_is_legal_in_the_statuses_of_the_table_only_and_else_changes_nothing(kind, status):
+    event, needs = FITTING[kind]
+    made = fitted(status, needs)
+    before = msgspec.msgpack.encode(made)
+    if status in LEGAL[kind].split():
+        apply(made, event)
+        assert made.number == 1
+    else:
+        with pytest.raises(IllegalEvent):
+            apply(made, event)
+        assert msgspec.msgpack.encode(made) == before
+
+
+@pytest.mark.parametrize(
+    ("entry", "phase"),
+    [
+        (OpenCall(CALL, 2), "ready"),
+        (OpenCall(CALL, 2, waits=(ASKS,)), "waiting"),
+        (OpenCall(CALL, 2, decision=Approve()), "decided"),
+        (OpenCall(CALL, 2, decision=Approve(), started=True), "started"),
+        (OpenCall(CALL, 2, decision=Approve(), waits=(Interrupt(ToolCall("x", {}, "c"), path=("p",)),)), "waiting"),
+        (OpenCall(CALL, 2, result=ToolResult("paid")), "answered"),
+    ],
+)
+def test_an_open_call_says_where_it_stands(entry, phase):
+    assert entry.phase == phase

@@ -345,7 +345,7 @@ async def test_a_reply_that_fans_out_too_far_keeps_what_was_begun_and_the_next_r
     )
     turn = await agent.run("go", "t")
     refused = (
-        "not begun: one reply of 'main' may set 2 subagents going, and has; do this work yourself with the tools that "
+        "not begun: one reply of 'main' may begin 2 subagents, and has; do this work yourself with the tools that "
         "you have, or ask again in your next reply"
     )
     assert answers(turn) == ["done", "done", refused, "pong", "done"]
@@ -368,7 +368,7 @@ async def test_what_subagents_begin_counts_for_the_reply_that_set_them_going():
     assert (turn.text, failed(turn)) == ("ok", [])
     assert {key: list(state.subagents) for key, state in below.items()} == {"a": ["x", "y"], "b": ["x"]}
     told = [m.text.split(";")[0] for m in below["b"].messages if isinstance(m, ToolMessage) and m.is_error]
-    assert told == ["not begun: one reply of 'main' may set 5 subagents going, and has"] * 2
+    assert told == ["not begun: one reply of 'main' may begin 5 subagents, and has"] * 2
 
 
 async def test_a_tool_that_runs_agents_of_its_own_has_the_same_limits():
@@ -382,7 +382,7 @@ async def test_a_tool_that_runs_agents_of_its_own_has_the_same_limits():
     turn = await Agent(tens(ToolCall("each"), "ok"), [each], limits=Limits(max_children=2)).run("go")
     assert (turn.text, answers(turn)[0].split(";")[0]) == (
         "ok",
-        "not begun: one reply of 'main' may set 2 subagents going, and has",
+        "not begun: one reply of 'main' may begin 2 subagents, and has",
     )
 
 

@@ -12,12 +12,12 @@ from msgspec import Struct, structs
 from ...backends.paths import CONVERSATION, RESULTS
 from ...checks import checked
 from ...context import ToolContext
-from ...errors import ModelError, ToolError
+from ...errors import ContextOverflow, ModelError, ToolError
 from ...events import Compacted
 from ...kinds import Positive
 from ...messages import AnyBlock, AssistantMessage, Document, Image, Message, ToolMessage, UserMessage
 from ...models import resolve
-from ...ports import Backend, Middleware, Model, Request, Runnable
+from ...ports import Ask, Backend, Middleware, Model, Reply, Request, Runnable
 from ...state import State
 from ...tools import Tool
 from . import spill as keeping, summarizer as summaries, tokens
@@ -100,8 +100,6 @@ class SummarizationMiddleware(Middleware):
         state = ctx.state
         measured = ctx.scratch.get(self) or self._measured(ctx)
         measured.look(state, request)
-        if measured.shrink is None:
-            measured.shrink = partial(self._shrink, ctx, measured)
         trigger = self._trigger if OVERFLOW not in measured.notes else self._trigger_of(measured)
         if state.usage is not measured.usage:
             measured.correct(ctx, trigger or TRIGGER)
@@ -112,7 +110,16 @@ class SummarizationMiddleware(Middleware):
         elif measured.changed:
             request = measured.put_into(request)
         measured.asked, measured.usage = measured.counted, state.usage
-        return structs.replace(request, shrink=measured.shrink)
+        return request
+
+    async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
+        try:
+            return await ask(request)
+        except ContextOverflow:
+            smaller = await self._shrink(ctx, self._measured(ctx), request.messages)
+            if smaller is request.messages:
+                raise
+        return await ask(structs.replace(request, messages=smaller))
 
     async def before_finish(self, ctx: ToolContext) -> None:
         measured = self._measured(ctx)

@@ -1,6 +1,6 @@
 """What a run has in context: as it is shown, and in tokens; all of it follows from the state, a step at a time."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import structs
@@ -43,7 +43,6 @@ class Measured(Shown):
         "counted",
         "notes",
         "offset",
-        "shrink",
         "sizes",
         "usage",
     )
@@ -59,7 +58,6 @@ class Measured(Shown):
         """The run's usage before its reply."""
         self.busy = False
         """Whether a summary is being made."""
-        self.shrink: Callable[[Sequence[Message]], Awaitable[Sequence[Message]]] | None = None
         self.counted = 0.0
         """Tokens of the next request as we count."""
         self.begin([])

@@ -2,8 +2,8 @@
 
 from msgspec import structs
 
-from ...messages import Message
-from ...ports import Messages, Request
+from ...messages import Message, Messages
+from ...ports import Request
 
 
 class Shown:

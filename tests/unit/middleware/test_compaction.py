@@ -45,7 +45,7 @@ from minideep.middleware.context.compaction import EXTRACT, cut
 from minideep.middleware.context.summarizer import PROMPT, frame
 from minideep.models import ScriptedModel
 from minideep.models.recovering import Recovering
-from minideep.ports import Messages, Request
+from minideep.ports import Request
 from minideep.tools import tool
 
 LOOK = ToolCall("look")

@@ -7,8 +7,8 @@ from msgspec import structs
 from minideep import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
 from minideep.middleware import Middleware, PatchToolCallsMiddleware
 from minideep.middleware.patching import Patched
+from minideep.messages import Messages
 from minideep.models import ScriptedModel
-from minideep.ports import Messages
 
 LOST = "this call did not complete: the turn went on without its result"
 

@@ -34,7 +34,7 @@ def having(*names):
 @pytest.mark.parametrize("build", [Agent, create_deep_agent])
 def test_a_misspelt_hook_is_refused_and_the_hooks_are_named(build, name, meant):
     with pytest.raises(
-        ConfigError, match=rf"Odd\.{name} is no hook; .*{meant}.*the hooks are before_model, "
+        ConfigError, match=rf"Odd\.{name} is not a hook; .*{meant}.*the hooks are before_model, wrap_model, "
     ) as refused:
         build(ScriptedModel([]), middleware=[having(name)])
     assert not meant or f"did you mean {meant}?" in str(refused.value)

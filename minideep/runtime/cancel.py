@@ -1,0 +1,146 @@
+"""Cancellation: one scope a turn says whether it may go on, and work that must end gets a grace period."""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Iterable
+from typing import Any, Literal, TypeVar
+
+from ..errors import ThreadConflict
+from ..workers import ThreadCall
+
+T = TypeVar("T")
+GRACE = 5.0
+"""Seconds that cancelled work has to end before it is left behind."""
+
+
+class TurnScope:
+    """Whether a turn may go on; one for its main run and all runs below it.
+
+    * `open`: it may.
+    * `cancelling`: its caller has cancelled it; tools have *grace* seconds to end.
+    * `lost`: another writer has gone on with the thread, so nothing more can be saved.
+    * `closed`: it is over; what still runs of it was left behind and must change nothing.
+    """
+
+    __slots__ = ("conflict", "grace", "status")
+
+    def __init__(self, grace: float = GRACE) -> None:
+        self.status: Literal["open", "cancelling", "lost", "closed"] = "open"
+        self.conflict: ThreadConflict | None = None
+        self.grace = grace
+
+    def request_cancel(self) -> None:
+        if self.status == "open":
+            self.status = "cancelling"
+
+    def lose(self, conflict: ThreadConflict) -> None:
+        self.conflict = conflict
+        if self.status != "closed":
+            self.status = "lost"
+
+    def close(self) -> None:
+        self.status = "closed"
+
+    def cancel_requested(self) -> bool:
+        """Return whether somebody asked this task to end; a `CancelledError` that nobody asked for is a bug."""
+        task = asyncio.current_task()
+        return self.status == "cancelling" or (task is not None and task.cancelling() > 0)
+
+    def check(self) -> None:
+        """Raise what ends the turn, even if a tool, a hook or a model has swallowed it.
+
+        Raises:
+            ThreadConflict: the thread is lost.
+            CancelledError: the turn is cancelled or closed.
+        """
+        if self.conflict is not None:
+            raise self.conflict
+        if self.status != "open":
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        # A `TaskGroup` that failed in a tool, a hook or a model has cancelled this task, and Python 3.11 does not take
+        # that back: the next `await` would end a turn that nobody cancelled.
+        while task is not None and task.cancelling():
+            task.uncancel()
+
+
+class Carried(Exception):
+    """Holds a `SystemExit` or `KeyboardInterrupt` of a task of ours. Raised by the task itself, it would stop the event
+    loop before the turn is saved; `result_of` raises it where the task is awaited.
+    """
+
+
+async def carried(work: Awaitable[T]) -> T:
+    """Await *work*, in a task of its own.
+
+    Raises:
+        Carried: it raised `SystemExit` or `KeyboardInterrupt`.
+    """
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as exc:
+        raise Carried(exc) from None
+
+
+def result_of(task: "asyncio.Future[T]") -> T:
+    """Return the result of a task or a thread, or raise whatever it raised."""
+    try:
+        return task.result()
+    except Carried as exc:
+        raise exc.args[0] from None
+
+
+async def side_by_side(work: Iterable[Coroutine[Any, Any, None]], scope: TurnScope) -> None:
+    """Run calls, each in a task of its own, and wait for all; then raise what the first of them raised.
+
+    Once the thread is lost nothing that they do can be saved, so the others are cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(carried(call)) for call in work]
+    try:
+        _, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        if scope.status == "lost":
+            for task in others:
+                task.cancel()
+        if others:
+            await asyncio.wait(others)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    failed = [task for task in tasks if not task.cancelled() and task.exception()]
+    if failed:
+        result_of(failed[0])
+
+
+async def leave(work: "asyncio.Future[Any]", grace: float, *, cancel: bool = True) -> None:
+    """Give *work* up to *grace* seconds to end, cancelled or not, and leave it behind if it does not."""
+    if cancel or (isinstance(work, ThreadCall) and not work.begun):
+        work.cancel()
+    await asyncio.wait([work], timeout=grace)
+    if isinstance(work, ThreadCall):
+        work.cancel()  # A thread that was left behind no longer counts against the bound of the process.
+    work.add_done_callback(_retrieve)
+
+
+async def within(seconds: float, work: Awaitable[object], grace: float) -> bool:
+    """Await *work*, but cancel it after *seconds*; return whether it ended well.
+
+    Once cancelled it has *grace* seconds to end, and what it raises then is dropped.
+    """
+    task = asyncio.ensure_future(carried(work))
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    except asyncio.CancelledError:
+        await leave(task, grace)
+        raise
+    if task.done():
+        result_of(task)
+        return True
+    await leave(task, grace)
+    return task.done() and not task.cancelled() and task.exception() is None
+
+
+def _retrieve(task: "asyncio.Future[Any]") -> None:
+    if not task.cancelled():
+        task.exception()  # Or asyncio warns of the exception of work that was left behind.

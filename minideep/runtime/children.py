@@ -1,0 +1,106 @@
+"""Children: runs below a tool call, which are opened or continued, bounded in number, and closed with their call."""
+
+import time
+
+from ..errors import ConfigError, ToolError
+from ..events import Noted, Resumed, UserSaid
+from ..messages import UserMessage, clean
+from ..ports import AgentSpec
+from ..state import Path, State
+from .run import Call, Run
+from .spec import check_prices
+
+INSTEAD = "do this work yourself with the tools that you have"
+"""The remedy for a model that may not delegate."""
+
+
+def key_of(call: Call, key: str | None, attempt: int) -> str:
+    """Return the key of a child of *call*, which no other child of it has.
+
+    Raises:
+        ConfigError: *key* is taken, or UTF-8 cannot encode it.
+    """
+    if key and clean(key) != key:
+        raise ConfigError(f"key {key!r} holds characters that UTF-8 cannot encode; give another one")
+    # A call that a middleware runs again begins fresh children, since those of the first attempt are over.
+    name = f"{key or ''}#{attempt}" if attempt > 1 else key
+    call_id = call.entry.call.id
+    full = f"{call_id}/{name}" if name else call_id
+    if full in call.children:
+        raise ConfigError(f"call {call_id!r} already runs a child under key {key!r}; give each its own `key`")
+    return full
+
+
+def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> Run:
+    """Return the run of *spec* for *message* below *call*: begun now, or as the log has it, ready to be continued.
+
+    Raises:
+        ToolError: it would be one run too many, for the parent or for a run above it; nothing was begun.
+        ConfigError: the log knows *key* with another agent or input; or a budget of money holds here, and a model of
+            *spec* does not state its cost. Nothing was begun.
+    """
+    parent, path = call.run, (*call.run.path, key)
+    resumed = path in parent.journal.states  # By a decision, in this turn.
+    if not resumed and path not in parent.journal.runs:
+        for run in parent.budgets:
+            check_prices(spec, run.state.limits, run.spec.name)
+        _count_child(parent, path)
+    child = parent.child(spec, path, call)
+    state = child.state
+    if state.status == "ready":
+        child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
+        _share_notes(child, parent.state)
+    elif (state.agent, state.said) != (spec.name, message):
+        raise ConfigError(f"run {path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
+    elif state.status == "cancelled" or (state.status == "running" and not resumed):
+        # It was cut short. One that failed or reached a limit was not: it is over, and its caller knows.
+        child.record(Resumed(time.time(), spec.limits))
+    return child
+
+
+def _count_child(parent: Run, path: Path) -> None:
+    """Count a run that begins at *path* for its parent and every run above, if the limits of all of them allow it."""
+    line = [parent]
+    while (above := line[-1].parent) is not None:
+        line.append(above)
+    for run in line:
+        limits, name = run.state.limits, run.spec.name
+        if limits.max_depth is not None and len(path) - len(run.path) > limits.max_depth:
+            found = f"below {name!r} there may be {limits.max_depth} levels of subagents"
+            raise ToolError(f"not begun: {found}; {INSTEAD}")
+        if limits.max_children is not None and run.begun >= limits.max_children:
+            found = f"one reply of {name!r} may begin {limits.max_children} subagents, and has"
+            raise ToolError(f"not begun: {found}; {INSTEAD}, or ask again in your next reply")
+    for run in line:
+        run.begun += 1
+
+
+def _share_notes(child: Run, parent: State) -> None:
+    """Begin with a copy of the notes that the agent may see of its parent's."""
+    for owner in child.spec.share:
+        for name, value in parent.notes.get(owner, {}).items():
+            child.record(Noted(owner, name, value))
+
+
+def has_children(call: Call) -> bool:
+    """Return whether *call* has run children. Then it is safe to begin it again: they continue from the log."""
+    run, depth = call.run, len(call.run.path)
+    return any(
+        len(path) > depth and path[:depth] == run.path and path[depth].partition("/")[0] == call.entry.call.id
+        for path in (*run.journal.runs, *run.journal.states)
+    )
+
+
+def unanswered(run: Run) -> list[Path]:
+    """Return the runs that are open below calls which a new message would answer; leaves first."""
+    calls = {call_id for call_id, entry in run.state.open.items() if entry.phase != "answered"}
+    if not calls:
+        return []
+    statuses = {path: row.status for path, row in run.journal.runs.items()}
+    statuses |= {path: state.status for path, state in run.journal.states.items() if path}
+    cut_off = [path for path, status in statuses.items() if status in ("running", "paused")]
+    return sorted((path for path in cut_off if path[0].split("/")[0] in calls), key=len, reverse=True)
+
+
+class ChildPaused(BaseException):
+    """Leaves a tool whose child waits for a person. Not an `Exception`, so that few tools go on by mistake."""
