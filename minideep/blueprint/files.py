@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from ..checkpoint import format as codec
 from ..context import ToolContext
 from ..errors import FileViolation, ToolError
 from ..events import FileDeleted, FileWritten, Noted

@@ -31,7 +31,7 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
     """Answer one call, or make it wait for a person."""
     call, started = Call(run, entry), perf_counter()
     # An approved call that was cut short may have taken effect. Only a person can say whether it may run twice.
-    if entry.phase == "started" and not has_children(call):
+    if entry.started and not has_children(call):
         run.record(ToolWaiting(entry.call.id, (Interrupt(entry.call, _cut_short(entry), run.path),)))
         return
     if run.emitter:
@@ -49,11 +49,8 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
     finally:
         call.over = True
     _record_outcome(run, entry.call, outcome, perf_counter() - started)
-    if entry.started:
-        await run.save()  # Whatever the durability: an approved call must not run twice.
-        run.scope.check()
-    else:
-        await run.checkpoint("result")
+    if entry.started or "result" in run.saves_at:  # An approved call must not run twice, whatever the durability.
+        await run.checkpoint()
 
 
 async def _children_over(call: Call) -> None:

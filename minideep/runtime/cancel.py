@@ -45,8 +45,8 @@ class TurnScope:
         task = asyncio.current_task()
         return self.status == "cancelling" or (task is not None and task.cancelling() > 0)
 
-    def check(self) -> None:
-        """Raise what ends the turn, even if a tool, a hook or a model has swallowed it.
+    def check(self, task: "asyncio.Task[Any] | None" = None) -> None:
+        """Raise what ends the turn, even if a tool, a hook or a model has swallowed it. *task* is the current one.
 
         Raises:
             ThreadConflict: the thread is lost.
@@ -56,7 +56,7 @@ class TurnScope:
             raise self.conflict
         if self.status != "open":
             raise asyncio.CancelledError
-        task = asyncio.current_task()
+        task = task or asyncio.current_task()
         # A `TaskGroup` that failed in a tool, a hook or a model has cancelled this task, and Python 3.11 does not take
         # that back: the next `await` would end a turn that nobody cancelled.
         while task is not None and task.cancelling():

@@ -37,10 +37,10 @@ from .spec import below
 
 async def drive(run: Run) -> None:
     """Drive *run* to a boundary; whatever goes wrong, one is recorded."""
-    ctx, state, scope = ToolContext(run), run.state, run.scope
+    ctx, state, scope, task = ToolContext(run), run.state, run.scope, asyncio.current_task()
     try:
         while state.status == "running":
-            scope.check()
+            scope.check(task)
             match decide(state):
                 case CallModel():
                     await (call_model_in_time if run.budgets else call_model)(run, ctx)
@@ -76,7 +76,8 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     """One question, one reply."""
     run.ledger.close_step()
     spec = run.spec
-    await run.checkpoint("step")
+    if "step" in run.saves_at:
+        await run.checkpoint()
     request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
     if spec.before_model:
         request = await changed_by_hooks(run, ctx, request)
@@ -84,31 +85,33 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         run.record(stopped)
     if run.state.status != "running":
         return  # A hook has escalated, or a budget is spent.
-    if spec.wrap_model:
-        await call_wrapped_model(run, ctx, request)
-        return
-    started = perf_counter()
+    await (ask_through_hooks(run, ctx, request) if spec.wrap_model else ask_model(run, request))
+
+
+async def ask_model(run: Run, request: Request) -> None:
+    """Ask the agent's own model, and record its reply."""
+    model, started = run.spec.model, perf_counter()
     try:
-        reply = await spec.model.complete(request, run.emitter)
+        reply = await model.complete(request, run.emitter)
         content = clean_content(reply.message.content)
         message = reply.message if content is reply.message.content else AssistantMessage(content)
         message = run.journal.with_unique_call_ids(run.path, message)
     except MinideepError:
         raise
     except Exception as exc:  # The model door: a model may be anybody's, and its failure is the turn's.
-        raise model_error(spec.model, exc) from exc
+        raise model_error(model, exc) from exc
     finally:
         seconds = perf_counter() - started
         run.ledger.add_model_time(seconds)
     usage, cost = took(reply)
-    run.replied(message, reply.stop, usage, reply.model or spec.model.name, seconds, cost)
+    run.replied(message, reply.stop, usage, reply.model or model.name, seconds, cost)
     run.ledger.add_model(usage, cost)
-    if request.tools is not spec.tool_list:
+    if request.tools is not run.spec.tool_list:
         refuse_hidden(run, message.calls, request.tools)
 
 
-async def call_wrapped_model(run: Run, ctx: ToolContext, request: Request) -> None:
-    """One question and one reply, through the `wrap_model` hooks."""
+async def ask_through_hooks(run: Run, ctx: ToolContext, request: Request) -> None:
+    """Ask through the `wrap_model` hooks, and record the reply that they return."""
     asking = Asking(run, request)
     try:
         reply = await asking.reply(ctx)
@@ -136,7 +139,8 @@ async def changed_by_hooks(run: Run, ctx: ToolContext, request: Request) -> Requ
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:
     """Run calls side by side; each result is recorded as soon as it is there."""
-    await run.checkpoint("reply")
+    if "reply" in run.saves_at:
+        await run.checkpoint()
     started, saved_before = perf_counter(), run.ledger.total.save_s
     try:
         # One call needs no task of its own: the owner of the turn leaves a tool behind that does not end.
@@ -170,7 +174,8 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
         try:
             if state.status == "running":
                 await drive(child)
-                await child.checkpoint("result")  # The call may go on with others for long.
+                if "result" in child.saves_at:
+                    await child.checkpoint()  # The call may go on with others for long.
         finally:
             parent.ledger.add_child(child.ledger, started)
         if (conflict := parent.scope.conflict) is not None:

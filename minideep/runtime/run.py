@@ -59,6 +59,7 @@ class Run:
         self.run_child = run_child
         """Runs an agent below a call of this run. It is of the loop, which this module does not know."""
         self.durability: Durability = durability
+        self.saves_at = CHECKPOINTS[durability]
         self.listener = listener
         self.context = context
         self.path = path
@@ -93,7 +94,9 @@ class Run:
             self._check_open()
         path = () if isinstance(event, FILE_EVENTS) else self.path
         said = self.state.messages[self.state.began : event.kept] if type(event) is Compacted else ()
-        event = self.record_at(path, event)
+        event = self.journal.record(path, event)
+        if self.listener:
+            self.listener(with_path(event, path))
         if type(event) is Compacted:
             self._compacted += said
             self.ledger.add_model(event.usage, event.cost, asked=event.asked)
@@ -147,15 +150,14 @@ class Run:
         self.ledger.add_saved(saved.raw, saved.stored, self.journal.size)
         return None
 
-    async def checkpoint(self, point: Point) -> None:
-        """Save in the middle of a turn, if the agent's durability asks for it here.
+    async def checkpoint(self) -> None:
+        """Save in the middle of a turn. A failure is left to the next append.
 
         Raises:
             ThreadConflict: another writer has gone on with the thread.
         """
-        if point in CHECKPOINTS[self.durability]:
-            await self.save()
-            self.scope.check()
+        await self.save()
+        self.scope.check()
 
     # ---- budgets
 

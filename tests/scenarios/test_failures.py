@@ -27,8 +27,8 @@ from minideep import (
     tool,
 )
 from minideep.blueprint import Blueprint
-from minideep.runtime import Turns
 from minideep.models import Anthropic, OpenAI, OpenAIChat, ScriptedModel
+from minideep.runtime import Turns
 from minideep.turn import error_of
 
 

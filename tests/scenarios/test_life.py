@@ -11,7 +11,6 @@ from msgspec import structs
 from scenarios.test_failing_store import Failing
 from unit.checkpoint.test_history import TURNS, Moods, helper, join_all, payer, policy, task, whole
 
-from minideep.checkpoint import open_store
 from minideep import (
     Agent,
     Approve,
@@ -33,7 +32,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names, retention
+from minideep.checkpoint import layout as names, open_store, retention
 from minideep.events import FileWritten, Noted, ToolReturned, TurnEscalated
 from minideep.models import ScriptedModel
 from minideep.ports import Retention

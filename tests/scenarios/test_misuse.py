@@ -8,7 +8,6 @@ import threading
 
 import pytest
 
-from minideep.checkpoint import open_store
 from minideep import (
     Agent,
     Approve,
@@ -32,6 +31,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.checkpoint import open_store
 from minideep.events import Noted, ToolReturned, TurnEnded, TurnEscalated
 from minideep.messages import AssistantMessage
 from minideep.models import ScriptedModel

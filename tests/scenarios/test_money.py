@@ -11,6 +11,7 @@ import unit.models.test_openai as responses
 import unit.models.test_openai_chat as chat
 from harness.blueprints import ask as question_of, is_planner, plan, research
 from harness.providers import Provider, json_answer, sse
+from minideep.models.recovering import Recovering
 from msgspec import structs
 
 from minideep import (
@@ -52,7 +53,6 @@ from minideep.models import (
 )
 from minideep.models.catalog import Tariff
 from minideep.models.policy import Policy
-from minideep.models.recovering import Recovering
 from minideep.models.scripted import as_reply
 from minideep.state import State
 

@@ -7,6 +7,7 @@ import re
 import pytest
 from contracts.test_backend import Alone, no_child
 from hypothesis import given, settings, strategies as st
+from minideep.models.recovering import Recovering
 from msgspec import structs
 
 from minideep import (
@@ -44,7 +45,6 @@ from minideep.middleware.context import tokens
 from minideep.middleware.context.compaction import EXTRACT, cut
 from minideep.middleware.context.summarizer import PROMPT, frame
 from minideep.models import ScriptedModel
-from minideep.models.recovering import Recovering
 from minideep.ports import Request
 from minideep.tools import tool
 

@@ -5,9 +5,9 @@ from hypothesis import example, given, strategies as st
 from msgspec import structs
 
 from minideep import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
+from minideep.messages import Messages
 from minideep.middleware import Middleware, PatchToolCallsMiddleware
 from minideep.middleware.patching import Patched
-from minideep.messages import Messages
 from minideep.models import ScriptedModel
 
 LOST = "this call did not complete: the turn went on without its result"

@@ -6,10 +6,10 @@ import pytest
 import unit.models.test_anthropic as claude
 from contracts.test_model import ls, reply
 from harness.providers import Provider
+from minideep.models.recovering import Recovering
 
 from minideep import Agent, ConfigError, Subagent, ToolCall, create_deep_agent, tool
 from minideep.models import Anthropic, FallbackModel, OpenAI, OpenAIChat, Profile, RateLimiter, ScriptedModel
-from minideep.models.recovering import Recovering
 
 PROFILE = Profile(suffix="Be brief.", descriptions={"ls": "Show a folder.", "task": "Delegate."})
 
