@@ -1,18 +1,12 @@
 """`Agent` and its verbs: run, stream, resume, and what reads a thread."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from .checkpoint import history, live, retention
-from .checkpoint.history import Boundary, Difference
-from .checkpoint.journal import Durability
-from .checkpoint.layout import RunInfo, ThreadInfo
-from .checkpoint.log import Log, read_consistently, read_state
-from .checkpoint.memory import MemoryCheckpointer
-from .checkpoint.redaction import Redact
-from .checkpoint.store import unknown
+from . import checkpoint
+from .checkpoint import CheckedStore, Durability, MemoryCheckpointer, Redact, open_store
 from .checks import check_fields, checked
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
@@ -26,7 +20,9 @@ from .state import BoundaryNumber, Decision, Limits, Path, State, ThreadId
 from .tools import Tool
 from .turn import Turn
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from .checkpoint import Boundary, Difference, RunInfo, ThreadInfo
+
 FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "version", "continues")
 """What an agent is made of: to set it afterwards would change nothing."""
 
@@ -51,6 +47,7 @@ class Agent:
     durability: Durability
     redact: Redact | None
     _checked: Any = None
+    _opened: Any = None
 
     def __init__(
         self,
@@ -172,18 +169,16 @@ class Agent:
             ConfigError: there is no boundary *at*.
             HistoryCut: there was, before retention removed it.
         """
-        if at is None and (events := live.pending(self._store, thread_id)):
-            return self._read(thread_id, lambda log: live.read_state(log, events, subagents))
-        return self._read(thread_id, lambda log: read_state(log, at, subagents))
+        return checkpoint.get_state(self._store, thread_id, subagents=subagents, at=at)
 
-    def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Boundary]:
+    def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> "list[Boundary]":
         """The boundaries of a thread, or of the run below it that answers the call *call_id*; the first one first.
 
         Raises:
             UnknownThread, CheckpointError
             ConfigError: there is no such run.
         """
-        return self._read(thread_id, lambda log: list(history.boundaries(log, history.find_run(log, call_id))))
+        return checkpoint.history(self._store, thread_id, call_id)
 
     def transcript(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Message]:
         """All that was said in a thread, or in the run below it that answers the call *call_id*: the original
@@ -193,28 +188,25 @@ class Agent:
             UnknownThread, CheckpointError
             ConfigError: there is no such run.
         """
-        return self._read(
-            thread_id, lambda log: [message for _, message in history.said(log, history.find_run(log, call_id))]
-        )
+        return checkpoint.transcript(self._store, thread_id, call_id)
 
-    def runs(self, thread_id: ThreadId) -> list[RunInfo]:
+    def runs(self, thread_id: ThreadId) -> "list[RunInfo]":
         """Every run below the thread's main one, parents first: whose it was, how it ended, what it cost. Of a thread
         that runs in this process as they are now, as `get_state`.
 
         Raises:
             UnknownThread, CheckpointError
         """
-        events = live.pending(self._store, thread_id)
-        return self._read(thread_id, lambda log: live.runs(log, events) if events else history.runs(log))
+        return checkpoint.runs(self._store, thread_id)
 
-    def diff(self, thread_id: ThreadId, a: BoundaryNumber, b: BoundaryNumber) -> Difference:
+    def diff(self, thread_id: ThreadId, a: BoundaryNumber, b: BoundaryNumber) -> "Difference":
         """What changed from boundary *a* to the later boundary *b*.
 
         Raises:
             UnknownThread, CheckpointError, HistoryCut
             ConfigError: one of them is not there.
         """
-        return self._read(thread_id, lambda log: history.difference(log, a, b))
+        return checkpoint.diff(self._store, thread_id, a, b)
 
     def read_file(self, thread_id: ThreadId, file: str, *, at: BoundaryNumber | None = None) -> str | bytes | None:
         """What a file of the thread's state holds, now or at a boundary, wherever the store keeps it; None where a
@@ -224,7 +216,7 @@ class Agent:
             ConfigError: there is no such file, or no such boundary.
             UnknownThread, CheckpointError, HistoryCut: as `get_state`.
         """
-        return self._read(thread_id, lambda log: history.content(log, file, at))
+        return checkpoint.read_file(self._store, thread_id, file, at)
 
     def export(self, thread_id: ThreadId) -> list[str]:
         """Every message of a thread and of the runs below it, each as a line of JSON.
@@ -235,11 +227,11 @@ class Agent:
         Raises:
             UnknownThread, CheckpointError
         """
-        return self._read(thread_id, lambda log: list(history.lines(log)))
+        return checkpoint.export(self._store, thread_id)
 
-    def threads(self) -> list[ThreadInfo]:
+    def threads(self) -> "list[ThreadInfo]":
         """Every thread of the store with its size, the last used one first."""
-        return history.threads(self._store)
+        return checkpoint.threads(self._store)
 
     def fork(self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None) -> str:
         """Begin the thread *thread_id* (default: a new id, which is returned) as *source* was at boundary *at*, or as
@@ -250,9 +242,7 @@ class Agent:
             ConfigError: there is no boundary *at*, or there is a thread of that id.
         """
         new_id = checked_thread_id(thread_id)
-        from .checkpoint import fork  # Here, as what is asked for seldom.
-
-        fork.fork(self._store, source, at, new_id)
+        checkpoint.fork(self._store, source, at, new_id)
         return new_id
 
     def delete(self, thread_id: ThreadId) -> None:
@@ -264,22 +254,17 @@ class Agent:
             CheckpointError: the store failed; nothing was removed.
         """
         try:
-            retention.delete(self._store, thread_id)
+            checkpoint.delete(self._store, thread_id)
         except UnknownThread:
             if not self._threads.forget(self._store, thread_id):  # Else nothing of it was ever saved.
                 raise
         self._threads.forget(self._store, thread_id)
 
     @property
-    def _store(self) -> Store:
+    def _store(self) -> CheckedStore:
         given = (self.checkpointer, self.durability, self.redact)
         if given != self._checked:  # They may be set at any time.
             check_fields(self)
             self._checked = given
-        return self._own if self.checkpointer is None else self.checkpointer
-
-    def _read(self, thread_id: ThreadId, read: Callable[[Log], T]) -> T:
-        found = read_consistently(self._store, thread_id, lambda log: (read(log),))
-        if found is None:
-            raise unknown(thread_id)
-        return found[0]
+            self._opened = open_store(self._own if self.checkpointer is None else self.checkpointer)
+        return self._opened

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from ..checkpoint import format as codec
+from ..checkpoint import encode_state
 from ..context import ToolContext
 from ..errors import FileViolation, ToolError
 from ..events import FileDeleted, FileWritten, Noted
@@ -229,7 +229,7 @@ class VirtualFiles:
 
     def _room(self, state: State, answer: int) -> int:
         """Bytes of content that the state may hold. What else it holds counts twice: some serializers are wordy."""
-        rest = len(codec.encode_state(structs.replace(state, files={}, subagents={})))
+        rest = len(encode_state(structs.replace(state, files={}, subagents={})))
         return self.state_limit - 2 * rest - _OVERHEAD * len(state.files) - answer
 
     def keep(self, ctx: ToolContext, paths: Collection[str]) -> None:

@@ -51,7 +51,7 @@ async def call_tool(run: Run, ctx: ToolContext, entry: OpenCall) -> None:
     finally:
         ctx.close()
     _answered(run, call, outcome, perf_counter() - started)
-    if entry.started or run.journal.durability == "tool":
+    if entry.started or run.scope.durability == "tool":
         await run.save()
 
 
@@ -222,7 +222,7 @@ async def _execute(run: Run, ctx: ToolContext, call: ToolCall) -> ToolResult:
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # The tool door: a broken tool must not end a long run.
-        if exc is run.journal.conflict:
+        if exc is run.scope.conflict:
             raise
         if not ctx.paused:
             logger.warning("tool %s failed", call.name, exc_info=exc)
@@ -340,7 +340,7 @@ def _forget(task: "asyncio.Future[Any]") -> None:
 def cancelling(run: Run) -> bool:
     """Whether somebody asked for this task's end; a `CancelledError` that nobody asked for is a bug of the callee."""
     task = asyncio.current_task()
-    return run.journal.cancelled or (task is not None and task.cancelling() > 0)
+    return run.scope.cancelled or (task is not None and task.cancelling() > 0)
 
 
 def check_cancelled(run: Run) -> None:
@@ -348,8 +348,8 @@ def check_cancelled(run: Run) -> None:
 
     A `TaskGroup` that failed in one of them has cancelled this task, and Python 3.11 does not take that back.
     """
-    run.journal.check()
-    if run.journal.cancelled:
+    run.scope.check()
+    if run.scope.cancelled:
         raise asyncio.CancelledError
     task = asyncio.current_task()
     while task is not None and task.cancelling():

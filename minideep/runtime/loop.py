@@ -37,7 +37,7 @@ async def drive(run: Run) -> None:
     ctx, state, task = ToolContext(run, run_child), run.state, asyncio.current_task()
     try:
         while state.status == "running":
-            if run.journal.stopped or (task and task.cancelling()):
+            if run.scope.stopped or (task and task.cancelling()):
                 check_cancelled(run)
             match decide(state):
                 case CallModel():
@@ -87,7 +87,9 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     try:
         reply = await spec.model.complete(request, run.emitter)
         content = clean_content(reply.message.content)
-        message = run.named(reply.message if content is reply.message.content else AssistantMessage(content))
+        message = run.journal.with_unique_call_ids(
+            run.path, reply.message if content is reply.message.content else AssistantMessage(content)
+        )
     except MinideepError:
         raise
     except Exception as exc:  # The model door: a model may be anybody's, and its failure is the turn's.
@@ -151,7 +153,7 @@ async def run_child(ctx: ToolContext, parent: Run, agent: Runnable, input: Input
             await child.save_if("tool")  # Its call may go on with others for long.
     finally:
         parent.delegated(child, started)
-    parent.journal.check()
+    parent.scope.check()
     if state.status == "paused":
         ctx.paused += state.interrupts
         raise ChildPaused

@@ -1,15 +1,13 @@
 """One run of one agent: its spec, its state, its place in the thread's journal, and what it costs."""
 
 import asyncio
-import itertools
 import math
 import time
 from functools import cached_property
 from time import perf_counter
 from typing import Any
 
-from ..checkpoint.batch import append
-from ..checkpoint.journal import Durability, Journal
+from ..checkpoint import Durability, Journal
 from ..context import ToolContext
 from ..costs import Costs, Spent, Step
 from ..errors import CheckpointError, ThreadConflict, ToolError
@@ -26,7 +24,7 @@ from ..events import (
     TurnExhausted,
     with_path,
 )
-from ..messages import UNKNOWN, AssistantMessage, Message, ToolCall, ToolResult, Usage, is_json, parse_arguments
+from ..messages import UNKNOWN, AssistantMessage, Message, ToolCall, ToolResult, Usage
 from ..ports import AgentSpec, Emit, Reply
 from ..state import Path, State
 from ..turn import Turn, error_of
@@ -34,6 +32,23 @@ from .spec import check_prices
 
 INSTEAD = "do this work yourself with the tools that you have"
 """What a model is told to do where it may not delegate."""
+
+
+class Scope:
+    """The turn that a run belongs to: whether it may still go on."""
+
+    def __init__(self) -> None:
+        self.durability: Durability = "turn"
+        self.cancelled = False
+        self.conflict: ThreadConflict | None = None
+
+    @property
+    def stopped(self) -> bool:
+        return self.cancelled or self.conflict is not None
+
+    def check(self) -> None:
+        if self.conflict is not None:
+            raise self.conflict
 
 
 class Run:
@@ -58,6 +73,7 @@ class Run:
         self.parent = parent
         self.opener = opener
         self.closed = False
+        self.scope = parent.scope if parent else Scope()
         self.loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         self.state: State = journal.open_run(path)
         self.costs = Costs()
@@ -200,35 +216,6 @@ class Run:
         if run.closed or run.parent is not None:
             raise ToolError(f"run {self.path!r} is over: the call that ran it was answered or left behind")
 
-    # ---- ids of calls
-
-    def named(self, message: AssistantMessage) -> AssistantMessage:
-        """*message* with a new id for each call that has none, or one that is in use where it could be confused.
-
-        Servers exist that say `call_0` in every reply; an id must find one call in all that is shown to the model,
-        one waiting call, and one child run.
-        """
-        if isinstance(message.content, str):
-            return message
-        taken, blocks = self.journal.ids(self.path), list(message.content)
-        for place, block in enumerate(blocks):
-            if isinstance(block, ToolCall):
-                if not block.id or not is_json(block.raw) or self._confusable(block.id, taken):
-                    blocks[place] = block = self._renamed(block, place, taken)
-                taken.add(block.id)
-        return AssistantMessage(tuple(blocks))
-
-    def _confusable(self, call_id: str, taken: set[str]) -> bool:
-        return call_id in taken or "/" in call_id or self.journal.is_waiting(call_id)
-
-    def _renamed(self, call: ToolCall, place: int, taken: set[str]) -> ToolCall:
-        raw, wanted = call.raw, call.id or f"call_{self.journal.number + 1}_{place}"
-        for count in itertools.count():
-            if not self._confusable(wanted, taken):
-                break
-            wanted = f"call_{self.journal.number + 1}_{place}" + (f"_{count}" if count else "")
-        return ToolCall(call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted)
-
     # ---- budgets
 
     @property
@@ -329,8 +316,9 @@ class Run:
         """
         started, total = perf_counter(), self.total
         try:
-            saved = await append(self.journal)
-        except ThreadConflict:
+            saved = await self.journal.append()
+        except ThreadConflict as exc:
+            self.scope.conflict = exc
             raise
         except CheckpointError as exc:
             return exc
@@ -338,14 +326,14 @@ class Run:
             seconds = perf_counter() - started
             total.save_s += seconds
             self._mark += seconds
-        total.bytes_raw += saved.raw
-        total.bytes_stored += saved.stored
-        total.state_bytes = self.journal.head.stored
+        total.bytes_raw += saved.bytes_raw
+        total.bytes_stored += saved.bytes_stored
+        total.state_bytes = self.journal.size
         return None
 
     async def save_if(self, *durabilities: Durability) -> None:
         """Save in the middle of a turn, if the agent's durability is one of these."""
-        if self.journal.durability in durabilities:
+        if self.scope.durability in durabilities:
             await self.save()
 
     async def begin(self, call: ToolCall) -> CheckpointError | None:

@@ -1,25 +1,30 @@
 """The threads of an agent: one turn of each at a time, over all processes, and the last few kept in memory."""
 
 import asyncio
-import contextlib
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from ..checkpoint import batch as log, journal as journals, live, pace, upkeep
-from ..checkpoint.journal import Durability, Journal
-from ..checkpoint.redaction import Redact, Redaction
-from ..checkpoint.store import release_quietly, stored_head, unknown
-from ..checkpoint.waiting import take, wait_for
+from ..checkpoint import (
+    CheckedStore,
+    Durability,
+    Journal,
+    Redact,
+    exists,
+    hold_thread,
+    off_loop,
+    open_thread,
+    unknown_thread,
+)
 from ..checks import checked
 from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
 from ..messages import Input, as_message
-from ..ports import ABOUT, AgentSpec, Emit, Store
+from ..ports import ABOUT, AgentSpec, Emit
 from ..state import Decision, ThreadId
 from ..turn import Turn
 from . import loop
@@ -37,7 +42,7 @@ class TurnConfig(Struct, frozen=True):
     """How one turn is run."""
 
     spec: AgentSpec
-    store: Store
+    store: CheckedStore
     durability: Durability
     redact: Redact | None
     context: Any
@@ -67,19 +72,19 @@ class Turns:
                 run.record_at(path, TurnCancelled(time.time()))
             return await run.save()
 
-        async with TurnSlot(), _held(terms, thread_id):
+        async with TurnSlot(), hold_thread(terms.store, thread_id, terms.wait):
             journal = await self._open(terms.store, thread_id) or Journal(thread_id, terms.store)
             run = _run(terms, journal)
-            with live.running(journal):
+            with journal.running():
                 turn = await self._accepted(run, await self._or_as_before(run, accept))
-        upkeep.hand_over(journal)
+        journal.schedule()
         return turn
 
     async def resumed(self, terms: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Go on with a turn, or give the last one back."""
         store = terms.store
-        if (id(store), thread_id) not in self._kept and stored_head(store, thread_id) is None:
-            raise unknown(thread_id)  # Before anything is made for it.
+        if (id(store), thread_id) not in self._kept and not exists(store, thread_id):
+            raise unknown_thread(thread_id)  # Before anything is made for it.
 
         async def accept(run: Run) -> CheckpointError | None:
             decided = match(run.state, decisions)
@@ -92,34 +97,34 @@ class Turns:
                 raise failed
             return failed
 
-        async with TurnSlot(), _held(terms, thread_id):
+        async with TurnSlot(), hold_thread(terms.store, thread_id, terms.wait):
             journal = await self._open(store, thread_id)
             if journal is None:
-                raise unknown(thread_id)
+                raise unknown_thread(thread_id)
             run = _run(terms, journal)
             over = not decisions and run.state.status in ("ended", "escalated", "paused")
-            with live.running(journal):
+            with journal.running():
                 failed = await self._or_as_before(run, accept)
                 turn = self._handed_back(run, failed) if over else await self._accepted(run, failed)
-        upkeep.hand_over(journal)
+        journal.schedule()
         return turn
 
     async def save(self, terms: TurnConfig, thread_id: str) -> None:
         """Append what earlier turns have left unsaved."""
         if (id(terms.store), thread_id) not in self._kept:
-            if stored_head(terms.store, thread_id) is None:
-                raise unknown(thread_id)
+            if not exists(terms.store, thread_id):
+                raise unknown_thread(thread_id)
             return
-        async with _held(terms, thread_id):
+        async with hold_thread(terms.store, thread_id, terms.wait):
             try:
                 if (kept := await self._left(terms.store, thread_id)) is not None:
-                    _redact(terms, kept)
-                    await log.append(kept)
+                    kept.set_redact(terms.redact)
+                    await kept.append()
             except ThreadConflict:
                 self.forget(terms.store, thread_id)
                 raise
 
-    def forget(self, store: Store, thread_id: str) -> bool:
+    def forget(self, store: CheckedStore, thread_id: str) -> bool:
         """Keep nothing of a thread that is deleted; whether there was anything."""
         return self._kept.pop((id(store), thread_id), None) is not None
 
@@ -127,14 +132,14 @@ class Turns:
         self, run: Run, accept: Callable[[Run], Awaitable[CheckpointError | None]]
     ) -> CheckpointError | None:
         """Accept an input; if that raises, what earlier turns left unsaved is kept as it was."""
-        journal, unsaved = run.journal, len(run.journal.pending)
+        journal, unsaved = run.journal, run.journal.unsaved
         try:
             return await accept(run)
         except ThreadConflict:  # What was not saved can never be: another writer has gone on.
             raise
         except BaseException:
             if unsaved:
-                journal.refused = max(0, len(journal.pending) - unsaved)
+                journal.rollback(max(0, journal.unsaved - unsaved))
                 self._keep(journal)
             await asyncio.sleep(0)  # A cancel that came meanwhile goes before.
             raise
@@ -161,28 +166,28 @@ class Turns:
             turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed
             return turn
         if turn.saved:
-            upkeep.note_what_is_due(run.journal)
+            run.journal.plan()
         self._keep(run.journal)
         return turn
 
-    async def _open(self, store: Store, thread_id: str) -> Journal | None:
+    async def _open(self, store: CheckedStore, thread_id: str) -> Journal | None:
         """The thread as this agent left it, while the store still has it so; else as the store has it."""
         kept = await self._left(store, thread_id)
         self.forget(store, thread_id)
-        if kept is not None and kept.pending:
+        if kept is not None and kept.unsaved:
             return kept
-        stored = stored_head(store, thread_id)
-        if stored is None or (kept is not None and kept.stored == stored):
-            return kept if stored else None
-        return await log.off_loop(store, lambda: journals.open_thread(store, thread_id))
+        head_row = store.head(thread_id)
+        if head_row is None or (kept is not None and kept.is_current(head_row)):
+            return kept if head_row else None
+        return await off_loop(store, lambda: open_thread(store, thread_id))
 
-    async def _left(self, store: Store, thread_id: str) -> Journal | None:
+    async def _left(self, store: CheckedStore, thread_id: str) -> Journal | None:
         """What is kept of a thread, without what was refused."""
         kept = self._kept.get((id(store), thread_id))
-        if kept is None or not kept.refused:
-            return kept
+        if kept is None:
+            return None
         try:
-            self._kept[id(store), thread_id] = fresh = await log.off_loop(store, lambda: journals.rewound(kept))
+            self._kept[id(store), thread_id] = fresh = await kept.rolled_back()
         except ThreadConflict:
             self.forget(store, thread_id)
             raise
@@ -192,7 +197,7 @@ class Turns:
         """Remember a thread: always if something of it is not saved yet, else among the last few."""
         journal.close_turn()
         self._kept[id(journal.store), journal.thread_id] = journal
-        saved = [key for key, kept in list(self._kept.items()) if not kept.pending]
+        saved = [key for key, kept in list(self._kept.items()) if not kept.unsaved]
         for key in saved[: max(0, len(saved) - KEPT)]:
             self._kept.pop(key, None)
 
@@ -207,9 +212,10 @@ def _run(terms: TurnConfig, journal: Journal) -> Run:
     if owner and owner != spec.name and owner not in spec.continues:
         found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
         raise ConfigError(f"{found}; to go on with it all the same, make the agent with continues=[{owner!r}]")
-    journal.durability = terms.durability
-    _redact(terms, journal)
-    return Run(spec, journal, listener=terms.emit, context=terms.context)
+    journal.set_redact(terms.redact)
+    run = Run(spec, journal, listener=terms.emit, context=terms.context)
+    run.scope.durability = terms.durability
+    return run
 
 
 def _note_changes(run: Run) -> None:
@@ -220,35 +226,13 @@ def _note_changes(run: Run) -> None:
             run.record(Noted(ABOUT, key, value))
 
 
-def _redact(terms: TurnConfig, journal: Journal) -> None:
-    """See that what is saved from now on is redacted as the agent says now."""
-    if terms.redact is not (journal.redaction and journal.redaction.redact):
-        journal.redaction = Redaction(terms.redact, terms.store) if terms.redact else None
-
-
-@contextlib.asynccontextmanager
-async def _held(terms: TurnConfig, thread_id: str) -> AsyncGenerator[None]:
-    """Hold a thread from before the first effect of a turn to behind its boundary.
-
-    Raises:
-        ThreadBusy: another run, in whatever process, has it.
-    """
-    store = terms.store
-    await pace.wait()
-    await (wait_for if terms.wait else take)(store, thread_id)
-    try:
-        yield
-    finally:
-        release_quietly(store, thread_id)
-
-
 async def _driven(run: Run) -> None:
     """Drive the main run to its boundary. When cancelled, tools get 5 seconds to end, and are then left behind."""
     task = asyncio.ensure_future(carried(loop.drive(run)))
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
-        run.journal.cancelled = True
+        run.scope.cancelled = True
         await abandon(task)
         raise
     finally:
