@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent
-    from .checkpoint.disk import DiskCheckpointer as DiskCheckpointer
-    from .checkpoint.history import Boundary as Boundary, Difference as Difference
-    from .checkpoint.layout import RunInfo as RunInfo, ThreadInfo as ThreadInfo
-    from .checkpoint.memory import MemoryCheckpointer as MemoryCheckpointer
-    from .checkpoint.verify import Damage as Damage
+    from .checkpoint import (
+        Boundary as Boundary,
+        Damage as Damage,
+        Difference as Difference,
+        DiskCheckpointer as DiskCheckpointer,
+        MemoryCheckpointer as MemoryCheckpointer,
+        RunInfo as RunInfo,
+        ThreadInfo as ThreadInfo,
+    )
     from .context import ToolContext as ToolContext
     from .costs import Costs as Costs, Spent as Spent
     from .deep_agent import create_deep_agent as create_deep_agent
@@ -74,12 +78,16 @@ if TYPE_CHECKING:
     from .turn import Turn as Turn
 
 _HOMES = {
+    "checkpoint": [
+        "Boundary",
+        "Damage",
+        "Difference",
+        "DiskCheckpointer",
+        "MemoryCheckpointer",
+        "RunInfo",
+        "ThreadInfo",
+    ],
     "agent": ["Agent"],
-    "checkpoint.disk": ["DiskCheckpointer"],
-    "checkpoint.history": ["Boundary", "Difference"],
-    "checkpoint.layout": ["RunInfo", "ThreadInfo"],
-    "checkpoint.verify": ["Damage"],
-    "checkpoint.memory": ["MemoryCheckpointer"],
     "context": ["ToolContext"],
     "costs": ["Costs", "Spent"],
     "deep_agent": ["create_deep_agent"],

@@ -7,8 +7,7 @@ from msgspec import Struct, structs
 
 from .agent import Agent
 from .backends.state import StateBackend
-from .checkpoint.journal import Durability
-from .checkpoint.redaction import Redact
+from .checkpoint import Durability, Redact
 from .checks import checked
 from .errors import ConfigError
 from .middleware.approvals import HumanInTheLoopMiddleware

@@ -9,10 +9,7 @@ from msgspec import Meta, structs
 
 from ..agent import Agent
 from ..backends.state import StateBackend
-from ..checkpoint import history
-from ..checkpoint.journal import Durability
-from ..checkpoint.log import Log, read_state, recall
-from ..checkpoint.redaction import Redact
+from ..checkpoint import Durability, Redact, get_state, noted, recall
 from ..checks import check, checked
 from ..errors import ConfigError
 from ..kinds import Positive
@@ -181,17 +178,13 @@ class Blueprint(Agent):
             ConfigError: there is none.
             UnknownThread, CheckpointError: the thread, or its content, cannot be read.
         """
-
-        def found(log: Log) -> str | bytes | None:
-            state = read_state(log, None, False)
-            names = self.files.names(state, boards.read(state).ledger)
-            one = names.get(name) or next((one for one in names.values() if one.sha256 == name), None)
-            if one is None:
-                there = ", ".join(names) or "none"
-                raise ConfigError(f"thread {thread_id!r} has no artifact {name!r}; there are {there}")
-            return recall(log, one.path, one.sha256)
-
-        return self._read(thread_id, found)
+        state = get_state(self._store, thread_id)
+        names = self.files.names(state, boards.read(state).ledger)
+        one = names.get(name) or next((one for one in names.values() if one.sha256 == name), None)
+        if one is None:
+            there = ", ".join(names) or "none"
+            raise ConfigError(f"thread {thread_id!r} has no artifact {name!r}; there are {there}")
+        return recall(self._store, thread_id, one.path, one.sha256)
 
     def trace(self, thread_id: ThreadId) -> list[str]:
         """What each part of every turn did, in order, a line of JSON each: names, sizes, decisions, seconds, tokens;
@@ -200,8 +193,7 @@ class Blueprint(Agent):
         Raises:
             UnknownThread, CheckpointError
         """
-        done = self._read(thread_id, lambda log: list(history.noted(log, OWNER, "ledger")))
-        return [to_json(record).decode() for record in done]
+        return [to_json(record).decode() for record in noted(self._store, thread_id, OWNER, "ledger")]
 
     def _goal(self, input: Input) -> UserMessage:
         message = as_message(input)

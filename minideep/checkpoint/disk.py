@@ -21,7 +21,7 @@ from ..ports import Retention
 from . import database, locks, spare
 from .connection import SharedConnection
 from .layout import head_key
-from .store import PATIENCE
+from .store import WRITE_TIMEOUT, open_store
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ TIDY_BYTES, TIDY_SECONDS = 384 * 1024, 0.02
 """After so much in that log the store's thread does it first. If it took less than so many seconds to fill, an append
 does it after all: the thread could not keep up, and the log would have no bound.
 """
-TIDY_PATIENCE = 1.0
+TIDY_TIMEOUT = 1.0
 """Seconds that tidying up waits for other writers: appends that were handed to the store's thread stand behind it."""
 SPARE_PAGES, STEP_PAGES = 256, 64
 """Free pages that stay for later rows, and how many of those above are given back at a time."""
@@ -57,6 +57,10 @@ class DiskCheckpointer:
         fsync: bool = False,
     ) -> None:
         self.directory = Path(directory).expanduser()
+        if os.path.isfile(self.directory):  # Else it would read as a store without threads.
+            raise ConfigError(
+                f"DiskCheckpointer: {str(self.directory)!r} is a file, not a directory; give another path"
+            )
         folders.claim(self.directory)
         self.retention = retention or Retention()
         self._fsync = fsync
@@ -127,12 +131,12 @@ class DiskCheckpointer:
             if size > self.inline:
                 _check_room(self.directory, size)
             try:
-                self._writer.use(write, timeout)
+                self._writer.run(write, timeout)
             except sqlite3.OperationalError as exc:
                 if head is not None or not _is_full(exc):
                     raise
                 self._make_room()
-                self._writer.use(write, timeout)
+                self._writer.run(write, timeout)
         self._tidy_later(size, bool(gone))
 
     def hold(self, thread: str) -> bool:
@@ -164,7 +168,7 @@ class DiskCheckpointer:
         with self._errors("read"):
             found = [Damage("", "cache.db", problem) for problem in self._database_problems()]
         try:
-            return [*found, *verify(self)]
+            return [*found, *verify(open_store(self))]
         except CheckpointError:
             if not found:
                 raise
@@ -174,7 +178,7 @@ class DiskCheckpointer:
         try:
             # Of its own, for this takes long.
             with contextlib.closing(SharedConnection(self.directory / "cache.db", self._opened_to_read)) as line:
-                said, (others,) = line.use(database.checked_database, PATIENCE)
+                said, (others,) = line.run(database.checked_database, WRITE_TIMEOUT)
         except sqlite3.DatabaseError as exc:
             if isinstance(exc, sqlite3.OperationalError):
                 raise
@@ -209,7 +213,7 @@ class DiskCheckpointer:
                 if self._reader.inode():
                     line = SharedConnection(self.directory / "cache.db", self._opened_to_read)
                     with contextlib.closing(line):
-                        line.use(lambda con: copy_database(con, folder / "cache.db"), PATIENCE)
+                        line.run(lambda con: copy_database(con, folder / "cache.db"), WRITE_TIMEOUT)
 
     @cached_property
     def _real_path(self) -> str:
@@ -219,7 +223,7 @@ class DiskCheckpointer:
         with self._errors("read"):
             if not line.inode():
                 return []  # Nothing was ever written, and reading must not make a directory.
-            return line.use(lambda con: con.execute(query, args).fetchall(), PATIENCE)
+            return line.run(lambda con: con.execute(query, args).fetchall(), WRITE_TIMEOUT)
 
     @contextlib.contextmanager
     def _errors(self, verb: str) -> Generator[None]:
@@ -244,7 +248,7 @@ class DiskCheckpointer:
     def _make_room(self) -> None:
         """Give up the spare room, and empty the write-ahead log into the database, so that it can be used again."""
         spare.give_up(self.directory)
-        self._writer.use(lambda con: con.execute("PRAGMA wal_checkpoint(RESTART)").fetchall(), PATIENCE)
+        self._writer.run(lambda con: con.execute("PRAGMA wal_checkpoint(RESTART)").fetchall(), WRITE_TIMEOUT)
 
     def _opened(self) -> Connection:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -282,11 +286,11 @@ class DiskCheckpointer:
 
     def _tidy(self) -> None:
         """Give back free pages, and move the write-ahead log into the database, while appends go on."""
-        (free,) = self._tidier.use(lambda con: con.execute("PRAGMA freelist_count").fetchone(), TIDY_PATIENCE)
+        (free,) = self._tidier.run(lambda con: con.execute("PRAGMA freelist_count").fetchone(), TIDY_TIMEOUT)
         for _ in range((free - SPARE_PAGES) // STEP_PAGES):
-            self._tidier.use(_vacuum, TIDY_PATIENCE)
+            self._tidier.run(_vacuum, TIDY_TIMEOUT)
             time.sleep(0.002)  # For appends, which need the lock that this takes.
-        self._tidier.use(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone(), TIDY_PATIENCE)
+        self._tidier.run(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone(), TIDY_TIMEOUT)
         spare.keep(self.directory)  # Once there is room again.
 
 

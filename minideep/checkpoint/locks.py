@@ -14,10 +14,9 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from threading import RLock
 from typing import Protocol
 
-from . import atfork
+from .atfork import AtRest
 
 if sys.platform == "win32":
     import msvcrt
@@ -215,14 +214,13 @@ class _Held:
             self.locks.close()
 
 
-class Registry:
+class Registry(AtRest):
     """The threads that this process holds, in whatever directory, with locks of the kind that *kind* names."""
 
     def __init__(self, kind: Callable[[], type[Locks]] = best) -> None:
+        super().__init__()
         self._kind = kind
-        self._mutex = RLock()
         self._directories: dict[str, _Held] = {}
-        atfork.watch(self)
 
     def hold(self, directory: str, thread: str) -> bool:
         """Take *thread* of the store in *directory*, a real path; False if somebody has it. Never waits.
@@ -233,7 +231,7 @@ class Registry:
         Raises:
             OSError: the process has no file descriptors left.
         """
-        with self._mutex:
+        with self.lock:
             held = self._directories.get(directory) or _Held(self._opened(directory))
             free = thread not in held.threads and held.lock(thread)
             if held.threads:
@@ -244,7 +242,7 @@ class Registry:
 
     def release(self, directory: str, thread: str) -> None:
         """Let go of a thread; of one that is not held, as in a forked process, nothing."""
-        with self._mutex:
+        with self.lock:
             held = self._directories.get(directory)
             if held is None or thread not in held.threads:
                 return
@@ -255,15 +253,10 @@ class Registry:
                     del self._directories[directory]
                     held.close()
 
-    def before_fork(self) -> None:
-        self._mutex.acquire()
-
-    def after_fork(self, *, child: bool) -> None:
-        if child:
-            for held in self._directories.values():
-                held.close()
-            self._directories.clear()
-        self._mutex.release()
+    def reset(self) -> None:
+        for held in self._directories.values():
+            held.close()
+        self._directories.clear()
 
     def _opened(self, directory: str) -> Locks | None:
         try:

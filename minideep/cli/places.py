@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from ..checkpoint.disk import DiskCheckpointer
-from ..checkpoint.memory import MemoryCheckpointer
+from ..checkpoint import DiskCheckpointer, MemoryCheckpointer
 from ..errors import ConfigError
 from .text import aside
 

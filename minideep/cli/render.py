@@ -17,9 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..checkpoint.history import Boundary
-from ..checkpoint.layout import ThreadInfo
-from ..checkpoint.verify import Damage
+from ..checkpoint import Boundary, Damage, ThreadInfo
 from ..costs import Costs, in_words
 from ..errors import LimitExceeded
 from ..events import (

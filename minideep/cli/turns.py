@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ..agent import Agent, checked_thread_id
-from ..checkpoint.memory import MemoryCheckpointer
+from ..checkpoint import MemoryCheckpointer
 from ..errors import ConfigError, UnknownThread
 from ..messages import as_message
 from ..ports import Store

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from ..agent import Agent
 from ..blueprint import Blueprint, Board, Role, state as boards
-from ..checkpoint import format as codec
+from ..checkpoint import encode_state
 from ..messages import from_json
 from ..ports import Emit, Model, Reply, Request
 from ..state import State
@@ -70,7 +70,7 @@ async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
     board = boards.read_whole(state)
     if isinstance(agent, Blueprint):
         board.ledger = [from_json(line) for line in agent.trace(thread_id)]
-    size = len(codec.encode_state(structs.replace(state, subagents={})))
+    size = len(encode_state(structs.replace(state, subagents={})))
     return Trajectory(golden, turn, state, board, tuple(asked), _roles(agent), size)
 
 

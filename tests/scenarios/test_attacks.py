@@ -22,9 +22,11 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import format as codec, retention
-from minideep.checkpoint.joining import MergeQueue, join
+from minideep.checkpoint import format as codec
 from minideep.checkpoint.log import SegmentRef
+from minideep.checkpoint.merge_queue import MergeQueue
+from minideep.checkpoint.rewriting import merge, truncate
+from minideep.checkpoint.store import open_store
 from minideep.events import Compacted
 from minideep.middleware import HumanInTheLoopMiddleware
 from minideep.models import ScriptedModel
@@ -184,8 +186,8 @@ def test_two_joins_that_overlap_lose_nothing():
     for n in range(6):
         agent.run_sync(f"hello {n}", "t")
     before, keys = texts(agent.transcript("t")), store.keys("log/t/", "log/t0")
-    store.meddlers = [lambda: join(store, "t", keys[3:6])]
-    join(store, "t", keys[:4])
+    store.meddlers = [lambda: merge(open_store(store), "t", keys[3:6])]
+    merge(open_store(store), "t", keys[:4])
     assert texts(Agent(ScriptedModel(ok), checkpointer=store).transcript("t")) == before
 
 
@@ -194,11 +196,11 @@ def test_a_join_beside_a_cut_loses_nothing():
     agent = Agent(ScriptedModel(ok), checkpointer=store)
     for n in range(6):
         agent.run_sync(f"hello {n}", "t")
-    join(store, "t", store.keys("log/t/", "log/t0")[4:8])
+    merge(open_store(store), "t", store.keys("log/t/", "log/t0")[4:8])
     before, keys = texts(agent.get_state("t").messages), store.keys("log/t/", "log/t0")
     store.retention = Retention(boundaries=3)
-    store.meddlers = [lambda: join(store, "t", keys[4:7])]
-    retention.cut(store, "t")
+    store.meddlers = [lambda: merge(open_store(store), "t", keys[4:7])]
+    truncate(open_store(store), "t")
     fresh = Agent(ScriptedModel(ok), checkpointer=store)
     assert (fresh.history("t")[0].at, texts(fresh.get_state("t").messages)) == (4, before)
 
@@ -253,7 +255,7 @@ async def test_a_fork_of_the_first_kept_boundary_goes_on_with_its_finished_child
     await agent.resume("t", {"p": Approve()})
     await agent.run("more", "t")
     store.retention = Retention(boundaries=3)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     assert agent.history("t")[0].at == 4
     agent.fork("t", at=4, thread_id="f")
     turn = await agent.resume("f", {"p": Approve()})
@@ -374,7 +376,7 @@ async def test_after_a_cut_a_diff_and_an_export_tell_what_was_said_in_its_own_tu
     for n in range(1, 7):
         await agent.run(f"hello {n}", "t")
     store.retention = Retention(boundaries=3)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     assert texts(agent.diff("t", 4, 5).messages) == ["hello 5", "ok"]
 
 
@@ -406,7 +408,7 @@ def test_what_is_due_after_a_turn_is_found_in_one_pass():
         """Is counted whenever its size is asked for."""
 
         def __getattribute__(self, name):
-            if name == "raw":
+            if name == "bytes_raw":
                 asked.append(name)
             return super().__getattribute__(name)
 

@@ -30,8 +30,10 @@ from minideep import (
     ToolContext,
     tool,
 )
-from minideep.checkpoint import format as codec, layout as names, retention
+from minideep.checkpoint import format as codec, layout as names
 from minideep.checkpoint.messagepack import holds_more
+from minideep.checkpoint.rewriting import truncate
+from minideep.checkpoint.store import open_store
 from minideep.events import FileEdited, FileWritten, Noted
 from minideep.models import ScriptedModel
 from minideep.runtime.sync import run_sync
@@ -54,7 +56,7 @@ def rich_rows():
             resumed(agent, "t", {wait.call_id: Approve() for wait in turn.interrupts})
     store.close()
     store.retention = Retention(boundaries=6)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     agent.run_sync("payer", "t")
     agent.fork("t", thread_id="u")
     store.close()
@@ -109,7 +111,7 @@ def changed(value, chance):
 
 def forged(data, chance):
     """A row of the same kind and with a right checksum, in which something else stands."""
-    if data[:3] not in (codec.SEGMENT, codec.BASE, codec.BLOB):
+    if data[:3] not in (codec.SEGMENT, codec.SNAPSHOT, codec.BLOB):
         return unreadable(changed(msgspec.msgpack.decode(data), chance)) if data else b"\x90"
     if data[:3] == codec.BLOB:
         return data[:5] + zstandard.compress(unreadable(strange(chance)))
@@ -293,7 +295,7 @@ def bomb(about, value, place):
         "events": value[: codec.MAX_RAW],
         "header": b"\x90",
     }[place]
-    packed = msgspec.msgpack.encode(msgspec.structs.replace(about, first=5, last=5, raw=len(body)))
+    packed = msgspec.msgpack.encode(msgspec.structs.replace(about, first=5, last=5, bytes_raw=len(body)))
     packed = packed[:1] + value + packed[2:] if place == "header" else packed
     return codec._framed(codec.SEGMENT, packed, zstandard.compress(body)), {f"blob/{name}": codec.seal_blob(event)}
 
@@ -371,7 +373,7 @@ def test_an_edit_that_makes_more_of_a_file_than_it_says_is_refused(store):
     old = msgspec.msgpack.encode("a" * 40_000)
     place = body.rindex(old)
     body = body[:place] + msgspec.msgpack.encode("a") + body[place + len(old) :]
-    changed = codec._sealed(codec.SEGMENT, msgspec.structs.replace(header, raw=len(body)), body)
+    changed = codec._sealed(codec.SEGMENT, msgspec.structs.replace(header, bytes_raw=len(body)), body)
     store.append("t", store.head("t"), store.head("t"), {key: changed})
     with pytest.raises(SegmentTooLarge, match="an edit makes 1,600,000,000 characters of '/a', and says 40,000 bytes"):
         Agent("offline:", checkpointer=store).get_state("t")

@@ -8,7 +8,8 @@ import pytest
 from unit.checkpoint.test_history import agent_on, join_all, whole
 
 from minideep import Agent, CheckpointError, CorruptSegment, DiskCheckpointer, MemoryCheckpointer, UnknownThread
-from minideep.checkpoint import retention
+from minideep.checkpoint.rewriting import truncate
+from minideep.checkpoint.store import open_store
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
 
@@ -48,7 +49,7 @@ class Interrupted(MemoryCheckpointer):
 
 def cut(store):
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
 
 
 def begin_again(store):

@@ -259,7 +259,7 @@ class Life:
     def first(self, key):
         """The first boundary that retention has left."""
         head = self.healthy[key[0]].head(key[1])
-        cut = names.read_head(key[1], head).cut if head else None
+        cut = names.read_head(key[1], head).truncation if head else None
         return cut.turn if cut else 1
 
     async def together(self, who, key, kinds, target, ticks, wait):
@@ -325,7 +325,7 @@ class Life:
         for store in (*self.healthy, *self.stores):
             store.retention = Retention(boundaries=boundaries)
         if now:
-            retention.cut(self.healthy[key[0]], key[1])
+            truncate(open_store(self.healthy[key[0]]), key[1])
 
     async def join(self, who, key):
         join_all(self.healthy[key[0]], key[1])
@@ -466,7 +466,7 @@ def test_a_turn_that_was_killed_is_no_boundary_that_retention_could_keep():
     failing.fail(7, OSError, outage=True)
     agent.run_sync("second", "t")
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     reader = Agent("offline:", checkpointer=store)
     assert (reader.get_state("t").status, [line.at for line in reader.history("t")]) == ("running", [1])
 

@@ -333,9 +333,9 @@ async def test_resume_of_an_ended_thread_returns_its_turn_and_calls_nothing(stor
 
 async def test_an_unknown_thread_is_refused():
     agent = Agent(ScriptedModel([]))
-    with pytest.raises(UnknownThread, match="there is no thread 'x'"):
+    with pytest.raises(UnknownThread, match="no thread 'x'; `threads"):
         await agent.resume("x")
-    with pytest.raises(UnknownThread, match="there is no thread 'x'"):
+    with pytest.raises(UnknownThread, match="no thread 'x'; `threads"):
         agent.get_state("x")
 
 

@@ -11,7 +11,9 @@ from harness.blueprints import GO_ON, Parts, ask, asked, blueprint, end, plan, r
 from minideep import ConfigError, Limits, MemoryCheckpointer, Retention, ToolCall
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import Blueprint, Entry, Role
-from minideep.checkpoint import format as codec, retention
+from minideep.checkpoint import format as codec
+from minideep.checkpoint.rewriting import truncate
+from minideep.checkpoint.store import open_store
 from minideep.middleware import FilesystemMiddleware
 from minideep.models import ScriptedModel
 
@@ -309,7 +311,7 @@ def test_a_blob_goes_with_the_last_kept_boundary_that_refers_to_it(store):
     for turn in range(3, 5):
         bp.run_sync(f"g{turn}", "t")
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     assert digest(content) not in rows(store, "blob")
     assert rows(store, "blob") == rows(store, "ref")
     assert bp.artifact("t", "facts.md") is None
@@ -324,7 +326,7 @@ def test_a_blob_stays_while_a_kept_boundary_refers_to_it(store):
     for turn in range(4):  # Each by a process of its own, which has read the file from nowhere.
         Blueprint(parts, pinned=["facts.md"], checkpointer=store).run_sync(f"g{turn}", "t")
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     bp = Blueprint(parts, checkpointer=store)
     assert (len(bp.history("t")), bp.artifact("t", "facts.md") == content) == (1, True)
     assert rows(store, "blob") == rows(store, "ref")
@@ -342,7 +344,7 @@ def test_a_file_that_no_kept_boundary_has_is_an_error_to_whoever_reads_it():
     for turn in range(3):
         bp.run_sync(f"g{turn}", "t")
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     assert bp.run_sync("again", "t").question == "which one?"
     found = "FileViolation: file 'facts.md' was evicted, and no log that is kept goes back to it"
     assert bp.board("t").errors == [f"z.md: {found}"]

@@ -63,7 +63,7 @@ while True:
         pair = {value for _, value in copy.rows("pair/", "pair0")}
         assert pair in (set(), {copy.head("other")})
         assert len(copy.keys("blob/", "blob0")) == 40
-        check = copy._writer.use(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1)
+        check = copy._writer.run(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1)
         assert check == [("ok",)]
 
 

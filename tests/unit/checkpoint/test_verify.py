@@ -53,7 +53,7 @@ def test_a_row_that_is_gone_or_was_changed_is_named(kind):
 
 def test_a_head_that_is_gone_or_was_changed_is_named():
     head = names.read_head("t", ROWS["head/t"])
-    other = [{"status": "ended"}, {"turn": 7}, {"last": head.last - 1}, {"number": head.number - 1}, {"base": 0}]
+    other = [{"status": "ended"}, {"turn": 7}, {"last": head.last - 1}, {"number": head.number - 1}, {"snapshot": 0}]
     changed = [msgspec.msgpack.encode(msgspec.structs.replace(head, **change)) for change in other]
     for data in (b"", b"\xff", b"\x90", *changed):
         assert {one.thread for one in store_of({**ROWS, "head/t": data}).verify()} == {"t"}

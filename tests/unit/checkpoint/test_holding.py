@@ -12,8 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, ThreadBusy
-from minideep.checkpoint import batch as log
-from minideep.checkpoint.journal import Journal
+from minideep.checkpoint import Journal, open_store
 from minideep.errors import CheckpointError
 from minideep.events import UserSaid
 from minideep.messages import UserMessage
@@ -140,7 +139,7 @@ async def test_turns_beside_somebody_who_writes_do_not_hold_up_the_loop(tmp_path
             other.execute("BEGIN IMMEDIATE")
         else:
             taken = Event()
-            Thread(target=store._writer.use, args=(lambda con: taken.wait(20), 1)).start()
+            Thread(target=store._writer.run, args=(lambda con: taken.wait(20), 1)).start()
         rounds = Rounds()
         await asyncio.sleep(0.01)
         turns = asyncio.gather(*(agent.run("go", f"t{number}") for number in range(100)))
@@ -158,20 +157,20 @@ async def test_turns_beside_somebody_who_writes_do_not_hold_up_the_loop(tmp_path
 @pytest.mark.parametrize("kind", ["memory", "disk"])
 async def test_very_many_appends_at_once_are_spread_over_many_rounds_of_the_loop(tmp_path, kind):
     with DiskCheckpointer(tmp_path) if kind == "disk" else MemoryCheckpointer() as store:
-        journals = [Journal(f"t{number}", store) for number in range(1500)]
+        journals = [Journal(f"t{number}", open_store(store)) for number in range(1500)]
         for journal in journals:
             journal.record((), UserSaid(UserMessage("go"), 0.0, Limits()))
         rounds = Rounds()
-        await asyncio.gather(*(log.append(journal) for journal in journals))
+        await asyncio.gather(*(journal.append() for journal in journals))
         assert rounds.stop().count > 10
         assert len(store.keys("head/", "head0")) == 1500
 
 
 async def test_a_cancel_of_very_many_appends_that_wait_for_their_round_comes_after_each_is_written(store):
-    journals = [Journal(f"t{number}", store) for number in range(500)]
+    journals = [Journal(f"t{number}", open_store(store)) for number in range(500)]
     for journal in journals:
         journal.record((), UserSaid(UserMessage("go"), 0.0, Limits()))
-    rounds, appends = Rounds(), [asyncio.create_task(log.append(journal)) for journal in journals]
+    rounds, appends = Rounds(), [asyncio.create_task(journal.append()) for journal in journals]
     for _ in range(3):
         await asyncio.sleep(0)
         for append in appends:
@@ -179,7 +178,7 @@ async def test_a_cancel_of_very_many_appends_that_wait_for_their_round_comes_aft
     await asyncio.wait(appends)
     assert rounds.stop().count > 3
     written = len(store.keys("head/", "head0"))
-    assert written == sum(not journal.pending for journal in journals) >= 500 - 16
+    assert written == sum(not journal.unsaved for journal in journals) >= 500 - 16
     assert sum(append.cancelled() for append in appends) >= 500 - 4 * 16
 
 
@@ -225,6 +224,6 @@ store.append("t", b"1", None, Rows())
 
 
 def _write(store, name, until):
-    journal = Journal(name, store)
+    journal = Journal(name, open_store(store))
     journal.record((), UserSaid(UserMessage("go"), 0.0, Limits()))
-    log.prepare(journal).write(until)
+    journal._prepared().batch.commit(max(0.0, until - time.monotonic()))
