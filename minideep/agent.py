@@ -46,7 +46,7 @@ class Agent:
     durability: Durability
     redact: Redact | None
     _checked: Any = None
-    _opened: CheckedStore
+    _opened: Any = None
 
     def __init__(
         self,

@@ -13,7 +13,6 @@ from .messages import Input
 from .state import Decision, OpenCall, Path, StateView
 from .tools import Injected
 from .turn import Turn
-from .workers import call_on
 
 OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
 """The events that tools and hooks may record."""
@@ -194,6 +193,8 @@ class ToolContext(Injected):
         def there() -> None:
             self._check_open()
             act(event)
+
+        from .workers import call_on  # Loaded already: this is one of its threads, or one of the user's own.
 
         call_on(loop, there)
 

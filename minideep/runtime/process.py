@@ -9,11 +9,10 @@ from typing import Any
 
 from ..checks import checked
 from ..kinds import Positive
-from ..workers import MAX_THREADS, POOL
 
 
 @checked
-def configure_process(max_turns: Positive | None = None, max_tool_threads: Positive | None = MAX_THREADS) -> None:
+def configure_process(max_turns: Positive | None = None, max_tool_threads: Positive | None = 500) -> None:
     """Bound what all agents of this process do at once. It holds for what begins from now on; None: no bound.
 
     *max_turns* bounds turns; more wait, first come, first served, and hold nothing meanwhile. Subagents are part of
@@ -27,10 +26,12 @@ def configure_process(max_turns: Positive | None = None, max_tool_threads: Posit
         ConfigError: a bound is not a whole number above 0.
     """
     TURNS.set_max_turns(max_turns)
+    from ..workers import POOL  # Loaded when a plain function is first called, too.
+
     POOL.set_max_threads(max_tool_threads)
 
 
-class Turns:
+class TurnQueue:
     """The turns that run, and the queue of those that wait; for all event loops of the process."""
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class Turns:
     def enter(self, slot: "TurnSlot") -> "asyncio.Future[None] | None":
         """Let a turn begin, or have it wait for the future that is returned."""
         with self._lock:
-            if not self._has_room():  # Turns of a loop that was closed under them are not over, but never will be.
+            if not self._has_room():  # TurnQueue of a loop that was closed under them are not over, but never will be.
                 self.running = {other for other in self.running if not other.loop.is_closed()}
                 self._admit()
             if not self._waiting and self._has_room():
@@ -112,6 +113,6 @@ class TurnSlot:
 
 _turn: contextvars.ContextVar[TurnSlot | None] = contextvars.ContextVar("turn", default=None)
 """The turn that this code runs in; tasks, threads and `run_sync` pass it on."""
-TURNS = Turns()
+TURNS = TurnQueue()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=TURNS.reset)

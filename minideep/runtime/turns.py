@@ -30,7 +30,6 @@ from ..state import Decision, ThreadId
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, carried, leave, result_of
 from .children import unanswered
-from .decisions import match, resumption
 from .loop import drive, run_child
 from .process import TurnSlot
 from .run import Run
@@ -228,6 +227,8 @@ def _accept_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: R
     """Record a person's decisions, or that a turn without them is resumed."""
     if not decisions and run.state.status in ("ended", "escalated", "paused"):
         return Accepted(over=True)
+    from .decisions import match, resumption  # Loaded to resume.
+
     decided = match(run.state, decisions)
     for path, event in resumption(decided, spec.limits):
         run.record_at(path, event)

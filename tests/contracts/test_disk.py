@@ -29,7 +29,7 @@ async def ping(text: str = "pong") -> str:
 
 def kept(agent):
     """The one thread that the agent has in memory."""
-    (journal,) = agent._threads._kept.values()
+    (journal,) = agent._turns._kept.values()
     return journal
 
 

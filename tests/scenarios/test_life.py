@@ -32,7 +32,8 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names, open_store, retention
+from minideep.checkpoint import layout as names, open_store
+from minideep.checkpoint.rewriting import truncate
 from minideep.events import FileWritten, Noted, ToolReturned, TurnEscalated
 from minideep.models import ScriptedModel
 from minideep.ports import Retention

@@ -642,7 +642,7 @@ async def test_what_is_kept_apart_does_not_stay_in_memory(store):
     agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
     turn = await agent.run("go", "t")
     assert turn.artifacts["/a"].content == content
-    (journal,) = agent._threads._kept.values()
+    (journal,) = agent._turns._kept.values()
     assert (journal.root.files["/a"].content, journal.root.files["/a"].blob) == (None, True)
     assert content[:20] in (await agent.run("go", "t")).messages[2].text
 
