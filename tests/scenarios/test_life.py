@@ -252,7 +252,7 @@ class Life:
                 self.loose[other, key].append(None)
         state = self.auditor(key).get_state(key[1], subagents=True)
         assert state.status == turn.status
-        live = self.agents[who]._threads._kept[id(self.stores[key[0]]), key[1]].root
+        live = self.agents[who]._threads._kept[id(open_store(self.stores[key[0]])), key[1]].root
         if not self.redacted:
             ours, theirs = (whole(one, self.healthy[key[0]]) for one in (live, state))
             assert {**ours, "subagents": 0} == {**theirs, "subagents": 0}
