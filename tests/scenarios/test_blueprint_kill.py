@@ -44,7 +44,8 @@ from msgspec import structs
 
 from minideep import DiskCheckpointer, MemoryCheckpointer, UnknownThread
 from minideep.blueprint import STOCK_ROLES, Blueprint
-from minideep.checkpoint.log import read_consistently
+from minideep.checkpoint import open_store
+from minideep.checkpoint.replay import read_consistently
 from minideep.models import ScriptedModel
 
 DURABILITIES = ("turn", "step", "tool")
@@ -152,7 +153,7 @@ def examine(directory, whole):
         agent = Blueprint(Parts([]), checkpointer=store)
         if not agent.threads():
             return set(), False
-        read_consistently(store, THREAD, killing.without_holes)
+        read_consistently(open_store(store), THREAD, killing.without_holes)
         found = board, texts, files, boundaries = left(agent)
         last, all_texts, all_files, all_boundaries = whole
         expect(board["ledger"] == last["ledger"][: len(board["ledger"])], f"the ledger is {board['ledger']}")

@@ -32,8 +32,9 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names, open_store
+from minideep.checkpoint import layout as names
 from minideep.checkpoint.rewriting import truncate
+from minideep.checkpoint.store import open_store
 from minideep.events import FileWritten, Noted, ToolReturned, TurnEscalated
 from minideep.models import ScriptedModel
 from minideep.ports import Retention

@@ -25,7 +25,7 @@ from minideep import (
     tool,
 )
 from minideep.checkpoint import layout as names
-from minideep.checkpoint.log import fill
+from minideep.checkpoint.replay import fill
 from minideep.checkpoint.rewriting import merge, truncate
 from minideep.checkpoint.store import open_store
 from minideep.events import Compacted, Noted, TurnEscalated
