@@ -92,14 +92,14 @@ RESEARCH_SPECIALIST = Role(
 )
 CODE_WRITER = Role(
     "code-writer",
-    "You are a code writer. Injected a spec, produce runnable Python. Return ONLY code in one fenced block. "
+    "You are a code writer. Given a spec, produce runnable Python. Return ONLY code in one fenced block. "
     "Do NOT explain.",
     validate=one_code_block,
     description="writes runnable Python",
 )
 CRITIC = Role(
     "critic",
-    "You are a critic. Injected an artifact and a spec, list concrete defects. Return ONLY a JSON list of "
+    "You are a critic. Given an artifact and a spec, list concrete defects. Return ONLY a JSON list of "
     "{line, issue, severity}. Do NOT rewrite the artifact.",
     validate=list_of_defects,
     description="lists the defects of an artifact",
