@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ..agent import Agent
-from ..blueprint import Blueprint, Board, Role, state as boards
+from ..blueprint import Blueprint, Board, Role
+from ..blueprint.state import read_whole_board
 from ..checkpoint import format as codec
 from ..messages import from_json
 from ..ports import Emit, Model, Reply, Request
@@ -67,7 +68,7 @@ async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
     if not turn.saved and turn.error:
         raise turn.error
     state = agent.get_state(thread_id, subagents=True)
-    board = boards.read_whole(state)
+    board = read_whole_board(state)
     if isinstance(agent, Blueprint):
         board.ledger = [from_json(line) for line in agent.trace(thread_id)]
     size = len(codec.encode_state(structs.replace(state, subagents={})))

@@ -183,7 +183,7 @@ def test_a_planner_that_breaks_its_contract_twice_is_shown_to_a_person_with_what
         [],
         "its reply was refused 2 times (PlanViolation)",
     )
-    assert "The planner broke its contract 2 times (PlanViolation: no JSON: " in turn.question
+    assert "The planner broke its contract twice (PlanViolation: no JSON: " in turn.question
     assert turn.question.endswith("Its last reply was:\n{'subtasks': [")
     assert bp.board("t").termination == {"reason": "contract"}
 

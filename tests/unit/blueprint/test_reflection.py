@@ -182,7 +182,7 @@ async def test_after_two_such_replies_a_person_is_asked_and_shown_what_was_said(
     agent = Blueprint(model)
     turn = await agent.run("go", "t")
     assert (turn.status, agent.board("t").termination) == ("escalated", {"reason": "contract"})
-    assert turn.question.startswith(f"The reflection broke its contract 2 times (ReflectionViolation: {why}")
+    assert turn.question.startswith(f"The reflection broke its contract twice (ReflectionViolation: {why}")
     assert turn.question.endswith(f"Its last reply was:\n{said[:2_000]}")
     assert (len(model.reflected), len(model.planned), len(model.delegated)) == (2, 1, 1)
 
@@ -235,7 +235,7 @@ async def test_a_reply_that_is_asked_for_again_counts_and_the_cap_holds_all_the_
     agent = Blueprint(model, max_reflection_depth=3)
     turn = await agent.run("go", "t")
     assert (turn.status, len(model.reflected)) == ("escalated", 3)
-    assert turn.question.startswith("The reflection broke its contract 1 times")
+    assert turn.question.startswith("The reflection broke its contract once")
 
 
 async def test_each_turn_of_a_user_has_its_looks_anew(store):

@@ -79,7 +79,7 @@ def timeless(board):
 # ---- the order of the parts
 
 
-async def test_the_parts_follow_each_other_as_the_topology_says(store):
+async def test_the_parts_follow_each_other_as_the_graph_says(store):
     wave = plan(research("a.md"), research("b.md", "a.md"))
     agent = Blueprint(Parts([wave, plan(research("c.md"))], [replan(), end()]), checkpointer=store)
     turn = await agent.run("go", "t")
@@ -414,7 +414,7 @@ async def test_a_spent_budget_asks_whether_to_go_on_and_a_yes_goes_on(store, lim
     model = Tens([json.dumps({"subtasks": subtasks}), plan(research("e.md", "a.md"))], [end("so")])
     agent = Blueprint(model, checkpointer=store, limits=limits)
     turn = await agent.run("go", "t")
-    question = f"This turn may spend {says}; 1 subtasks are left. Shall I go on?"
+    question = f"This turn may spend {says}; subtasks left: 1. Shall I go on?"
     assert (turn.status, turn.question, turn.saved) == ("escalated", question, True)
     assert agent.board("t").termination == {"reason": "budget"}
     turn = await agent.run("yes", "t")
@@ -448,7 +448,7 @@ async def test_a_budget_of_nothing_asks_no_model_and_then_the_user(limits):
     model = Parts([])
     turn = await Blueprint(model, limits=limits).run("go", "t")
     assert (turn.status, model.requests) == ("escalated", [])
-    assert turn.question.endswith("0 subtasks are left. Shall I go on?")
+    assert turn.question.endswith("subtasks left: 0. Shall I go on?")
 
 
 async def test_a_budget_that_is_spent_while_a_part_is_asked_again_asks_the_user():
@@ -811,7 +811,7 @@ async def test_a_goal_that_is_no_text_is_refused(goal):
 
 async def test_a_goal_too_long_to_be_remembered_is_refused_before_anything_is_done(store):
     agent = Blueprint(Parts([WAVE], [end()]), checkpointer=store)
-    with pytest.raises(ConfigError, match="the goal has 50,001 bytes, at most 50,000 are remembered"):
+    with pytest.raises(ConfigError, match="the goal has 50,001 bytes; the state has room for 50,000"):
         await agent.run("x" * 50_001, "t")
     assert agent.threads() == []
     assert (await agent.run("x" * 50_000, "t")).status == "ended"
