@@ -18,6 +18,6 @@ def fails(trajectory):
 @pytest.mark.parametrize(("assertion", "problem"), [(exits, "SystemExit: 3"), (fails, "Failed: it is too long")])
 async def test_what_is_no_exception_is_that_cases_failure(assertion, problem):
     report = await evaluate(Agent(ScriptedModel(lambda request: "yes")), [Golden("a"), Golden("b")], [assertion])
-    assert [(case.status, [failure.said for failure in case.failures]) for case in report.cases] == [
+    assert [(case.status, [str(failure) for failure in case.failures]) for case in report.cases] == [
         ("ended", [f"{assertion.__name__}: {problem}"])
     ] * 2
