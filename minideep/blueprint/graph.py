@@ -24,7 +24,7 @@ from .. import errors
 from ..context import ToolContext
 from ..errors import MinideepError, ModelError
 from ..events import Compacted, TurnEscalated
-from ..messages import Message, ToolCall, ToolMessage, UserMessage
+from ..messages import ToolCall, ToolMessage, UserMessage
 from ..models.scripted import Say
 from ..ports import Middleware, Request
 from ..state import Limits
@@ -70,7 +70,7 @@ def reply_of(request: Request) -> Say:
 
 
 class Graph(Middleware):
-    """Begins turns, and computes each reply from the board."""
+    """Begins turns, ends them with a question, and computes each reply from the board."""
 
     def __init__(self, files: VirtualFiles, limits: Limits, *, approving: bool) -> None:
         self._files = files
@@ -78,50 +78,44 @@ class Graph(Middleware):
         self._approving = approving
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        """Put the reply into the request."""
-        reply = await self.next_reply(ctx)
-        return request if reply is None else Decided("", request.messages, request.tools, reply=reply)
+        """Put the reply into the request, unless the turn is over."""
+        board = self._enter(ctx)
+        if ctx.state.status != "running":
+            return request
+        return Decided("", request.messages, request.tools, reply=await self.next_reply(ctx, board))
 
-    async def next_reply(self, ctx: ToolContext) -> Say | None:
-        """Return the call of the next part, the answer, or the error that fails the turn.
-
-        None: the turn ends with a question, which is recorded.
-        """
-        last = ctx.state.messages[-1]
-        if ctx.state.step == 0 and last == ctx.state.said:
-            _begin(ctx)
-        board = self._after_approval(ctx, read_board(ctx.state), last)
-        if len(ctx.state.messages) > MESSAGES_KEPT or _is_approval(last):  # A call of approve_plan holds a whole plan.
-            ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(ctx.state.messages)))
-        part = next_part(board, self._approving)
-        if board.decision not in ("end", "escalate") and (limit := ctx.spent.reached(self._limits)):
-            board, part = self._over_budget(ctx, board, limit), "question"
-        if part == "question":
-            ctx.record(TurnEscalated(time.time(), board.question))
-            return None
-        answer = await self._final_answer(ctx, board) if part == "answer" else None
-        if error := self._error(ctx, board, last):
-            return error
-        about = {"plan": board.plan, "problem": board.reason} if part == "approve_plan" else {}
-        return ToolCall(part, about) if answer is None else answer
-
-    def _error(self, ctx: ToolContext, board: Board, last: Message) -> MinideepError | None:
-        """Return the error that keeps the turn from going on."""
+    async def next_reply(self, ctx: ToolContext, board: Board) -> Say:
+        """Return the call of the next part, the final answer, or the error that fails the turn."""
         if board.failure:
             # Raised once, so that a turn that is resumed tries again.
             save_progress(ctx, structs.replace(board, failure=[]))
-            kind, text = board.failure
-            found: Any = getattr(errors, kind, None)
-            is_model_error = isinstance(found, type) and issubclass(found, ModelError)
-            return found(text) if is_model_error else ModelError(f"{kind}: {text}")
-        if ctx.state.step and isinstance(last, ToolMessage) and last.is_error and not _is_approval(last):
-            return ModelError(f"{last.name}: {last.text}")
-        return None
+            return _as_error(*board.failure)
+        if (part := next_part(board, self._approving)) == "answer":
+            return await self._final_answer(ctx, board)
+        return ToolCall(part, {"plan": board.plan, "problem": board.reason} if part == "approve_plan" else {})
 
-    def _after_approval(self, ctx: ToolContext, board: Board, last: Message) -> Board:
+    def _enter(self, ctx: ToolContext) -> Board:
+        """Return the board as the last message leaves it, and end the turn if a question is due."""
+        last = ctx.state.messages[-1]
+        if ctx.state.step == 0 and last == ctx.state.said:
+            _begin(ctx)
+        board = read_board(ctx.state)
+        approval = last if isinstance(last, ToolMessage) and last.name == "approve_plan" else None
+        if approval:
+            board = self._after_approval(ctx, board, approval)
+        elif ctx.state.step and isinstance(last, ToolMessage) and last.is_error:
+            board = structs.replace(board, failure=["ModelError", f"{last.name}: {last.text}"])
+            save_progress(ctx, board)
+        if len(ctx.state.messages) > MESSAGES_KEPT or approval:  # A call of `approve_plan` holds a whole plan.
+            ctx.record(Compacted(UserMessage("(earlier parts of this turn)"), len(ctx.state.messages)))
+        if board.decision not in ("end", "escalate") and (limit := ctx.spent.reached(self._limits)):
+            board = self._over_budget(ctx, board, limit)
+        if next_part(board, self._approving) == "question":
+            ctx.record(TurnEscalated(time.time(), board.question))
+        return board
+
+    def _after_approval(self, ctx: ToolContext, board: Board, last: ToolMessage) -> Board:
         """Return *board* after a person rejected a plan, or after an edit of theirs was refused."""
-        if not (isinstance(last, ToolMessage) and _is_approval(last)):
-            return board
         if board.node == "refused_plan":
             board = structs.replace(board, node="planner")
         elif board.node == "planner" and last.is_error and last.text.startswith("approve_plan: "):
@@ -157,8 +151,9 @@ class Graph(Middleware):
         return fill_in(board.final_answer, contents.__getitem__, self._files.answer_limit)
 
 
-def _is_approval(message: Message) -> bool:
-    return isinstance(message, ToolMessage) and message.name == "approve_plan"
+def _as_error(kind: str, text: str) -> MinideepError:
+    found: Any = getattr(errors, kind, None)
+    return found(text) if isinstance(found, type) and issubclass(found, ModelError) else ModelError(f"{kind}: {text}")
 
 
 def _begin(ctx: ToolContext) -> None:
