@@ -133,6 +133,7 @@ class Blueprint(Agent):
         planner.agent, reflection.agent = wrapped(planner.agent), wrapped(reflection.agent)
         pool.agents = {name: wrapped(agent) for name, agent in pool.agents.items()}
         other.planner, other.pool, other.reflection = planner, pool, reflection
+        # The tools are methods of the parts, so those of the copy need tools of their own.
         parts = (planner.planner, planner.approve_plan, pool.subagent_dispatcher, reflection.reflection)
         tools = self.spec.tools | {part.__name__: Tool(part) for part in parts if part.__name__ in self.spec.tools}
         other.spec = structs.replace(self.spec, tools=tools, tool_list=tuple(tools.values()))

@@ -74,6 +74,7 @@ class Decision(Struct, frozen=True):
     """For `escalate`: what only the user can say."""
 
 
+# Every property is required, and null where it is missing: providers refuse optional ones (see `Request.schema`).
 DECISION_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -176,6 +176,7 @@ class VirtualFiles:
         needed = {name for place in board.left() for name in subtasks[place].read_files} if subtasks else ()
         evicted: list[str] = []
         for path, note in file_notes(ctx.state).items():
+            # A file that a role has deleted with a tool of its own is still noted.
             if path not in ctx.state.files or self._is_expired(note, board.step, needed):
                 evicted.append(path)
                 ctx.record(FileDeleted(path, time.time(), ctx.path))

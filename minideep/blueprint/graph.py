@@ -160,7 +160,7 @@ def _begin(ctx: ToolContext) -> None:
     """Record what the user said: a new goal if the last one was reached, else a message about the last one."""
     state, board = ctx.state, read_board(ctx.state)
     said = state.messages[-1].text
-    if state.began:
+    if state.began:  # The state holds the messages of one turn. What the next one needs of the others is on the board.
         ctx.record(Compacted(UserMessage("(earlier turns of this thread)"), state.began))
     now: dict[str, Any] = {name: getattr(board, name) for name in _CARRIED}
     if board.goal and board.termination.get("reason") != "end":

@@ -76,6 +76,8 @@ class SubagentPool:
             await self._assign(ctx, board, Assignment(place, subtasks[place], board.step + count))
             for count, place in enumerate(board.wave(), start=1)
         ]
+        # A subagent that waits for a person leaves this by an exception. The runtime then lets its siblings finish, and
+        # the call that is started again finds their runs in the log.
         outcomes = await asyncio.gather(*(self._run(ctx, one) for one in wave))
         for outcome in outcomes:
             await self._write(ctx, outcome)

@@ -80,7 +80,7 @@ class Answer(Struct, Generic[T]):
 async def ask(
     ctx: ToolContext, agent: Runnable, question: str, parse: Callable[[str], T], *, key: str = "", tries: int = 2
 ) -> Answer[T]:
-    """Run *agent* with *question*. While *parse* raises a `ContractViolation`, ask again and say what was wrong.
+    """Run *agent* with *question*. If *parse* raises a `ContractViolation`, ask again and say what was wrong.
 
     *key* tells apart several questions of one call; *tries* bounds the replies.
     """

@@ -64,7 +64,7 @@ async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
     """
     asked: list[Asked] = []
     turn = await _recorded(agent, asked).run(golden.goal, thread_id)
-    if not turn.saved and turn.error:
+    if not turn.saved and turn.error:  # The store does not have the turn, so nothing of it could be read back.
         raise turn.error
     state = agent.get_state(thread_id, subagents=True)
     board, roles = Board(), dict[str, Role]()

@@ -1,4 +1,4 @@
-"""What the parts of a blueprint may say to each other, and what becomes of what they must not."""
+"""The contracts between the parts of a blueprint: replies that are parsed, and replies that are refused by name."""
 
 import json
 import re

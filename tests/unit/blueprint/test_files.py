@@ -1,4 +1,4 @@
-"""The virtual files: what an entry is, when it is spilled, evicted and restored, and how large a thread gets by them."""
+"""The virtual files: entries, spilling, eviction, restoring, and the bound of a thread's state."""
 
 import json
 import pickle
@@ -16,7 +16,7 @@ from minideep.middleware import FilesystemMiddleware
 from minideep.models import ScriptedModel
 
 SOON = Limits(seconds=1.0)
-"""Ends a turn that would go on for ever: what comes right takes some milliseconds."""
+"""Ends a turn that would otherwise run for ever. A correct one takes milliseconds."""
 INLINE = 102_400
 BOUND = 500_000
 OWN_TOOLS = FilesystemMiddleware(StateBackend()).tools
@@ -29,28 +29,28 @@ def digest(text):
 
 
 def sizes(bp, thread="t"):
-    """Bytes of a thread's state, as two serializers see it."""
+    """The bytes of a thread's state in two serializers, and of its board in one."""
     state = bp.get_state(thread)
     return len(codec.encode_state(state)), len(pickle.dumps(state)), len(pickle.dumps(bp.board(thread)))
 
 
 def rows(store, kind):
-    """The names of blobs that the store has, or that are referred to."""
+    """The names of the blobs that the store holds (`blob`) or refers to (`ref`)."""
     return {key.split("/")[1] for key in store.keys(f"{kind}/", f"{kind}0")}
 
 
 def spread(names, **named):
-    """A plan with a subtask for each name, whose task is the name."""
+    """A plan with one subtask for each name, and the name as its task."""
     return plan(*[research(name, task=name, **named) for name in names])
 
 
 def echo(request):
-    """A role that says what it was asked."""
+    """A role that replies with its task."""
     return asked(request).rpartition("## Task\n")[2]
 
 
 def says(**contents):
-    """A role that says, of each task, what is given for it."""
+    """A role that replies to each task with its entry in *contents*."""
     return lambda request: contents.get(echo(request), "x")
 
 
@@ -151,7 +151,7 @@ def aged(steps, status, **named):
 
 
 def holds(bp, name="facts.md"):
-    """Whether a file is there, by all that knows of it."""
+    """Return whether a file is there; board, state and notes must agree."""
     state, path = bp.get_state("t"), f"/research-specialist_1_{name}"
     found = {path in bp.board("t").files, path in state.files, path in state.notes["blueprint.files"]}
     assert len(found) == 1
@@ -256,7 +256,7 @@ def test_what_is_evicted_before_planning_is_shown_to_the_planner_as_such():
 
 
 def evicted_and_read(store=None, content="old", **named):
-    """A thread whose `facts.md` was evicted, and is read by the last plan."""
+    """A thread whose `facts.md` was evicted and is read by the last plan."""
     plans = [plan(research(task="first")), spread([f"{n}.md" for n in range(4)]), plan(research("z.md", "facts.md"))]
     parts = Parts(plans, [replan(), replan(), end()], says(first=content))
     bp = Blueprint(parts, checkpointer=store, **named)
@@ -439,7 +439,7 @@ def test_long_reasons_to_plan_anew_do_not_add_up():
 
 
 def wide(letter):
-    """Plans of a hundred subtasks with names as long as may be, without end."""
+    """An endless supply of plans of a hundred subtasks, with names of the greatest length."""
     count = iter(range(10**6))
     return lambda: plan(*[research(letter * (94 // len(letter.encode())) + f"{next(count):06}") for _ in range(100)])
 
@@ -630,7 +630,7 @@ def test_no_name_leads_out_of_the_folder(name, folder):
 
 
 def typist(*calls):
-    """A role whose model makes these calls, one after the other, and then says `typed`."""
+    """A role whose model makes these calls one after the other and then replies `typed`."""
 
     def model(request):
         done = sum(message.role == "tool" for message in request.messages)

@@ -1,4 +1,4 @@
-"""The pool at work: what each part is asked, who runs when, and what becomes of those that fail."""
+"""The pool at work: requests of subagents, the order of waves, and subtasks that fail."""
 
 import asyncio
 import json
@@ -42,13 +42,13 @@ from minideep.ports import Reply, Request
 CANARY = "canary-5150"
 WORKER = Role("worker", "You are a worker.")
 SOON = Limits(seconds=1.0)
-"""Ends a turn that would go on for ever: what comes right takes some milliseconds."""
+"""Ends a turn that would otherwise run for ever. A correct one takes milliseconds."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:a pool usually has")
 
 
 def run(parts, **named):
-    """One turn of a blueprint on *parts*, its thread `t`."""
+    """Run one turn of a blueprint on *parts*, on the thread `t`."""
     bp = Blueprint(parts, **named)
     return bp, bp.run_sync("the goal", "t")
 
@@ -215,7 +215,7 @@ def test_a_roles_prompt_is_sent_to_the_letter():
 
 
 def inherits(request, role):
-    """Whether a subagent's request says more about who it is than its role does."""
+    """Return whether a subagent's request has another system prompt than its role."""
     return request.system != role.prompt or any(message.role == "system" for message in request.messages)
 
 
@@ -229,7 +229,7 @@ def test_a_role_that_is_appended_to_the_planners_prompt_would_be_noticed():
 
 
 def like_a_model(request):
-    """Replies as whoever its prompt says it is."""
+    """Reply as a model would that follows its prompt."""
     if is_planner(request) or "Split the user's goal" in asked(request):
         return "I decompose this into a subtask."
     return "Paris. [1]"
@@ -367,14 +367,14 @@ def test_a_subagent_that_tells_how_it_went_instead_of_delivering_has_failed_and_
 
 
 class Odd(Exception):
-    """Cannot say what it is."""
+    """An exception whose text cannot be read."""
 
     def __str__(self):
         raise RuntimeError("not even this")
 
 
 def validated(raised, *, times=9):
-    """A worker whose validator raises *raised*, or returns it, so many times."""
+    """A worker whose validator raises or returns *raised*, so many times."""
     left = [times]
 
     def validate(content):
@@ -715,7 +715,7 @@ def test_a_cleanup_without_any_file_finds_what_it_needs():
 
 
 def events(bp, goals):
-    """What happened in each run of a thread, without clocks and ids."""
+    """The events of each run of a thread, without clocks."""
 
     async def told():
         found = {}

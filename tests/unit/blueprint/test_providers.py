@@ -1,4 +1,4 @@
-"""A blueprint on real SDKs, against servers on loopback: one key is enough, and the provider's JSON mode is used."""
+"""A blueprint on real SDKs against servers on loopback: one key is enough, and the provider's JSON mode is used."""
 
 import anthropic
 import openai

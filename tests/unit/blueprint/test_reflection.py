@@ -1,4 +1,4 @@
-"""Reflection: what it is told, what it may decide, how often it is asked, and what becomes of an answer."""
+"""Reflection: its request, its decisions, how often it is asked, and the final answer."""
 
 import json
 

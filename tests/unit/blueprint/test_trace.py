@@ -1,4 +1,4 @@
-"""What is seen of a blueprint's turns, by a person, by models and by providers: names and sizes, and no content."""
+"""Names and sizes, never content: all that planner, reflection and trace show of a blueprint's files."""
 
 import json
 import os
@@ -53,7 +53,7 @@ ROLES = [
 
 
 def leaking(request):
-    """A role that says the secret in every way there is."""
+    """A role that leaks the secret in every possible way."""
     task = asked(request).partition("\n\n## Your last reply")[0].split("\n")[-1]
     replies = {
         "plain": f"it is {SECRET}",

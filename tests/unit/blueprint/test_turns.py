@@ -1,4 +1,4 @@
-"""Turns of a blueprint: from a goal to an answer or a question, what is appended, and how the next one goes on."""
+"""Turns of a blueprint: from a goal to an answer or a question, their appends, and how the next turn continues."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ WAVE = plan(research("a.md", task="one"), research("b.md", task="two"), research
 
 
 class Counted:
-    """A store that notes the bytes of each append, joins apart, under what *when* says at that moment."""
+    """A store that notes the bytes of each append but merges, with the value of *when* at that moment."""
 
     def __init__(self, store, when=lambda: 0):
         self.store, self.when, self.appends = store, when, []
@@ -70,7 +70,7 @@ class Counted:
 
 
 def timeless(board):
-    """All of a board that is the same each time: without clocks."""
+    """A board as plain data without its clocks."""
     ledger = [{key: value for key, value in entry.items() if key != "seconds"} for entry in board.ledger]
     whole = structs.asdict(structs.replace(board, ledger=ledger))
     return whole | {"messages": [message.text for message in board.messages]}
@@ -250,7 +250,7 @@ async def ask_user(question: str, ctx: ToolContext) -> str:
 
 
 def asking(request):
-    """A role that asks what its task says."""
+    """A role that asks the user what its task says."""
     return ToolCall("ask_user", {"question": asked(request).split("\n")[-1]})
 
 

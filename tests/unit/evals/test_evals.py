@@ -1,4 +1,4 @@
-"""Evaluations: whole turns held against assertions, each of which is seen to fail on a blueprint that breaks it."""
+"""Evaluations: whole turns checked with assertions, each of which fails on a blueprint that breaks it."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ PLAN, END = plan(research()), end("It is {{facts.md}}")
 
 
 def script(planner=PLAN, reflection=END, role="Paris,  it is."):
-    """A model that says each part's reply, or what a function makes of its request."""
+    """A model with one reply for each part, or a function of its request."""
     return Parts(*map(always, (planner, reflection, role)))
 
 
@@ -47,12 +47,12 @@ def always(said):
 
 
 def each(*artifacts):
-    """A plan of a subtask for each."""
+    """A plan with one subtask for each artifact."""
     return plan(*map(research, artifacts))
 
 
 async def failures(agent, golden=CAPITAL, assertions=None, **options):
-    """What one golden fails with, by assertion."""
+    """The problems of one golden by assertion."""
     report = await evaluate(agent, [golden], assertions, **options)
     return {failure.assertion: failure.problem for failure in report.cases[0].failures}
 
@@ -319,7 +319,7 @@ async def test_a_role_that_is_told_what_the_planner_was_asked_is_found():
 
 
 class Shows(Middleware):
-    """Puts messages of others before an agent's own."""
+    """Puts foreign messages before an agent's own."""
 
     def __init__(self, *messages):
         self.messages = messages
@@ -344,7 +344,7 @@ async def test_a_role_that_is_shown_messages_of_others_is_found(shown, problem):
 
 
 class GoesOn(Middleware):
-    """Shows a reply after an agent's own messages that it never gave, once there are *most*."""
+    """Appends a reply that the agent never gave, once it has *most* messages."""
 
     def __init__(self, most):
         self.most = most
@@ -505,7 +505,7 @@ async def test_tokens_and_bytes_are_those_of_the_turn():
 
 
 def regressed():
-    """Three goldens of which one regresses."""
+    """Evaluate three goldens, of which one regresses."""
     goldens = [CAPITAL, Golden("And of England?", "London"), Golden("And of Italy?", "Rome")]
 
     def role(request):

@@ -1,4 +1,4 @@
-"""An assertion of an evaluation may end however it likes: it is that case's failure, and the others are run."""
+"""An assertion may end in any way: it fails its own case, and the others run."""
 
 import pytest
 
