@@ -8,13 +8,15 @@ from typing import Any
 
 from msgspec import structs
 
-from minideep import Usage
+from minideep import Limits, Turn, Usage
 from minideep.blueprint import Blueprint
 from minideep.blueprint.prompts import PLANNER, REFLECTION
 from minideep.models import ScriptedModel
 from minideep.models.scripted import as_reply
 from minideep.ports import Request
 
+SOON = Limits(seconds=1.0)
+"""Ends a turn that would otherwise run for ever. A correct one takes milliseconds."""
 CODE = "```python\nprint(1)\n```"
 DEFECTS = '[{"line": 1, "issue": "a typo", "severity": "low"}]'
 
@@ -114,6 +116,22 @@ def blueprint(*args: Any, **named: Any) -> Blueprint:
     """A blueprint of the stock roles on `Parts(...)`; keywords that `Parts` knows go there."""
     parts = {name: named.pop(name) for name in ("plans", "reflections", "role") if name in named}
     return Blueprint(Parts(*args, **parts), **named)
+
+
+def one_turn(parts: Parts, **named: Any) -> tuple[Blueprint, Turn]:
+    """Run one turn of a blueprint on *parts*, on the thread `t`."""
+    agent = Blueprint(parts, **named)
+    return agent, agent.run_sync("the goal", "t")
+
+
+def entries(agent: Blueprint, node: str = "subagent") -> list[dict[str, Any]]:
+    """The ledger entries of one part on the thread `t`."""
+    return [entry for entry in agent.board("t").ledger if entry["node"] == node]
+
+
+def outcomes(agent: Blueprint) -> list[tuple[str, str, str]]:
+    """Artifact, status and error of each subtask."""
+    return [(entry["artifact"], entry["status"], entry.get("error", "")) for entry in entries(agent)]
 
 
 def sections(request: Request) -> dict[str, str]:

@@ -6,17 +6,15 @@ import random
 from hashlib import sha256
 
 import pytest
-from harness.blueprints import GO_ON, Parts, ask, asked, blueprint, end, plan, replan, research
+from harness.blueprints import GO_ON, SOON, Parts, ask, asked, blueprint, end, plan, replan, research
 
-from minideep import ConfigError, Limits, MemoryCheckpointer, Retention, ToolCall
+from minideep import ConfigError, MemoryCheckpointer, Retention, ToolCall
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import Blueprint, Entry, Role
 from minideep.checkpoint import format as codec, retention
 from minideep.middleware import FilesystemMiddleware
 from minideep.models import ScriptedModel
 
-SOON = Limits(seconds=1.0)
-"""Ends a turn that would otherwise run for ever. A correct one takes milliseconds."""
 INLINE = 102_400
 BOUND = 500_000
 OWN_TOOLS = FilesystemMiddleware(StateBackend()).tools
