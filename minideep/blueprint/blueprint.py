@@ -213,7 +213,8 @@ class Blueprint(Agent):
             raise ConfigError("a blueprint's goal must be text: planner and roles read nothing else")
         size, limit = len(message.text.encode()), self.files.state_limit // 10
         if size > limit:
-            raise ConfigError(f"the goal has {size:,} bytes; the state has room for {limit:,}; move the rest to a file")
+            found = f"the goal has {size:,} bytes, and the state has room for {limit:,}"
+            raise ConfigError(f"{found}; put the rest of the input in a file")
         return message
 
 

@@ -811,7 +811,7 @@ async def test_a_goal_that_is_no_text_is_refused(goal):
 
 async def test_a_goal_too_long_to_be_remembered_is_refused_before_anything_is_done(store):
     agent = Blueprint(Parts([WAVE], [end()]), checkpointer=store)
-    with pytest.raises(ConfigError, match="the goal has 50,001 bytes; the state has room for 50,000"):
+    with pytest.raises(ConfigError, match="the goal has 50,001 bytes, and the state has room for 50,000"):
         await agent.run("x" * 50_001, "t")
     assert agent.threads() == []
     assert (await agent.run("x" * 50_000, "t")).status == "ended"
