@@ -191,7 +191,7 @@ class Blueprint(Agent):
             ref = files.get(name) or next((ref for ref in files.values() if ref.sha256 == name), None)
             if ref is None:
                 there = ", ".join(files) or "none"
-                raise ConfigError(f"thread {thread_id!r} has no artifact {name!r}; there are {there}")
+                raise ConfigError(f"thread {thread_id!r} has no artifact {name!r}; artifacts: {there}")
             return recall(log, ref.path, ref.sha256)
 
         return self._read(thread_id, found)

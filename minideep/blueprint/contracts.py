@@ -153,9 +153,9 @@ def _normalized_subtask(data: Any) -> Any:
 
 def _check_subtask(which: str, subtask: Subtask, roles: Collection[str]) -> None:
     if subtask.role not in roles:
-        raise PlanViolation(f"{which}: there is no role {subtask.role!r}; there are {', '.join(roles)}")
+        raise PlanViolation(f"{which}: unknown role {subtask.role!r}; roles: {', '.join(roles)}")
     if not subtask.instruction.strip():
-        raise PlanViolation(f"{which}: its instruction is empty; say what is to be done")
+        raise PlanViolation(f"{which}: its instruction is empty; say what to do")
     try:
         check_name(subtask.expected_artifact)
     except FileViolation as exc:
@@ -177,7 +177,7 @@ def _dependencies(place: int, subtasks: Sequence[Subtask], files: Collection[str
         if not makers and name not in files:
             there = ", ".join(map(repr, files)) or "none"
             found = f"subtask {place + 1}: read_files names {name!r}"
-            raise PlanViolation(f"{found}, which is no file and no other subtask delivers; files: {there}")
+            raise PlanViolation(f"{found}, which is neither a file nor another subtask's artifact; files: {there}")
         awaited.update(earlier if earlier or name in files else makers)
     return tuple(sorted(awaited))
 

@@ -104,7 +104,7 @@ class VirtualFiles:
         """
         content = await self._content(ctx, ref)
         if content is None:
-            raise FileViolation(f"file {ref.note.name!r} was evicted, and no log that is kept goes back to it")
+            raise FileViolation(f"file {ref.note.name!r} was evicted, and the log no longer reaches back to it")
         if ref.evicted:
             note = structs.replace(ref.note, step=step)
             self.record(ctx, _written(ctx, ref.path, content, not self.backend.blocking, self.inline_limit), note)

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from ..agent import Agent
 from ..context import ToolContext
-from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, ToolError
+from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, PlanViolation, ToolError
 from ..events import FileWritten
 from ..messages import clean, to_json
 from ..middleware import HumanInTheLoopMiddleware
@@ -85,11 +85,11 @@ class SubagentPool:
 
     async def _assign(self, ctx: ToolContext, board: Board, one: Assignment) -> Assignment:
         """Return the assignment with the subagent's message, or with the reason why there is none."""
-        if one.subtask.role not in self.roles:  # Another process made the plan, with other roles.
-            return structs.replace(one, error=f"PlanViolation: there is no role {one.subtask.role!r} any more")
         try:
+            if one.subtask.role not in self.roles:
+                raise PlanViolation(f"unknown role {one.subtask.role!r}; the plan was made with other roles")
             contents = await self._read(ctx, board, one.subtask)
-        except (FileViolation, CheckpointError) as exc:
+        except (PlanViolation, FileViolation, CheckpointError) as exc:
             return structs.replace(one, error=f"{type(exc).__name__}: {exc}")
         return structs.replace(one, question=prompts.subtask_asked(one.subtask.instruction, contents))
 
@@ -100,7 +100,7 @@ class SubagentPool:
             files = self._files.by_name(ctx.state, board.ledger)
             ref = files.get(board.version(subtask, name)) or files.get(name)
             if ref is None:
-                raise FileViolation(f"there is no file {name!r}")
+                raise FileViolation(f"unknown file {name!r}")
             contents.append((name, await self._files.read(ctx, ref, board.step)))
         return contents
 

@@ -89,7 +89,7 @@ def _parse(reply: str, files: Collection[str]) -> Decision:
         named = dict.fromkeys(named_artifacts(decision.final_answer))
         if unknown := [name for name in named if name not in files]:
             there = ", ".join(sorted(files)) or "none"
-            raise ReflectionViolation(f"final_answer names artifacts that are not there: {unknown}; there are {there}")
+            raise ReflectionViolation(f"final_answer names unknown artifacts: {unknown}; artifacts: {there}")
     return decision
 
 

@@ -43,7 +43,7 @@ def ends_honestly(trajectory: Trajectory) -> str | None:
     turn, decision = trajectory.turn, trajectory.board.decision
     match turn.status:
         case "ended" if trajectory.roles and decision != "end":
-            return f"the turn ended though nobody decided so; the last decision was {decision!r}"
+            return f"the turn ended without a decision to end; the last decision was {decision!r}"
         case "ended" if turn.reason != "done":
             return f"the turn ended because the last reply was {turn.reason}"
         case "ended":
@@ -118,10 +118,10 @@ def _leaks(trajectory: Trajectory) -> Iterator[str]:
         asked = "\n".join(message.text for message in request.messages if message.role == "user")
         for line in request.system.splitlines():
             if line in lines:
-                yield f"{role}: its prompt holds another agent's: {line[:MAX_QUOTED]!r}"
+                yield f"{role}: its prompt contains another agent's text: {line[:MAX_QUOTED]!r}"
         for text in said:
             if text in asked:
-                yield f"{role}: its message holds another agent's: {text[:MAX_QUOTED]!r}"
+                yield f"{role}: its message contains another agent's text: {text[:MAX_QUOTED]!r}"
 
 
 def _foreign_messages(trajectory: Trajectory) -> Iterator[str]:
@@ -131,9 +131,9 @@ def _foreign_messages(trajectory: Trajectory) -> Iterator[str]:
         messages = list(request.messages)
         spoken = [message.role for message in messages]
         if spoken[:1] != ["user"] or spoken.count("user") != 1:
-            yield f"{role}: expected one user's message, and that first, found {', '.join(spoken) or 'none'}"
+            yield f"{role}: expected one user message, and it first; found {', '.join(spoken) or 'none'}"
         elif len(messages) > 1 and messages[: _last_reply(spoken)] not in before.get(role, []):
-            yield f"{role}: its {len(messages)} messages go on from no request of its own"
+            yield f"{role}: its {len(messages)} messages do not continue any of its own requests"
         before.setdefault(role, []).append(messages)
 
 

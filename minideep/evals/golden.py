@@ -52,7 +52,7 @@ def load(path: Pathname) -> list[Golden]:
         if line.strip()
     ]
     if not goldens:
-        raise ConfigError(f"the golden set {file!r} is empty; each of its lines is {_EXPECTED}")
+        raise ConfigError(f"the golden set {file!r} is empty; expected lines of {_EXPECTED}")
     return goldens
 
 

@@ -291,7 +291,9 @@ def test_an_evicted_file_that_an_answer_names_is_restored_for_it():
 def test_a_name_that_no_artifact_has_is_refused_with_those_there_are():
     bp = blueprint([plan(research())])
     bp.run_sync("g", "t")
-    with pytest.raises(ConfigError, match=r"no artifact 'a\.md'; there are facts\.md, research-specialist_1_facts\.md"):
+    with pytest.raises(
+        ConfigError, match=r"no artifact 'a\.md'; artifacts: facts\.md, research-specialist_1_facts\.md"
+    ):
         bp.artifact("t", "a.md")
 
 
@@ -342,7 +344,7 @@ def test_a_file_that_no_kept_boundary_has_is_an_error_to_whoever_reads_it():
     store.retention = Retention(boundaries=1)
     retention.cut(store, "t")
     assert bp.run_sync("again", "t").question == "which one?"
-    found = "FileViolation: file 'facts.md' was evicted, and no log that is kept goes back to it"
+    found = "FileViolation: file 'facts.md' was evicted, and the log no longer reaches back to it"
     assert bp.board("t").errors == [f"z.md: {found}"]
     assert f"z.md: {found}" in asked(parts.reflected[-1])
 
@@ -565,7 +567,7 @@ def test_a_file_that_a_person_changed_since_it_was_evicted_is_not_taken_for_it(f
     bp = blueprint(plans, reflect, backend=FilesystemBackend(folder))
     bp.run_sync("g", "t")
     assert bp.board("t").errors == [
-        "z.md: FileViolation: file 'facts.md' was evicted, and no log that is kept goes back to it"
+        "z.md: FileViolation: file 'facts.md' was evicted, and the log no longer reaches back to it"
     ]
 
 

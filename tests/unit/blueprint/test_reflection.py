@@ -162,7 +162,7 @@ BAD = [
     ('{"decision": "escalate", "question": ""}', "a decision to escalate needs a question that is not empty"),
     ('{"decision": "end", "final_answer": 5}', "Expected `str`, got `int` - at `$.final_answer`"),
     (end("x" * 33_000), "a decision has at most 32,768 bytes, not 33,0"),
-    (end("{{nothing.md}}"), "final_answer names artifacts that are not there: ['nothing.md']; there are facts.md"),
+    (end("{{nothing.md}}"), "final_answer names unknown artifacts: ['nothing.md']; artifacts: facts.md"),
 ]
 
 

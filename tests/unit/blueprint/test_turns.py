@@ -317,7 +317,7 @@ async def test_an_edited_plan_that_breaks_the_contract_goes_back_to_the_person_w
     wrong = {"subtasks": [{**PLAN["subtasks"][0], "role": "nobody"}]}
     turn = await agent.resume("t", {wait.call_id: Edit({"plan": wrong})})
     (wait,) = turn.interrupts
-    problem = "subtask 1: there is no role 'nobody'; there are research-specialist, code-writer, critic"
+    problem = "subtask 1: unknown role 'nobody'; roles: research-specialist, code-writer, critic"
     assert (turn.status, wait.call.args) == ("paused", {"plan": wrong, "problem": problem})
     assert (len(model.planned), model.delegated) == (1, [])
     turn = await agent.resume("t", {wait.call_id: Edit({"plan": PLAN})})
@@ -661,7 +661,10 @@ async def test_in_a_thread_that_is_gone_on_with_without_one_of_its_roles_its_sub
     agent = Blueprint(Parts([], [ask()]), others, checkpointer=store)
     turn = await bounded(agent).resume("t")
     assert turn.status == "escalated"
-    assert "PlanViolation: there is no role 'research-specialist' any more" in agent.board("t").errors[0]
+    assert (
+        "PlanViolation: unknown role 'research-specialist'; the plan was made with other roles"
+        in agent.board("t").errors[0]
+    )
 
 
 # ---- going on

@@ -44,7 +44,7 @@ async def test_a_role_that_was_given_the_planner_s_prompt_and_its_own_is_found()
     planner = Blueprint(script()).agents["planner"].spec.system
     composed = structs.replace(RESEARCH_SPECIALIST, prompt=f"{planner}\n\n{RESEARCH_SPECIALIST.prompt}")
     found = await failures(Blueprint(script(), [composed, CODE_WRITER, CRITIC]), assertions=[roles_are_themselves])
-    assert found["roles_are_themselves"].startswith("research-specialist: its prompt holds another agent's: ")
+    assert found["roles_are_themselves"].startswith("research-specialist: its prompt contains another agent's text: ")
 
 
 async def test_a_single_line_of_another_part_s_prompt_in_a_role_s_is_found():
@@ -52,14 +52,18 @@ async def test_a_single_line_of_another_part_s_prompt_in_a_role_s_is_found():
         other = Blueprint(script()).agents[part].spec.system.splitlines()[0]
         role = structs.replace(RESEARCH_SPECIALIST, prompt=f"{RESEARCH_SPECIALIST.prompt}\n{other}")
         found = await failures(Blueprint(script(), [role, CODE_WRITER, CRITIC]), assertions=[roles_are_themselves])
-        assert found["roles_are_themselves"].startswith("research-specialist: its prompt holds another agent's: ")
+        assert found["roles_are_themselves"].startswith(
+            "research-specialist: its prompt contains another agent's text: "
+        )
         assert other[:60] in found["roles_are_themselves"]
 
 
 async def test_a_role_that_is_told_what_the_planner_was_asked_is_found():
     blueprint = Blueprint(script(lambda request: plan(research(task=asked(request)))))
     found = await failures(blueprint, assertions=[roles_are_themselves])
-    assert found["roles_are_themselves"].startswith("research-specialist: its message holds another agent's: '# Goal")
+    assert found["roles_are_themselves"].startswith(
+        "research-specialist: its message contains another agent's text: '# Goal"
+    )
 
 
 class Shows(Middleware):
@@ -75,8 +79,8 @@ class Shows(Middleware):
 @pytest.mark.parametrize(
     ("shown", "problem"),
     [
-        ((UserMessage("hello"),), "expected one user's message, and that first, found user, user"),
-        ((AssistantMessage("hello"),), "expected one user's message, and that first, found assistant, user"),
+        ((UserMessage("hello"),), "expected one user message, and it first; found user, user"),
+        ((AssistantMessage("hello"),), "expected one user message, and it first; found assistant, user"),
     ],
 )
 async def test_a_role_that_is_shown_messages_of_others_is_found(shown, problem):
@@ -115,7 +119,7 @@ async def test_a_role_that_is_shown_an_exchange_that_is_not_its_own_is_found(mos
     agent = blueprint.agents["research-specialist"]
     agent.spec = structs.replace(agent.spec, before_model=(GoesOn(most),))
     found = await failures(blueprint, assertions=[roles_are_themselves])
-    problem = f"research-specialist: its {most + 1} messages go on from no request of its own"
+    problem = f"research-specialist: its {most + 1} messages do not continue any of its own requests"
     assert found == {"roles_are_themselves": problem}
 
 
@@ -146,7 +150,7 @@ def mute(ctx: ToolContext) -> str:
     [
         (lambda: Blueprint(ScriptedModel([RateLimited("wait")])), "the turn is failed (RateLimited: planner: wait)"),
         (lambda: Blueprint(script(), approve_plan=True), "the turn is paused (it waits for a person)"),
-        (lambda: stuck(Blueprint(script())), "the turn ended though nobody decided so; the last decision was None"),
+        (lambda: stuck(Blueprint(script())), "the turn ended without a decision to end; the last decision was None"),
         (lambda: Agent(ScriptedModel(["a"]), limits=Limits(steps=0)), "the turn is exhausted (steps)"),
         (lambda: Agent(ScriptedModel([" "])), "the turn ended with an empty answer"),
         (lambda: Agent(ScriptedModel([ToolCall("mute")]), [mute]), "the turn escalated without a question"),
