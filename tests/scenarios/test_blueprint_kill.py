@@ -257,7 +257,7 @@ def after(seconds, life):
 
 
 @pytest.mark.parametrize("what", [("questions", "6"), ("appends", "11"), ("random", "9")], ids=lambda what: what[0])
-def test_a_blueprint_that_is_killed_leaves_a_whole_beginning_and_another_process_repeats_nothing_that_was_stored(what):
+def test_a_killed_blueprint_leaves_a_whole_beginning_and_another_process_repeats_nothing_that_was_stored(what):
     done = subprocess.run(
         [sys.executable, "-m", "scenarios.test_blueprint_kill", *what],
         cwd=Path(__file__).parents[1], capture_output=True, text=True,

@@ -55,7 +55,7 @@ def test_there_are_four_components_each_with_a_typed_contract():
         (lambda: parse_decision("{}"), ReflectionViolation),
     ],
 )
-def test_whoever_breaks_a_contract_gets_an_error_with_a_name(broken, error):
+def test_each_broken_contract_raises_an_error_of_its_own_name(broken, error):
     with pytest.raises(error) as caught:
         broken()
     assert isinstance(caught.value, ContractViolation)
@@ -79,7 +79,7 @@ def test_a_plan_keeps_the_order_of_its_subtasks():
     assert [subtask.expected_artifact for subtask in found.subtasks] == names
 
 
-def test_contents_that_a_planner_slips_in_count_for_nothing():
+def test_file_contents_in_a_plan_are_ignored():
     smuggled = plan(research(), files={"a.md": "text"}, content="text", final_answer="text")
     in_subtask = json.loads(plan(research()))
     in_subtask["subtasks"][0] |= {"content": "text", "status": "done", "after": [7]}
@@ -118,11 +118,11 @@ def test_a_plan_that_cannot_be_carried_out_is_refused_with_the_reason(said, foun
         parse_plan(said, ROLES, ())
 
 
-def test_a_plan_of_a_hundred_subtasks_is_taken():
+def test_a_plan_of_a_hundred_subtasks_is_accepted():
     assert len(parse_plan(plan(*[research(f"{n}.md") for n in range(100)]), ROLES, ()).subtasks) == 100
 
 
-def test_a_subtask_waits_for_the_earlier_ones_it_reads_else_for_a_file_that_is_there_else_for_later_ones():
+def test_a_name_means_an_earlier_subtasks_artifact_then_an_existing_file_then_a_later_subtasks_artifact():
     said = plan(
         research("out.md", "late.md", "there.md"),
         research("there.md"),
@@ -148,7 +148,7 @@ SUBTASKS = st.lists(
 
 
 @given(SUBTASKS, st.sets(NAMES))
-def test_any_plan_that_is_taken_can_be_carried_out_to_its_end_in_waves(subtasks, files):
+def test_any_accepted_plan_can_be_carried_out_in_waves(subtasks, files):
     try:
         taken = parse_plan({"subtasks": subtasks}, ["critic"], files)
     except PlanViolation:
@@ -179,7 +179,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_whatever_is_said_is_read_or_refused_by_name(value):
+def test_any_reply_is_parsed_or_refused_with_a_named_error(value):
     text = json.dumps(value)
     for read, kind, refusal in (
         (lambda said: parse_plan(said, ROLES, ()), Plan, PlanViolation),
@@ -190,7 +190,7 @@ def test_whatever_is_said_is_read_or_refused_by_name(value):
             assert isinstance(read(text), kind)
 
 
-def test_what_a_person_edits_is_read_like_what_a_planner_says():
+def test_a_persons_edit_is_parsed_like_a_planners_reply():
     plain = json.loads(plan(research()))
     assert parse_plan(plain, ROLES, ()) == parse_plan(plan(research()), ROLES, ())
     for odd in (None, 7, [], {"subtasks": None}, {"subtasks": [None]}, {"subtasks": [{1: 2}]}):
@@ -198,7 +198,7 @@ def test_what_a_person_edits_is_read_like_what_a_planner_says():
             parse_plan(odd, ROLES, ())
 
 
-def test_the_schemas_are_such_as_providers_take():
+def test_the_schemas_are_in_the_form_that_providers_accept():
     def objects(schema):
         if isinstance(schema, dict):
             yield from [schema] if "properties" in schema else []
@@ -220,7 +220,7 @@ def test_a_plain_reply_is_the_content_of_the_planned_artifact():
         assert parse_artifact(said, "a.md") == Artifact("a.md", said, "done")
 
 
-def test_a_reply_that_is_the_object_of_name_content_and_status_is_taken_at_its_word():
+def test_a_json_object_of_name_content_and_status_is_taken_at_its_word():
     said = '{"artifact_name": "b.md", "content": "Paris.", "status": "active"}'
     for form in (said, f"\n{said}\n", f"```json\n{said}\n```"):
         assert parse_artifact(form, "a.md") == Artifact("b.md", "Paris.", "active")
@@ -237,13 +237,13 @@ def test_a_reply_that_is_the_object_of_name_content_and_status_is_taken_at_its_w
         ({"artifact_name": "../up.md"}, FileViolation, "'../up.md'"),
     ],
 )
-def test_an_object_that_is_no_artifact_is_refused(change, error, found):
+def test_an_object_with_a_wrong_value_is_refused(change, error, found):
     said = {"artifact_name": "a.md", "content": "text", "status": "done"} | change
     with pytest.raises(error, match=re.escape(found)):
         parse_artifact(json.dumps(said), "a.md")
 
 
-def test_an_empty_reply_is_no_artifact():
+def test_an_empty_reply_is_refused():
     for said in ("", " \n\t"):
         with pytest.raises(ArtifactViolation, match="the reply is empty"):
             parse_artifact(said, "a.md")
@@ -253,7 +253,7 @@ def test_a_lone_surrogate_in_a_reply_is_written_as_its_escape():
     assert parse_artifact("a \ud800 b", "a.md").content == "a \\ud800 b"
 
 
-def test_five_megabytes_are_an_artifact():
+def test_a_reply_of_five_megabytes_is_an_artifact():
     said = "é" * 2_500_000
     assert parse_artifact(said, "a.md").content == said
 
@@ -262,7 +262,7 @@ def test_five_megabytes_are_an_artifact():
 
 
 @given(st.text(st.characters(), max_size=110) | st.text("./\\ab\n\0:~ -", max_size=12), st.integers(1, 10**6))
-def test_no_name_that_is_taken_has_a_separator_or_leads_anywhere(name, step):
+def test_no_accepted_name_has_a_separator_or_leads_to_another_folder(name, step):
     try:
         check_name(name)
     except FileViolation:
@@ -301,7 +301,7 @@ def test_a_name_that_no_file_should_have_is_refused(name):
 
 
 @pytest.mark.parametrize("name", ["a", "a.md", "Q3 report (final).md", "Überblick.md", "報告.md", "a" * 100])
-def test_a_name_that_a_person_would_give_is_taken(name):
+def test_an_ordinary_name_is_accepted(name):
     check_name(name)
 
 
@@ -315,7 +315,7 @@ def test_a_name_that_a_person_would_give_is_taken(name):
         ("()", "critic_7_artifact.md"),
     ],
 )
-def test_an_artifact_is_kept_under_role_step_and_name(name, stored):
+def test_an_artifact_is_stored_under_role_step_and_name(name, stored):
     assert stored_name("critic", 7, name) == stored
 
 
@@ -334,7 +334,7 @@ def test_an_artifact_is_kept_under_role_step_and_name(name, stored):
         ('{"decision": "escalate_to_human", "question": "q"}', Decision("escalate", question="q")),
     ],
 )
-def test_a_decision_is_read(said, decision):
+def test_a_decision_is_parsed(said, decision):
     assert parse_decision(said) == decision
 
 
@@ -351,12 +351,12 @@ def test_a_decision_is_read(said, decision):
         (end("x" * MAX_DECISION), "a decision has at most 32,768 bytes"),
     ],
 )
-def test_what_is_no_decision_is_refused(said, found):
+def test_a_reply_that_is_not_a_decision_raises(said, found):
     with pytest.raises(ReflectionViolation, match=re.escape(found)):
         parse_decision(said)
 
 
-def test_of_an_answer_only_so_much_is_filled_in_as_fits():
+def test_an_answer_is_filled_in_up_to_its_limit():
     contents = {"a": "x" * 6, "b": "y" * 5, "c": "z"}
     said = fill_in("{{a}} {{b}} {{ c }}", contents.__getitem__, 10)
     assert said == "xxxxxx [b: 5 bytes, too long for an answer; it is in the turn's artifacts] z"

@@ -16,7 +16,7 @@ WORKER = Role("worker", "You are a worker.")
 pytestmark = pytest.mark.filterwarnings("ignore:a pool usually has")
 
 
-def test_the_planner_is_asked_with_goal_plan_and_a_summary_of_the_files():
+def test_the_planner_sees_goal_plan_and_a_summary_of_the_files():
     parts = Parts([plan(research()), plan(research("b.md"))], [replan("more of it"), end()])
     one_turn(parts)
     first, second = map(asked, parts.planned)
@@ -77,7 +77,7 @@ def test_a_planner_that_writes_contents_or_answers_changes_nothing():
     assert CANARY not in json.dumps([bp.board("t").plan, bp.trace("t")])
 
 
-def test_the_final_answer_is_reflections_alone():
+def test_only_reflection_gives_the_final_answer():
     parts = Parts(["The capital is Paris.", plan(research())], [end("as reflection says")])
     _, turn = one_turn(parts)
     assert turn.text == "as reflection says"
@@ -86,7 +86,7 @@ def test_the_final_answer_is_reflections_alone():
     assert (turn.status, turn.text) == ("escalated", "")
 
 
-def test_planner_and_reflection_have_no_tools_and_each_is_asked_in_one_message():
+def test_planner_and_reflection_have_no_tools_and_get_one_message():
     parts = Parts([plan(research())])
     one_turn(parts)
     for request, system in ((parts.planned[0], planner_system(STOCK_ROLES)), (parts.reflected[0], REFLECTION)):
@@ -94,7 +94,7 @@ def test_planner_and_reflection_have_no_tools_and_each_is_asked_in_one_message()
         assert request.schema["additionalProperties"] is False
 
 
-def test_a_role_that_is_added_to_the_pool_is_in_the_next_question_to_the_planner(store):
+def test_a_role_that_is_added_to_the_pool_is_in_the_planners_next_prompt(store):
     first, second = Parts([plan(research())]), Parts([plan(("worker", "do", "b.md"))])
     Blueprint(first, checkpointer=store).run_sync("a", "t")
     turn = Blueprint(second, [*STOCK_ROLES, WORKER], checkpointer=store).run_sync("b", "t")
@@ -114,7 +114,7 @@ def test_a_role_that_is_added_to_the_pool_is_in_the_next_question_to_the_planner
         ("First I shall", "no JSON"),
     ],
 )
-def test_a_plan_that_is_refused_goes_back_to_the_planner_with_the_reason_and_is_never_dispatched(wrong, told):
+def test_a_refused_plan_goes_back_to_the_planner_with_the_reason_and_is_never_dispatched(wrong, told):
     parts = Parts([wrong, plan(research("good.md", task="the good one"))])
     bp, turn = one_turn(parts)
     again = asked(parts.planned[1])
@@ -126,7 +126,7 @@ def test_a_plan_that_is_refused_goes_back_to_the_planner_with_the_reason_and_is_
     assert [entry["status"] for entry in entries(bp, "planner")] == ["done"]
 
 
-def test_a_planner_that_breaks_its_contract_twice_is_shown_to_a_person_with_what_it_said():
+def test_after_a_planner_breaks_its_contract_twice_a_person_sees_its_reply():
     parts = Parts(["no", "{'subtasks': ["])
     bp, turn = one_turn(parts)
     assert (turn.status, parts.delegated, entries(bp, "planner")[0]["error"]) == (
@@ -140,7 +140,7 @@ def test_a_planner_that_breaks_its_contract_twice_is_shown_to_a_person_with_what
 
 
 @pytest.mark.parametrize("said", ["x" * 5_000_000, "{" * 5_000_000, '{"subtasks": [' + "1," * 2_000_000])
-def test_five_megabytes_of_no_plan_cost_a_short_question(said):
+def test_a_refused_plan_of_five_megabytes_makes_a_short_question(said):
     bp, turn = one_turn(Parts([said, said]))
     assert (turn.status, len(turn.question) < 3_000) == ("escalated", True)
     assert len(msgspec.msgpack.encode(bp.board("t").ledger)) < 2_000

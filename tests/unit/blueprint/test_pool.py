@@ -50,7 +50,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:a pool usually has")
 # ---- a subagent's request
 
 
-def test_a_subagent_is_asked_with_its_roles_prompt_its_files_and_its_task_and_nothing_else():
+def test_a_subagent_sees_its_roles_prompt_its_files_and_its_task_and_nothing_else():
     plans = [plan(research(), ("critic", "judge it", "defects.md", ["facts.md"]))]
     parts = Parts(plans)
     one_turn(parts)
@@ -173,7 +173,7 @@ def test_a_reply_becomes_an_artifact_with_name_content_and_status(said, name, co
     assert bp.artifact("t", name) == content
 
 
-def test_what_is_delivered_under_another_name_is_kept_and_what_was_planned_is_missing():
+def test_an_artifact_under_another_name_is_kept_and_the_planned_one_is_missing():
     said = '{"artifact_name": "other.md", "content": "Paris.", "status": "done"}'
     plans = [plan(research(), ("critic", "judge", "c.md", ["facts.md"]))]
     parts = Parts(plans, [ask()], lambda _: said)
@@ -192,7 +192,7 @@ def test_what_is_delivered_under_another_name_is_kept_and_what_was_planned_is_mi
         json.dumps({"artifact_name": name, "content": CODE, "status": "done"}) for name in ("../up.py", "/etc/x", "a/b")
     ],
 )
-def test_a_reply_that_is_refused_goes_back_to_the_subagent_once_with_the_reason_and_is_never_a_file(refused):
+def test_a_refused_reply_goes_back_to_the_subagent_once_with_the_reason_and_never_becomes_a_file(refused):
     replies = iter([refused, CODE])
     parts = Parts([plan(("code-writer", "write", "a.py"))], role=lambda _: next(replies))
     bp, turn = one_turn(parts)
@@ -203,7 +203,7 @@ def test_a_reply_that_is_refused_goes_back_to_the_subagent_once_with_the_reason_
     assert (turn.status, [entry.content for entry in bp.board("t").files.values()]) == ("ended", [CODE])
 
 
-def test_a_subagent_that_tells_how_it_went_instead_of_delivering_has_failed_and_left_nothing():
+def test_a_subagent_that_reports_instead_of_delivering_fails_and_leaves_no_file():
     trace = "user: write it\nassistant: I call a tool\ntool: done\nassistant: here is print(1)"
     parts = Parts(
         [plan(("code-writer", "write", "a.py"), research())], [ask()], lambda r: trace if "code" in r.system else "x"
@@ -252,7 +252,7 @@ def validated(raised, *, times=9):
         (False, "it is not what a worker must deliver"),
     ],
 )
-def test_whatever_a_validator_raises_is_told_to_the_subagent(verdict, told):
+def test_the_subagent_reads_whatever_its_validator_raises(verdict, told):
     parts = Parts([plan(("worker", "work", "a.md"))], role=lambda _: "text")
     bp, turn = one_turn(parts, roles=[validated(verdict, times=1)])
     assert asked(parts.delegated[1]) == (
@@ -262,20 +262,20 @@ def test_whatever_a_validator_raises_is_told_to_the_subagent(verdict, told):
 
 
 @pytest.mark.parametrize("verdict", [None, True, 0, "", "fine", []])
-def test_a_validator_that_returns_anything_but_false_lets_through(verdict):
+def test_a_validator_that_returns_anything_but_false_accepts(verdict):
     parts = Parts([plan(("worker", "work", "a.md"))], role=lambda _: "text")
     bp, _ = one_turn(parts, roles=[validated(verdict)])
     assert (len(parts.delegated), outcomes(bp)) == (1, [("a.md", "done", "")])
 
 
-def test_a_validator_that_raises_what_no_encoding_can_say_fails_its_subtask_only():
+def test_a_validator_whose_error_cannot_be_encoded_fails_its_subtask_only():
     parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "text")
     _, turn = one_turn(parts, roles=[validated(ValueError("\udcff"), times=99)], limits=SOON)
     assert (turn.status, turn.question, len(parts.delegated)) == ("escalated", "which one?", 2)
 
 
 @pytest.mark.parametrize("verdict", [Odd(), asyncio.CancelledError()])
-async def test_a_part_that_breaks_fails_the_turn_which_may_be_resumed(verdict):
+async def test_a_part_that_breaks_fails_the_turn_which_can_be_resumed(verdict):
     parts = Parts([plan(("worker", "work", "a.md"))], [end("fine")], lambda _: "text")
     bp = Blueprint(parts, [validated(verdict, times=1)], limits=SOON)
     turn = await bp.run("g", "t")
@@ -291,20 +291,20 @@ async def test_a_validator_that_exits_fails_its_subtask_only():
     assert (turn.status, turn.question) == ("escalated", "which one?")
 
 
-def test_a_subagent_is_told_the_beginning_of_a_refusal_of_five_megabytes():
+def test_a_subagent_reads_only_the_beginning_of_a_refusal_of_five_megabytes():
     parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "x" * 5_000_000)
     one_turn(parts, roles=[validated(ValueError("y" * 5_000_000))])
     assert len(asked(parts.delegated[1])) < 50_000
 
 
 @pytest.mark.parametrize("stop", ["truncated", "refused"])
-def test_a_reply_that_was_cut_off_or_refused_by_the_model_is_no_finished_artifact(stop):
+def test_a_reply_that_was_truncated_or_refused_by_the_model_is_not_an_artifact(stop):
     parts = Parts([plan(research())], [ask()], lambda _: Reply(AssistantMessage("Half of"), stop=stop))
     bp, _ = one_turn(parts)
     assert outcomes(bp)[0][:2] == ("facts.md", "failed")
 
 
-def test_an_artifact_that_is_not_done_is_nothing_to_end_with():
+def test_a_turn_cannot_end_with_an_artifact_that_is_not_done():
     said = iter(["active", "done"])
     parts = Parts(
         [plan(research()), plan(research())],
@@ -358,7 +358,7 @@ async def test_a_subtask_waits_for_what_it_reads_and_sees_all_of_it():
     assert len(parts.reflected) == 1
 
 
-def test_a_clean_wave_is_followed_without_asking_and_one_with_an_error_is_not():
+def test_reflection_is_asked_after_a_wave_with_an_error_and_after_the_last_one_only():
     def role(request):
         if "fail" in asked(request):
             raise ValueError("no")
@@ -376,7 +376,7 @@ def test_a_clean_wave_is_followed_without_asking_and_one_with_an_error_is_not():
     assert (len(parts.planned), len(parts.reflected)) == (1, 2)
 
 
-async def test_results_are_taken_in_in_the_order_of_the_plan_whoever_is_first(store):
+async def test_results_are_recorded_in_the_order_of_the_plan_whoever_finishes_first(store):
     names = [f"{n}.md" for n in range(5)]
     ended, over = [], [asyncio.Event() for _ in range(6)]
     over[5].set()
@@ -404,7 +404,7 @@ def test_a_hundred_subtasks_are_one_wave():
     assert [entry["step"] for entry in entries(bp)] == list(range(1, 101))
 
 
-def test_steps_count_subtasks_and_go_on_over_waves_plans_and_turns():
+def test_steps_count_subtasks_over_waves_plans_and_turns():
     two, chain = plan(research("a.md"), research("b.md")), plan(research("c.md"), research("d.md", "c.md"))
     bp = blueprint([two, chain, two], [replan(), end(), end()])
     bp.run_sync("g", "t")
@@ -445,7 +445,7 @@ def test_a_subtask_reads_the_version_that_it_waited_for():
     assert asked(parts.delegated[-1]) == "# x.md\nversion 1\n\n## Task\n2"
 
 
-def test_a_file_that_is_named_twice_is_given_once():
+def test_a_file_that_is_named_twice_is_shown_once():
     parts = Parts([plan(research(), research("b.md", "facts.md", "facts.md"))])
     one_turn(parts)
     assert asked(parts.delegated[1]).count("# facts.md") == 1
@@ -493,7 +493,7 @@ FAILING = [
 
 
 @pytest.mark.parametrize(("role", "error"), FAILING, ids=lambda given: given if isinstance(given, str) else "")
-def test_a_subtask_that_fails_is_an_entry_that_reflection_sees_and_its_siblings_keep_theirs(role, error, store):
+def test_reflection_sees_a_failed_subtask_and_its_siblings_keep_their_artifacts(role, error, store):
     plans = [plan(research("a.md"), ("worker", "work", "w.md"), research("b.md"), research("c.md", "w.md"))]
     parts = Parts(plans, [end("{{a.md}}")])
     bp, turn = one_turn(parts, roles=[*STOCK_ROLES, role], checkpointer=store)
@@ -505,7 +505,7 @@ def test_a_subtask_that_fails_is_an_entry_that_reflection_sees_and_its_siblings_
     assert bp.board("t").errors == [f"w.md: {error}"]
 
 
-def test_a_planner_is_told_what_went_wrong():
+def test_the_planner_sees_what_went_wrong():
     role = FAILING[0][0]
     parts = Parts([plan(("worker", "work", "w.md")), plan(research())], [replan(), end()])
     one_turn(parts, roles=[*STOCK_ROLES, role])
@@ -521,7 +521,7 @@ def test_a_subtask_that_takes_too_long_is_recorded_as_cancelled():
     ]
 
 
-def test_a_role_that_asks_the_user_is_answered_by_way_of_the_planner():
+def test_the_users_answer_to_a_role_goes_to_the_planner():
     role = Role("worker", "p", model=ScriptedModel(lambda _: ToolCall("inquire")), tools=[inquire])
     parts = Parts([plan(research("a.md"), ("worker", "work", "w.md")), plan(research("b.md"))])
     bp, turn = one_turn(parts, roles=[*STOCK_ROLES, role])
@@ -533,7 +533,7 @@ def test_a_role_that_asks_the_user_is_answered_by_way_of_the_planner():
     assert "1. [done] research-specialist -> a.md: find out\n2. [failed] worker -> w.md: work" in again
 
 
-async def test_a_turn_that_goes_on_without_one_of_its_roles_says_so(store):
+async def test_a_turn_that_is_resumed_without_one_of_its_roles_escalates(store):
     begun = asyncio.Event()
 
     async def role(request):
@@ -549,14 +549,14 @@ async def test_a_turn_that_goes_on_without_one_of_its_roles_says_so(store):
     assert (turn.status, turn.question) == ("escalated", "which one?")
 
 
-async def test_a_turn_whose_last_look_failed_by_the_model_can_be_resumed():
+async def test_a_turn_can_be_resumed_after_the_model_failed_at_the_last_reflection():
     bp = blueprint([plan(research())], [RateLimited("slow"), end("fine")], max_reflection_depth=1, limits=SOON)
     assert isinstance((await bp.run("g", "t")).error, RateLimited)
     turn = await bp.resume("t")
     assert (turn.status, turn.text) == ("ended", "fine")
 
 
-def test_a_cleanup_without_any_file_finds_what_it_needs():
+def test_cleanup_works_without_any_file():
     failing = Role("worker", "p", validate=lambda _: False)
     bp, turn = one_turn(Parts([plan(("worker", "work", "w.md"))] * 2, [replan(), ask()]), roles=[failing])
     assert (turn.status, bp.board("t").files) == ("escalated", {})
@@ -590,7 +590,7 @@ def plainly(event):
     return timeless(msgspec.to_builtins(event))
 
 
-def test_the_same_script_gives_the_same_events_whoever_is_first():
+def test_the_same_script_produces_the_same_events_whoever_finishes_first():
     def lived(first):
         async def role(request):
             for _ in range(5 * (first in asked(request))):
@@ -622,7 +622,7 @@ def test_two_blueprints_take_turns_on_one_thread(store):
     assert "one -> done" in asked(critics.planned[0])
 
 
-async def test_of_two_blueprints_at_once_on_one_thread_the_second_is_refused(store):
+async def test_a_second_blueprint_on_a_running_thread_is_refused(store):
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def role(request):
@@ -639,7 +639,7 @@ async def test_of_two_blueprints_at_once_on_one_thread_the_second_is_refused(sto
     assert ((await task).status, second.planner.agent.spec.model.requests) == ("ended", [])
 
 
-def test_what_is_remembered_has_its_named_fields():
+def test_the_board_has_its_named_fields():
     wanted = [
         "messages",
         "plan",
@@ -669,7 +669,7 @@ def test_a_role_with_file_tools_is_asked_like_any_other():
     assert (parts.delegated[0].system, asked(parts.delegated[0])) == ("You work.", "## Task\nwork")
 
 
-def test_text_blocks_are_a_goal_and_other_blocks_are_not():
+def test_a_goal_may_be_text_blocks_but_no_other_blocks():
     bp = blueprint([plan(research())])
     assert bp.run_sync([Text("find "), Text("out")], "t").status == "ended"
     assert "# Goal\nfind out\n" in asked(bp.planner.agent.spec.model.planned[0])

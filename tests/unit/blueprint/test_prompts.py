@@ -17,7 +17,7 @@ def test_the_planners_prompt_lists_the_roles_and_stays_under_1500_characters():
     assert blueprint([]).planner.agent.spec.system == rendered
 
 
-def test_a_planners_prompt_that_is_too_long_is_refused_at_construction():
+def test_a_planner_prompt_that_is_too_long_is_refused_at_construction():
     size = len(planner_system(STOCK_ROLES))
     Blueprint(ScriptedModel([]), planner_prompt_limit=size)
     with pytest.raises(ConfigError, match=f"the planner's prompt has {size:,} characters .* more than {size - 1:,}"):
@@ -35,11 +35,11 @@ def test_a_planners_prompt_that_is_too_long_is_refused_at_construction():
         ([("a.md", "A"), ("b.md", "B\n")], "# a.md\nA\n\n# b.md\nB\n\n\n## Task\ndo it"),
     ],
 )
-def test_a_subagent_is_given_its_files_each_under_its_name_and_then_its_task(files, asked):
+def test_a_subagents_message_has_each_file_under_its_name_and_then_the_task(files, asked):
     assert subtask_asked("do it", files) == asked
 
 
-def test_an_empty_board_is_where_every_thread_begins():
+def test_every_thread_begins_with_an_empty_board():
     board = Board()
     assert (board.messages, board.plan, board.files, board.step, board.reflection_depth) == ([], {}, {}, 0, 0)
     rest = (board.decision, board.reason, board.question, board.final_answer, board.errors, board.termination)

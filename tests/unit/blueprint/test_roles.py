@@ -14,7 +14,7 @@ from minideep.models import ScriptedModel
 WRITER = Role("writer", "You write.")
 
 
-def test_three_roles_are_in_stock_and_are_the_pool_if_none_is_given():
+def test_the_pool_has_the_three_stock_roles_by_default():
     assert [role.name for role in STOCK_ROLES] == ["research-specialist", "code-writer", "critic"]
     assert list(blueprint([]).pool.agents) == ["research-specialist", "code-writer", "critic"]
 
@@ -30,7 +30,7 @@ def test_three_roles_are_in_stock_and_are_the_pool_if_none_is_given():
         (CRITIC, ["Return ONLY", "JSON list of {line, issue, severity}", "Do NOT rewrite the artifact"]),
     ],
 )
-def test_a_stock_role_is_told_who_it_is_what_alone_it_returns_and_what_it_must_not_do(role, phrases):
+def test_the_prompt_of_a_stock_role_says_who_it_is_what_it_returns_and_what_it_must_not_do(role, phrases):
     assert role.prompt.startswith(f"You are a {role.name.replace('-', ' ')}.")
     assert [phrase for phrase in phrases if phrase not in role.prompt] == []
 
@@ -46,7 +46,7 @@ def test_a_stock_role_is_told_who_it_is_what_alone_it_returns_and_what_it_must_n
         "```\n```",
     ],
 )
-def test_one_fenced_block_that_compiles_is_what_a_code_writer_delivers(content):
+def test_a_code_writer_delivers_one_fenced_block_that_compiles(content):
     CODE_WRITER.validate(content)
 
 
@@ -69,12 +69,12 @@ def test_other_code_is_refused(content, found):
 
 
 @pytest.mark.parametrize("content", [f"Here is the code:\n{CODE}", f"{CODE}\nIt prints 1."])
-def test_a_code_writer_that_explains_all_the_same_has_still_delivered_one_block(content):
+def test_prose_around_the_one_block_is_accepted(content):
     one_code_block(content)
 
 
 @pytest.mark.parametrize("content", [DEFECTS, "[]", f"```json\n{DEFECTS}\n```", DEFECTS.replace("1", '"1-3"')])
-def test_a_list_of_defects_is_what_a_critic_delivers(content):
+def test_a_critic_delivers_a_list_of_defects(content):
     CRITIC.validate(content)
 
 
@@ -88,7 +88,7 @@ def test_another_critique_is_refused(content):
 
 
 @pytest.mark.parametrize("count", [1, 2, 9])
-def test_a_pool_of_an_unusual_size_is_warned_of_and_refused_in_strict_mode(count):
+def test_a_pool_of_an_unusual_size_raises_a_warning_or_an_error_if_strict(count):
     roles = [Role(f"r{n}", "You work.") for n in range(count)]
     with pytest.warns(UserWarning, match=f"usually has 3 to 8 roles; this one has {count}") as told:
         Blueprint(ScriptedModel([]), roles)
@@ -131,7 +131,7 @@ async def _later(content):
         ("critic", "Blueprint: roles[3] must be a `Role`, not 'critic'"),
     ],
 )
-def test_a_role_that_cannot_work_is_refused_before_anybody_is_asked(role, found):
+def test_an_unusable_role_is_refused_before_any_model_is_asked(role, found):
     with pytest.raises(ConfigError, match=re.escape(found)):
         Blueprint(ScriptedModel([]), [*STOCK_ROLES, role])
 
@@ -144,30 +144,30 @@ def test_a_role_that_cannot_work_is_refused_before_anybody_is_asked(role, found)
         ({"tools": [7]}, "Role: tools[0] must be a `Tool` or a function, not 7"),
     ],
 )
-def test_a_role_made_of_something_else_is_refused_when_it_is_made(given, found):
+def test_a_role_with_a_field_of_another_type_is_refused_when_it_is_made(given, found):
     with pytest.raises(ConfigError, match=re.escape(found)):
         Role("x", "p", **given)
 
 
 @pytest.mark.parametrize("timeout", ["5", 0, -1, float("nan"), True])
-def test_a_timeout_that_is_no_number_of_seconds_is_refused(timeout):
+def test_a_timeout_that_is_not_a_positive_number_is_refused(timeout):
     with pytest.raises(ConfigError, match="timeout"):
         Blueprint(ScriptedModel([]), [*STOCK_ROLES, Role("x", "p", timeout=timeout)])
 
 
-def test_patterns_to_pin_are_no_single_text():
+def test_pinned_must_be_a_collection_and_not_one_text():
     with pytest.raises(ConfigError, match="pinned"):
         Blueprint(ScriptedModel([]), pinned="*.md")
 
 
 @pytest.mark.parametrize("name", ["max_reflection_depth", "max_file_age_steps", "inline_limit", "state_limit"])
-def test_a_size_is_a_whole_number_above_nothing(name):
+def test_a_size_must_be_a_positive_whole_number(name):
     for size in (0, -1, 1.5, "9", True, None):
         with pytest.raises(ConfigError, match=f"{name} must be a whole number above 0.*, not {size!r}"):
             Blueprint(ScriptedModel([]), **{name: size})
 
 
-def test_a_file_over_the_inline_limit_is_always_kept_apart():
+def test_the_inline_limit_cannot_be_raised():
     Blueprint(ScriptedModel([]), inline_limit=102_400)
     with pytest.raises(ConfigError, match="inline_limit must be a whole number above 0 and of at most 102,400"):
         Blueprint(ScriptedModel([]), inline_limit=102_401)

@@ -17,7 +17,7 @@ def minideep(*args, cwd):
     return subprocess.run(command, cwd=cwd, env=ENV, capture_output=True, text=True, timeout=60)
 
 
-def test_the_terminal_prints_the_table_writes_junit_and_fails_where_a_case_does(tmp_path):
+def test_the_command_prints_the_table_writes_junit_and_exits_1_if_a_case_fails(tmp_path):
     file = tmp_path / "golden.jsonl"
     file.write_text('{"goal": "Say what is here"}\n{"goal": "Say xyzzy", "expected_final_answer": "xyzzy, quoth he"}\n')
     run = minideep(file, "--model", "offline:", "--junit", "out.xml", "--concurrency", 2, cwd=tmp_path)
@@ -30,7 +30,7 @@ def test_the_terminal_prints_the_table_writes_junit_and_fails_where_a_case_does(
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
 
 
-def test_the_terminal_exits_0_if_all_passed_and_keeps_the_threads(tmp_path):
+def test_the_command_exits_0_if_all_cases_pass_and_keeps_the_threads(tmp_path):
     file = tmp_path / "golden.jsonl"
     file.write_text('{"goal": "Say what is here"}\n')
     run = minideep(file, "--model", "offline:", cwd=tmp_path)
@@ -39,7 +39,7 @@ def test_the_terminal_exits_0_if_all_passed_and_keeps_the_threads(tmp_path):
     assert "eval-" in subprocess.run(threads, cwd=tmp_path, env=ENV, capture_output=True, text=True).stdout
 
 
-def test_the_terminal_runs_as_many_cases_at_a_time_as_it_is_told_and_stops_at_ctrl_c(tmp_path):
+def test_the_command_runs_cases_at_the_same_time_and_stops_at_ctrl_c(tmp_path):
     (tmp_path / "golden.jsonl").write_text('{"goal": "x"}\n{"goal": "y"}\n')
     listening = socket.create_server(("127.0.0.1", 0))
     listening.settimeout(20)
@@ -70,7 +70,7 @@ def test_the_terminal_runs_as_many_cases_at_a_time_as_it_is_told_and_stops_at_ct
         ([], "required: file"),
     ],
 )
-def test_bad_usage_of_the_terminal_is_one_clear_line_and_exit_2(tmp_path, args, problem):
+def test_bad_usage_is_one_clear_line_and_exit_2(tmp_path, args, problem):
     (tmp_path / "good.jsonl").write_text('{"goal": "x"}\n')
     (tmp_path / "bad.jsonl").write_text('{"gaol": "x"}\n')
     run = minideep(*args, cwd=tmp_path)

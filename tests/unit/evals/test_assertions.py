@@ -14,7 +14,7 @@ from minideep.messages import AssistantMessage, UserMessage
 from minideep.models import ScriptedModel
 
 
-async def test_a_state_over_half_a_megabyte_is_found():
+async def test_a_state_over_half_a_megabyte_fails():
     roomy = Blueprint(script(each(*"abcdef"), end(), "é" * 45_000), state_limit=5_000_000)
     tight = Blueprint(script(each(*"abcdef"), end(), "é" * 45_000))
     assert list(await failures(roomy, Golden("x"))) == ["state_is_small"]
@@ -31,7 +31,7 @@ async def test_notes_count_as_state():
     assert found["state_is_small"].startswith("the state has 500,")
 
 
-async def test_a_role_s_prompt_after_the_planner_s_is_found_and_in_its_place_is_not():
+async def test_a_role_whose_prompt_follows_the_planners_fails():
     good, bad = Blueprint(script()), Blueprint(script())
     planner, role = (bad.agents[name] for name in ("planner", "research-specialist"))
     role.spec = structs.replace(role.spec, system=f"{planner.spec.system}\n\n{role.spec.system}")
@@ -40,14 +40,14 @@ async def test_a_role_s_prompt_after_the_planner_s_is_found_and_in_its_place_is_
     assert await failures(good, assertions=[roles_are_themselves]) == {}
 
 
-async def test_a_role_that_was_given_the_planner_s_prompt_and_its_own_is_found():
+async def test_a_role_made_with_the_planners_prompt_and_its_own_fails():
     planner = Blueprint(script()).agents["planner"].spec.system
     composed = structs.replace(RESEARCH_SPECIALIST, prompt=f"{planner}\n\n{RESEARCH_SPECIALIST.prompt}")
     found = await failures(Blueprint(script(), [composed, CODE_WRITER, CRITIC]), assertions=[roles_are_themselves])
     assert found["roles_are_themselves"].startswith("research-specialist: its prompt contains another agent's text: ")
 
 
-async def test_a_single_line_of_another_part_s_prompt_in_a_role_s_is_found():
+async def test_a_role_with_a_single_line_of_another_parts_prompt_fails():
     for part in ("planner", "reflection"):
         other = Blueprint(script()).agents[part].spec.system.splitlines()[0]
         role = structs.replace(RESEARCH_SPECIALIST, prompt=f"{RESEARCH_SPECIALIST.prompt}\n{other}")
@@ -58,7 +58,7 @@ async def test_a_single_line_of_another_part_s_prompt_in_a_role_s_is_found():
         assert other[:60] in found["roles_are_themselves"]
 
 
-async def test_a_role_that_is_told_what_the_planner_was_asked_is_found():
+async def test_a_role_that_sees_the_planners_message_fails():
     blueprint = Blueprint(script(lambda request: plan(research(task=asked(request)))))
     found = await failures(blueprint, assertions=[roles_are_themselves])
     assert found["roles_are_themselves"].startswith(
@@ -83,7 +83,7 @@ class Shows(Middleware):
         ((AssistantMessage("hello"),), "expected one user message, and it first; found assistant, user"),
     ],
 )
-async def test_a_role_that_is_shown_messages_of_others_is_found(shown, problem):
+async def test_a_role_that_sees_foreign_messages_fails(shown, problem):
     blueprint = Blueprint(script())
     agent = blueprint.agents["research-specialist"]
     agent.spec = structs.replace(agent.spec, before_model=(Shows(*shown),))
@@ -113,7 +113,7 @@ def looks_twice(request):
 
 
 @pytest.mark.parametrize("most", [1, 3, 5])
-async def test_a_role_that_is_shown_an_exchange_that_is_not_its_own_is_found(most):
+async def test_a_role_that_sees_a_foreign_exchange_fails(most):
     researcher = structs.replace(RESEARCH_SPECIALIST, tools=[look])
     blueprint = Blueprint(script(role=looks_twice), [researcher, CODE_WRITER, CRITIC])
     agent = blueprint.agents["research-specialist"]
@@ -123,7 +123,7 @@ async def test_a_role_that_is_shown_an_exchange_that_is_not_its_own_is_found(mos
     assert found == {"roles_are_themselves": problem}
 
 
-async def test_roles_with_tools_second_tries_and_files_are_themselves():
+async def test_roles_with_tools_second_tries_and_files_pass():
     def role(request):
         if "code writer" in request.system:
             return "```python\n1\n```" if "Why it was refused" in request.messages[0].text else "no code"
@@ -160,23 +160,23 @@ def mute(ctx: ToolContext) -> str:
         ),
     ],
 )
-async def test_a_turn_that_just_stops_is_found(agent, problem):
+async def test_a_turn_that_just_stops_fails(agent, problem):
     found = await failures(agent(), assertions=[ends_honestly])
     assert found["ends_honestly"].endswith(problem)
 
 
 @pytest.mark.parametrize("reflection", [ask("Which France?"), replan("again"), "no such"])
-async def test_a_turn_that_hands_over_with_a_question_ends_honestly(reflection):
+async def test_a_turn_that_ends_with_a_question_ends_honestly(reflection):
     assert await failures(Blueprint(script(reflection=reflection), max_reflection_depth=2), Golden("x")) == {}
 
 
-async def test_another_answer_than_expected_is_found():
+async def test_an_answer_other_than_expected_fails():
     found = await failures(Blueprint(script(role="London.")))
     assert found == {"answers_as_expected": "expected 'paris' in the answer, found 'It is London.'"}
     assert await failures(Blueprint(script()), Golden("x", " PARIS, it\nis")) == {}
 
 
-async def test_an_artifact_that_is_missing_or_not_done_is_found():
+async def test_an_artifact_that_is_missing_or_not_done_fails():
     def role(request):
         draft = '{"artifact_name": "draft.md", "content": "so far", "status": "active"}'
         return draft if "draft" in asked(request) else "Paris"

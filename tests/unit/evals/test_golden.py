@@ -8,7 +8,7 @@ from minideep import ConfigError
 from minideep.evals import Golden, load
 
 
-def test_a_golden_set_is_lines_of_json_and_blank_lines_between_them(tmp_path):
+def test_a_golden_set_is_lines_of_json_with_blank_lines_between_them(tmp_path):
     file = tmp_path / "golden.jsonl"
     second = {"goal": "Two\u2028lines", "expected_final_answer": "b", "expected_artifact_set": ["b.md"]}
     file.write_bytes(b'\xef\xbb\xbf{"goal": "One"}\r\n\r\n  \n' + json.dumps(second, ensure_ascii=False).encode())
@@ -38,7 +38,7 @@ def test_a_bad_line_is_one_error_that_names_it_and_what_was_expected(tmp_path, l
     assert 'expected {"goal": "...", "expected_final_answer": "...", "expected_artifact_set": ["..."]}' in said
 
 
-def test_a_golden_set_that_cannot_be_read_is_empty_or_huge_is_refused(tmp_path):
+def test_a_golden_set_that_is_unreadable_empty_or_huge_is_refused(tmp_path):
     empty, huge = tmp_path / "empty", tmp_path / "huge"
     empty.write_text("\n \n")
     with huge.open("wb") as file:
@@ -50,7 +50,7 @@ def test_a_golden_set_that_cannot_be_read_is_empty_or_huge_is_refused(tmp_path):
         load(tmp_path / "missing")
 
 
-def test_a_golden_made_by_hand_is_checked_as_well():
+def test_a_golden_made_in_code_is_checked_too():
     with pytest.raises(ConfigError, match="its goal is empty"):
         Golden("")
     with pytest.raises(

@@ -55,7 +55,7 @@ async def test_junit_has_a_test_for_each_golden_and_a_failure_for_each_assertion
     assert report.cases[1].thread_id in suite[1].find("system-out").text
 
 
-def test_control_characters_are_spelled_out_in_both_reports():
+def test_control_characters_are_escaped_in_both_reports():
     evil = 'a\x00\x1b[2J\ud800\ufffe\u202e\r\n]]><&"é'
     cases = (
         Case(Golden(evil), "eval-1", "ended", (Failure(evil, evil), Failure("other", "b"))),

@@ -12,7 +12,7 @@ from minideep.evals import ASSERTIONS, Failure, Golden, evaluate
 from minideep.models import ScriptedModel
 
 
-async def test_a_case_is_a_whole_turn_on_a_thread_of_its_own_that_can_be_looked_at_afterwards(store):
+async def test_a_case_is_a_whole_turn_on_a_thread_of_its_own_that_stays(store):
     model = script()
     blueprint = Blueprint(model, checkpointer=store)
     report = await evaluate(blueprint, [CAPITAL, CAPITAL])
@@ -23,13 +23,13 @@ async def test_a_case_is_a_whole_turn_on_a_thread_of_its_own_that_can_be_looked_
     assert len(model.requests) == 6
 
 
-async def test_without_a_store_the_agent_s_own_keeps_the_threads():
+async def test_without_a_checkpointer_the_agent_keeps_the_threads_in_memory():
     blueprint = Blueprint(script())
     report = await evaluate(blueprint, [CAPITAL])
     assert blueprint.board(report.cases[0].thread_id).goal == CAPITAL.goal
 
 
-async def test_an_assertion_is_given_golden_turn_state_board_and_every_request_by_agent():
+async def test_an_assertion_sees_golden_turn_state_board_and_every_request_by_agent():
     seen = []
     blueprint = Blueprint(script(each("a.md", "facts.md")))
     await evaluate(blueprint, [CAPITAL], [seen.append])
@@ -43,7 +43,7 @@ async def test_an_assertion_is_given_golden_turn_state_board_and_every_request_b
     assert set(one.roles) == {"research-specialist", "code-writer", "critic"}
 
 
-async def test_as_many_cases_run_at_a_time_as_are_asked_for_and_each_has_its_own_requests():
+async def test_concurrency_bounds_the_running_cases_and_each_has_its_own_requests():
     running, most, seen = set(), [], []
 
     async def role(request):
@@ -64,7 +64,7 @@ async def test_as_many_cases_run_at_a_time_as_are_asked_for_and_each_has_its_own
     ]
 
 
-async def test_a_case_that_raises_is_a_failed_one_and_the_others_go_on():
+async def test_a_case_that_raises_fails_and_the_others_run():
     report = await evaluate(Blueprint(script()), [Golden("long " * 20_000), CAPITAL])
     assert [case.status for case in report.cases] == ["raised", "ended"]
     assert [(one.assertion, one.problem[:35]) for one in report.cases[0].failures] == [
@@ -73,7 +73,7 @@ async def test_a_case_that_raises_is_a_failed_one_and_the_others_go_on():
     assert report.cases[1].passed
 
 
-async def test_a_case_that_takes_too_long_is_a_failed_one_whose_thread_is_kept():
+async def test_a_case_that_takes_too_long_fails_and_its_thread_stays():
     blueprint = Blueprint(script(role=lambda _: asyncio.sleep(60)))
     report = await evaluate(blueprint, [CAPITAL], timeout=0.05)
     (case,) = report.cases
@@ -81,7 +81,7 @@ async def test_a_case_that_takes_too_long_is_a_failed_one_whose_thread_is_kept()
     assert blueprint.get_state(case.thread_id).status == "cancelled"
 
 
-async def test_an_agent_that_runs_out_of_time_by_itself_says_so():
+async def test_a_timeout_of_the_agents_own_keeps_its_text():
     class Late(Agent):
         async def run(self, *args, **options):
             raise TimeoutError("the proxy gave up")
@@ -89,7 +89,7 @@ async def test_an_agent_that_runs_out_of_time_by_itself_says_so():
     assert await failures(Late(ScriptedModel([]))) == {"turn": "TimeoutError: the proxy gave up"}
 
 
-async def test_a_turn_that_cannot_be_saved_is_a_failed_case():
+async def test_a_turn_that_cannot_be_saved_fails_its_case():
     class Full(MemoryCheckpointer):
         def append(self, *args, **options):
             raise OSError("no space left")
@@ -113,14 +113,14 @@ async def test_a_turn_that_cannot_be_saved_is_a_failed_case():
         ({"assertions": ["x"]}, r"assertions\[0\] must be a plain function, not 'x'"),
     ],
 )
-async def test_what_cannot_be_run_is_refused_before_any_model_is_asked(given, problem):
+async def test_unusable_arguments_are_refused_before_any_model_is_asked(given, problem):
     model = script()
     with pytest.raises(ConfigError, match=problem):
         await evaluate(Blueprint(model), **{"goldens": [CAPITAL]} | given)
     assert model.requests == []
 
 
-async def test_an_agent_that_is_no_blueprint_is_evaluated_by_what_does_not_need_one():
+async def test_a_plain_agent_passes_the_stock_assertions():
     async def look(ctx: ToolContext) -> str:
         return "nothing"
 
@@ -136,7 +136,7 @@ async def test_an_agent_that_is_no_blueprint_is_evaluated_by_what_does_not_need_
 # ---- assertions of one's own
 
 
-async def test_an_assertion_of_one_s_own_fails_by_what_it_returns_or_raises():
+async def test_a_users_assertion_fails_by_what_it_returns_or_raises():
     def says(_):
         return "too dull"
 
@@ -174,7 +174,7 @@ def fails(trajectory):
 
 
 @pytest.mark.parametrize(("assertion", "problem"), [(exits, "SystemExit: 3"), (fails, "Failed: it is too long")])
-async def test_what_is_no_exception_is_that_cases_failure(assertion, problem):
+async def test_an_assertion_that_exits_fails_its_case_only(assertion, problem):
     report = await evaluate(Agent(ScriptedModel(lambda request: "yes")), [Golden("a"), Golden("b")], [assertion])
     assert [(case.status, [str(failure) for failure in case.failures]) for case in report.cases] == [
         ("ended", [f"{assertion.__name__}: {problem}"])

@@ -34,12 +34,12 @@ async def test_a_copy_with_other_models_shares_the_threads_and_leaves_the_bluepr
     assert (blueprint.spec, own.requests, len(other.requests)) == (before, [], 1)
 
 
-def test_what_is_put_in_the_place_of_a_model_must_be_one():
+def test_with_models_refuses_what_is_not_a_model():
     with pytest.raises(ConfigError, match="what wrap returns must be a `Model`, not None"):
         Blueprint(script()).with_models(lambda name, model: None)
 
 
-async def test_a_recording_is_its_model_in_everything_else():
+async def test_a_recording_otherwise_behaves_as_its_model():
     class Warm(ScriptedModel):
         free = True
 
