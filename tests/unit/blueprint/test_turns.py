@@ -173,7 +173,7 @@ async def test_every_durability_leaves_the_same_thread(store, durability):
     assert len(counted.appends) > 10
 
 
-async def test_any_store_with_the_operations_of_the_port_works():
+async def test_any_store_with_the_ports_operations_will_do():
     agent = Blueprint(Parts([WAVE], [end("{{a.md}}")]), checkpointer=Failing(MemoryCheckpointer()))
     assert (await agent.run("go", "t")).text == "Paris. [1]"
 
