@@ -178,7 +178,7 @@ class Blueprint(Agent):
     def artifact(self, thread_id: ThreadId, name: str) -> str | bytes | None:
         """Return the content of an artifact, even if it was evicted. *name* is its name, its file's, or its SHA-256.
 
-        None: only a disk held the content, or the log does not reach back to it.
+        Returns None if only a disk holds the content, or if the log no longer reaches back to it.
 
         Raises:
             ConfigError: no artifact has this name.
