@@ -22,8 +22,7 @@ from .middleware.patching import PatchToolCallsMiddleware
 from .middleware.skills import SkillsMiddleware
 from .middleware.subagents import Subagent, SubAgentMiddleware, as_subagent
 from .middleware.todos import TodoListMiddleware
-from .models import resolve
-from .models.profile import profile_of
+from .models import profile_of, resolve
 from .models.recovering import Recovering
 from .ports import Backend, Middleware, Model, Store
 from .runtime.spec import check_prices, inheritable

@@ -1,4 +1,4 @@
-"""Who answers: the providers behind their SDKs, a fallback from one to another, a script, and an offline stand-in."""
+"""Models: providers behind their SDKs, wrappers around other models, and models that need no provider."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from .offline import OfflineModel
     from .openai.chat import OpenAIChat
     from .openai.responses import OpenAI
-    from .profile import Profile
+    from .profile import Profile, profile_of as profile_of
     from .rate_limit import RateLimiter
-    from .scripted import ScriptedModel
+    from .scripted import Policy as Policy, Say as Say, ScriptedModel, as_reply as as_reply
 
 _HOMES = {
     "Anthropic": "anthropic.messages",
@@ -23,11 +23,16 @@ _HOMES = {
     "OpenAIChat": "openai.chat",
     "OfflineModel": "offline",
     "PRICES": "catalog",
+    "Policy": "scripted",
     "Price": "catalog",
     "Profile": "profile",
     "RateLimiter": "rate_limit",
+    "Say": "scripted",
     "ScriptedModel": "scripted",
+    "as_reply": "scripted",
+    "profile_of": "profile",
 }
+# The other names are for the rest of this package, and no promise to its users.
 __all__ = [
     "PRICES",
     "Anthropic",
@@ -43,6 +48,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: an adapter must not be loaded for a model that nobody asked for."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return value

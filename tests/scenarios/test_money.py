@@ -51,9 +51,8 @@ from minideep.models import (
     ScriptedModel,
 )
 from minideep.models.catalog import Tariff
-from minideep.models.policy import Policy
 from minideep.models.recovering import Recovering
-from minideep.models.scripted import as_reply
+from minideep.models.scripted import Policy, as_reply
 from minideep.state import State
 
 DOLLAR = Limits(cost=1.0)

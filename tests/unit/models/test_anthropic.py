@@ -29,7 +29,7 @@ from minideep.messages import (
     from_json,
     to_json,
 )
-from minideep.models import adapter as wire
+from minideep.models.adapter import Client, ConversionCache, sendable
 from minideep.models.anthropic.messages import Anthropic
 from minideep.models.catalog import Price
 from minideep.ports import Reply, Request
@@ -678,7 +678,7 @@ def test_the_sdk_is_imported_at_first_use_and_serves_one_event_loop_after_the_ot
 
 def test_a_message_is_converted_once():
     asked: list[Any] = []
-    converted = wire.Converted(lambda message: asked.append(message.text), limit=2)
+    converted = ConversionCache(lambda message: asked.append(message.text), limit=2)
     first, second, third = UserMessage("a"), UserMessage("a"), UserMessage("c")
     for one in (first, first, second, first, third, first):
         converted(one)
@@ -708,7 +708,7 @@ class Made:
 
 def test_a_client_lives_as_long_as_its_event_loop():
     made: list[int] = []
-    client = wire.Client(None, lambda: made.append(1) or Made())
+    client = Client(None, lambda: made.append(1) or Made())
 
     async def twice():
         return weakref.ref(await client.get()), weakref.ref(await client.get())
@@ -720,5 +720,5 @@ def test_a_client_lives_as_long_as_its_event_loop():
 
 def test_what_json_cannot_carry_is_written_so_that_it_can():
     raw = to_json({"a": ["\ud800", float("nan"), float("-inf")], "b": 10**30, "c": "é"})
-    assert wire.sendable(raw) == {"a": ["?", "NaN", "-Infinity"], "b": 10**30, "c": "é"}
+    assert sendable(raw) == {"a": ["?", "NaN", "-Infinity"], "b": 10**30, "c": "é"}
     assert from_json(raw)["b"] == 10**30

@@ -104,7 +104,7 @@ async def test_it_is_no_setting_of_the_request():
 
 
 def test_what_is_no_profile_is_refused():
-    with pytest.raises(ConfigError, match="model 'scripted': profile is a `Profile`, not 'brief'"):
+    with pytest.raises(ConfigError, match="model 'scripted': profile must be a `Profile`, not 'brief'"):
         Agent(profiled(profile="brief"))
 
 

@@ -10,8 +10,8 @@ from harness.providers import Provider
 
 from minideep import Agent, ConfigError, Overloaded, RateLimited, Subagent, ToolCall, create_deep_agent
 from minideep.events import Restarted, TextDelta
-from minideep.models import FallbackModel, RateLimiter, ScriptedModel
-from minideep.models.rate_limit import TRIES, _Queue
+from minideep.models import FallbackModel, Profile, RateLimiter, ScriptedModel
+from minideep.models.rate_limit import MAX_ATTEMPTS, _Queue
 from minideep.models.scripted import as_reply
 from minideep.ports import Request
 
@@ -51,8 +51,8 @@ async def rest():
         await asyncio.sleep(0)
 
 
-def gated(model, at_once=8, **more):
-    return RateLimiter(model, at_once, **({"first": 0.001, "longest": 0.004} | more))
+def gated(model, max_concurrency=8, **more):
+    return RateLimiter(model, max_concurrency, **({"initial_backoff": 0.001, "max_backoff": 0.004} | more))
 
 
 # ---- so many at once, in their order
@@ -99,7 +99,7 @@ async def test_a_request_that_fails_otherwise_is_not_asked_again_and_leaves_its_
 
 async def test_a_rate_limit_makes_new_requests_wait_and_the_limited_one_is_asked_again_first():
     model = Counter(SLOW)
-    gate = gated(model, 1, first=0.02)
+    gate = gated(model, 1, initial_backoff=0.02)
     model.go_on.set()
     first = ask(gate, "first")
     await rest()
@@ -112,10 +112,10 @@ async def test_a_rate_limit_makes_new_requests_wait_and_the_limited_one_is_asked
 
 
 async def test_a_request_that_is_limited_each_time_fails_as_it_was_and_leaves_its_slot():
-    model = ScriptedModel([*[RateLimited(f"slow down {n}") for n in range(TRIES)], "done"])
+    model = ScriptedModel([*[RateLimited(f"slow down {n}") for n in range(MAX_ATTEMPTS)], "done"])
     gate = gated(model, 1)
     turn = await Agent(gate).run("go")
-    assert (turn.status, turn.reason, str(turn.error)) == ("failed", "RateLimited", f"slow down {TRIES - 1}")
+    assert (turn.status, turn.reason, str(turn.error)) == ("failed", "RateLimited", f"slow down {MAX_ATTEMPTS - 1}")
     assert (await Agent(gate).run("go")).text == "done"
 
 
@@ -155,8 +155,8 @@ async def test_waits_grow_as_long_as_one_limit_follows_soon_on_the_other():
         asked = clock.at
         await queue.enter(queue.ticket())
         clock.at += 10  # The SDK's own retries.
-        queue.limited(asked)
-        queue.limited(asked)  # Of the same burst.
+        queue.back_off(asked)
+        queue.back_off(asked)  # Of the same burst.
         queue.leave()
         clock.wait()
     most = [1, 2, 4, 5, 5, 1, 1]
@@ -179,28 +179,47 @@ def test_one_gate_serves_one_event_loop_after_the_other():
 
     said = [asyncio.run(agent.run("go")).text, agent.run_sync("go").text, asyncio.run(agent.run("go")).text]
     asyncio.run(left_while_waiting())
-    assert (said, asyncio.run(agent.run("go")).text, len(gate._queues)) == (["one", "two", "three"], "four", 2)
+    assert (said, asyncio.run(agent.run("go")).text, len(gate._queues._values)) == (["one", "two", "three"], "four", 2)
 
 
 def test_it_is_otherwise_the_model_itself():
     model = ScriptedModel(["hi"])
-    model.window, model.free = 7, True
     gate = RateLimiter(model)
-    assert (gate.name, gate.window, gate.free, gate.requests, hasattr(gate, "preload")) == (
-        "scripted",
-        7,
-        True,
-        [],
-        False,
-    )
+    model.window, model.free, model.profile = 7, True, Profile("Be brief.")
+    assert (gate.name, gate.window, gate.free, gate.states_cost) == ("scripted", 7, True, True)
+    assert (gate.profile, gate.model) == (model.profile, model)
     assert copy.copy(gate).model is model
     assert RateLimiter("openai:gpt-x").name == "gpt-x"
 
 
-@pytest.mark.parametrize("at_once", [0, -1, 1.5, True, None])
-def test_how_many_may_ask_at_once_is_a_whole_number(at_once):
-    with pytest.raises(ConfigError, match="at_once must be a whole number above 0"):
-        RateLimiter("offline:", at_once)
+async def test_it_preloads_its_model_if_that_can_be_preloaded():
+    class Cold(ScriptedModel):
+        preloaded = False
+
+        async def preload(self):
+            self.preloaded = True
+
+    cold = Cold([])
+    await Agent(RateLimiter(cold)).preload()
+    await Agent(RateLimiter(ScriptedModel([]))).preload()
+    assert cold.preloaded
+
+
+def test_what_its_model_does_not_state_is_unknown():
+    class Bare:
+        name = "bare"
+
+        async def complete(self, request, emit):
+            raise NotImplementedError
+
+    gate = RateLimiter(Bare())
+    assert (gate.window, gate.states_cost, gate.free, gate.profile) == (None, False, False, None)
+
+
+@pytest.mark.parametrize("max_concurrency", [0, -1, 1.5, True, None])
+def test_how_many_may_ask_at_once_is_a_whole_number(max_concurrency):
+    with pytest.raises(ConfigError, match="max_concurrency must be a whole number above 0"):
+        RateLimiter("offline:", max_concurrency)
 
 
 async def test_agents_and_subagents_share_it_and_who_waits_for_a_subagent_holds_no_slot():
@@ -232,8 +251,8 @@ class Parallel:
 
 async def test_behind_it_stands_a_fallback_and_before_it_too():
     spare = ScriptedModel(["spare"] * 2)
-    limited = [RateLimited("slow")] * (TRIES + 1)
-    before = FallbackModel([gated(ScriptedModel(limited[:TRIES])), spare])
+    limited = [RateLimited("slow")] * (MAX_ATTEMPTS + 1)
+    before = FallbackModel([gated(ScriptedModel(limited[:MAX_ATTEMPTS])), spare])
     behind = gated(FallbackModel([ScriptedModel(limited[:1]), spare]))
     assert [(await Agent(model).run("go")).text for model in (before, behind)] == ["spare", "spare"]
 
