@@ -6,11 +6,9 @@ import anthropic
 import msgspec
 import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
 from harness.blueprints import ask as question_of, is_planner, plan, research
 from harness.providers import Provider, json_answer, sse
+from harness.wires import chat, claude, responses
 from msgspec import structs
 
 from minideep import (
@@ -487,7 +485,7 @@ def streamed(kind, answer):
         first = {**first, "message": {**first["message"], "usage": answer["usage"]}}
         rest = [event | {"usage": answer["usage"]} if event["type"] == "message_delta" else event for event in rest]
         return sse(first, *rest)
-    return sse(*(responses.events(answer) if kind == "openai" else chat.chunks(answer)))
+    return sse(*(responses.events(answer) if kind == "openai" else chat.events(answer)))
 
 
 async def turns(kind, *answers, stream=False, price=GIVEN):
@@ -584,7 +582,7 @@ async def test_what_claude_had_written_when_its_stream_began_is_not_what_it_wrot
 
 
 async def test_a_stream_that_is_cut_before_its_counts_is_an_answer_of_unknown_cost():
-    chunks = chat.chunks(chat.text("hi"))
+    chunks = chat.events(chat.said("hi"))
     assert "usage" in chunks[-2]
     (turn,) = await turns("openai-chat", sse(*chunks[:-2], cut=True), stream=True)
     assert took(turn) == (Usage(unknown=1), None, 1)

@@ -5,11 +5,8 @@ import json
 
 import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
-from contracts.test_model import connected, ls, reply
 from harness.providers import Answer, Provider, cut, json_answer
+from harness.wires import chat, claude, connected, ls, reply, responses
 
 from minideep import (
     Agent,
@@ -173,7 +170,7 @@ async def test_a_provider_that_fails_is_stood_in_for_by_another(failed):
 
 
 async def test_a_provider_that_is_out_of_reach_is_stood_in_for_by_another():
-    with Provider(json_answer(chat.text("done"))) as provider:
+    with Provider(json_answer(chat.said("done"))) as provider:
         with Provider() as gone:
             pass  # Nobody listens there any more.
         async with connected("openai", gone.url) as a, connected("openai-chat", provider.url) as b:

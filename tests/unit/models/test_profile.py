@@ -3,9 +3,8 @@
 import json
 
 import pytest
-import unit.models.test_anthropic as claude
-from contracts.test_model import ls, reply
 from harness.providers import Provider
+from harness.wires import claude, ls, reply
 
 from minideep import Agent, ConfigError, Subagent, ToolCall, create_deep_agent, tool
 from minideep.models import Anthropic, FallbackModel, OpenAI, OpenAIChat, Profile, RateLimiter, ScriptedModel

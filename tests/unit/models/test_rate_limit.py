@@ -4,9 +4,8 @@ import asyncio
 import copy
 
 import pytest
-import unit.models.test_anthropic as claude
-from contracts.test_model import connected, ls, reply
 from harness.providers import Provider
+from harness.wires import claude, connected, ls, reply
 
 from minideep import Agent, ConfigError, Overloaded, RateLimited, Subagent, ToolCall, create_deep_agent
 from minideep.events import Restarted, TextDelta

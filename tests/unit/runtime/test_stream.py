@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 
 import pytest
-from contracts.test_model import FORMATS, connected, ls, reply
 from harness.providers import Provider, cut
+from harness.wires import FORMATS, connected, ls, reply
 from hypothesis import given, strategies as st
 
 from minideep import Agent, Subagent, ThreadBusy, ToolCall, ToolContext, Turn, Usage, create_deep_agent, tool
