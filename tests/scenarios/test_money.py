@@ -44,13 +44,14 @@ from minideep.models import (
     OfflineModel,
     OpenAI,
     OpenAIChat,
+    Policy,
     Price,
     RateLimiter,
     ScriptedModel,
+    as_reply,
 )
 from minideep.models.catalog import Tariff
 from minideep.models.recovering import Recovering
-from minideep.models.scripted import Policy, as_reply
 from minideep.state import State
 
 DOLLAR = Limits(cost=1.0)

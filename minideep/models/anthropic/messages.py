@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
@@ -148,7 +148,10 @@ async def _send(client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Any:
     response = await create(**body, stream=True)
     with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
         async with await response.parse(to=anthropic.AsyncStream[object]) as events:
-            return await _gathered(events, emit)
+            answer = _Streamed(emit)
+            async for event in events:
+                answer.add(event)
+            return answer.whole()
 
 
 def _ignore(event: StreamEvent) -> None:
@@ -277,18 +280,6 @@ def _from_wire(block: Wire) -> AnyBlock:
 # ---- a stream
 
 
-async def _gathered(events: AsyncIterator[Any], emit: Emit) -> Wire:
-    """Return the message that a stream describes, in the form that the API sends without streaming.
-
-    Raises:
-        StreamBroke: the events end before a stop reason.
-    """
-    answer = _Streamed(emit)
-    async for event in events:
-        answer.add(event)
-    return answer.whole()
-
-
 class _Streamed:
     """A message that grows with the events of its stream. Listeners receive its deltas at once."""
 
@@ -317,6 +308,11 @@ class _Streamed:
                 pass
 
     def whole(self) -> Wire:
+        """Return the message in the form that the API sends without streaming.
+
+        Raises:
+            StreamBroke: the events ended before a stop reason.
+        """
         if self._stop is None:
             raise StreamBroke("the stream ended before the reply did")
         for (index, field), parts in self._parts.items():

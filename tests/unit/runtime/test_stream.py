@@ -31,8 +31,7 @@ from minideep.events import (
     UserSaid,
     with_path,
 )
-from minideep.models import ScriptedModel
-from minideep.models.scripted import as_reply
+from minideep.models import ScriptedModel, as_reply
 from minideep.ports import Reply
 from minideep.runtime.stream import Stream
 
