@@ -9,27 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 import msgspec
 from msgspec import Struct
 
+from ... import messages as ours
 from ...checks import checked
 from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...events import ArgsDelta, StreamEvent, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
-from ...messages import (
-    AnyBlock,
-    AssistantMessage,
-    Document,
-    Image,
-    Message,
-    ProviderBlock,
-    StopReason,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolMessage,
-    clean,
-    from_json,
-    parse_arguments,
-    to_json,
-)
+from ...messages import clean, from_json, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Adapter, ConversionCache, Wire, hashed_id, own_json, sendable
@@ -46,7 +31,7 @@ PROVIDER = "anthropic"
 MAX_TOKENS = 16_000
 THOUGHTS = ("thinking", "redacted_thinking")
 
-STOPS: Mapping[str | None, StopReason] = {
+STOPS: Mapping[str | None, ours.StopReason] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     "refusal": "refused",
@@ -200,37 +185,37 @@ def _merged(messages: Iterable[tuple[str, list[Wire]]]) -> list[Wire]:
     return merged
 
 
-def _to_wire(message: Message) -> tuple[str, list[Wire]]:
+def _to_wire(message: ours.Message) -> tuple[str, list[Wire]]:
     """Return role and blocks. Only an assistant's message may have none, if all of it is another provider's."""
     blocks = [wired for block in message.blocks if (wired := _block(block, message.role))]
-    if isinstance(message, AssistantMessage):
+    if isinstance(message, ours.AssistantMessage):
         # The API rejects thinking as the last block, which it is in a reply that was truncated while the model thought.
         return "assistant", [*blocks, EMPTY] if blocks and blocks[-1]["type"] in THOUGHTS else blocks
-    if not isinstance(message, ToolMessage):
+    if not isinstance(message, ours.ToolMessage):
         return "user", blocks or [EMPTY]
     result: Wire = {"type": "tool_result", "tool_use_id": _id(message.call_id), "content": blocks or [EMPTY]}
     return "user", [result | {"is_error": True} if message.is_error else result]
 
 
-def _block(block: AnyBlock, role: str) -> Wire | None:
+def _block(block: ours.AnyBlock, role: str) -> Wire | None:
     """Return the block in the API's words; None for blank text and for what the API does not accept from *role*."""
     match block:
-        case Text(text):
+        case ours.Text(text):
             return {"type": "text", "text": text} if text.strip() else None
-        case ToolCall():
+        case ours.ToolCall():
             arguments: Wire = {} if block.malformed else sendable(block.raw)
             return {"type": "tool_use", "id": _id(block.id), "name": block.name, "input": arguments}
-        case Image() | Document() if role == "assistant":
+        case ours.Image() | ours.Document() if role == "assistant":
             return None
-        case Image(data, media_type):
+        case ours.Image(data, media_type):
             return {"type": "image", "source": _base64(data, media_type)}
-        case Document():
+        case ours.Document():
             return _document(block)
         case _:
             return own_json(block, PROVIDER)
 
 
-def _document(block: Document) -> Wire:
+def _document(block: ours.Document) -> Wire:
     """Return a PDF as base64 and text as text, the only form in which the API accepts it."""
     source = _base64(block.data, block.media_type)
     if block.media_type.startswith("text/"):
@@ -261,20 +246,20 @@ def _reply(answer: Any, tariff: Tariff) -> Reply:
     checked = msgspec.convert(answer, _Answer)
     content = tuple(map(_from_wire, checked.content))
     stop = STOPS.get(checked.stop_reason, "done")
-    return Reply(AssistantMessage(content), usage_of(checked.usage), stop, cost_of(checked.usage, tariff))
+    return Reply(ours.AssistantMessage(content), usage_of(checked.usage), stop, cost_of(checked.usage, tariff))
 
 
-def _from_wire(block: Wire) -> AnyBlock:
+def _from_wire(block: Wire) -> ours.AnyBlock:
     """Convert a block; thinking and blocks that only the provider understands keep its JSON."""
     match block:
         case {"type": "text", "text": text}:
-            return Text(clean(text))
+            return ours.Text(clean(text))
         case {"type": "tool_use", "name": name}:
-            return ToolCall(name, to_json(block.get("input") or {}), block.get("id"))
+            return ours.ToolCall(name, to_json(block.get("input") or {}), block.get("id"))
         case {"type": kind} if kind in THOUGHTS:
-            return Thinking(clean(block.get("thinking") or ""), PROVIDER, to_json(block))
+            return ours.Thinking(clean(block.get("thinking") or ""), PROVIDER, to_json(block))
         case _:
-            return ProviderBlock(PROVIDER, to_json(block))
+            return ours.ProviderBlock(PROVIDER, to_json(block))
 
 
 # ---- a stream

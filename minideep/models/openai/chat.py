@@ -3,26 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from ... import messages as ours
 from ...checks import checked
 from ...errors import ConfigError
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
-from ...messages import (
-    AnyBlock,
-    AssistantMessage,
-    Document,
-    Image,
-    Message,
-    ProviderBlock,
-    StopReason,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolMessage,
-    clean,
-    parse_arguments,
-    to_json,
-)
+from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import ConversionCache, Wire, nested, sendable
@@ -36,7 +22,7 @@ if TYPE_CHECKING:
 
 PROVIDER = "openai-chat"
 
-STOPS: Mapping[str | None, StopReason] = {"length": "truncated", "content_filter": "refused"}
+STOPS: Mapping[str | None, ours.StopReason] = {"length": "truncated", "content_filter": "refused"}
 
 SPOKEN = ("reasoning_content", "reasoning")
 REASONING = (*SPOKEN, "reasoning_details")
@@ -154,52 +140,52 @@ def _messages(system: str, converted: Iterable[tuple[list[Wire], list[Wire]]]) -
     return [*said, {"role": "user", "content": shown}] if shown else said
 
 
-def _to_wire(message: Message) -> tuple[list[Wire], list[Wire]]:
+def _to_wire(message: ours.Message) -> tuple[list[Wire], list[Wire]]:
     """Return the message, or none if it is all another provider's, and the media that a tool's result cannot hold."""
     match message:
-        case AssistantMessage():
+        case ours.AssistantMessage():
             said = _said(message.blocks)
             return [{"role": "assistant", **said}] if said else [], []
-        case ToolMessage():
-            media = [part for block in message.blocks if not isinstance(block, Text) and (part := _part(block))]
+        case ours.ToolMessage():
+            media = [part for block in message.blocks if not isinstance(block, ours.Text) and (part := _part(block))]
             text = message.text or ("(shown below)" if media else "")
             result = {"role": "tool", "tool_call_id": sdk.call_id(message.call_id), "content": text}
             label = {"type": "text", "text": f"{message.name} ({sdk.call_id(message.call_id)}) shows:"}
             return [result], [label, *media] if media else []
         case _:
-            only_text = all(isinstance(block, Text) for block in message.blocks)
+            only_text = all(isinstance(block, ours.Text) for block in message.blocks)
             parts = [part for block in message.blocks if (part := _part(block))]
             return [{"role": "user", "content": message.text if only_text else parts}], []
 
 
-def _part(block: AnyBlock) -> Wire | None:
+def _part(block: ours.AnyBlock) -> Wire | None:
     match block:
-        case Text(text):
+        case ours.Text(text):
             return {"type": "text", "text": text}
-        case Image():
+        case ours.Image():
             return {"type": "image_url", "image_url": {"url": sdk.data_url(block)}}
-        case Document():
+        case ours.Document():
             return {"type": "file", "file": {"filename": sdk.file_name(block), "file_data": sdk.data_url(block)}}
         case _:
             return None
 
 
-def _said(blocks: Iterable[AnyBlock]) -> Wire:
+def _said(blocks: Iterable[ours.AnyBlock]) -> Wire:
     """Return text and calls of the model, with the reasoning and the other fields that came with them."""
     text, calls = "", list[Wire]()
     fields: Wire = {}
     besides: Wire = {}
     for block in blocks:
         match block:
-            case Text():
+            case ours.Text():
                 text += block.text
-            case ToolCall(name):
+            case ours.ToolCall(name):
                 function = {"name": name, "arguments": sdk.arguments_text(block)}
                 calls.append({"id": sdk.call_id(block.id), "type": "function", "function": function} | besides)
                 besides = {}
-            case Thinking(provider=provider) if provider == PROVIDER:
+            case ours.Thinking(provider=provider) if provider == PROVIDER:
                 fields |= sendable(block.raw)
-            case ProviderBlock(provider=provider) if provider == PROVIDER:
+            case ours.ProviderBlock(provider=provider) if provider == PROVIDER:
                 besides = sendable(block.raw)
             case _:
                 pass
@@ -211,10 +197,10 @@ def _said(blocks: Iterable[AnyBlock]) -> Wire:
 # ---- a reply
 
 
-def _content(message: Wire) -> tuple[AnyBlock, ...]:
+def _content(message: Wire) -> tuple[ours.AnyBlock, ...]:
     text = _text(message.get("content")) + _text(message.get("refusal"))
     calls = (block for call in message.get("tool_calls") or () for block in _call(call))
-    return *_thinking(message), *((Text(clean(text)),) if text else ()), *calls
+    return *_thinking(message), *((ours.Text(clean(text)),) if text else ()), *calls
 
 
 def _text(content: Any) -> str:
@@ -224,9 +210,9 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _thinking(message: Wire) -> tuple[Thinking, ...]:
+def _thinking(message: Wire) -> tuple[ours.Thinking, ...]:
     fields = {name: message[name] for name in REASONING if message.get(name)}
-    return (Thinking(clean(_thought(fields)), PROVIDER, to_json(fields)),) if fields else ()
+    return (ours.Thinking(clean(_thought(fields)), PROVIDER, to_json(fields)),) if fields else ()
 
 
 def _thought(fields: Wire) -> str:
@@ -236,11 +222,11 @@ def _thought(fields: Wire) -> str:
     return spoken or "".join(detail.get("text") or detail.get("summary") or "" for detail in details)
 
 
-def _call(call: Wire) -> tuple[AnyBlock, ...]:
+def _call(call: Wire) -> tuple[ours.AnyBlock, ...]:
     """Convert a call. Some servers leave out its id, or send its arguments as an object or as null."""
     function: Wire = call.get("function") or {}
     name, call_id = (str(value or "") for value in (function.get("name"), call.get("id")))
-    called = ToolCall(name, parse_arguments(sdk.json_text(function.get("arguments"))), call_id)
+    called = ours.ToolCall(name, parse_arguments(sdk.json_text(function.get("arguments"))), call_id)
     return *sdk.extra_fields(call, OWN, PROVIDER), called
 
 

@@ -3,25 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from ... import messages as ours
 from ...checks import checked
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
-from ...messages import (
-    AnyBlock,
-    AssistantMessage,
-    Document,
-    Image,
-    Message,
-    ProviderBlock,
-    StopReason,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolMessage,
-    clean,
-    parse_arguments,
-    to_json,
-)
+from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import ConversionCache, Wire, own_json
@@ -38,7 +24,7 @@ PROVIDER = "openai"
 OWN = frozenset({"type", "id", "status", "role", "content", "call_id", "name", "arguments"})
 """The fields of a message or a call that our own blocks hold, or that are never needed again."""
 
-STOPS: Mapping[str | None, StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
+STOPS: Mapping[str | None, ours.StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
 
 
 class OpenAI(sdk.OpenAIAdapter):
@@ -110,36 +96,36 @@ def _tool(tool: Tool) -> Wire:
     return {"type": "function", **said, "strict": False}
 
 
-def _items(message: Message) -> list[Wire]:
+def _items(message: ours.Message) -> list[Wire]:
     """Return the message as input items; there are none if all of it is another provider's."""
     match message:
-        case AssistantMessage():
+        case ours.AssistantMessage():
             return _said(message.blocks)
-        case ToolMessage():
-            only_text = all(isinstance(block, Text) for block in message.blocks)
+        case ours.ToolMessage():
+            only_text = all(isinstance(block, ours.Text) for block in message.blocks)
             output = message.text if only_text else _parts(message.blocks)
             return [{"type": "function_call_output", "call_id": sdk.call_id(message.call_id), "output": output}]
         case _:
             return [{"role": "user", "content": _parts(message.blocks)}]
 
 
-def _parts(blocks: Iterable[AnyBlock]) -> list[Wire]:
+def _parts(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
     return [part for block in blocks if (part := _part(block))]
 
 
-def _part(block: AnyBlock) -> Wire | None:
+def _part(block: ours.AnyBlock) -> Wire | None:
     match block:
-        case Text(text):
+        case ours.Text(text):
             return {"type": "input_text", "text": text}
-        case Image():
+        case ours.Image():
             return {"type": "input_image", "image_url": sdk.data_url(block), "detail": "auto"}
-        case Document():
+        case ours.Document():
             return {"type": "input_file", "filename": sdk.file_name(block), "file_data": sdk.data_url(block)}
         case _:
             return None
 
 
-def _said(blocks: Iterable[AnyBlock]) -> list[Wire]:
+def _said(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
     """Return what the model said, in its order: a reasoning item belongs to the item after it.
 
     Messages and calls are sent without item ids, which OpenAI knows only for items that it has stored.
@@ -155,12 +141,12 @@ def _said(blocks: Iterable[AnyBlock]) -> list[Wire]:
     return items
 
 
-def _item(block: AnyBlock) -> Wire | None:
+def _item(block: ours.AnyBlock) -> Wire | None:
     """Return the block as an item, or as extra fields of the next item; None if it is another provider's, or empty."""
     match block:
-        case Text(text) if text:
+        case ours.Text(text) if text:
             return {"role": "assistant", "content": text}
-        case ToolCall(name):
+        case ours.ToolCall(name):
             called = {"type": "function_call", "call_id": sdk.call_id(block.id), "name": name}
             return called | {"arguments": sdk.arguments_text(block)}
         case _:
@@ -170,7 +156,7 @@ def _item(block: AnyBlock) -> Wire | None:
 # ---- a reply
 
 
-def _stop(response: Wire, items: list[Wire]) -> StopReason:
+def _stop(response: Wire, items: list[Wire]) -> ours.StopReason:
     if any(part.get("type") == "refusal" for item in items for part in _contents(item)):
         return "refused"
     if response["status"] == "completed":
@@ -179,21 +165,21 @@ def _stop(response: Wire, items: list[Wire]) -> StopReason:
     return STOPS.get(details.get("reason"), "truncated")
 
 
-def _from_wire(item: Wire) -> tuple[AnyBlock, ...]:
+def _from_wire(item: Wire) -> tuple[ours.AnyBlock, ...]:
     """Convert an item; reasoning, and items that only the provider understands, keep its JSON."""
     match item:
         case {"type": "message"}:
             text = "".join(part.get("text") or part.get("refusal") or "" for part in _contents(item))
-            return (*sdk.extra_fields(item, OWN, PROVIDER), Text(clean(text))) if text else ()
+            return (*sdk.extra_fields(item, OWN, PROVIDER), ours.Text(clean(text))) if text else ()
         case {"type": "function_call", "name": str(name)}:
-            call = ToolCall(name, parse_arguments(sdk.json_text(item.get("arguments"))), item.get("call_id"))
+            call = ours.ToolCall(name, parse_arguments(sdk.json_text(item.get("arguments"))), item.get("call_id"))
             return *sdk.extra_fields(item, OWN, PROVIDER), call
         case {"type": "reasoning"}:
             parts = item.get("summary") or _contents(item)
             text = "\n\n".join(part.get("text") or "" for part in parts)
-            return (Thinking(clean(text), PROVIDER, to_json(item)),)
+            return (ours.Thinking(clean(text), PROVIDER, to_json(item)),)
         case _:
-            return (ProviderBlock(PROVIDER, to_json(item)),)
+            return (ours.ProviderBlock(PROVIDER, to_json(item)),)
 
 
 def _contents(item: Wire) -> list[Wire]:

@@ -7,19 +7,9 @@ from json import JSONDecodeError
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
+from ... import messages as ours
 from ...errors import AuthenticationFailed, ContextOverflow, ModelError
-from ...messages import (
-    AnyBlock,
-    AssistantMessage,
-    Document,
-    Image,
-    ProviderBlock,
-    StopReason,
-    ToolCall,
-    Usage,
-    from_json,
-    to_json,
-)
+from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
@@ -136,7 +126,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         """Return the tools of the settings, then those of the agent."""
         return [*self._hosted, *map(convert, request.tools)]
 
-    def _reply(self, content: Iterable[AnyBlock], stop: StopReason, said: Any, tier: Any) -> Reply:
+    def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
         """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
 
         Its cost is what the server said too (https://openrouter.ai/docs/use-cases/usage-accounting), else by tariff.
@@ -146,7 +136,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
             details = f"{self.counts[0]}_details"
             long_writes = token_count(said, details, "cache_write_tokens_details", "ttl_12h_tokens") or 0
             cost = self._tariff.cost(usage, standard=tier in STANDARD, long_writes=long_writes)
-        return Reply(AssistantMessage(tuple(content)), usage, stop, cost)
+        return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
 def _connect(base_url: str | None) -> "AsyncOpenAI":
@@ -212,13 +202,13 @@ def refusal(error: Any) -> BadReply:
     return BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
 
 
-def extra_fields(item: Wire, own: Iterable[str], provider: str) -> tuple[AnyBlock, ...]:
+def extra_fields(item: Wire, own: Iterable[str], provider: str) -> tuple[ours.AnyBlock, ...]:
     """Return a block of the fields of *item* that our blocks do not hold, to be sent back with it; without nulls."""
     rest = {name: value for name, value in item.items() if name not in own and value is not None}
-    return (ProviderBlock(provider, to_json(rest)),) if rest else ()
+    return (ours.ProviderBlock(provider, to_json(rest)),) if rest else ()
 
 
-def arguments_text(call: ToolCall) -> str:
+def arguments_text(call: ours.ToolCall) -> str:
     """Return the arguments of *call* as JSON; an empty object if what the model wrote is not one."""
     return "{}" if call.malformed else call.raw.decode()
 
@@ -241,19 +231,19 @@ def cache_key(request: Request) -> Wire:
     return {"prompt_cache_key": request.cache.key} if request.cache and request.cache.key else {}
 
 
-def data_url(block: Image | Document) -> str:
+def data_url(block: ours.Image | ours.Document) -> str:
     return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
 
 
-def file_name(block: Document) -> str:
+def file_name(block: ours.Document) -> str:
     return block.name or f"document{guess_extension(block.media_type) or ''}"
 
 
-def _usage_of(said: Any, input: str, output: str) -> Usage:
+def _usage_of(said: Any, input: str, output: str) -> ours.Usage:
     """Return the usage that a server *said*, whatever its form; *input* and *output* are the API's names."""
     taken, given = token_count(said, input), token_count(said, output)
     places = [(f"{input}_details", "cached_tokens"), *CACHED]
     read = next((tokens for place in places if (tokens := token_count(said, *place))), 0)
     write = token_count(said, f"{input}_details", "cache_write_tokens") or 0
     reasoning = token_count(said, f"{output}_details", "reasoning_tokens") or 0
-    return Usage(taken or 0, given or 0, read, write, reasoning, int(taken is None or given is None))
+    return ours.Usage(taken or 0, given or 0, read, write, reasoning, int(taken is None or given is None))
