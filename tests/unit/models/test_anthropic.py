@@ -1,10 +1,8 @@
 """The Anthropic adapter: the real SDK against a server on loopback that speaks the Messages API."""
 
 import asyncio
-import gc
 import subprocess
 import sys
-import weakref
 from typing import Any
 
 import pytest
@@ -25,10 +23,8 @@ from minideep.messages import (
     ToolMessage,
     Usage,
     UserMessage,
-    from_json,
     to_json,
 )
-from minideep.models.adapter import Client, ConversionCache, sendable
 from minideep.models.anthropic.messages import Anthropic
 from minideep.models.catalog import Price
 from minideep.ports import Request
@@ -437,18 +433,6 @@ def test_the_sdk_is_imported_at_first_use_and_serves_one_event_loop_after_the_ot
     assert [headers["x-stainless-retry-count"] for headers in provider.headers] == ["0", "0"]
 
 
-# ---- what all adapters share
-
-
-def test_a_message_is_converted_once():
-    asked: list[Any] = []
-    converted = ConversionCache(lambda message: asked.append(message.text), limit=2)
-    first, second, third = UserMessage("a"), UserMessage("a"), UserMessage("c")
-    for one in (first, first, second, first, third, first):
-        converted(one)
-    assert asked == ["a", "a", "c", "a"]
-
-
 class Content(tuple):
     """Counts how often somebody reads it."""
 
@@ -464,25 +448,3 @@ def test_a_step_does_not_convert_the_whole_history_again():
     request = Request("", [UserMessage(content)])
     first, second = ask(*[json_answer(message(text("x")))] * 2, requests=(request,) * 2, listen=False).bodies
     assert (first == second, content.read) == (True, 1)
-
-
-class Made:
-    """A client."""
-
-
-def test_a_client_lives_as_long_as_its_event_loop():
-    made: list[int] = []
-    client = Client(None, lambda: made.append(1) or Made())
-
-    async def twice():
-        return weakref.ref(await client.get()), weakref.ref(await client.get())
-
-    (first, again), (second, _) = asyncio.run(twice()), asyncio.run(twice())
-    gc.collect()
-    assert (first(), again(), type(second()), len(made)) == (None, None, Made, 2)
-
-
-def test_what_json_cannot_carry_is_written_so_that_it_can():
-    raw = to_json({"a": ["\ud800", float("nan"), float("-inf")], "b": 10**30, "c": "é"})
-    assert sendable(raw) == {"a": ["?", "NaN", "-Infinity"], "b": 10**30, "c": "é"}
-    assert from_json(raw)["b"] == 10**30

@@ -115,16 +115,16 @@ def test_its_window_is_the_smallest_that_is_known():
     assert FallbackModel(["openai:gpt-5", "offline:"]).window is None
 
 
-async def test_it_warms_all_of_its_models_that_can_be():
+async def test_it_preloads_all_of_its_models_that_can_be():
     class Cold(Named):
-        warm_now = False
+        preloaded = False
 
         async def preload(self):
-            self.warm_now = True
+            self.preloaded = True
 
     models = [Cold("a"), Named("b"), Cold("c")]
     await Agent(FallbackModel(models)).preload()
-    assert [getattr(model, "warm_now", None) for model in models] == [True, None, True]
+    assert [getattr(model, "preloaded", None) for model in models] == [True, None, True]
 
 
 def test_models_may_be_named_as_everywhere():
