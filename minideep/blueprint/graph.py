@@ -25,7 +25,7 @@ from ..context import ToolContext
 from ..errors import MinideepError, ModelError
 from ..events import Compacted, TurnEscalated
 from ..messages import ToolCall, ToolMessage, UserMessage
-from ..models.scripted import Say
+from ..models import Say
 from ..ports import Middleware, Request
 from ..state import Limits
 from .contracts import MAX_QUESTION, fill_in, named_artifacts

@@ -6,12 +6,9 @@ import anthropic
 import msgspec
 import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
 from harness.blueprints import ask as question_of, is_planner, plan, research
 from harness.providers import Provider, json_answer, sse
-from minideep.models.recovering import Recovering
+from harness.wires import chat, claude, responses
 from msgspec import structs
 
 from minideep import (
@@ -47,13 +44,13 @@ from minideep.models import (
     OfflineModel,
     OpenAI,
     OpenAIChat,
+    Policy,
     Price,
     RateLimiter,
     ScriptedModel,
+    as_reply,
 )
 from minideep.models.catalog import Tariff
-from minideep.models.policy import Policy
-from minideep.models.scripted import as_reply
 from minideep.state import State
 
 DOLLAR = Limits(cost=1.0)
@@ -118,7 +115,6 @@ REMEDY = r"`price=Price\(input, output\)`, or set `states_cost = True` on it if 
         (OpenAIChat("gpt-unheard-of"), "gpt-unheard-of"),
         ("openai-chat:gpt-unheard-of", "gpt-unheard-of"),
         (RateLimiter(Mine("hi")), "mine"),
-        (Recovering(Mine("hi")), "mine"),
         (FallbackModel([ScriptedModel([]), Mine("hi")]), "scripted or mine"),
         (RateLimiter(FallbackModel([Mine("hi"), Anthropic("claude-sonnet-5-5")])), "mine or claude-sonnet-5-5"),
     ],
@@ -147,7 +143,6 @@ def test_a_budget_of_money_is_refused_where_a_model_has_no_price(model, name):
         Policy(lambda request: "hi"),
         FallbackModel(["offline:", Anthropic("claude-sonnet-5-5")]),
         RateLimiter("anthropic:claude-sonnet-5-5"),
-        Recovering(ScriptedModel([])),
     ],
 )
 def test_a_budget_of_money_takes_every_model_whose_replies_have_a_cost(model):
@@ -488,7 +483,7 @@ def streamed(kind, answer):
         first = {**first, "message": {**first["message"], "usage": answer["usage"]}}
         rest = [event | {"usage": answer["usage"]} if event["type"] == "message_delta" else event for event in rest]
         return sse(first, *rest)
-    return sse(*(responses.events(answer) if kind == "openai" else chat.chunks(answer)))
+    return sse(*(responses.events(answer) if kind == "openai" else chat.events(answer)))
 
 
 async def turns(kind, *answers, stream=False, price=GIVEN):
@@ -585,7 +580,7 @@ async def test_what_claude_had_written_when_its_stream_began_is_not_what_it_wrot
 
 
 async def test_a_stream_that_is_cut_before_its_counts_is_an_answer_of_unknown_cost():
-    chunks = chat.chunks(chat.text("hi"))
+    chunks = chat.events(chat.said("hi"))
     assert "usage" in chunks[-2]
     (turn,) = await turns("openai-chat", sse(*chunks[:-2], cut=True), stream=True)
     assert took(turn) == (Usage(unknown=1), None, 1)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 
 import pytest
-from contracts.test_model import FORMATS, connected, ls, reply
 from harness.providers import Provider, cut
+from harness.wires import FORMATS, connected, ls, reply
 from hypothesis import given, strategies as st
 
 from minideep import Agent, Subagent, ThreadBusy, ToolCall, ToolContext, Turn, Usage, create_deep_agent, tool
@@ -31,8 +31,7 @@ from minideep.events import (
     UserSaid,
     with_path,
 )
-from minideep.models import ScriptedModel
-from minideep.models.scripted import as_reply
+from minideep.models import ScriptedModel, as_reply
 from minideep.ports import Reply
 from minideep.runtime.stream import Stream
 
