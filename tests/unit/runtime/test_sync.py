@@ -282,4 +282,4 @@ def test_what_run_sync_runs_cannot_wait_for_the_loop_that_waits_for_it():
     agent = Agent(ScriptedModel([ToolCall("ask"), "out"]), [ask])
     assert ends(lambda: asyncio.run(agent.run("go"))).text == "out"
     assert len(told) == 1
-    assert "waits, in `run_sync`, for what this is part of" in told[0]
+    assert "is blocked in `run_sync`, which waits for this very call" in told[0]
