@@ -49,7 +49,8 @@ def imports(path):
             base = tuple(part for part in target if part)
             for alias in node.names:
                 module = PACKAGE.joinpath(*base, alias.name)
-                yield (*base, alias.name) if module.with_suffix(".py").exists() or not base else base
+                is_module = module.with_suffix(".py").exists() or module.is_dir()
+                yield (*base, alias.name) if is_module else base or ("__init__",)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=IDS)

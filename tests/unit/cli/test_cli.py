@@ -81,7 +81,7 @@ def test_a_thread_is_looked_back_at_forked_exported_and_deleted(cats):
     )  # fmt: skip
     assert minideep("delete", "t", cwd=cats).returncode == 0
     gone = minideep("show", "t", cwd=cats)
-    assert (gone.returncode, gone.stderr.startswith("minideep: there is no thread 't'")) == (2, True)
+    assert (gone.returncode, gone.stderr.startswith("minideep: thread 't' does not exist here")) == (2, True)
     assert minideep("show", name, cwd=cats).returncode == 0
 
 
@@ -101,7 +101,7 @@ def test_the_panel_shows_only_when_the_list_changed(cats):
     out = minideep("run", "Say what is here", cwd=cats).stdout
     panels = re.findall(r"╭─ Task List.*?╯", out, re.DOTALL)
     assert len(panels) == len(set(panels)) == 4
-    assert "are not done" not in out
+    assert "not done" not in out
 
 
 def test_json_is_one_event_a_line(cats):
@@ -136,10 +136,10 @@ def test_where_the_terminal_has_no_such_letters_ascii_serves(cats, encoding):
         (["run", "x", "--root", "README.md"], "README.md"),
         (["run", "x", "--thread", ""], "thread_id must be text of 1 to 500 characters"),
         (["run", "x", "--limit-steps", "0"], "must be a whole number from 1 to 1,000,000,000"),
-        (["resume", "nobody"], "no thread 'nobody'"),
-        (["show", "nobody"], "there is no thread 'nobody'"),
-        (["history", "nobody"], "there is no thread 'nobody'"),
-        (["delete", "nobody"], "there is no thread 'nobody'"),
+        (["resume", "nobody"], "thread 'nobody' does not exist here"),
+        (["show", "nobody"], "thread 'nobody' does not exist here"),
+        (["history", "nobody"], "thread 'nobody' does not exist here"),
+        (["delete", "nobody"], "thread 'nobody' does not exist here"),
         (["fork", "nobody", "--at", "0"], "must be a whole number from 1"),
         ([], "required: command"),
     ],
@@ -162,7 +162,7 @@ def test_a_turn_at_its_limit_exits_4_and_resume_goes_on(cats):
     run = minideep("run", "Say what is here", "--limit-steps", "2", "--thread", "t", cwd=cats)
     assert run.returncode == 4
     assert "exhausted: steps" in run.stdout
-    assert "\ntodos: 2 of 3 are not done\n" in run.stdout
+    assert "\ntodos: 2 of 3 not done\n" in run.stdout
     codes = [minideep("resume", "t", cwd=cats).returncode for _ in range(3)]
     assert codes[-1] == 0
     assert (cats / "REPORT.md").exists()
@@ -219,7 +219,7 @@ def test_ctrl_c_exits_130_and_the_thread_can_go_on(cats):
         out, err = run.communicate(timeout=20)
         connection.close()
     assert (run.returncode, b"Traceback" in err) == (130, False)
-    assert b"`minideep resume t` goes on with it" in out + err
+    assert b"resume with `minideep resume t`" in out + err
     assert re.search(r"t\s+cancelled", minideep("threads", cwd=cats).stdout)
 
 
@@ -257,7 +257,7 @@ def test_killed_at_any_moment_the_thread_is_finished_by_resume(cats, moment):
     run.wait()
     run = minideep("resume", "t", cwd=cats)
     if run.returncode == 2:  # Killed before the goal was accepted.
-        assert "no thread 't'" in run.stderr
+        assert "thread 't' does not exist here" in run.stderr
         run = minideep("run", "Say what is here, to OUT.md", "--thread", "t", cwd=cats)
     assert run.returncode == 0, run.stderr
     assert "This folder says what cats eat" in (cats / "OUT.md").read_text()
@@ -305,4 +305,4 @@ def test_a_plan_that_is_rejected_is_made_anew(cats):
     assert minideep("resume", "p", "--approve", cwd=cats).returncode == 0
     nothing = minideep("resume", "p", "--approve", cwd=cats)
     assert (nothing.returncode, nothing.stderr.count("\n")) == (2, 1)
-    assert "nothing of thread 'p' waits for a decision" in nothing.stderr
+    assert "no call of thread 'p' waits for a decision" in nothing.stderr

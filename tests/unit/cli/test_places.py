@@ -84,8 +84,8 @@ def test_nothing_is_kept_in_the_root_and_every_command_finds_it_by_the_root(root
     assert minideep("delete", "t", "--root", "my root", cwd=tmp_path, env=env).returncode == 0
     gone = minideep("show", "t", "--root", "my root", cwd=tmp_path, env=env)
     assert gone.stderr == (
-        "minideep: there is no thread 't' here; `minideep threads` lists those that are, "
-        "--root or --state names another place\n"
+        "minideep: thread 't' does not exist here; `minideep threads` lists those that do, "
+        "--root or --state selects another place\n"
     )
 
 
@@ -99,7 +99,7 @@ def test_state_names_another_place(root, tmp_path):
 def test_where_no_folder_can_be_made_the_answer_comes_and_one_line_says_that_it_is_not_saved(root, tmp_path, case):
     (tmp_path / "file").write_text("in the way")
     env, args, problem = {
-        "no HOME": ({"HOME": "", "XDG_STATE_HOME": ""}, [], "HOME does not say where your state is kept"),
+        "no HOME": ({"HOME": "", "XDG_STATE_HOME": ""}, [], "HOME names no folder for your threads"),
         "a file in the way": ({"XDG_STATE_HOME": str(tmp_path / "file")}, [], "cannot write the state in"),
         "a file for a state": ({}, ["--state", str(tmp_path / "file")], "cannot write the state in"),
     }[case]
@@ -126,7 +126,7 @@ def test_a_store_that_cannot_be_written_is_said_once_and_costs_the_thread_not_th
 def test_who_looks_for_threads_where_there_is_no_place_is_told_what_to_give(root):
     found = minideep("threads", cwd=root, env={"HOME": "", "XDG_STATE_HOME": ""})
     assert (found.returncode, found.stderr) == (
-        2, "minideep: HOME does not say where your state is kept; set it, or name a folder with --state\n",
+        2, "minideep: HOME names no folder for your threads; set it, or pass --state\n",
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_a_root_that_is_no_folder_is_one_line(root):
     for command in (["threads"], ["run", "x"]):
         found = minideep(*command, "--root", "mising", cwd=root)
         assert (found.returncode, found.stderr.count("\n")) == (2, 1)
-        assert "--root 'mising' is no folder" in found.stderr
+        assert "--root 'mising' is not a folder" in found.stderr
 
 
 def test_an_old_store_in_the_root_is_found_and_used_and_said(root):
@@ -153,7 +153,9 @@ def test_an_old_store_that_comes_into_a_root_later_does_not_take_the_place_of_th
     listed = minideep("threads", cwd=root)
     assert "t " in listed.stdout
     assert "old" not in listed.stdout
-    assert listed.stderr == f"minideep: '{root}/.minideep' holds older threads; `--state {root}/.minideep` finds them\n"
+    assert (
+        listed.stderr == f"minideep: '{root}/.minideep' holds older threads; `--state {root}/.minideep` selects them\n"
+    )
 
 
 def test_a_folder_of_the_old_name_that_holds_no_threads_is_no_store(root):

@@ -132,7 +132,7 @@ def test_a_thread_goes_on_as_what_it_was_begun(root):
     )
     refused = minideep("run", "What is here?", "--thread", "p", cwd=root)
     assert (refused.returncode, refused.stderr) == (
-        2, "minideep: thread 'p' is one of `minideep plan`: `minideep plan GOAL --thread p` goes on with it\n",
+        2, "minideep: thread 'p' was started by `minideep plan`; continue it with `minideep plan GOAL --thread p`\n",
     )  # fmt: skip
     waits = minideep("plan", "What is here?", "--thread", "p", cwd=root)
     assert (waits.returncode, "`minideep resume p --approve`" in waits.stderr) == (2, True)
@@ -141,7 +141,7 @@ def test_a_thread_goes_on_as_what_it_was_begun(root):
     minideep("resume", "p", "--approve", cwd=root)
     assert minideep("plan", "And what else?", "--no-approve", "--thread", "p", cwd=root).returncode == 0
     minideep("run", "Say what is here, to A.md", "--thread", "r", cwd=root)
-    assert "`minideep run GOAL --thread r` goes on with it" in minideep("plan", "x", "--thread", "r", cwd=root).stderr
+    assert "continue it with `minideep run GOAL --thread r`" in minideep("plan", "x", "--thread", "r", cwd=root).stderr
 
 
 def test_a_thread_of_a_library_agent_goes_on_only_with_that_agent(root, tmp_path):
@@ -152,8 +152,8 @@ def test_a_thread_of_a_library_agent_goes_on_only_with_that_agent(root, tmp_path
         refused = minideep(*command, cwd=root)
         assert (refused.returncode, refused.stderr) == (
             2,
-            "minideep: thread 't' was begun by agent 'librarian' of a program, not by this command; "
-            "name that agent with --agent module:name\n",
+            "minideep: thread 't' was started by agent 'librarian' of another program; "
+            "pass that agent with --agent module:name\n",
         )
     waits = minideep("run", "Go on", "--thread", "t", *agent, cwd=root)
     assert (waits.returncode, "waits for your decision" in waits.stderr) == (2, True)
@@ -177,9 +177,9 @@ def test_an_agent_with_a_store_of_its_own_uses_that_one_unless_another_is_named(
 @pytest.mark.parametrize(
     ("agent", "problem"),
     [
-        ("library", "--agent is module:name, such as `--agent app:agent`, not 'library'"),
-        ("../library:librarian", "--agent is module:name"),
-        ("missing.part:agent", "--agent missing.part:agent: there is no module 'missing.part' in "),
+        ("library", "--agent must be module:name, such as `--agent app:agent`, not 'library'"),
+        ("../library:librarian", "--agent must be module:name"),
+        ("missing.part:agent", "--agent missing.part:agent: module 'missing.part' is neither in "),
         ("library:nobody", "--agent library:nobody: module 'library' has no 'nobody'"),
         ("library:number", "--agent library:number: it must be an Agent, or a function that returns one, not 7"),
         ("library:lost", "--agent library:lost: it must be an Agent, or a function that returns one, not None"),
@@ -195,13 +195,13 @@ def test_an_agent_that_is_none_is_one_clear_line(root, agent, problem):
 @pytest.mark.parametrize("flag", [["--model", "offline:"], ["--limit-steps", "5"], ["--yes"]])
 def test_a_flag_of_this_commands_own_agents_is_refused_with_another(root, flag):
     found = minideep("run", "x", "--agent", "library:librarian", *flag, cwd=root)
-    assert (found.returncode, f"{flag[0]} is for this command's own agents" in found.stderr) == (2, True)
+    assert (found.returncode, f"{flag[0]} applies to this command's own agents only" in found.stderr) == (2, True)
 
 
 def test_a_thread_of_the_terminal_is_not_another_agents(root):
     minideep("run", "Say what is here, to A.md", "--thread", "t", cwd=root)
     found = minideep("run", "x", "--thread", "t", "--agent", "library:librarian", cwd=root)
-    assert (found.returncode, "leave --agent out" in found.stderr) == (2, True)
+    assert (found.returncode, "omit --agent" in found.stderr) == (2, True)
 
 
 def test_settings_that_are_none_are_an_error_with_a_name(root, tmp_path):
@@ -213,7 +213,7 @@ def test_settings_that_are_none_are_an_error_with_a_name(root, tmp_path):
         agent.run_sync("Hi", "t")
     found = minideep("resume", "t", "--state", "../s", cwd=root)
     assert (found.returncode, found.stderr.count("\n")) == (1, 1)
-    assert "CheckpointError: the settings in the thread's log cannot be used" in found.stderr
+    assert "CheckpointError: the settings in the thread's log cannot be read" in found.stderr
 
 
 def test_what_goes_wrong_is_printed_without_what_could_move_the_cursor(root):

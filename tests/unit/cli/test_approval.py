@@ -8,7 +8,7 @@ from harness.terminal import at_a_terminal, call, minideep, scripted
 
 from minideep import Approve, DiskCheckpointer, ToolCall, create_deep_agent
 from minideep.backends import FilesystemBackend
-from minideep.cli.asking import AskBeforeChanges, created_by
+from minideep.cli.approval import AskBeforeChanges, created_by
 from minideep.cli.prompt import preview
 from minideep.models import ScriptedModel
 from minideep.models.offline import WHAT_I_AM
@@ -42,10 +42,10 @@ def delete(path):
 def turn(root, *replies, goal="go", thread="t", store=None, model=None, **how):
     """A turn of the agent as the terminal builds it, and what the person was told of refusals."""
     told = []
-    asking = AskBeforeChanges(root, goal, refused=told.append, **how)
+    guard = AskBeforeChanges(root, goal, refused=told.append, **how)
     model = model or ScriptedModel([*replies, "Done."])
-    agent = create_deep_agent(model, backend=FilesystemBackend(root), middleware=[asking], checkpointer=store)
-    return agent.run_sync(goal, thread), told, agent, asking
+    agent = create_deep_agent(model, backend=FilesystemBackend(root), middleware=[guard], checkpointer=store)
+    return agent.run_sync(goal, thread), told, agent, guard
 
 
 def snapshot(root):
@@ -224,11 +224,11 @@ def test_it_holds_for_a_subagent_and_what_that_made_is_the_threads(root):
 
 
 async def test_at_a_terminal_the_call_waits_and_a_decision_lets_it_run(root):
-    asking = AskBeforeChanges(root, can_ask=True)
+    guard = AskBeforeChanges(root, can_ask=True)
     model = ScriptedModel([[write("/NOTES.md"), delete("/.git")], "Done."])
-    agent = create_deep_agent(model, backend=FilesystemBackend(root), middleware=[asking])
+    agent = create_deep_agent(model, backend=FilesystemBackend(root), middleware=[guard])
     waits = await agent.run("go", "t")
-    assert [(wait.call.name, asking.needs_decision(wait.call)) for wait in waits.interrupts] == [
+    assert [(wait.call.name, guard.needs_decision(wait.call)) for wait in waits.interrupts] == [
         ("write_file", False), ("delete", True),
     ]  # fmt: skip
     ids = [wait.call_id for wait in waits.interrupts]
@@ -245,11 +245,11 @@ async def test_at_a_terminal_a_subagents_call_waits_too_and_is_previewed(root):
         task = ToolCall("task", {"description": "Replace it", "subagent_type": "general-purpose"}, "t1")
         return [task] if len(request.messages) == 1 else "Done."
 
-    asking = AskBeforeChanges(root, can_ask=True)
-    agent = create_deep_agent(ScriptedModel(model), backend=FilesystemBackend(root), middleware=[asking])
+    guard = AskBeforeChanges(root, can_ask=True)
+    agent = create_deep_agent(ScriptedModel(model), backend=FilesystemBackend(root), middleware=[guard])
     waits = await agent.run("go", "t")
     (wait,) = waits.interrupts
-    assert (waits.status, wait.path, preview(wait.call, asking)[-2]) == ("paused", ("t1",), "+changed")
+    assert (waits.status, wait.path, preview(wait.call, guard)[-2]) == ("paused", ("t1",), "+changed")
     done = await agent.resume("t", {f"t1/{wait.call_id}": Approve()})
     assert (done.text, (root / "NOTES.md").read_text()) == ("Done.", "changed\n")
 
@@ -276,22 +276,22 @@ def test_the_guard_reads_a_call_as_its_tool_does(root, raw, path):
 
 
 def test_a_preview_is_a_short_diff(root):
-    asking = AskBeforeChanges(root)
-    assert preview(write("/NOTES.md", "one\ntwo\n"), asking) == [
+    guard = AskBeforeChanges(root)
+    assert preview(write("/NOTES.md", "one\ntwo\n"), guard) == [
         "--- /NOTES.md", "+++ /NOTES.md (proposed)", "@@ -1,2 +1,3 @@", "-the person's NOTES.md", "+one", "+two", " ",
     ]  # fmt: skip
-    assert preview(edit("/NOTES.md", "the person", "nobody"), asking)[3:5] == [
+    assert preview(edit("/NOTES.md", "the person", "nobody"), guard)[3:5] == [
         "-the person's NOTES.md",
         "+nobody's NOTES.md",
     ]
-    assert preview(edit("/NOTES.md", "dragons", "x"), asking)[0].startswith(
+    assert preview(edit("/NOTES.md", "dragons", "x"), guard)[0].startswith(
         "cannot be shown: '/NOTES.md' was not changed"
     )
-    long = preview(write("/NOTES.md", "x\n" * 1000), asking)
+    long = preview(write("/NOTES.md", "x\n" * 1000), guard)
     assert (len(long), long[-1]) == (41, "… and 965 more lines")
-    assert preview(write("/NOTES.md", "x" * 300_000), asking) == ["/NOTES.md: 22 bytes become 300,000"]
-    assert preview(write("/NOTES.md", "a\0b"), asking) == ["/NOTES.md: 22 bytes become 3"]
-    assert preview(delete("/docs"), asking) == ["deletes the folder /docs with all that is in it"]
+    assert preview(write("/NOTES.md", "x" * 300_000), guard) == ["/NOTES.md: 22 bytes become 300,000"]
+    assert preview(write("/NOTES.md", "a\0b"), guard) == ["/NOTES.md: 22 bytes become 3"]
+    assert preview(delete("/docs"), guard) == ["deletes the folder /docs and everything in it"]
 
 
 def test_a_person_is_asked_call_by_call_and_the_turn_goes_on_in_the_same_command(root):
@@ -323,13 +323,13 @@ def report(root):
 
 def test_who_leaves_at_the_question_finds_the_call_waiting(root, report):
     code, shown = at_a_terminal("run", "Say what is here", "--thread", "t", cwd=root, typed="\x04")
-    assert (code, "`minideep resume t --approve` or `--reject REASON` decides" in shown) == (3, True)
+    assert (code, "decide with `minideep resume t --approve` or `--reject REASON`" in shown) == (3, True)
     waits = minideep("resume", "t", cwd=root)
     assert waits.returncode == 3
     assert "  +## What is here\n" in waits.stdout
     refused = minideep("run", "And now?", "--thread", "t", cwd=root)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "`minideep resume t --approve` or `--reject REASON`; with --drop-waiting" in refused.stderr
+    assert "`minideep resume t --approve` or `--reject REASON`; --drop-waiting" in refused.stderr
     assert report.read_text() == f"{WHAT_I_AM}\n"
     code, shown = at_a_terminal("resume", "t", cwd=root, typed="y\n")
     assert (code, "/REPORT.md is written" in shown) == (0, True)
@@ -377,11 +377,11 @@ def test_two_names_of_one_file_are_one_file_as_where_the_system_does_not_tell_ca
 
 
 def test_paths_without_a_file_and_calls_without_a_path_are_left_to_the_tool(root):
-    asking = AskBeforeChanges(root)
+    guard = AskBeforeChanges(root)
     for one in (write("/../x"), write(7), ToolCall("delete", {}), ToolCall("read_file", {"file_path": "/NOTES.md"})):
-        assert preview(one, asking) == []
-    assert asking.find("delete", "/", {}).need == "nothing"
-    assert asking.find("edit_file", "/missing.md", {}).need == "nothing"
+        assert preview(one, guard) == []
+    assert guard.find("delete", "/", {}).need == "nothing"
+    assert guard.find("edit_file", "/missing.md", {}).need == "nothing"
     assert Path(root / "NOTES.md").exists()
 
 
@@ -428,16 +428,16 @@ def store_state(store):
 
 def test_a_preview_of_a_pipe_does_not_wait_for_it_and_says_what_it_is(root):
     os.mkfifo(root / "pipe")
-    assert preview(write("/pipe"), AskBeforeChanges(root)) == ["/pipe is no regular file"]
+    assert preview(write("/pipe"), AskBeforeChanges(root)) == ["/pipe is not a regular file"]
     assert preview(delete("/pipe"), AskBeforeChanges(root)) == ["deletes /pipe"]
 
 
 def test_a_name_with_a_line_break_is_no_line_of_its_own_where_it_is_asked_about(root):
     name = "a\nwaits for a person: x"
     (root / name).write_text("the person's\n")
-    asking = AskBeforeChanges(root)
-    shown = [*preview(write(f"/{name}"), asking), *preview(delete(f"/{name}"), asking)]
-    shown.append(asking.find("delete", f"/{name}", {}).why)
+    guard = AskBeforeChanges(root)
+    shown = [*preview(write(f"/{name}"), guard), *preview(delete(f"/{name}"), guard)]
+    shown.append(guard.find("delete", f"/{name}", {}).why)
     assert [line for line in shown if "\n" in line] == []
     assert shown[-1] == r"'/a\x0awaits for a person: x' was not made by this thread"
 
@@ -460,10 +460,10 @@ def test_a_refusal_that_cannot_be_said_costs_the_line_not_the_turn(root, report)
 def test_what_is_said_to_go_on_with_a_thread_finds_it(root, report, tmp_path):
     where = ("--root", "root", "--state", "my threads")
     code, shown = at_a_terminal("run", "Say what is here", *where, "--thread", "my t", cwd=tmp_path, typed="\x04")
-    line = "`minideep resume 'my t' --root root --state 'my threads' --approve` or `--reject REASON` decides"
+    line = "decide with `minideep resume 'my t' --root root --state 'my threads' --approve` or `--reject REASON`"
     assert (code, line in shown) == (3, True)
     refused = minideep("run", "And?", *where, "--thread", "my t", cwd=tmp_path)
     assert "`minideep resume 'my t' --root root --state 'my threads' --approve`" in refused.stderr
     assert minideep("resume", "my t", *where, "--approve", cwd=tmp_path).returncode == 0
     ended = minideep("resume", "my t", *where, cwd=tmp_path)
-    assert (ended.returncode, "it has ended: nothing is left to resume" in ended.stdout) == (0, True)
+    assert (ended.returncode, "already ended: nothing to resume" in ended.stdout) == (0, True)
