@@ -1,4 +1,4 @@
-"""The terminal, as a person or a program meets it: real processes, real folders, and a real terminal."""
+"""The commands of the terminal, in real processes, with real folders and a real terminal."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def test_another_folder_gives_another_result_and_a_second_goal_remembers_the_fir
     assert re.search(r"dogs/1\s+ended\s+2", minideep("threads", "--root", str(dogs), cwd=cats).stdout)
 
 
-def test_a_thread_is_looked_back_at_forked_exported_and_deleted(cats):
+def test_a_thread_is_shown_forked_exported_and_deleted(cats):
     for goal in ("Say what cats like, to A.md", "Say where they sleep, to B.md"):
         assert minideep("run", goal, "--thread", "t", cwd=cats).returncode == 0
     assert re.search(r"^1 .* ended .* Say what cats like", minideep("history", "t", cwd=cats).stdout, re.MULTILINE)
@@ -118,7 +118,7 @@ def test_json_is_one_event_a_line(cats):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-def test_where_the_terminal_has_no_such_letters_ascii_serves(cats, encoding):
+def test_a_terminal_without_these_characters_gets_ascii(cats, encoding):
     started = process(["run", "Say what is here"], cats, {"PYTHONIOENCODING": encoding})
     run = subprocess.run(**started, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert run.returncode == 0, run.stderr
@@ -158,7 +158,7 @@ def test_a_model_without_its_key_fails_with_the_remedy(cats):
     assert "ANTHROPIC_API_KEY" in run.stdout
 
 
-def test_a_turn_at_its_limit_exits_4_and_resume_goes_on(cats):
+def test_a_turn_at_its_limit_exits_4_and_can_be_resumed(cats):
     run = minideep("run", "Say what is here", "--limit-steps", "2", "--thread", "t", cwd=cats)
     assert run.returncode == 4
     assert "exhausted: steps" in run.stdout
@@ -168,7 +168,7 @@ def test_a_turn_at_its_limit_exits_4_and_resume_goes_on(cats):
     assert (cats / "REPORT.md").exists()
 
 
-def test_a_state_that_cannot_be_written_costs_the_thread_not_the_answer(cats):
+def test_the_answer_is_printed_even_if_the_thread_cannot_be_saved(cats):
     (cats / "file").write_text("in the way")
     run = minideep("run", "Say what is here", "--state", "file/state", cwd=cats)
     assert run.returncode == 0
@@ -177,7 +177,7 @@ def test_a_state_that_cannot_be_written_costs_the_thread_not_the_answer(cats):
 
 
 @pytest.mark.parametrize("no_color", [None, "1"])
-def test_a_terminal_has_colours_unless_somebody_minds(cats, no_color):
+def test_a_terminal_gets_colours_unless_no_color_is_set(cats, no_color):
     ours, theirs = pty.openpty()
     env = {"TERM": "xterm-256color", "NO_COLOR": no_color or ""}
     started = process(["run", "Say what is here"], cats, env)
@@ -196,7 +196,7 @@ def test_a_terminal_has_colours_unless_somebody_minds(cats, no_color):
     assert (b"\x1b[33m" in shown, b"\x1b[32m" in shown) == ((not no_color,) * 2)
 
 
-def test_nothing_that_is_read_can_move_the_cursor(cats):
+def test_no_text_of_a_file_or_a_goal_can_move_the_cursor(cats):
     (cats / "README.md").write_text("\x1b[31m[red]Red cats sleep all day long.[/red]\x1b[2J \u202eevil\n")
     run = minideep("run", "Say \x1b[31mwhat is [bold]here", cwd=cats)
     shown = minideep("show", thread_of(run), "--subagents", cwd=cats).stdout
@@ -206,7 +206,7 @@ def test_nothing_that_is_read_can_move_the_cursor(cats):
     assert "\\x1b[31mwhat is [bold]here" in shown
 
 
-def test_ctrl_c_exits_130_and_the_thread_can_go_on(cats):
+def test_ctrl_c_exits_130_and_the_thread_can_be_resumed(cats):
     listening = socket.create_server(("127.0.0.1", 0))
     env = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"http://127.0.0.1:{listening.getsockname()[1]}"}
     started = process(["run", "go", "--model", "openai-chat:slow", "--thread", "t"], cats, env)
@@ -264,14 +264,14 @@ def test_killed_at_any_moment_the_thread_is_finished_by_resume(cats, moment):
     assert not (cats / "OUT-2.md").exists()
 
 
-def test_a_reader_that_goes_away_is_no_traceback(cats):
+def test_a_closed_pipe_prints_no_traceback(cats):
     shell = f"{sys.executable} -m minideep run 'Say what is here' | head -1"
     started = process([], cats, {}) | {"args": ["bash", "-c", shell]}
     run = subprocess.run(**started, capture_output=True, text=True, timeout=60)
     assert "Traceback" not in run.stderr
 
 
-def test_the_module_says_how_it_is_called():
+def test_the_module_prints_its_help():
     run = minideep("--help", cwd=Path())
     assert run.returncode == 0
     assert all(command in run.stdout for command in ("run", "resume", "threads", "show"))
@@ -298,7 +298,7 @@ def test_a_goal_is_planned_done_and_judged_and_a_person_may_change_the_plan(cats
     assert "research-specialist -> likes.md" in done.stdout
 
 
-def test_a_plan_that_is_rejected_is_made_anew(cats):
+def test_a_rejected_plan_is_replaced_by_a_new_one(cats):
     minideep("plan", "What do cats like?", "--model", "offline:", "--approve", "--thread", "p", cwd=cats)
     again = minideep("resume", "p", "--reject", "too short", cwd=cats)
     assert again.returncode == 3
