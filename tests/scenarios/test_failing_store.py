@@ -8,6 +8,8 @@ from itertools import count
 
 import pytest
 from harness.killing import asked
+from scenarios.test_failing_store import Failing
+from unit.checkpoint.test_history import task
 
 from minideep import (
     Agent,
@@ -365,3 +367,23 @@ async def test_what_is_reported_as_saved_is_there_though_the_directory_was_remov
     with DiskCheckpointer(folder) as store:
         said = Agent("offline:", checkpointer=store).transcript("t")
     assert [message.text for message in said if message.role == "user"] == ["two", "three"][not turn.saved :]
+
+
+@pytest.mark.parametrize("deed", ["delete", "fork"])
+def test_wherever_a_store_fails_a_delete_or_a_fork_is_done_or_says_that_it_is_not(deed):
+    for at in range(1, 99):
+        store = MemoryCheckpointer()
+        failing = Failing(store)
+        agent, raised = Agent(ScriptedModel(["one"]), checkpointer=failing), False
+        agent.run_sync("first", "t")
+        store.close()
+        failing.fail(at, OSError, outage=False)
+        try:
+            agent.delete("t") if deed == "delete" else agent.fork("t", thread_id="f")
+        except CheckpointError:
+            raised = True
+        failed = failing.heal()
+        threads = {info.thread_id for info in agent.threads()}
+        assert threads == ({"t"} if raised else {"delete": set(), "fork": {"t", "f"}}[deed])
+        if not failed:
+            return

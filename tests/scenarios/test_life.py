@@ -456,36 +456,3 @@ def test_whatever_is_done_to_threads_what_was_saved_is_there_and_nothing_else(de
 def test_the_same_on_a_disk(tmp_path_factory, deeds):
     folder = tmp_path_factory.mktemp("life")
     asyncio.run(lived(lambda n: DiskCheckpointer(folder / str(n)), deeds))
-
-
-def test_a_turn_that_was_killed_is_no_boundary_that_retention_could_keep():
-    store = MemoryCheckpointer()
-    failing = Failing(store)
-    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=failing)
-    agent.run_sync("first", "t")
-    failing.fail(7, OSError, outage=True)
-    agent.run_sync("second", "t")
-    store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
-    reader = Agent("offline:", checkpointer=store)
-    assert (reader.get_state("t").status, [line.at for line in reader.history("t")]) == ("running", [1])
-
-
-@pytest.mark.parametrize("deed", ["delete", "fork"])
-def test_wherever_a_store_fails_a_delete_or_a_fork_is_done_or_says_that_it_is_not(deed):
-    for at in range(1, 99):
-        store = MemoryCheckpointer()
-        failing = Failing(store)
-        agent, raised = Agent(ScriptedModel(["one"]), checkpointer=failing), False
-        agent.run_sync("first", "t")
-        store.close()
-        failing.fail(at, OSError, outage=False)
-        try:
-            agent.delete("t") if deed == "delete" else agent.fork("t", thread_id="f")
-        except CheckpointError:
-            raised = True
-        failed = failing.heal()
-        threads = {info.thread_id for info in agent.threads()}
-        assert threads == ({"t"} if raised else {"delete": set(), "fork": {"t", "f"}}[deed])
-        if not failed:
-            return

@@ -19,7 +19,6 @@ from minideep import (
     MemoryCheckpointer,
     Middleware,
     MinideepError,
-    Subagent,
     Text,
     ThreadBusy,
     ThreadConflict,
@@ -31,7 +30,8 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.events import ModelReplied, TextDelta, ToolEnded, ToolReturned, ToolStarted, TurnEnded, UserSaid
+from minideep.blueprint import Blueprint
+from minideep.events import Compacted
 from minideep.models import ScriptedModel
 
 
@@ -71,13 +71,6 @@ async def test_another_process_finds_the_same_messages_todos_and_files(tmp_path)
     assert (state.todos, state.files["/a.txt"].content) == ([Todo("a", "in_progress")], "héllo")
 
 
-async def test_a_turn_appends_twice_whatever_its_number_of_steps():
-    for steps in (1, 40):
-        store = CountingStore()
-        await Agent(ScriptedModel([ToolCall("ping")] * steps + ["ok"]), [ping], checkpointer=store).run("go")
-        assert store.appends == 2
-
-
 class CountingStore(MemoryCheckpointer):
     """A store that counts, and fails when it is told to."""
 
@@ -91,49 +84,6 @@ class CountingStore(MemoryCheckpointer):
         if self.appends in self.fail:
             raise OSError("no space left")
         super().append(*args)
-
-
-async def test_a_failed_save_never_eats_the_answer_and_the_next_boundary_carries_it():
-    store = CountingStore()
-    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
-    store.fail = {2}
-    turn = await agent.run("first", "t")
-    assert (turn.status, turn.text, turn.saved) == ("ended", "one", False)
-    assert str(turn.error) == "the store failed: OSError: no space left"
-    turn = await agent.run("second", "t")
-    assert (turn.saved, turn.error) == (True, None)
-    state = Agent(ScriptedModel([]), checkpointer=store).get_state("t")
-    assert [message.text for message in state.messages] == ["first", "one", "second", "two"]
-
-
-async def test_a_failed_save_keeps_what_subagents_did_too():
-    store = CountingStore()
-    child = Subagent(name="critic", description="", model=ScriptedModel(["bad"]))
-    task = ToolCall("task", {"description": "a", "subagent_type": "critic"}, "t1")
-    agent = create_deep_agent(ScriptedModel([task, "one", "two"]), subagents=[child], checkpointer=store)
-    store.fail = {2}
-    assert not (await agent.run("first", "t")).saved
-    assert (await agent.run("second", "t")).saved
-    assert agent.get_state("t", subagents=True).subagents["t1"].text == "bad"
-
-
-async def test_a_store_that_cannot_write_at_all_does_not_stop_a_turn():
-    store = CountingStore()
-    store.fail = {1, 2}
-    turn = await Agent(ScriptedModel(["one"]), checkpointer=store).run("first", "t")
-    assert (turn.status, turn.text, turn.saved) == ("ended", "one", False)
-
-
-async def test_an_append_that_landed_but_reported_failure_is_not_done_twice():
-    class Liar(MemoryCheckpointer):
-        def append(self, *args):
-            super().append(*args)
-            raise OSError("the connection broke after the commit")
-
-    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=Liar())
-    assert (await agent.run("first", "t")).saved
-    assert (await agent.run("second", "t")).saved
-    assert len(agent.get_state("t").messages) == 4
 
 
 class Unlocked(MemoryCheckpointer):
@@ -404,64 +354,7 @@ async def test_what_a_turn_gave_back_does_not_change_later():
 # ---- streams
 
 
-async def test_a_stream_tells_what_happens_in_order_and_then_has_the_turn():
-    stream = Agent(ScriptedModel([ToolCall("ping", {}, "c"), "done"]), [ping]).stream("go")
-    kinds = [type(event) async for event in stream]
-    assert kinds == [
-        UserSaid, ModelReplied, ToolStarted, ToolReturned, ToolEnded, TextDelta, ModelReplied, TurnEnded,
-    ]  # fmt: skip
-    assert stream.turn.text == "done"
-
-
-async def test_who_stops_listening_early_leaves_a_cancelled_thread_that_can_go_on(store):
-    async def hang(request):
-        await asyncio.Event().wait()
-
-    stream = Agent(ScriptedModel(hang), checkpointer=store).stream("go", "t")
-    async for event in stream:
-        assert isinstance(event, UserSaid)
-        break
-    await stream.aclose()
-    agent = Agent(ScriptedModel(["done"]), checkpointer=store)
-    assert agent.get_state("t").status == "cancelled"
-    events = [event async for event in agent.resume_stream("t")]
-    assert isinstance(events[-1], TurnEnded)
-
-
-async def test_a_stream_raises_what_run_would_raise():
-    with pytest.raises(ConfigError, match="the input is empty"):
-        async for _ in Agent(ScriptedModel([])).stream(""):
-            pass
-
-
 # ---- for scripts
-
-
-def test_run_sync_works_without_a_loop_and_reuses_one():
-    agent = Agent(ScriptedModel(["one", "two"]))
-    assert [agent.run_sync("go", "t").text, agent.run_sync("go", "t").text] == ["one", "two"]
-
-
-async def test_run_sync_works_where_a_loop_runs_already():
-    assert Agent(ScriptedModel(["one"])).run_sync("go").text == "one"
-
-
-def test_ctrl_c_in_run_sync_saves_the_thread_and_raises(tmp_path):
-    code = f"""
-import asyncio, os, signal, threading
-from minideep import *
-async def hang(request):
-    os.kill(os.getpid(), signal.SIGINT)
-    await asyncio.Event().wait()
-from minideep.models import ScriptedModel
-agent = Agent(ScriptedModel(hang), checkpointer=DiskCheckpointer({str(tmp_path)!r}))
-try:
-    agent.run_sync("go", "t")
-except KeyboardInterrupt:
-    print(agent.get_state("t").status)
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
-    assert (run.stdout, run.returncode) == ("cancelled\n", 0), run.stderr
 
 
 # ---- construction
@@ -504,24 +397,6 @@ def test_a_wrong_model_is_refused_at_once(model, problem):
         Agent(model)
 
 
-def test_two_tools_of_one_name_are_refused():
-    with pytest.raises(ConfigError, match="two tools are named 'ping'"):
-        Agent("offline:", [ping, ping])
-    with pytest.raises(ConfigError, match="two tools are named 'ls'"):
-        create_deep_agent("offline:", [tool(name="ls")(lambda: "x")])
-
-
-async def test_a_default_agent_has_these_tools_on_every_request():
-    model = ScriptedModel([ToolCall("ls"), "ok"])
-    await create_deep_agent(model, [ping]).run("go")
-    names = [[item.name for item in request.tools] for request in model.requests]
-    assert names[0] == names[1]
-    assert names[0] == [
-        "write_todos", "ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "task",
-        "compact_conversation", "ping",
-    ]  # fmt: skip
-
-
 def test_warming_an_agent_imports_its_sdk_and_nothing_else_does():
     code = """
 import asyncio, sys
@@ -541,3 +416,69 @@ asyncio.run(Agent(ScriptedModel([])).preload())
 async def test_every_error_is_ours():
     assert issubclass(CheckpointError, MinideepError)
     assert issubclass(ThreadConflict, CheckpointError)
+
+
+@pytest.mark.parametrize("name", ["model", "tools", "system_prompt", "middleware", "limits", "name", "version"])
+@pytest.mark.parametrize("make", [Agent, create_deep_agent, Blueprint])
+def test_what_an_agent_is_made_of_cannot_be_set_afterwards(make, name):
+    agent = make(ScriptedModel([]))
+    with pytest.raises(ConfigError, match=rf"agent\.{name} cannot be changed"):
+        setattr(agent, name, "other")
+
+
+def test_what_is_read_when_a_turn_begins_can_be_set():
+    agent = Agent(ScriptedModel(["so"]))
+    agent.checkpointer, agent.durability, agent.redact = MemoryCheckpointer(), "step", None
+    assert agent.run_sync("go").saved
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"t", "", "x\ud800"])
+@pytest.mark.parametrize("verb", ["get_state", "history", "transcript", "export", "runs", "delete", "fork"])
+def test_a_thread_that_cannot_be_is_refused_by_every_verb(verb, wrong):
+    agent = Agent(ScriptedModel(ok))
+    agent.run_sync("go", "t")
+    with pytest.raises(ConfigError, match=r"(thread_id|source) must be text of 1 to 500 characters"):
+        getattr(agent, verb)(wrong)
+    assert agent.get_state("t").turn == 1
+
+
+async def test_no_threads_name_makes_another_one_look_tidied_up():
+    gate = asyncio.Event()
+
+    async def wait(request):
+        await gate.wait()
+        return "ok"
+
+    agent = Agent(ScriptedModel(wait), checkpointer=MemoryCheckpointer())
+    turns = [asyncio.ensure_future(agent.run("go", name)) for name in ("a\0upkeep", "a")]
+    await asyncio.sleep(0.01)
+    with pytest.raises(ThreadBusy):
+        await asyncio.wait_for(agent.run("go", "a"), 1)
+    gate.set()
+    await asyncio.gather(*turns)
+
+
+async def test_a_turn_is_handed_back_as_it_was_said_though_it_was_compacted_meanwhile():
+    class Compacting(Middleware):
+        async def before_model(self, ctx, request):
+            if ctx.state.step == 2:
+                ctx.record(Compacted(UserMessage("so far"), len(ctx.state.messages)))
+            return request
+
+    agent = Agent(ScriptedModel([ToolCall("pay"), ToolCall("pay"), "end"]), [pay], middleware=[Compacting()])
+    turn = await agent.run("go", "t")
+    assert list(turn.messages) == agent.transcript("t")
+
+
+def test_a_model_needs_a_name():
+    class Nameless:
+        async def complete(self, request, emit): ...
+
+    with pytest.raises(ConfigError, match=r"model must be text or a `Model`, not .*; it has no 'name'"):
+        Agent(Nameless())
+
+
+@pytest.mark.parametrize("given", [[Text(5)], [Image("no bytes")]])
+async def test_an_input_that_was_not_made_as_its_class_says_is_refused(given):
+    with pytest.raises(ConfigError, match=r"Agent\.run: input\[0\]\.(text must be text, not 5|data must be bytes)"):
+        await Agent(ScriptedModel(["ok"])).run(given)

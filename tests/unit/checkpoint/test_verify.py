@@ -11,8 +11,8 @@ from contextlib import closing, suppress
 
 import msgspec
 import pytest
+from harness.histories import agent_on
 from scenarios.test_damage import KINDS, ROWS, store_of
-from unit.checkpoint.test_history import agent_on
 
 from minideep import Agent, CheckpointError, DiskCheckpointer, MemoryCheckpointer, Retention
 from minideep.checkpoint import layout as names

@@ -29,6 +29,7 @@ from minideep import (
     tool,
 )
 from minideep.events import Noted
+from minideep.messages import AssistantMessage
 from minideep.models import ScriptedModel
 from minideep.ports import Middleware as Port
 
@@ -592,3 +593,122 @@ async def test_a_nested_subagent_takes_from_its_parent_what_it_does_not_say():
     assert answers(await agent.run("go", "t")) == ["done"]
     assert ["task" in names for names in tools] == [True, False, True]
     assert not any("look" in names for names in tools)
+
+
+async def in_group(ctx, one, two):
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ctx.run(one, "a", "x")), group.create_task(ctx.run(two, "b", "y"))]
+    return " ".join(task.result().text for task in tasks)
+
+
+async def in_gather(ctx, one, two):
+    return " ".join(turn.text for turn in await asyncio.gather(ctx.run(one, "a", "x"), ctx.run(two, "b", "y")))
+
+
+async def caught(ctx, one, two):
+    try:
+        return f"{(await ctx.run(one, 'a', 'x')).text} {(await ctx.run(two, 'b', 'y')).text}"
+    except BaseException:
+        return "caught"
+
+
+@pytest.mark.parametrize("how", [in_group, in_gather, caught])
+async def test_however_a_tool_runs_children_no_question_is_eaten_and_nothing_is_done_twice(how):
+    done = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        done.append(amount)
+        return "paid"
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        await asyncio.sleep(0.01)
+        done.append("work")
+        return "worked"
+
+    def say(name):
+        def reply(request):
+            said = sum(message.role == "assistant" for message in request.messages)
+            return [[ToolCall("work"), ToolCall("pay", {"amount": name})], f"{name} done"][said]
+
+        return reply
+
+    one, two = (Agent(ScriptedModel(say(n)), [pay, work], middleware=[AskFirst("pay")], name=f"{n}") for n in (1, 2))
+
+    @tool
+    async def both(ctx: ToolContext) -> str:
+        """Have both done."""
+        return await how(ctx, one, two)
+
+    def lead(request):
+        return "all done" if len(request.messages) > 1 else ToolCall("both", {}, "c")
+
+    agent = Agent(ScriptedModel(lead), [both])
+    turn = await agent.run("go", "t")
+    for _ in range(4):
+        if turn.status != "paused":
+            break
+        turn = await agent.resume("t", {"/".join((*w.path, w.call_id)): Approve() for w in turn.interrupts})
+    assert (turn.status, turn.text) == ("ended", "all done")
+    assert sorted(item for item in done if item != "work") == [1, 2]
+    if how is not in_group:  # A TaskGroup cancels the sibling, in the middle of its work.
+        assert done.count("work") == 2
+
+
+async def test_a_child_that_is_over_is_not_run_again_when_its_sibling_goes_on():
+    asked = []
+
+    def spend(request):
+        asked.append(1)
+        return ToolCall("ping")
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    spender = Agent(ScriptedModel(spend), [ping], limits=Limits(steps=2), name="spender")
+    payer = Agent(ScriptedModel(lambda r: "paid" if len(r.messages) > 1 else ToolCall("pay", {"amount": 1}, "p")),
+                  [pay], middleware=[AskFirst("pay")], name="payer")  # fmt: skip
+
+    @tool
+    async def both(ctx: ToolContext) -> str:
+        """Have both done."""
+        return f"{(await ctx.run(spender, 'a', 'x')).status} {(await ctx.run(payer, 'b', 'y')).text}"
+
+    agent = Agent(ScriptedModel([ToolCall("both"), "ok"]), [both])
+    await agent.run("go", "t")
+    turn = await agent.resume("t", {"p": Approve()})
+    assert (results(turn)[0].text, len(asked)) == ("exhausted paid", 2)
+
+
+async def test_a_childs_key_must_be_text_that_can_be_stored(caplog):
+    helper = Agent(ScriptedModel(["one"]), name="helper")
+
+    @tool
+    async def odd(ctx: ToolContext) -> str:
+        """Run."""
+        return (await ctx.run(helper, "x", key="f\udc80")).text
+
+    agent = Agent(ScriptedModel([ToolCall("odd"), "ok"]), [odd])
+    turn = await agent.run("go", "t")
+    assert "holds what UTF-8 cannot say" in results(turn)[0].text
+    assert turn.saved
+
+
+async def test_a_childs_artifacts_are_its_own():
+    found = []
+    child = Agent(ScriptedModel(["nothing written"]), name="child")
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Delegate."""
+        found.append((await ctx.run(child, "x")).artifacts)
+        return "ok"
+
+    write = ToolCall("write_file", {"file_path": "/a", "content": "x"})
+    await create_deep_agent(ScriptedModel([write, ToolCall("delegate"), "ok"]), [delegate]).run("go")
+    assert found == [{}]

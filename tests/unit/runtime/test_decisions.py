@@ -16,11 +16,11 @@ from minideep import (
     ConfigError,
     DiskCheckpointer,
     Edit,
+    Interrupt,
     MemoryCheckpointer,
     Middleware,
     Reject,
     Respond,
-    Subagent,
     ThreadConflict,
     ToolCall,
     ToolContext,
@@ -36,73 +36,6 @@ from minideep.models import ScriptedModel
 # ---- one model for every agent: a message is a plan, a list of rounds, each a list of calls
 
 
-def note(number):
-    return ["note", {"n": number}, f"n{number}"]
-
-
-def pay(number):
-    return ["pay", {"n": number}, f"p{number}"]
-
-
-def work(id, *rounds):
-    """A call that hands *rounds* to a subagent."""
-    return ["task", {"description": json.dumps(rounds), "subagent_type": "worker"}, id]
-
-
-def plan(*rounds):
-    return json.dumps(rounds)
-
-
-def say(request):
-    """Make the calls of the plan's next round; in the end say what the last message's calls were told."""
-    messages = list(request.messages)
-    began = max(place for place, message in enumerate(messages) if message.role == "user")
-    rounds, said = json.loads(messages[began].text), messages[began + 1 :]
-    done = sum(message.role == "assistant" for message in said)
-    if done < len(rounds):
-        return [ToolCall(*call) for call in rounds[done]]
-    return " ".join(f"[{message.text}]" for message in said if message.role == "tool") or "nothing"
-
-
-class Office:
-    """Agents that note and pay, on one store: one for all turns, or another for each, as in another process."""
-
-    def __init__(self, store, anew=False, **more):
-        self.store, self.anew = store, anew
-        self.more = {"interrupt_on": {"pay": True}, "subagents": [worker(subagents=[worker()])], **more}
-        self.did = []
-        self._agent = None
-
-    @property
-    def agent(self):
-        if self.anew or self._agent is None:
-            tools = [tool(self.note), tool(self.pay)]
-            self._agent = create_deep_agent(ScriptedModel(say), tools, checkpointer=self.store, **self.more)
-        return self._agent
-
-    async def note(self, n: int) -> str:
-        self.did.append(f"note {n}")
-        return f"noted {n}"
-
-    async def pay(self, n: int) -> str:
-        self.did.append(f"pay {n}")
-        return f"paid {n}"
-
-    async def run(self, *rounds):
-        return await self.agent.run(plan(*rounds), "t")
-
-    async def resume(self, decisions=None):
-        return await self.agent.resume("t", decisions)
-
-    def state(self):
-        """The thread as a fresh reader finds it."""
-        return Agent(ScriptedModel([]), checkpointer=self.store).get_state("t", subagents=True)
-
-
-def worker(**more):
-    return Subagent(name="worker", description="works", **more)
-
-
 @pytest.fixture(params=["one agent", "another agent"])
 def anew(request):
     return request.param == "another agent"
@@ -113,25 +46,12 @@ def office(store, anew):
     return Office(store, anew)
 
 
-def full(wait):
-    return "/".join((*wait.path, wait.call_id))
-
-
-def waiting(turn):
-    return [full(wait) for wait in turn.interrupts]
-
-
 # ---- who asks
 
 MAIN = [[note(1), pay(2), note(3)]]
 CHILD = [[note(0), work("a", *MAIN), note(4)]]
 GRANDCHILD = [[work("b", *CHILD), note(5)]]
 PARALLEL = [[work("a", [pay(2)], [note(1)]), work("b", [note(3)]), work("c", [note(4), pay(5)])]]
-
-
-def edited(text, n):
-    """What is told of a call of which a person changed the arguments."""
-    return f'{text}\n[A person changed this call; its arguments were {{"n":{n}}}]'
 
 
 ANSWERS = {"Approve": Approve(), "Edit": Edit({"n": 7}), "Reject": Reject("too dear"), "Respond": Respond("a gift")}
@@ -165,14 +85,6 @@ async def test_a_call_of_any_agent_waits_alone_and_each_decision_does_what_it_sa
     turn = await office.resume({"p2": ANSWERS[kind]})
     assert (turn.status, turn.text) == ("ended", said.format(TOLD[kind]))
     assert office.did[len(before) :] == {"Approve": ["pay 2"], "Edit": ["pay 7"]}.get(kind, [])
-
-
-def calls_of(rounds):
-    """Every call of a plan, those of its subagents included."""
-    for call in (call for step in rounds for call in step):
-        yield call
-        if call[0] == "task":
-            yield from calls_of(json.loads(call[1]["description"]))
 
 
 def notes(rounds):
@@ -435,7 +347,7 @@ asyncio.run(answer())
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (names, did) == (["b/a/p2"], ["note 5", "note 0", "note 4", "note 1", "note 3"])
     said = f"[[noted 0] [[noted 1] [{edited('paid 7', 7)}] [noted 3]] [noted 4]] [noted 5]"
-    assert json.loads(run.stdout or "[]") == ["ended", said, ["pay 7"]], run.stderr
+    assert json.stored(run.stdout or "[]") == ["ended", said, ["pay 7"]], run.stderr
 
 
 # ---- the law: whatever is asked by whomever, and answered in whatever pieces
@@ -467,7 +379,7 @@ def told(rounds, decided):
 
 def answer(call, decided):
     if call[0] == "task":
-        return told(json.loads(call[1]["description"]), decided)
+        return told(json.stored(call[1]["description"]), decided)
     if call[0] == "note":
         return f"noted {call[1]['n']}"
     match decided[call[1]["n"]]:
@@ -517,81 +429,10 @@ def done(rounds, decided):
 # ---- what `interrupt_on` says
 
 
-async def statuses(office):
-    """Who of the main agent, a worker and a worker's worker waits to pay."""
-    turn = await office.run([pay(1), work("a", [pay(2), work("b", [pay(3)])])])
-    return [wait.call.args["n"] for wait in turn.interrupts]
-
-
-@pytest.mark.parametrize(
-    ("main", "child", "grandchild", "waits"),
-    [
-        ({"pay": True}, None, None, [1, 2, 3]),
-        ({"pay": True}, {"pay": False}, None, [1]),
-        ({"pay": True}, {"note": True}, None, [1, 2, 3]),
-        ({"pay": True}, {}, {"pay": False}, [1, 2]),
-        ({"pay": True}, {"pay": False}, {"pay": True}, [1, 3]),
-        (None, {"pay": True}, None, [2, 3]),
-        (None, None, {"pay": True}, [3]),
-        ({"pay": False}, None, None, []),
-        (None, None, None, []),
-    ],
-)
-async def test_a_subagent_says_only_what_differs_from_its_parent(main, child, grandchild, waits):
-    below = worker(interrupt_on=child, subagents=[worker(interrupt_on=grandchild)])
-    assert await statuses(Office(MemoryCheckpointer(), interrupt_on=main, subagents=[below])) == waits
-
-
-async def test_the_general_purpose_subagent_asks_too():
-    office = Office(MemoryCheckpointer())
-    call = ["task", {"description": plan([pay(1)]), "subagent_type": "general-purpose"}, "g"]
-    assert waiting(await office.run([call])) == ["g/p1"]
-
-
-@pytest.mark.parametrize(
-    ("more", "problem"),
-    [
-        ({"interrupt_on": {"buy": True}}, "agent 'main': interrupt_on names 'buy', which neither it nor a subagent"),
-        (
-            {"interrupt_on": {"buy": False}},
-            "there is compact_conversation, delete, edit_file, glob, grep, ls, note, pay, read_file, ",
-        ),
-        (
-            {"interrupt_on": {"pay": "yes"}},
-            r"create_deep_agent: interrupt_on\['pay'\] must be True or False, not 'yes'",
-        ),
-        ({"interrupt_on": {"pay": lambda call: True}}, r"interrupt_on\['pay'\] must be True or False, not <function"),
-        ({"interrupt_on": ["pay"]}, r"interrupt_on must be a mapping, or None, not \['pay'\]"),
-        ({"subagents": [worker(interrupt_on={"buy": True})]}, "agent 'worker': interrupt_on names 'buy'"),
-        ({"subagents": [worker(interrupt_on={"task": True})]}, "agent 'worker': interrupt_on names 'task'"),
-        ({"subagents": [worker(tools=[], interrupt_on={"pay": True})]}, "agent 'worker': interrupt_on names 'pay'"),
-    ],
-)
-def test_an_interrupt_on_that_could_not_work_is_refused_when_the_agent_is_built(more, problem):
-    with pytest.raises(ConfigError, match=problem):
-        assert Office(MemoryCheckpointer(), **more).agent
-
-
 @tool
 async def rare() -> str:
     """Do something that only one subagent can do."""
     return "done"
-
-
-def test_a_tool_that_only_a_subagent_deep_below_has_may_be_named():
-    below = [worker(subagents=[worker(tools=[rare])])]
-    assert Office(MemoryCheckpointer(), interrupt_on={"rare": True}, subagents=below).agent
-    below = [worker(interrupt_on={"rare": True}, subagents=[worker(tools=[rare])])]
-    assert Office(MemoryCheckpointer(), interrupt_on=None, subagents=below).agent
-
-
-def test_without_interrupt_on_no_hook_runs():
-    def asking(**more):
-        hooks = Office(MemoryCheckpointer(), **more).agent.spec.tool_hooks
-        return [hook.middleware.name for hook in hooks if hook.before]
-
-    assert asking() == ["HumanInTheLoopMiddleware"]
-    assert asking(interrupt_on=None) == asking(interrupt_on={"pay": False}) == []
 
 
 class Law(Middleware):
@@ -610,13 +451,6 @@ async def test_a_person_is_asked_about_what_would_run_and_cannot_allow_what_is_f
     assert [wait.call.args["n"] for wait in turn.interrupts] == [10, 20]
     turn = await office.resume({"p1": Approve(), "p2": Edit({"n": 30})})
     assert (turn.text, office.did) == ("[paid 10] [too much] [too much]", ["pay 10"])
-
-
-async def test_the_middleware_works_on_a_bare_agent():
-    script = ScriptedModel([ToolCall("rare", {}, "r"), "ok"])
-    agent = Agent(script, [rare], middleware=[HumanInTheLoopMiddleware({"rare": True})])
-    assert (await agent.run("go", "t")).status == "paused"
-    assert (await agent.resume("t", {"r": Approve()})).text == "ok"
 
 
 # ---- tools that run children themselves
@@ -833,3 +667,167 @@ async def test_who_reads_a_subagents_log_too_late_is_told_of_a_conflict_not_of_d
     with pytest.raises(ThreadConflict):
         await second.resume({"p2": Approve()})
     assert (first.did[4:], second.did, first.state().status) == (["pay 2"], [], "ended")
+
+
+@pytest.mark.parametrize(
+    ("decision", "told", "is_error"),
+    [
+        (Approve(), "a", False),
+        (Edit({"text": "b"}), 'b\n[A person changed this call; its arguments were {"text":"b"}]', False),
+        (Reject("too late"), "a person rejected this call: too late", True),
+        (Respond("42"), "42", False),
+    ],
+)
+async def test_a_waiting_call_is_decided_in_another_process_and_nothing_else_runs_again(
+    store, decision, told, is_error
+):
+    ran = []
+
+    @tool
+    async def safe() -> str:
+        ran.append("safe")
+        return "safe"
+
+    def agent(*script):
+        return Agent(ScriptedModel(script), [ping, safe], middleware=[AskFirst("ping")], checkpointer=store)
+
+    turn = await agent([ToolCall("ping", {"text": "a"}, "p"), ToolCall("safe")]).run("go", "t")
+    assert (turn.status, [wait.call_id for wait in turn.interrupts]) == ("paused", ["p"])
+    assert turn.interrupts[0].reason == "may I ping?"
+    turn = await agent("done").resume("t", {"p": decision})
+    assert [(m.text, m.is_error) for m in results(turn)] == [(told, is_error), ("safe", False)]
+    assert (turn.status, turn.text, ran) == ("ended", "done", ["safe"])
+
+
+async def test_some_of_the_waiting_calls_may_be_decided_first():
+    script = [[ToolCall("ping", {"text": "a"}, "p"), ToolCall("ping", {"text": "b"}, "q")], "done"]
+    agent = Agent(ScriptedModel(script), [ping], middleware=[AskFirst("ping")])
+    await agent.run("go", "t")
+    turn = await agent.resume("t", {"q": Approve()})
+    assert (turn.status, [wait.call_id for wait in turn.interrupts]) == ("paused", ["p"])
+    turn = await agent.resume("t", {"p": Reject()})
+    assert answers(turn) == ["a person rejected this call", "b"]
+
+
+async def test_decisions_are_checked_before_any_is_recorded():
+    script = [[ToolCall("ping", {"text": "a"}, "p"), ToolCall("ping", {"text": "b"}, "q")], "done"]
+    agent = Agent(ScriptedModel(script), [ping], middleware=[AskFirst("ping")])
+    await agent.run("go", "t")
+    before = agent.get_state("t")
+    with pytest.raises(ConfigError, match="no call waits under 'x'; waiting are p, q"):
+        await agent.resume("t", {"p": Approve(), "x": Approve()})
+    with pytest.raises(
+        ConfigError, match=r"decisions\['.*'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not True"
+    ):
+        await agent.resume("t", {"p": True})
+    assert agent.get_state("t") == before
+    assert (await agent.resume("t")).status == "paused"
+
+
+async def test_a_message_instead_of_a_decision_answers_the_waiting_call():
+    agent = Agent(ScriptedModel([*pings("a"), "as you like"]), [ping], middleware=[AskFirst("ping")])
+    await agent.run("go", "t")
+    turn = await agent.run("forget it", "t")
+    assert (turn.status, turn.text) == ("ended", "as you like")
+
+
+@pytest.mark.parametrize(
+    ("decisions", "problem"),
+    [
+        ({"p": Reject(None)}, r"decisions\['p'\]\.reason must be text, not None"),
+        ({"p": Reject("\ud800")}, "cannot be kept"),
+        ({"p": Approve(), "/p": Approve()}, "no call waits under '/p'"),
+    ],
+)
+async def test_a_decision_that_cannot_be_used_is_refused_before_anything_is_recorded(decisions, problem):
+    agent = await waiting()
+    with pytest.raises(ConfigError, match=problem):
+        await agent.resume("t", decisions)
+    assert stored(agent).status == "paused"
+
+
+async def test_two_decisions_for_one_call_are_refused():
+    child = Agent(
+        ScriptedModel([ToolCall("pay", {}, "p"), "ok"]), [tool(name="pay")(ping.function)], middleware=[AskFirst("pay")]
+    )
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Delegate."""
+        return (await ctx.run(child, "x")).text
+
+    agent = Agent(ScriptedModel([ToolCall("delegate", {}, "d"), "ok"]), [delegate])
+    await agent.run("go", "t")
+    with pytest.raises(ConfigError, match="two decisions are for the call"):
+        await agent.resume("t", {"p": Approve(), "d/p": Reject()})
+
+
+async def test_an_interrupt_with_a_call_made_anew_is_still_the_calls():
+    class Renew(Middleware):
+        async def before_tool(self, ctx, call):
+            return call if ctx.decision else Interrupt(ToolCall(call.name, {"text": "asked"}), "sure?")
+
+    agent = Agent(ScriptedModel([ToolCall("ping", {"text": "a"}, "c"), "ok"]), [ping], middleware=[Renew()])
+    turn = await agent.run("go", "t")
+    assert turn.interrupts[0].call_id == "c"
+    assert results(await agent.resume("t", {"c": Approve()}))[0].text == "a"
+
+
+async def test_a_decision_for_a_turn_that_was_cut_short_is_told_what_to_do():
+    class Snapping(MemoryCheckpointer):
+        def append(self, *args, **how):
+            super().append(*args, **how)
+            snaps.append(dict(self._rows))
+
+    snaps = []
+
+    both = [ToolCall("pay", {}, "p"), ToolCall("look", {}, "l")]
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    first = Agent(ScriptedModel([both]), [pay, look], middleware=[HumanInTheLoopMiddleware({"pay": True})],
+                  checkpointer=Snapping(), durability="tool")  # fmt: skip
+    await first.run("go", "t")
+    store = MemoryCheckpointer()
+    rows = snaps[-2]  # As a kill before the boundary leaves it.
+    store.append("t", None, rows["head/t"], {key: data for key, data in rows.items() if key != "head/t"})
+    agent = Agent(ScriptedModel(payer), [pay], checkpointer=store)
+    assert (agent.get_state("t").status, len(agent.get_state("t").interrupts)) == ("running", 1)
+    with pytest.raises(ConfigError, match="`resume` it alone, and decide then"):
+        await agent.resume("t", {"p": Approve()})
+
+
+async def test_the_model_and_the_export_are_told_what_was_run_instead_of_an_edited_call():
+    from minideep import Edit
+    from minideep.middleware import HumanInTheLoopMiddleware
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    model = ScriptedModel([ToolCall("pay", {"amount": 5}, "p"), "so"])
+    agent = Agent(model, [pay], middleware=[HumanInTheLoopMiddleware({"pay": True})])
+    await agent.run("go", "t")
+    await agent.resume("t", {"p": Edit({"amount": 3})})
+    told = 'paid 3\n[A person changed this call; its arguments were {"amount":3}]'
+    assert model.requests[1].messages[-1].text == told
+    assert agent.transcript("t")[2].text == told
+    assert '"type":"tool"' in agent.export("t")[2]
+    assert 'were {\\"amount\\":3}]' in agent.export("t")[2]
+
+
+async def test_long_arguments_of_an_edit_are_told_in_part():
+    from minideep import Edit
+    from minideep.middleware import HumanInTheLoopMiddleware
+
+    agent = create_deep_agent(
+        ScriptedModel([writing(), "so"]), middleware=[HumanInTheLoopMiddleware({"write_file": True})]
+    )
+    await agent.run("go", "t")
+    turn = await agent.resume("t", {"w1": Edit({"file_path": "/keep.txt", "content": "x" * 100_000})})
+    assert len(turn.messages[0].text) < 2_300
+    assert turn.messages[0].text.endswith("(100,038 characters)]")

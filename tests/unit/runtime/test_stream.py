@@ -14,7 +14,19 @@ from contracts.test_model import FORMATS, connected, ls, reply
 from harness.providers import Provider, cut
 from hypothesis import given, strategies as st
 
-from minideep import Agent, Subagent, ThreadBusy, ToolCall, ToolContext, Turn, Usage, create_deep_agent, tool
+from minideep import (
+    Agent,
+    ConfigError,
+    Reply,
+    Subagent,
+    ThreadBusy,
+    ToolCall,
+    ToolContext,
+    Turn,
+    Usage,
+    create_deep_agent,
+    tool,
+)
 from minideep.events import (
     ArgsDelta,
     FileWritten,
@@ -362,3 +374,50 @@ async def test_a_tool_that_is_left_behind_on_its_thread_disturbs_nobody(store):
         await asyncio.sleep(0.01)
     assert tried == ["ToolError"]
     assert "late" not in agent.get_state("t").notes.get("me", {})
+
+
+async def test_a_stream_tells_what_happens_in_order_and_then_has_the_turn():
+    stream = Agent(ScriptedModel([ToolCall("ping", {}, "c"), "done"]), [ping]).stream("go")
+    kinds = [type(event) async for event in stream]
+    assert kinds == [
+        UserSaid, ModelReplied, ToolStarted, ToolReturned, ToolEnded, TextDelta, ModelReplied, TurnEnded,
+    ]  # fmt: skip
+    assert stream.turn.text == "done"
+
+
+async def test_who_stops_listening_early_leaves_a_cancelled_thread_that_can_go_on(store):
+    async def hang(request):
+        await asyncio.Event().wait()
+
+    stream = Agent(ScriptedModel(hang), checkpointer=store).stream("go", "t")
+    async for event in stream:
+        assert isinstance(event, UserSaid)
+        break
+    await stream.aclose()
+    agent = Agent(ScriptedModel(["done"]), checkpointer=store)
+    assert agent.get_state("t").status == "cancelled"
+    events = [event async for event in agent.resume_stream("t")]
+    assert isinstance(events[-1], TurnEnded)
+
+
+async def test_a_stream_raises_what_run_would_raise():
+    with pytest.raises(ConfigError, match="the input is empty"):
+        async for _ in Agent(ScriptedModel([])).stream(""):
+            pass
+
+
+async def test_who_breaks_off_listening_and_drops_the_stream_cancels_the_turn(store):
+    async def hang(request):
+        await asyncio.Event().wait()
+
+    agent = Agent(ScriptedModel(hang), checkpointer=store)
+    async for _ in agent.stream("go", "t"):
+        break
+    for _ in range(200):
+        if [info.status for info in agent.threads()] == ["cancelled"]:
+            break
+        await asyncio.sleep(0.01)
+    assert agent.get_state("t").status == "cancelled"
+    async with agent.resume_stream("t") as stream:
+        await anext(stream)
+    assert agent.get_state("t").status == "cancelled"

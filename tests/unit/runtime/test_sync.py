@@ -11,11 +11,21 @@ import time
 
 import pytest
 
-from minideep import Agent, AssistantMessage, ConfigError, Middleware, ToolCall, ToolContext, ToolError, tool
-from minideep.events import TextDelta
+from minideep import (
+    Agent,
+    AssistantMessage,
+    Middleware,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    tool,
+)
+from minideep.events import (
+    TextDelta,
+)
+from minideep.messages import AssistantMessage
 from minideep.models import ScriptedModel
 from minideep.runtime.sync import run_sync
-from minideep.tools import Tool
 
 ENOUGH = 100
 """Seconds after which a call is taken to hang."""
@@ -243,22 +253,6 @@ def test_the_handler_of_a_signal_is_not_kept_waiting_by_a_call_that_never_began(
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
-WRONG = ["5", -1, 0, 0.0, True, float("nan"), float("inf"), 1j, 10**400, []]
-
-
-@pytest.mark.parametrize("timeout", WRONG, ids=[str(wrong)[:10] for wrong in WRONG])
-def test_a_wrong_timeout_is_refused_whenever_it_is_set(timeout):
-    async def look() -> str:
-        return "seen"
-
-    with pytest.raises(ConfigError, match=r"timeout (must be|is) a number( of seconds)? above 0, or None"):
-        Tool(look, timeout=timeout)
-    right = Tool(look, timeout=1)
-    with pytest.raises(ConfigError, match="not "):
-        right.timeout = timeout
-    assert right.timeout == 1
-
-
 def test_what_run_sync_runs_cannot_wait_for_the_loop_that_waits_for_it():
     told, outer = [], []
 
@@ -283,3 +277,42 @@ def test_what_run_sync_runs_cannot_wait_for_the_loop_that_waits_for_it():
     assert ends(lambda: asyncio.run(agent.run("go"))).text == "out"
     assert len(told) == 1
     assert "waits, in `run_sync`, for what this is part of" in told[0]
+
+
+def test_run_sync_from_within_run_sync_says_so():
+    inner = Agent(ScriptedModel(["ok"]))
+
+    @tool
+    async def nested() -> str:
+        """Nest."""
+        return inner.run_sync("x").text
+
+    turn = Agent(ScriptedModel([ToolCall("nested"), "ok"]), [nested]).run_sync("go")
+    assert "`await agent.run(...)` there" in results(turn)[0].text
+
+
+def test_run_sync_works_without_a_loop_and_reuses_one():
+    agent = Agent(ScriptedModel(["one", "two"]))
+    assert [agent.run_sync("go", "t").text, agent.run_sync("go", "t").text] == ["one", "two"]
+
+
+async def test_run_sync_works_where_a_loop_runs_already():
+    assert Agent(ScriptedModel(["one"])).run_sync("go").text == "one"
+
+
+def test_ctrl_c_in_run_sync_saves_the_thread_and_raises(tmp_path):
+    code = f"""
+import asyncio, os, signal, threading
+from minideep import *
+async def hang(request):
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.Event().wait()
+from minideep.models import ScriptedModel
+agent = Agent(ScriptedModel(hang), checkpointer=DiskCheckpointer({str(tmp_path)!r}))
+try:
+    agent.run_sync("go", "t")
+except KeyboardInterrupt:
+    print(agent.get_state("t").status)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (run.stdout, run.returncode) == ("cancelled\n", 0), run.stderr
