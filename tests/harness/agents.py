@@ -76,3 +76,17 @@ def pays(request: Request) -> ToolCall | str:
 
 def pings(*texts: str) -> list[ToolCall]:
     return [ToolCall("ping", {"text": text}) for text in texts]
+
+
+@tool
+async def delete(file_path: str) -> str:
+    """Delete a file."""
+    raise AssertionError("it was run")
+
+
+def deleting() -> ToolCall:
+    return ToolCall("delete", {"file_path": "/keep.txt"}, "d1")
+
+
+def writing() -> ToolCall:
+    return ToolCall("write_file", {"file_path": "/keep.txt", "content": "dear"}, "w1")

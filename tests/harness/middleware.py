@@ -25,8 +25,3 @@ class Hide(Middleware):
 
     async def before_model(self, ctx, request: Request) -> Request:
         return structs.replace(request, tools=tuple(one for one in request.tools if one.name not in self.names))
-
-
-def hooked(**hooks) -> Middleware:
-    """Middleware named `Hooked` with these hooks, each a coroutine function without `self`."""
-    return type("Hooked", (Middleware,), {name: staticmethod(hook) for name, hook in hooks.items()})()

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from minideep import MemoryCheckpointer
+from minideep.checkpoint.layout import head_key
+from minideep.ports import Store
 
 APPEND, HEAD, ROWS, KEYS, GET = "append", "head", "rows", "keys", "get"
 
@@ -125,3 +127,11 @@ class FaultyStore:
 
     def close(self):
         self.store.close()
+
+
+def copy_of(store: Store) -> MemoryCheckpointer:
+    """The thread `t` as it is stored now: what a process that is killed now leaves."""
+    rows = dict(store.rows("", "\x7f"))
+    copy = MemoryCheckpointer()
+    copy.append("t", None, rows.pop(head_key("t")), rows)
+    return copy

@@ -1,6 +1,7 @@
 """The `interrupt_on` of an agent and of its subagents: whose calls wait for a person."""
 
 import pytest
+from harness.office import Office, pay, plan, waiting, work, worker
 
 from minideep import (
     Agent,

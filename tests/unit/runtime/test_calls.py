@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from harness.agents import answers, ping, pings, results, stored
 
 from minideep import (
     Agent,
@@ -22,7 +23,7 @@ from minideep.messages import AssistantMessage
 from minideep.models import ScriptedModel
 
 
-async def test_results_of_parallel_calls_stand_in_call_order_though_they_end_in_another():
+async def test_results_of_parallel_calls_stand_in_call_order_whichever_ends_first():
     order = []
 
     @tool
@@ -38,7 +39,7 @@ async def test_results_of_parallel_calls_stand_in_call_order_though_they_end_in_
     assert answers(turn) == ["9", "3", "6"]
 
 
-async def test_an_exception_is_that_calls_result_only(caplog):
+async def test_an_exception_in_a_tool_is_the_error_result_of_its_call_alone(caplog):
     @tool
     async def broken() -> str:
         raise OSError("no disk")
@@ -79,7 +80,7 @@ async def test_a_plain_function_runs_on_a_thread_and_may_record():
 
 
 @pytest.mark.parametrize("plain", [True, False])
-async def test_a_tool_over_its_timeout_is_an_error_and_what_it_does_later_is_dropped(plain):
+async def test_a_call_that_times_out_is_an_error_and_what_its_tool_does_later_is_dropped(plain):
     done, late = threading.Event(), []
 
     def slow(ctx: ToolContext) -> str:
@@ -109,30 +110,6 @@ async def test_a_tool_over_its_timeout_is_an_error_and_what_it_does_later_is_dro
     assert agent.get_state("t").notes == {}
 
 
-@pytest.mark.parametrize("exception", [asyncio.CancelledError(), SystemExit(3)])
-async def test_a_tool_that_cancels_itself_or_exits_gets_an_error_result(exception, caplog):
-    @tool
-    async def leave() -> str:
-        raise exception
-
-    turn = await Agent(ScriptedModel([[ToolCall("leave"), *pings("a")], "ok"]), [leave, ping]).run("go")
-    assert answers(turn)[1] == "a"
-    assert results(turn)[0].is_error
-    assert turn.status == "ended"
-
-
-async def test_a_tool_that_answers_too_much_is_told_so_and_the_thread_goes_on():
-    @tool
-    async def flood() -> str:
-        return "x" * 50_000_000
-
-    turn = await Agent(ScriptedModel([ToolCall("flood"), "ok"]), [flood]).run("go")
-    assert answers(turn)[0].startswith("the tool answered 50,000,000 characters, more than the 1,000,000 that fit")
-    assert results(turn)[0].is_error
-    assert len(answers(turn)[0]) < 2000
-    assert turn.text == "ok"
-
-
 async def test_values_that_tools_return_become_text():
     @tool
     async def give(kind: str):
@@ -149,8 +126,7 @@ async def test_values_that_tools_return_become_text():
     assert answers(turn) == ['{"a":[1,null]}', "done", "\\ud800é", "ab"]
 
 
-def pings(*texts):
-    return [ToolCall("ping", {"text": text}) for text in texts]
+# ---- results of any size and kind
 
 
 def test_a_result_over_a_million_characters_goes_into_a_file():
@@ -167,17 +143,19 @@ def test_a_result_over_a_million_characters_goes_into_a_file():
     assert len(agent.read_file("t", "/large_tool_results/c1")) == 2_500_000
 
 
-@pytest.mark.parametrize("size", [2_500_000, 12_000_000, 40_000_000])
-def test_a_result_that_no_file_takes_is_an_error_that_shows_how_it_begins(size):
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [(Agent, 2_500_000), (Agent, 50_000_000), (create_deep_agent, 12_000_000), (create_deep_agent, 40_000_000)],
+)
+def test_a_result_that_fits_nowhere_is_an_error_that_shows_its_beginning(make, size):
     @tool
     async def dump() -> str:
         """Give much."""
         return "0123456789" * (size // 10)
 
-    make = create_deep_agent if size > 10_000_000 else Agent
     turn = make(ScriptedModel([ToolCall("dump", {}, "c1"), "so"]), [dump]).run_sync("go", "t")
     result = turn.messages[2]
-    assert result.is_error
+    assert (result.is_error, turn.text) == (True, "so")
     assert result.text.startswith(f"the tool answered {size:,} characters, more than the 1,000,000 that fit")
     assert len(result.text) < 2_000
 
@@ -204,8 +182,11 @@ async def test_a_result_that_cannot_be_kept_is_an_error_and_the_thread_loads(ans
     assert stored(agent).messages == list(turn.messages)
 
 
+# ---- what a tool does with its context
+
+
 @pytest.mark.parametrize("event", [ToolReturned("c", "x"), TurnEnded(1.0), "no event"])
-async def test_a_tool_records_what_is_its_own_and_nothing_of_the_loops(event):
+async def test_a_tool_may_not_record_events_of_the_loop(event):
     @tool
     async def meddle(ctx: ToolContext) -> str:
         """Meddle."""
@@ -218,7 +199,7 @@ async def test_a_tool_records_what_is_its_own_and_nothing_of_the_loops(event):
 
 
 @pytest.mark.parametrize("timeout", [None, 30])
-async def test_tools_on_threads_record_side_by_side_and_the_log_stays_in_order(timeout):
+async def test_tools_on_threads_record_in_parallel_and_the_log_stays_in_order(timeout):
     def note(name: str, ctx: ToolContext) -> str:
         """Take notes."""
         for number in range(200):
@@ -231,7 +212,7 @@ async def test_tools_on_threads_record_side_by_side_and_the_log_stays_in_order(t
     assert stored(agent).notes == {"notes": {name: list(range(200)) for name in "abcd"}}
 
 
-async def test_a_note_that_nests_too_deep_to_be_read_from_anywhere_is_refused():
+async def test_a_note_that_nests_too_deep_to_be_read_back_is_refused():
     @tool
     async def deep(ctx: ToolContext) -> str:
         """Note deeply."""
@@ -245,9 +226,9 @@ async def test_a_note_that_nests_too_deep_to_be_read_from_anywhere_is_refused():
     assert "nests deeper than 100" in results(turn)[0].text
 
 
-@pytest.mark.parametrize("raised", [GeneratorExit(), SystemExit(3), BaseException("odd")])
+@pytest.mark.parametrize("raised", [asyncio.CancelledError(), GeneratorExit(), SystemExit(3), BaseException("odd")])
 @pytest.mark.parametrize("timeout", [None, 5])
-async def test_whatever_a_tool_raises_is_its_calls_result(raised, timeout, caplog):
+async def test_whatever_a_tool_raises_is_the_error_result_of_its_call(raised, timeout, caplog):
     async def leave() -> str:
         """Leave."""
         raise raised
@@ -258,7 +239,7 @@ async def test_whatever_a_tool_raises_is_its_calls_result(raised, timeout, caplo
     assert turn.status == "ended"
 
 
-async def test_a_context_used_on_another_thread_of_an_async_tool_hands_over_too():
+async def test_an_async_tool_may_record_from_other_threads():
     @tool
     async def threads(ctx: ToolContext) -> str:
         """Use threads."""
@@ -270,7 +251,7 @@ async def test_a_context_used_on_another_thread_of_an_async_tool_hands_over_too(
     assert len(stored(agent).notes["me"]) == 20
 
 
-async def test_an_agent_may_ask_and_the_answer_goes_on():
+async def test_a_tool_may_ask_the_person_a_question_and_the_next_message_answers_it():
     @tool
     async def ask(ctx: ToolContext) -> str:
         """Ask."""
@@ -283,7 +264,7 @@ async def test_an_agent_may_ask_and_the_answer_goes_on():
     assert (await agent.run("blue", "t")).text == "blue it is"
 
 
-async def test_arguments_that_a_model_made_of_no_json_do_not_wedge_the_thread():
+async def test_arguments_that_are_not_json_do_not_block_the_thread():
     agent = Agent(ScriptedModel([Reply(AssistantMessage((ToolCall("ping", b"{bad"),))), "ok"]), [ping])
     turn = await agent.run("go", "t")
     assert "the arguments are no JSON object: '{bad'" in results(turn)[0].text

@@ -6,14 +6,14 @@ import threading
 import time
 
 import pytest
+from harness.agents import answers, cancelled, hang, ping, pings, results, stored, sub, task
+from harness.stores import InstrumentedStore
 
 from minideep import (
     Agent,
     Limits,
-    MemoryCheckpointer,
     Middleware,
     ModelError,
-    Subagent,
     ToolCall,
     ToolContext,
     ToolError,
@@ -83,7 +83,7 @@ async def test_a_plain_function_that_never_returns_does_not_hold_up_a_cancel():
     assert agent.get_state("t").status == "cancelled"
 
 
-async def test_a_tool_that_swallows_a_cancel_ends_the_turn_all_the_same():
+async def test_a_tool_that_swallows_a_cancel_does_not_keep_its_turn_from_ending():
     started, after = asyncio.Event(), []
 
     @tool
@@ -96,15 +96,11 @@ async def test_a_tool_that_swallows_a_cancel_ends_the_turn_all_the_same():
             return "swallowed"
 
     agent = Agent(ScriptedModel(lambda request: after.append(1) or ToolCall("swallow")), [swallow])
-    task = asyncio.ensure_future(agent.run("go", "t"))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled(agent, started)
     assert (len(after), stored(agent).status) == (1, "cancelled")
 
 
-async def test_what_a_plain_function_finished_after_a_cancel_is_not_done_again():
+async def test_a_plain_function_that_finishes_after_a_cancel_is_not_run_again():
     started, done, loop = asyncio.Event(), [], asyncio.get_running_loop()
 
     @tool
@@ -116,16 +112,12 @@ async def test_what_a_plain_function_finished_after_a_cancel_is_not_done_again()
         return "paid"
 
     agent = Agent(ScriptedModel([ToolCall("pay"), "ok"]), [pay])
-    task = asyncio.ensure_future(agent.run("go", "t"))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled(agent, started)
     turn = await agent.resume("t")
     assert (turn.status, done) == ("ended", [1])
 
 
-async def test_a_task_group_that_fails_in_a_tool_is_no_cancel_of_the_turn(caplog):
+async def test_a_task_group_that_fails_in_a_tool_does_not_cancel_the_turn(caplog):
     @tool
     async def group() -> str:
         """Fail in a group."""
@@ -142,7 +134,7 @@ async def test_a_task_group_that_fails_in_a_tool_is_no_cancel_of_the_turn(caplog
     assert "ExceptionGroup" in results(turn)[0].text
 
 
-async def test_a_tool_that_cancels_its_own_task_cancels_its_turn_and_nobody_elses():
+async def test_a_tool_that_cancels_its_own_task_cancels_its_turn():
     @tool
     async def suicide() -> str:
         """Cancel."""
@@ -154,16 +146,14 @@ async def test_a_tool_that_cancels_its_own_task_cancels_its_turn_and_nobody_else
 
 
 async def test_a_cancel_while_two_calls_save_does_not_hang_the_loop():
-    class Gated(MemoryCheckpointer):
-        inline = 0
+    def wait(operation, *args):
+        if operation == "append":
+            began.set()
+            go_on.wait(10)
 
-        def append(self, *args, **how):
-            if writing is not None:
-                began.set()
-                writing.wait(10)
-            super().append(*args, **how)
-
-    began, writing, quick_is_saving = threading.Event(), None, asyncio.Event()
+    store = InstrumentedStore()
+    store.inline = 0
+    began, go_on, quick_is_saving = threading.Event(), threading.Event(), asyncio.Event()
 
     @tool
     async def slow() -> str:
@@ -174,13 +164,12 @@ async def test_a_cancel_while_two_calls_save_does_not_hang_the_loop():
     @tool
     async def quick() -> str:
         """Ends at once."""
-        nonlocal writing
-        writing = threading.Event()
+        store.before = wait
         return "quick"
 
     agent = Agent(
         ScriptedModel([[ToolCall("slow", {}, "a"), ToolCall("quick", {}, "b")], "done"]),
-        [slow, quick], checkpointer=Gated(), durability="tool",
+        [slow, quick], checkpointer=store, durability="tool",
     )  # fmt: skip
     task = asyncio.ensure_future(agent.run("go", "t"))
     while not began.is_set():
@@ -189,14 +178,14 @@ async def test_a_cancel_while_two_calls_save_does_not_hang_the_loop():
     await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.sleep(0.01)
-    writing.set()
+    go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert agent.get_state("t").status == "cancelled"
 
 
-class Slow(Middleware):
-    """Has the turn cut short once its last word is said, the first time."""
+class SlowToFinish(Middleware):
+    """Takes long, the first time, once the last word of a turn is said."""
 
     def __init__(self):
         self.said = asyncio.Event()
@@ -207,55 +196,46 @@ class Slow(Middleware):
             await asyncio.sleep(60)
 
 
-async def cut_short(agent, slow):
-    turn = asyncio.ensure_future(agent.run("go", "t"))
-    await slow.said.wait()
-    turn.cancel()
-    await asyncio.wait([turn])
-
-
-async def test_a_turn_that_goes_on_after_its_last_word_hands_that_back():
-    slow = Slow()
+async def test_a_turn_that_was_cancelled_after_its_last_word_returns_that_word_when_it_is_resumed():
+    slow = SlowToFinish()
     agent = Agent(ScriptedModel(["the answer"]), middleware=[slow])
-    await cut_short(agent, slow)
+    await cancelled(agent, slow.said)
     turn = await agent.resume("t")
     assert (turn.status, turn.text) == ("ended", "the answer")
 
 
-async def test_a_subagent_that_was_cut_short_after_its_last_word_has_said_it():
-    slow = Slow()
-    child = Subagent(name="c", description="", model=ScriptedModel(["found it"]), middleware=[slow])
-    script = [ToolCall("task", {"description": "a", "subagent_type": "c"}, "t1"), "ok"]
-    agent = create_deep_agent(ScriptedModel(script), subagents=[child])
-    await cut_short(agent, slow)
+async def test_a_subagent_that_was_cancelled_after_its_last_word_has_answered_when_it_is_resumed():
+    slow = SlowToFinish()
+    child = sub("critic", ScriptedModel(["found it"]), middleware=[slow])
+    agent = create_deep_agent(ScriptedModel([task("critic", "t1"), "ok"]), subagents=[child])
+    await cancelled(agent, slow.said)
     await agent.resume("t")
     assert agent.get_state("t").messages[2].text == "found it"
 
 
-async def hanging(request):
-    await asyncio.sleep(30)
+# ---- a turn whose time is up
 
 
-async def test_a_model_that_is_asked_is_cut_short_when_the_time_is_up(store):
-    agent = Agent(ScriptedModel(hanging), limits=Limits(seconds=0.05), checkpointer=store)
+async def test_a_model_call_is_cancelled_when_the_time_of_its_turn_is_up(store):
+    agent = Agent(ScriptedModel(hang), limits=Limits(seconds=0.05), checkpointer=store)
     turn = await asyncio.wait_for(agent.run("go", "t"), 10)
     assert (turn.status, turn.reason, turn.saved) == ("exhausted", "seconds", True)
     other = Agent(ScriptedModel(["so"]), limits=Limits(seconds=60), checkpointer=store)
     assert (await other.resume("t")).text == "so"
 
 
-async def test_so_is_one_that_a_subagent_asks_when_the_time_of_the_main_agent_is_up():
+async def test_a_model_call_of_a_subagent_is_cancelled_when_the_time_of_the_main_agent_is_up():
     @tool
     async def ask(ctx: ToolContext) -> str:
         """Ask."""
-        return (await ctx.run(Agent(ScriptedModel(hanging)), "go")).status
+        return (await ctx.run(Agent(ScriptedModel(hang)), "go")).status
 
     agent = Agent(ScriptedModel([ToolCall("ask"), "so"]), [ask], limits=Limits(seconds=0.05))
     turn = await asyncio.wait_for(agent.run("go", "t"), 10)
     assert (turn.status, turn.reason, turn.messages[-1].text) == ("exhausted", "seconds", "exhausted")
 
 
-async def test_so_is_a_hook_that_asks_a_model_of_its_own():
+async def test_a_hook_is_cancelled_when_the_time_is_up():
     class Slow(Middleware):
         async def before_model(self, ctx, request):
             await asyncio.sleep(30)
@@ -266,7 +246,7 @@ async def test_so_is_a_hook_that_asks_a_model_of_its_own():
 
 
 @pytest.mark.parametrize("error", [ModelError("lost"), RuntimeError("lost"), TimeoutError("lost")])
-async def test_what_a_model_makes_of_being_cut_short_is_not_what_stopped_the_turn(error):
+async def test_whatever_a_cancelled_model_raises_the_turn_stopped_for_its_time(error):
     async def translating(request):
         try:
             await asyncio.sleep(30)
@@ -295,14 +275,14 @@ async def test_a_model_that_swallows_a_cancel_is_left_behind(monkeypatch):
     assert [message.role for message in agent.transcript("t")] == ["user"]
 
 
-async def test_a_model_that_raises_a_timeout_of_its_own_has_failed():
+async def test_a_timeout_that_a_model_raises_itself_fails_the_turn():
     agent = Agent(ScriptedModel([TimeoutError("mine")]), limits=Limits(seconds=60))
     turn = await agent.run("go", "t")
     assert (turn.status, turn.reason) == ("failed", "ModelError")
 
 
-async def test_whoever_cancels_a_turn_with_a_time_limit_cancels_it():
-    task = asyncio.create_task(Agent(ScriptedModel(hanging), limits=Limits(seconds=60)).run("go", "t"))
+async def test_a_turn_with_a_time_limit_can_be_cancelled():
+    task = asyncio.create_task(Agent(ScriptedModel(hang), limits=Limits(seconds=60)).run("go", "t"))
     await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

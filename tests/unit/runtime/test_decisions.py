@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
+from harness.office import Office, calls_of, edited, full, note, pay, plan, say, waiting, work, worker
+from harness.processes import python
+from harness.stores import InstrumentedStore
 from hypothesis import given, settings, strategies as st
 
 from minideep import (
@@ -16,7 +16,6 @@ from minideep import (
     ConfigError,
     DiskCheckpointer,
     Edit,
-    Interrupt,
     MemoryCheckpointer,
     Middleware,
     Reject,
@@ -26,7 +25,6 @@ from minideep import (
     ToolContext,
     ToolMessage,
     ToolResult,
-    create_deep_agent,
     tool,
 )
 from minideep.events import ToolStarted, TurnEscalated
@@ -73,7 +71,7 @@ TOLD = {
     ],
     ids=["main", "child", "grandchild"],
 )
-async def test_a_call_of_any_agent_waits_alone_and_each_decision_does_what_it_says(office, kind, rounds, name, said):
+async def test_a_call_of_any_agent_waits_and_each_decision_does_what_it_says(office, kind, rounds, name, said):
     turn = await office.run(*rounds)
     assert (turn.status, waiting(turn)) == ("paused", [name])
     assert (turn.interrupts[0].call.args, turn.interrupts[0].reason) == (
@@ -91,7 +89,7 @@ def notes(rounds):
     return [call for call in calls_of(rounds) if call[0] == "note"]
 
 
-async def test_a_rejection_is_an_error_result_and_an_answer_is_none(office):
+async def test_a_rejection_is_an_error_result_and_a_response_is_not(office):
     await office.run([pay(1), pay(2)])
     turn = await office.resume({"p1": Reject(), "p2": Respond("a gift")})
     told = [(message.text, message.is_error) for message in turn.messages if isinstance(message, ToolMessage)]
@@ -123,7 +121,7 @@ async def test_finished_siblings_keep_their_results_while_a_call_waits(office):
 
 
 @pytest.mark.parametrize("order", [["p2", "p5"], ["p5", "p2"], ["p2 p5"]])
-async def test_parallel_subagents_are_answered_together_or_one_by_one_and_finished_ones_are_left_alone(office, order):
+async def test_parallel_subagents_are_answered_together_or_one_by_one_and_finished_ones_do_not_run_again(office, order):
     turn = await office.run(*PARALLEL)
     assert waiting(turn) == ["a/p2", "c/p5"]
     assert {key: child.status for key, child in office.state().subagents.items()} == {
@@ -169,7 +167,7 @@ class Together(Office):
         return await super().note(n)
 
 
-async def test_an_id_that_waits_twice_is_given_with_its_path(store, anew):
+async def test_an_id_under_which_two_calls_wait_must_be_given_with_its_path(store, anew):
     office = Together(store, anew)
     turn = await office.run([work("a", [note(1), pay(1)]), work("b", [note(2), pay(1)])])
     assert waiting(turn) == ["a/p1", "b/p1"]
@@ -183,7 +181,7 @@ async def test_an_id_that_waits_twice_is_given_with_its_path(store, anew):
     assert turn.text == f"[[noted 1] [a person rejected this call: no]] [[noted 2] [{edited('paid 2', 2)}]]"
 
 
-async def test_an_id_that_waits_already_is_not_given_again(office):
+async def test_a_call_whose_id_waits_already_gets_another_one(office):
     turn = await office.run([work("a", [pay(1)]), work("b", [pay(1)])])
     assert {wait.path for wait in turn.interrupts} == {("a",), ("b",)}
     first, second = turn.interrupts
@@ -193,7 +191,7 @@ async def test_an_id_that_waits_already_is_not_given_again(office):
     assert (turn.text, office.did) == ("[[paid 1]] [[a person rejected this call]]", ["pay 1"])
 
 
-async def test_only_what_was_decided_is_started_again(office):
+async def test_only_calls_that_were_decided_start_again(office):
     await office.run([pay(1), note(2), work("a", [pay(3)]), work("b", [pay(4)])])
     stream = office.agent.resume_stream("t", {"p4": Approve()})
     started = [(event.path, event.call.id) async for event in stream if isinstance(event, ToolStarted)]
@@ -227,7 +225,7 @@ async def test_a_decision_for_nothing_that_waits_is_refused_and_changes_nothing(
     assert (await office.resume({"p2": Approve()})).status == "ended"
 
 
-async def test_a_decision_is_not_given_twice(office):
+async def test_a_decision_cannot_be_given_twice(office):
     await office.run([pay(1), pay(2)])
     await office.resume({"p1": Approve()})
     with pytest.raises(ConfigError, match="no call waits under 'p1'; waiting are p2"):
@@ -249,7 +247,7 @@ async def test_of_two_who_decide_at_once_one_is_refused_and_the_call_runs_once(s
     assert office.did[did:] == ["pay 2"]
 
 
-async def test_resume_without_a_decision_asks_again_and_does_nothing(office):
+async def test_resume_without_a_decision_returns_the_pause_and_does_nothing(office):
     first = await office.run(*CHILD)
     head, did = office.store.head("t"), list(office.did)
     turn = await office.resume()
@@ -257,7 +255,7 @@ async def test_resume_without_a_decision_asks_again_and_does_nothing(office):
     assert (office.store.head("t"), office.did) == (head, did)
 
 
-async def test_arguments_that_a_person_got_wrong_are_told_to_the_model(office):
+async def test_the_model_is_told_what_is_wrong_with_arguments_that_a_person_gave(office):
     await office.run([pay(1)])
     turn = await office.resume({"p1": Edit({"amount": 1})})
     assert turn.status == "ended"
@@ -268,7 +266,7 @@ async def test_arguments_that_a_person_got_wrong_are_told_to_the_model(office):
 # ---- another message instead
 
 
-async def test_a_message_instead_of_a_decision_answers_the_call_and_closes_paused_children(office):
+async def test_a_message_instead_of_a_decision_answers_the_call_and_cancels_paused_subagents(office):
     await office.run([pay(1), note(2), work("a", [work("b", [pay(3)])]), work("c", [note(4)])])
     turn = await office.run([note(5)])
     assert (turn.status, turn.text) == ("ended", "[noted 5]")
@@ -293,19 +291,9 @@ async def test_a_message_instead_of_a_decision_answers_the_call_and_closes_pause
 # ---- what a pause costs
 
 
-class Counting(MemoryCheckpointer):
-    """A store that counts its appends."""
-
-    appends = 0
-
-    def append(self, *args):
-        self.appends += 1
-        super().append(*args)
-
-
 @pytest.mark.parametrize("rounds", [MAIN, GRANDCHILD, PARALLEL])
-async def test_a_turn_appends_twice_and_twice_for_each_call_that_a_person_let_run(anew, rounds):
-    store = Counting()
+async def test_a_turn_appends_twice_and_twice_more_for_each_approved_call(anew, rounds):
+    store = InstrumentedStore()
     office = Office(store, anew)
     turn = await office.run(*rounds)
     assert (turn.status, store.appends) == ("paused", 2)
@@ -314,7 +302,7 @@ async def test_a_turn_appends_twice_and_twice_for_each_call_that_a_person_let_ru
     assert (turn.status, store.appends) == ("ended", 4 + 2 * len(decided))
 
 
-async def test_a_resumed_turn_asks_the_model_only_for_what_comes_after(store, anew):
+async def test_a_resumed_turn_repeats_no_model_call(store, anew):
     model = ScriptedModel(say)
     office = Office(store, anew, subagents=[worker(model=model)])
     await office.run([work("a", [note(1), pay(2)]), work("b", [note(3)])])
@@ -326,31 +314,32 @@ async def test_a_resumed_turn_asks_the_model_only_for_what_comes_after(store, an
 # ---- another process
 
 
-def test_another_process_answers_for_a_call_two_levels_down(tmp_path):
+def test_another_process_decides_a_call_two_levels_down(tmp_path):
     async def ask():
         with DiskCheckpointer(tmp_path) as store:
             office = Office(store)
             return waiting(await office.run(*GRANDCHILD)), office.did
 
     names, did = asyncio.run(ask())
-    code = f"""
-import asyncio, json, sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from unit.runtime.test_decisions import *
-async def answer():
-    with DiskCheckpointer({str(tmp_path)!r}) as store:
-        office = Office(store)
-        turn = await office.resume({{"b/a/p2": Edit({{"n": 7}})}})
-        print(json.dumps([turn.status, turn.text, office.did]))
-asyncio.run(answer())
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    code = """
+        import asyncio, json, sys
+        from harness.office import Office
+        from minideep import DiskCheckpointer, Edit
+
+        async def answer():
+            with DiskCheckpointer(sys.argv[1]) as store:
+                office = Office(store)
+                turn = await office.resume({"b/a/p2": Edit({"n": 7})})
+                print(json.dumps([turn.status, turn.text, office.did]))
+
+        asyncio.run(answer())
+    """
     assert (names, did) == (["b/a/p2"], ["note 5", "note 0", "note 4", "note 1", "note 3"])
     said = f"[[noted 0] [[noted 1] [{edited('paid 7', 7)}] [noted 3]] [noted 4]] [noted 5]"
-    assert json.stored(run.stdout or "[]") == ["ended", said, ["pay 7"]], run.stderr
+    assert json.loads(python(code, tmp_path)) == ["ended", said, ["pay 7"]]
 
 
-# ---- the law: whatever is asked by whomever, and answered in whatever pieces
+# ---- any plan, answered in any pieces
 
 
 def plans(depth):
@@ -379,7 +368,7 @@ def told(rounds, decided):
 
 def answer(call, decided):
     if call[0] == "task":
-        return told(json.stored(call[1]["description"]), decided)
+        return told(json.loads(call[1]["description"]), decided)
     if call[0] == "note":
         return f"noted {call[1]['n']}"
     match decided[call[1]["n"]]:
@@ -486,7 +475,7 @@ async def test_children_of_one_call_pause_together_and_finished_ones_are_not_run
 # ---- a call that is decided, and what happens then
 
 
-async def test_a_task_that_was_allowed_is_not_asked_about_again_when_its_subagent_waits(office):
+async def test_an_approved_task_is_not_asked_about_again_when_its_subagent_waits(office):
     office.more["interrupt_on"] = {"pay": True, "task": True}
     assert waiting(await office.run([work("a", [note(1), pay(2)])])) == ["a"]
     turn = await office.resume({"a": Edit(work("a", [note(3), pay(4)])[1])})
@@ -496,22 +485,19 @@ async def test_a_task_that_was_allowed_is_not_asked_about_again_when_its_subagen
     assert office.did == ["note 3", "pay 4"]
 
 
-class Spy(Middleware):
-    def __init__(self):
-        self.told = []
+async def test_after_tool_sees_results_and_no_pause(office):
+    seen = []
 
-    async def after_tool(self, ctx, call, result):
-        self.told.append((call.name, result.text))
-        return result
+    class Spy(Middleware):
+        async def after_tool(self, ctx, call, result):
+            seen.append((call.name, result.text))
+            return result
 
-
-async def test_after_tool_is_told_of_results_and_of_no_pause(office):
-    spy = Spy()
-    office.more["middleware"] = [spy]
+    office.more["middleware"] = [Spy()]
     await office.run([work("a", [pay(2)])])
-    assert spy.told == []
+    assert seen == []
     await office.resume({"p2": Approve()})
-    assert spy.told == [("pay", "paid 2"), ("task", "[paid 2]")]
+    assert seen == [("pay", "paid 2"), ("task", "[paid 2]")]
 
 
 async def test_the_ledger_does_not_count_children_that_did_not_run():
@@ -562,7 +548,7 @@ async def test_a_hook_that_fails_beside_a_call_that_asks_fails_the_turn():
 
 
 @pytest.mark.parametrize("raw", [b"{bad", b"[1]", b'"x"', b"\xff", b""])
-async def test_an_edit_that_is_no_mapping_is_refused(office, raw):
+async def test_an_edit_whose_arguments_are_not_a_mapping_is_refused(office, raw):
     await office.run([pay(1)])
     with pytest.raises(ConfigError, match="'p1': an Edit holds the call's arguments as a mapping, not b"):
         await office.resume({"p1": Edit(raw)})
@@ -570,21 +556,25 @@ async def test_an_edit_that_is_no_mapping_is_refused(office, raw):
 
 
 @pytest.mark.parametrize(("rounds", "path"), [(MAIN, []), (GRANDCHILD, ["b", "a"])])
-def test_a_call_that_was_allowed_and_killed_waits_again_and_says_so(tmp_path, rounds, path):
-    code = f"""
-import os, sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from unit.runtime.test_decisions import *
-class Dying(Office):
-    async def pay(self, n: int) -> str:
-        os._exit(9)
-async def go():
-    office = Dying(DiskCheckpointer({str(tmp_path)!r}))
-    await office.run(*{rounds!r})
-    await office.resume({{"p2": Approve()}})
-asyncio.run(go())
-"""
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 9
+def test_an_approved_call_whose_process_was_killed_waits_again_and_says_so(tmp_path, rounds, path):
+    code = """
+        import asyncio, json, os, sys
+        from harness.office import Office
+        from minideep import Approve, DiskCheckpointer
+
+        class Dying(Office):
+            async def pay(self, n: int) -> str:
+                print("dies", flush=True)
+                os._exit(0)
+
+        async def go():
+            office = Dying(DiskCheckpointer(sys.argv[1]))
+            await office.run(*json.loads(sys.argv[2]))
+            await office.resume({"p2": Approve()})
+
+        asyncio.run(go())
+    """
+    assert python(code, tmp_path, json.dumps(rounds)) == "dies\n"
     with DiskCheckpointer(tmp_path) as store:
         office = Office(store, anew=True)
         turn = asyncio.run(office.resume())
@@ -595,7 +585,7 @@ asyncio.run(go())
         assert office.did == ["pay 2"]
 
 
-async def test_a_call_that_was_edited_and_cut_short_says_what_began(office):
+async def test_an_edited_call_that_was_cancelled_says_what_had_begun(office):
     started = asyncio.Event()
 
     async def slow(n: int) -> str:
@@ -620,7 +610,7 @@ async def test_a_call_that_was_edited_and_cut_short_says_what_began(office):
     assert office.did == [2, 1]
 
 
-async def test_a_call_that_was_allowed_and_cancelled_waits_again(office):
+async def test_an_approved_call_that_was_cancelled_waits_again(office):
     started = asyncio.Event()
 
     async def slow() -> str:
@@ -642,192 +632,20 @@ async def test_a_call_that_was_allowed_and_cancelled_waits_again(office):
     assert (turn.status, waiting(turn), office.did) == ("paused", ["s"], ["slow"])
 
 
-class Raced(MemoryCheckpointer):
-    """A store where nobody can hold a thread, and somebody else acts just before a subagent's log is read."""
-
-    meanwhile = None
-
-    def hold(self, thread):
-        return True
-
-    def rows(self, start, stop):
-        if self.meanwhile and start.startswith("log/t/a/"):
-            other = threading.Thread(target=asyncio.run, args=(self.meanwhile,))
-            self.meanwhile = None
-            other.start()
-            other.join()
-        return super().rows(start, stop)
-
-
-async def test_who_reads_a_subagents_log_too_late_is_told_of_a_conflict_not_of_damage():
-    store = Raced()
+async def test_a_subagents_log_that_changes_while_it_is_read_is_a_conflict_and_not_damage():
+    store = InstrumentedStore()
+    store.locks = False
     first, second = Office(store), Office(store)
     await first.run(*CHILD)
-    store.meanwhile = first.resume({"p2": Approve()})
+
+    def let_the_other_go_first(operation, *args):
+        if operation == "rows" and args[0].startswith("log/t/a/"):
+            store.before = None
+            other = threading.Thread(target=asyncio.run, args=(first.resume({"p2": Approve()}),))
+            other.start()
+            other.join()
+
+    store.before = let_the_other_go_first
     with pytest.raises(ThreadConflict):
         await second.resume({"p2": Approve()})
     assert (first.did[4:], second.did, first.state().status) == (["pay 2"], [], "ended")
-
-
-@pytest.mark.parametrize(
-    ("decision", "told", "is_error"),
-    [
-        (Approve(), "a", False),
-        (Edit({"text": "b"}), 'b\n[A person changed this call; its arguments were {"text":"b"}]', False),
-        (Reject("too late"), "a person rejected this call: too late", True),
-        (Respond("42"), "42", False),
-    ],
-)
-async def test_a_waiting_call_is_decided_in_another_process_and_nothing_else_runs_again(
-    store, decision, told, is_error
-):
-    ran = []
-
-    @tool
-    async def safe() -> str:
-        ran.append("safe")
-        return "safe"
-
-    def agent(*script):
-        return Agent(ScriptedModel(script), [ping, safe], middleware=[AskFirst("ping")], checkpointer=store)
-
-    turn = await agent([ToolCall("ping", {"text": "a"}, "p"), ToolCall("safe")]).run("go", "t")
-    assert (turn.status, [wait.call_id for wait in turn.interrupts]) == ("paused", ["p"])
-    assert turn.interrupts[0].reason == "may I ping?"
-    turn = await agent("done").resume("t", {"p": decision})
-    assert [(m.text, m.is_error) for m in results(turn)] == [(told, is_error), ("safe", False)]
-    assert (turn.status, turn.text, ran) == ("ended", "done", ["safe"])
-
-
-async def test_some_of_the_waiting_calls_may_be_decided_first():
-    script = [[ToolCall("ping", {"text": "a"}, "p"), ToolCall("ping", {"text": "b"}, "q")], "done"]
-    agent = Agent(ScriptedModel(script), [ping], middleware=[AskFirst("ping")])
-    await agent.run("go", "t")
-    turn = await agent.resume("t", {"q": Approve()})
-    assert (turn.status, [wait.call_id for wait in turn.interrupts]) == ("paused", ["p"])
-    turn = await agent.resume("t", {"p": Reject()})
-    assert answers(turn) == ["a person rejected this call", "b"]
-
-
-async def test_decisions_are_checked_before_any_is_recorded():
-    script = [[ToolCall("ping", {"text": "a"}, "p"), ToolCall("ping", {"text": "b"}, "q")], "done"]
-    agent = Agent(ScriptedModel(script), [ping], middleware=[AskFirst("ping")])
-    await agent.run("go", "t")
-    before = agent.get_state("t")
-    with pytest.raises(ConfigError, match="no call waits under 'x'; waiting are p, q"):
-        await agent.resume("t", {"p": Approve(), "x": Approve()})
-    with pytest.raises(
-        ConfigError, match=r"decisions\['.*'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not True"
-    ):
-        await agent.resume("t", {"p": True})
-    assert agent.get_state("t") == before
-    assert (await agent.resume("t")).status == "paused"
-
-
-async def test_a_message_instead_of_a_decision_answers_the_waiting_call():
-    agent = Agent(ScriptedModel([*pings("a"), "as you like"]), [ping], middleware=[AskFirst("ping")])
-    await agent.run("go", "t")
-    turn = await agent.run("forget it", "t")
-    assert (turn.status, turn.text) == ("ended", "as you like")
-
-
-@pytest.mark.parametrize(
-    ("decisions", "problem"),
-    [
-        ({"p": Reject(None)}, r"decisions\['p'\]\.reason must be text, not None"),
-        ({"p": Reject("\ud800")}, "cannot be kept"),
-        ({"p": Approve(), "/p": Approve()}, "no call waits under '/p'"),
-    ],
-)
-async def test_a_decision_that_cannot_be_used_is_refused_before_anything_is_recorded(decisions, problem):
-    agent = await waiting()
-    with pytest.raises(ConfigError, match=problem):
-        await agent.resume("t", decisions)
-    assert stored(agent).status == "paused"
-
-
-async def test_two_decisions_for_one_call_are_refused():
-    child = Agent(
-        ScriptedModel([ToolCall("pay", {}, "p"), "ok"]), [tool(name="pay")(ping.function)], middleware=[AskFirst("pay")]
-    )
-
-    @tool
-    async def delegate(ctx: ToolContext) -> str:
-        """Delegate."""
-        return (await ctx.run(child, "x")).text
-
-    agent = Agent(ScriptedModel([ToolCall("delegate", {}, "d"), "ok"]), [delegate])
-    await agent.run("go", "t")
-    with pytest.raises(ConfigError, match="two decisions are for the call"):
-        await agent.resume("t", {"p": Approve(), "d/p": Reject()})
-
-
-async def test_an_interrupt_with_a_call_made_anew_is_still_the_calls():
-    class Renew(Middleware):
-        async def before_tool(self, ctx, call):
-            return call if ctx.decision else Interrupt(ToolCall(call.name, {"text": "asked"}), "sure?")
-
-    agent = Agent(ScriptedModel([ToolCall("ping", {"text": "a"}, "c"), "ok"]), [ping], middleware=[Renew()])
-    turn = await agent.run("go", "t")
-    assert turn.interrupts[0].call_id == "c"
-    assert results(await agent.resume("t", {"c": Approve()}))[0].text == "a"
-
-
-async def test_a_decision_for_a_turn_that_was_cut_short_is_told_what_to_do():
-    class Snapping(MemoryCheckpointer):
-        def append(self, *args, **how):
-            super().append(*args, **how)
-            snaps.append(dict(self._rows))
-
-    snaps = []
-
-    both = [ToolCall("pay", {}, "p"), ToolCall("look", {}, "l")]
-
-    @tool
-    async def look() -> str:
-        """Look."""
-        return "seen"
-
-    first = Agent(ScriptedModel([both]), [pay, look], middleware=[HumanInTheLoopMiddleware({"pay": True})],
-                  checkpointer=Snapping(), durability="tool")  # fmt: skip
-    await first.run("go", "t")
-    store = MemoryCheckpointer()
-    rows = snaps[-2]  # As a kill before the boundary leaves it.
-    store.append("t", None, rows["head/t"], {key: data for key, data in rows.items() if key != "head/t"})
-    agent = Agent(ScriptedModel(payer), [pay], checkpointer=store)
-    assert (agent.get_state("t").status, len(agent.get_state("t").interrupts)) == ("running", 1)
-    with pytest.raises(ConfigError, match="`resume` it alone, and decide then"):
-        await agent.resume("t", {"p": Approve()})
-
-
-async def test_the_model_and_the_export_are_told_what_was_run_instead_of_an_edited_call():
-    from minideep import Edit
-    from minideep.middleware import HumanInTheLoopMiddleware
-
-    @tool
-    async def pay(amount: int) -> str:
-        """Pay."""
-        return f"paid {amount}"
-
-    model = ScriptedModel([ToolCall("pay", {"amount": 5}, "p"), "so"])
-    agent = Agent(model, [pay], middleware=[HumanInTheLoopMiddleware({"pay": True})])
-    await agent.run("go", "t")
-    await agent.resume("t", {"p": Edit({"amount": 3})})
-    told = 'paid 3\n[A person changed this call; its arguments were {"amount":3}]'
-    assert model.requests[1].messages[-1].text == told
-    assert agent.transcript("t")[2].text == told
-    assert '"type":"tool"' in agent.export("t")[2]
-    assert 'were {\\"amount\\":3}]' in agent.export("t")[2]
-
-
-async def test_long_arguments_of_an_edit_are_told_in_part():
-    from minideep import Edit
-    from minideep.middleware import HumanInTheLoopMiddleware
-
-    agent = create_deep_agent(
-        ScriptedModel([writing(), "so"]), middleware=[HumanInTheLoopMiddleware({"write_file": True})]
-    )
-    await agent.run("go", "t")
-    turn = await agent.resume("t", {"w1": Edit({"file_path": "/keep.txt", "content": "x" * 100_000})})
-    assert len(turn.messages[0].text) < 2_300
-    assert turn.messages[0].text.endswith("(100,038 characters)]")

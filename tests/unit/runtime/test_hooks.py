@@ -1,6 +1,9 @@
 """Hooks: in which order they run, what they may change, and what becomes of one that fails."""
 
 import pytest
+from harness.agents import answers, delete, deleting, ping, pings, results, texts
+from harness.middleware import AskFirst, Hide
+from msgspec import structs
 
 from minideep import (
     Agent,
@@ -10,7 +13,6 @@ from minideep import (
     MiddlewareError,
     Respond,
     ToolCall,
-    ToolMessage,
     ToolResult,
     UserMessage,
     create_deep_agent,
@@ -52,7 +54,7 @@ async def test_hooks_run_in_list_order_and_after_tool_in_reverse():
     ]  # fmt: skip
 
 
-async def test_a_hook_may_change_a_call_answer_it_or_change_its_result():
+async def test_a_hook_may_change_a_call_answer_it_or_change_the_result():
     class Rewrite(Middleware):
         async def before_tool(self, ctx, call):
             if call.args["text"] == "no":
@@ -89,12 +91,15 @@ async def test_a_middleware_may_have_more_to_say_before_the_turn_ends():
             return UserMessage("are you sure?")
 
     turn = await Agent(ScriptedModel(["yes", "very"]), middleware=[Once()]).run("go")
-    assert [message.text for message in turn.messages] == ["go", "yes", "are you sure?", "very"]
+    assert texts(turn.messages) == ["go", "yes", "are you sure?", "very"]
     assert turn.status == "ended"
 
 
+# ---- hooks that return what they may not
+
+
 @pytest.mark.parametrize("hook", ["before_model", "before_tool", "after_tool", "before_finish"])
-async def test_a_hook_that_gives_nothing_it_may_give_is_named(hook):
+async def test_an_error_names_the_hook_that_returned_the_wrong_kind_of_thing(hook):
     async def nothing(self, *args):
         return 7 if hook == "before_finish" else None
 
@@ -104,7 +109,7 @@ async def test_a_hook_that_gives_nothing_it_may_give_is_named(hook):
     assert f"Forgetful.{hook} must give" in str(turn.error)
 
 
-async def test_a_hook_that_cannot_even_be_called_is_named():
+async def test_an_error_names_the_hook_that_takes_the_wrong_arguments():
     class Plain(Middleware):
         async def before_model(self, request):
             return request
@@ -132,11 +137,14 @@ def giving(hook, value):
         ("before_model", Request("", (), (5,)), "Odd.before_model: tools[0] must be a `Tool`, not 5"),
     ],
 )
-def test_a_hook_that_gives_what_was_made_wrong_fails_the_turn_and_is_named(hook, value, told):
-    agent = Agent(ScriptedModel([ToolCall("look"), "ok"]), [look], middleware=[giving(hook, value)])
+def test_an_error_names_the_hook_whose_answer_has_a_field_of_the_wrong_type(hook, value, told):
+    agent = Agent(ScriptedModel([ToolCall("ping"), "ok"]), [ping], middleware=[giving(hook, value)])
     turn = agent.run_sync("go", "t")
     assert (turn.status, turn.saved, str(turn.error)) == ("failed", True, told)
     assert agent.get_state("t").status == "failed"
+
+
+# ---- an answer of a hook is a result like others
 
 
 class Capitals(Middleware):
@@ -144,7 +152,7 @@ class Capitals(Middleware):
         return ToolResult(result.text.upper(), result.is_error)
 
 
-def test_what_a_hook_answers_passes_the_hooks_outside_it_and_none_inside():
+def test_the_answer_of_a_hook_passes_the_hooks_outside_it_and_none_inside():
     class Answers(Middleware):
         async def before_tool(self, ctx, call):
             return ToolResult("from a cache")
@@ -160,36 +168,30 @@ def test_what_a_hook_answers_passes_the_hooks_outside_it_and_none_inside():
             raise AssertionError("it was answered before")
 
     hooks = [Capitals(), Answers(), Inside()]
-    turn = Agent(ScriptedModel([ToolCall("delete", {"file_path": "/a"}), "so"]), [delete], middleware=hooks).run_sync(
-        "go"
-    )
+    turn = Agent(ScriptedModel([deleting(), "so"]), [delete], middleware=hooks).run_sync("go")
     assert (turn.status, turn.messages[-2].text) == ("ended", "FROM A CACHE")
 
 
-def test_a_large_answer_of_a_hook_goes_into_a_file_as_others_do():
+def test_a_large_answer_of_a_hook_goes_into_a_file():
     class Answers(Middleware):
         async def before_tool(self, ctx, call):
             return ToolResult("x" * 500_000)
 
-    model = ScriptedModel([ToolCall("look", {}, "c1"), "so"])
-    agent = create_deep_agent(model, [look], middleware=[Answers()])
+    model = ScriptedModel([ToolCall("ping", {}, "c1"), "so"])
+    agent = create_deep_agent(model, [ping], middleware=[Answers()])
     turn = agent.run_sync("go", "t")
     assert len(turn.messages[2].text) < 2_000
     assert agent.read_file("t", "/large_tool_results/c1") == "x" * 500_000
 
 
-async def test_what_a_person_answers_in_the_place_of_a_tool_passes_the_hooks():
-    class AskFirst(Middleware):
-        async def before_tool(self, ctx, call):
-            return Interrupt(call, "sure?") if ctx.decision is None else call
-
+async def test_what_a_person_answers_in_place_of_a_tool_passes_the_hooks():
     agent = Agent(ScriptedModel([deleting(), "so"]), [delete], middleware=[Capitals(), AskFirst()])
     await agent.run("go", "t")
     turn = await agent.resume("t", {"d1": Respond("leave it")})
     assert turn.messages[0].text == "LEAVE IT"
 
 
-def test_a_hook_may_make_a_result_small_enough():
+def test_a_hook_may_shorten_a_result_that_would_not_fit():
     class Head(Middleware):
         async def after_tool(self, ctx, call, result):
             return ToolResult(result.text[:10])
@@ -203,45 +205,40 @@ def test_a_hook_may_make_a_result_small_enough():
     assert (turn.messages[2].text, turn.messages[2].is_error) == ("0123456789", False)
 
 
-@tool
-async def look() -> str:
-    """Look."""
-    return "seen"
+# ---- a request shows what may run
 
 
-def test_a_call_of_a_tool_that_was_not_shown_is_refused_when_the_reply_is_recorded(store):
-    script = ScriptedModel([[deleting(), ToolCall("look", {}, "l1"), ToolCall("nothing", {}, "n1")], deleting(), "so"])
-    agent = Agent(script, [delete, look], middleware=[Hide("delete")], checkpointer=store)
+def test_a_call_of_a_tool_that_the_request_did_not_show_is_refused(store):
+    script = ScriptedModel([[deleting(), ToolCall("ping", {}, "l1"), ToolCall("nothing", {}, "n1")], deleting(), "so"])
+    agent = Agent(script, [delete, ping], middleware=[Hide("delete")], checkpointer=store)
     turn = agent.run_sync("go", "t")
-    told = {message.call_id: message.text for message in turn.messages if isinstance(message, ToolMessage)}
+    told = {message.call_id: message.text for message in results(turn)}
     assert turn.status == "ended"
-    assert told["d1"] == "'delete' cannot be used at this point; there is look"
-    assert (told["l1"], told["n1"]) == ("seen", "no tool named 'nothing'; there is delete, look")
-    assert [message.is_error for message in turn.messages if isinstance(message, ToolMessage)] == [1, 0, 1, 1]
+    assert told["d1"] == "'delete' cannot be used at this point; there is ping"
+    assert (told["l1"], told["n1"]) == ("pong", "no tool named 'nothing'; there is delete, ping")
+    assert [message.is_error for message in results(turn)] == [1, 0, 1, 1]
 
 
-def test_a_hidden_tool_is_back_once_it_is_shown():
+def test_a_hidden_tool_can_be_called_once_it_is_shown_again():
     class Once(Hide):
         async def before_model(self, ctx, request):
             return await super().before_model(ctx, request) if ctx.state.step == 0 else request
 
-    script = ScriptedModel([ToolCall("look"), ToolCall("look"), "so"])
-    turn = Agent(script, [look], middleware=[Once("look")]).run_sync("go")
-    assert [message.text for message in turn.messages if isinstance(message, ToolMessage)] == [
-        "'look' cannot be used at this point; there is none",
-        "seen",
+    script = ScriptedModel([ToolCall("ping"), ToolCall("ping"), "so"])
+    turn = Agent(script, [ping], middleware=[Once("ping")]).run_sync("go")
+    assert answers(turn) == [
+        "'ping' cannot be used at this point; there is none",
+        "pong",
     ]
 
 
 def test_a_hook_cannot_show_a_tool_that_the_agent_does_not_have():
     class Adds(Middleware):
         async def before_model(self, ctx, request):
-            from msgspec import structs
-
             return structs.replace(request, tools=(*request.tools, delete))
 
     model = ScriptedModel(["never asked"])
-    turn = Agent(model, [look], middleware=[Adds()]).run_sync("go")
+    turn = Agent(model, [ping], middleware=[Adds()]).run_sync("go")
     assert (turn.status, turn.reason, model.requests) == ("failed", "MiddlewareError", [])
     assert str(turn.error) == (
         "Adds.before_model shows 'delete', which the agent does not have; give it in the `tools` of the agent or of a"
@@ -249,19 +246,9 @@ def test_a_hook_cannot_show_a_tool_that_the_agent_does_not_have():
     )
 
 
-def test_a_store_keeps_what_was_refused():
+def test_the_refusal_of_a_hidden_tool_is_in_the_log():
     store = MemoryCheckpointer()
-    agent = Agent(ScriptedModel([deleting(), "so"]), [delete, look], middleware=[Hide("delete")], checkpointer=store)
+    agent = Agent(ScriptedModel([deleting(), "so"]), [delete, ping], middleware=[Hide("delete")], checkpointer=store)
     agent.run_sync("go", "t")
     fresh = Agent("offline:", checkpointer=store).transcript("t")
-    assert fresh[2].text == "'delete' cannot be used at this point; there is look"
-
-
-def deleting(path="/keep.txt"):
-    return ToolCall("delete", {"file_path": path}, "d1")
-
-
-@tool
-async def delete(file_path: str) -> str:
-    """Delete a file."""
-    raise AssertionError("it was run")
+    assert fresh[2].text == "'delete' cannot be used at this point; there is ping"

@@ -1,14 +1,14 @@
-"""A guard holds in every run below the agent that has it, and what else a middleware does is inherited only where its class says so."""
+"""A guard holds in every run below its agent; the rest of a middleware is inherited where its class says so."""
 
 import pytest
+from harness.agents import PING, delete, deleting, ping, sub, task, writing
+from harness.middleware import AskFirst
 
 from minideep import (
     Agent,
     Approve,
     ConfigError,
-    Interrupt,
     Middleware,
-    Subagent,
     ToolCall,
     ToolContext,
     ToolMessage,
@@ -33,16 +33,8 @@ class NoDelete(Middleware):
         return ToolResult("deleting is forbidden", is_error=True) if call.name == "delete" else call
 
 
-def deleting(path="/keep.txt"):
-    return ToolCall("delete", {"file_path": path}, "d1")
-
-
 def delegating(name="general-purpose"):
-    return ToolCall("task", {"description": "delete it", "subagent_type": name}, "t1")
-
-
-def writing():
-    return ToolCall("write_file", {"file_path": "/keep.txt", "content": "dear"}, "w1")
+    return task(name, "t1")
 
 
 def by_prompt(**scripts):
@@ -56,22 +48,11 @@ def by_prompt(**scripts):
     return ScriptedModel(reply)
 
 
-@tool
-async def delete(file_path: str) -> str:
-    """Delete a file."""
-    raise AssertionError("it was run")
-
-
 @pytest.mark.parametrize("name", ["general-purpose", "cleaner", "boss"])
-def test_what_the_main_agent_may_not_do_no_subagent_does(name):
+def test_what_a_guard_of_the_main_agent_forbids_is_forbidden_to_every_subagent(name):
     guard = NoDelete()
-    cleaner = Subagent(name="cleaner", description="cleans", model=ScriptedModel([deleting(), "tried"]))
-    boss = Subagent(
-        name="boss",
-        description="delegates",
-        model=ScriptedModel([delegating("cleaner"), "tried"]),
-        subagents=[cleaner],
-    )
+    cleaner = sub("cleaner", ScriptedModel([deleting(), "tried"]))
+    boss = sub("boss", ScriptedModel([delegating("cleaner"), "tried"]), subagents=[cleaner])
     script = {"main": [writing(), delegating(name), "so"], "one task for another agent": [deleting(), "tried"]}
     agent = create_deep_agent(by_prompt(**script), subagents=[cleaner, boss], middleware=[guard])
     turn = agent.run_sync("delete it", "t")
@@ -81,7 +62,7 @@ def test_what_the_main_agent_may_not_do_no_subagent_does(name):
     assert [place for called, place in guard.asked if called == "delete"] == [path]
 
 
-async def test_what_it_forbids_is_forbidden_to_any_agent_that_its_tools_run(store):
+async def test_what_a_guard_forbids_is_forbidden_to_any_agent_that_a_tool_runs(store):
     guard, inner = NoDelete(), Agent(ScriptedModel([deleting(), "tried"]), [delete], name="inner")
 
     @tool
@@ -95,7 +76,7 @@ async def test_what_it_forbids_is_forbidden_to_any_agent_that_its_tools_run(stor
     assert guard.asked == [("ask_inner", ()), ("delete", ("c1",))]
 
 
-def test_it_holds_for_the_roles_of_a_blueprint_that_is_run_below():
+def test_a_guard_holds_for_the_roles_of_a_blueprint_that_a_tool_runs():
     def team_says(request):
         if request.system.startswith("You are the planner"):
             return '{"subtasks": [{"role": "cleaner", "instruction": "clean", "expected_artifact": "a.md"}]}'
@@ -119,15 +100,11 @@ def test_it_holds_for_the_roles_of_a_blueprint_that_is_run_below():
     assert [called for called, _ in guard.asked].count("delete") == 1
 
 
-async def test_a_guard_that_asks_pauses_a_run_below_and_lets_it_go_on_once_a_person_decided(store):
-    class AskFirst(Middleware):
-        async def before_tool(self, ctx, call):
-            return Interrupt(call, "sure?") if call.name == "delete" and ctx.decision is None else call
-
+async def test_a_guard_that_asks_a_person_pauses_a_run_below_until_a_decision_comes(store):
     def agent():
         script = {"main": [writing(), delegating(), "so"], "one task for another": [deleting(), "gone"]}
         script = script if first else {"main": ["so"], "one task for another": ["gone"]}
-        return create_deep_agent(by_prompt(**script), middleware=[AskFirst()], checkpointer=store)
+        return create_deep_agent(by_prompt(**script), middleware=[AskFirst("delete")], checkpointer=store)
 
     first = True
     turn = await agent().run("delete it", "t")
@@ -137,7 +114,7 @@ async def test_a_guard_that_asks_pauses_a_run_below_and_lets_it_go_on_once_a_per
     assert (turn.status, "/keep.txt" in agent().get_state("t").files) == ("ended", False)
 
 
-def test_results_below_pass_the_own_hooks_first_and_then_the_inherited_ones():
+def test_results_of_a_subagent_pass_its_own_hooks_first_and_then_the_inherited_ones():
     class Ends(Middleware):
         def __init__(self, mark):
             self.mark = mark
@@ -145,18 +122,7 @@ def test_results_below_pass_the_own_hooks_first_and_then_the_inherited_ones():
         async def after_tool(self, ctx, call, result):
             return ToolResult(f"{result.text} {self.mark}")
 
-    @tool
-    async def ping() -> str:
-        """Answer."""
-        return "pong"
-
-    below = Subagent(
-        name="below",
-        description="pings",
-        tools=[ping],
-        model=ScriptedModel([ToolCall("ping"), "ok"]),
-        middleware=[Ends("own")],
-    )
+    below = sub("below", ScriptedModel([PING, "ok"]), tools=[ping], middleware=[Ends("own")])
     agent = create_deep_agent(
         ScriptedModel([delegating("below"), "so"]), subagents=[below], middleware=[Ends("outer"), Ends("inner")]
     )
@@ -166,7 +132,7 @@ def test_results_below_pass_the_own_hooks_first_and_then_the_inherited_ones():
 
 
 @pytest.mark.parametrize(("inherit", "asked"), [(None, 1), (True, 1), (False, 0)])
-def test_a_class_says_what_of_it_is_inherited(inherit, asked):
+def test_a_class_says_whether_its_guards_are_inherited(inherit, asked):
     class Guard(NoDelete):
         pass
 
@@ -177,7 +143,7 @@ def test_a_class_says_what_of_it_is_inherited(inherit, asked):
     assert [called for called, _ in guard.asked].count("delete") == asked
 
 
-def test_with_inherit_prompt_tools_and_all_hooks_hold_below_without_it_only_those_of_tools():
+def test_inherit_true_hands_down_prompt_tools_and_all_hooks_and_none_only_the_hooks_of_tools():
     @tool
     async def note() -> str:
         """Note it."""
@@ -222,7 +188,7 @@ def test_with_inherit_prompt_tools_and_all_hooks_hold_below_without_it_only_thos
             assert part.seen == [(), (), ("finish",)]
 
 
-def test_an_agent_that_has_a_middleware_itself_does_not_inherit_it_again():
+def test_an_agent_does_not_inherit_a_middleware_that_it_has_itself():
     seen = []
 
     class Count(Middleware):
@@ -231,22 +197,20 @@ def test_an_agent_that_has_a_middleware_itself_does_not_inherit_it_again():
             return call
 
     count = Count()
-    below = Subagent(
-        name="below", description="d", model=ScriptedModel([ToolCall("ls"), "ok"]), middleware=[count], tools=[]
-    )
+    below = sub("below", ScriptedModel([ToolCall("ls"), "ok"]), middleware=[count], tools=[])
     agent = create_deep_agent(ScriptedModel([delegating("below"), "so"]), subagents=[below], middleware=[count])
     agent.run_sync("go")
     assert seen == [("task", ()), ("ls", ("t1",))]
 
 
-def test_the_main_agents_offload_leaves_results_below_as_they_are():
+def test_the_offloading_of_the_main_agent_does_not_touch_results_of_subagents():
     @tool
     async def tell() -> str:
         """Tell much."""
         return "word " * 200
 
     offload = OffloadMiddleware(StateBackend(), result_tokens=10)
-    below = Subagent(name="below", description="d", model=ScriptedModel([ToolCall("tell"), "ok"]), tools=[tell])
+    below = sub("below", ScriptedModel([ToolCall("tell"), "ok"]), tools=[tell])
     script = ScriptedModel([[delegating("below"), ToolCall("tell", {}, "c1")], "so"])
     agent = create_deep_agent(script, [tell], subagents=[below], middleware=[offload])
     agent.run_sync("go", "t")
@@ -255,7 +219,7 @@ def test_the_main_agents_offload_leaves_results_below_as_they_are():
     assert state.subagents["t1"].messages[2].text == "word " * 200
 
 
-def test_wrong_values_of_inherit_are_refused():
+def test_a_wrong_value_of_inherit_is_refused():
     class Odd(Middleware):
         inherit = "yes"
 

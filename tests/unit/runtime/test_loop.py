@@ -1,19 +1,17 @@
-"""Whole turns with a scripted model: what the loop does with calls, hooks, failures and people."""
+"""Whole turns with a scripted model: how they end and fail, ids of calls, limits, requests and costs."""
 
 import asyncio
 
 import pytest
+from harness.agents import ping, pings, results
 
 from minideep import (
     Agent,
-    Interrupt,
     LimitExceeded,
     Limits,
-    Middleware,
     ModelError,
     Overloaded,
     ToolCall,
-    ToolContext,
     ToolMessage,
     ToolResult,
     UserMessage,
@@ -22,25 +20,7 @@ from minideep import (
 from minideep.models import ScriptedModel
 
 
-@tool
-async def ping(text: str = "pong", ctx: ToolContext = None) -> str:  # type: ignore[assignment]
-    """Answer."""
-    return text
-
-
-def pings(*texts):
-    return [ToolCall("ping", {"text": text}) for text in texts]
-
-
-def results(turn):
-    return [message for message in turn.messages if isinstance(message, ToolMessage)]
-
-
-def answers(turn):
-    return [message.text for message in results(turn)]
-
-
-async def test_a_turn_ends_with_the_models_words():
+async def test_a_turn_ends_with_the_last_reply():
     turn = await Agent(ScriptedModel(["42"])).run("what?")
     assert (turn.status, turn.reason, turn.text, turn.saved, turn.error) == ("ended", "done", "42", True, None)
     assert [(m.role, m.text) for m in turn.messages] == [("user", "what?"), ("assistant", "42")]
@@ -49,7 +29,7 @@ async def test_a_turn_ends_with_the_models_words():
 # ---- ids
 
 
-async def test_a_server_that_says_call_0_every_time_and_twice_in_one_gets_ids_that_tell_them_apart():
+async def test_calls_get_ids_that_tell_them_apart_when_a_server_repeats_call_0():
     same = ToolCall("ping", {"text": "a"}, "call_0")
     model = ScriptedModel([[same, same], same, [ToolCall("ping"), same], "ok"])
     turn = await Agent(model, [ping]).run("go")
@@ -60,7 +40,7 @@ async def test_a_server_that_says_call_0_every_time_and_twice_in_one_gets_ids_th
     assert [m.call_id for m in model.requests[-1].messages if isinstance(m, ToolMessage)] == ids
 
 
-async def test_an_id_stays_taken_over_turns_and_restarts(store):
+async def test_an_id_is_not_used_again_in_later_turns_and_processes(store):
     def agent():
         return Agent(ScriptedModel([ToolCall("ping", {}, "call_0"), "ok"]), [ping], checkpointer=store)
 
@@ -69,10 +49,19 @@ async def test_an_id_stays_taken_over_turns_and_restarts(store):
     assert results(turn)[0].call_id != "call_0"
 
 
+async def test_the_ids_of_a_thread_are_collected_once_and_not_in_each_turn():
+    agent = Agent(ScriptedModel(lambda r: "ok" if r.messages[-1].role == "tool" else ToolCall("ping")), [ping])
+    await agent.run("go", "t")
+    known = agent._threads._kept[id(agent._own), "t"].ids(())
+    await agent.run("go", "t")
+    assert agent._threads._kept[id(agent._own), "t"].ids(()) is known
+    assert len(known) == 2
+
+
 # ---- limits and failures
 
 
-async def test_a_turn_at_its_limit_is_exhausted_and_resume_goes_on():
+async def test_a_turn_at_its_limit_is_exhausted_and_can_be_resumed():
     agent = Agent(ScriptedModel([*pings("a", "b", "c"), "done"]), [ping], limits=Limits(steps=2))
     turn = await agent.run("go", "t")
     assert (turn.status, turn.reason) == ("exhausted", "steps")
@@ -105,13 +94,13 @@ async def test_a_failing_model_fails_the_turn_and_resume_asks_it_again(raised, k
     assert (turn.status, turn.text) == ("ended", "done")
 
 
-async def test_a_script_asked_past_its_end_fails_saying_so():
+async def test_a_script_that_is_asked_past_its_end_says_so():
     turn = await Agent(ScriptedModel(pings("a")), [ping]).run("go")
     assert str(turn.error) == "scripted: the script has 1 replies and was asked for one more"
 
 
 @pytest.mark.parametrize("junk", [7, None, ToolResult("no reply")])
-async def test_a_model_that_answers_junk_fails_the_turn(junk):
+async def test_a_model_that_returns_no_reply_fails_the_turn(junk):
     class Junk:
         name = "junk"
 
@@ -121,36 +110,6 @@ async def test_a_model_that_answers_junk_fails_the_turn(junk):
     turn = await Agent(Junk()).run("go", "t")
     assert turn.status == "failed"
     assert isinstance(turn.error, ModelError)
-
-
-# ---- hooks
-
-
-# ---- a person decides
-
-
-class Ask(Middleware):
-    """Every call of the named tools waits for a person."""
-
-    def __init__(self, *names):
-        self.names = names
-
-    async def before_tool(self, ctx, call):
-        if call.name in self.names and ctx.decision is None:
-            return Interrupt(call, f"may I {call.name}?")
-        return call
-
-
-# ---- cancelling
-
-
-async def cancelled(agent, started, thread_id="t"):
-    """Run until *started* is set, then cancel."""
-    task = asyncio.ensure_future(agent.run("go", thread_id))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
 
 
 # ---- what a request shows
@@ -179,7 +138,7 @@ async def test_the_tools_of_two_requests_are_the_same_objects():
 # ---- costs
 
 
-async def test_the_ledger_says_where_the_time_went():
+async def test_the_ledger_shows_where_the_time_went():
     @tool
     async def nap() -> str:
         await asyncio.sleep(0.02)
@@ -198,12 +157,3 @@ async def test_the_ledger_says_where_the_time_went():
     assert costs.bytes_raw > 0
     assert costs.bytes_stored == costs.state_bytes > 0
     assert sum(step.model_s for step in costs.table) == pytest.approx(costs.model_s)
-
-
-async def test_the_ids_of_a_long_thread_are_not_looked_for_again_each_turn():
-    agent = Agent(ScriptedModel(lambda r: "ok" if r.messages[-1].role == "tool" else ToolCall("ping")), [ping])
-    await agent.run("go", "t")
-    known = agent._threads._kept[id(agent._own), "t"].ids(())
-    await agent.run("go", "t")
-    assert agent._threads._kept[id(agent._own), "t"].ids(()) is known
-    assert len(known) == 2
