@@ -7,6 +7,7 @@ import sqlite3
 import msgspec
 import pytest
 import zstandard
+from harness.agents import stored
 
 from minideep import (
     Agent,

@@ -1,12 +1,15 @@
-"""Threads: what an agent keeps, gives back, and does when the store or the caller misbehaves."""
+"""`Agent`: its threads, who may run one, its inputs, and how it is built."""
 
 import asyncio
-import os
 import pickle
 import subprocess
 import sys
 
 import pytest
+from harness.agents import hang, ok, pay, ping
+from harness.middleware import AskFirst
+from harness.processes import python
+from harness.stores import InstrumentedStore
 
 from minideep import (
     Agent,
@@ -15,7 +18,6 @@ from minideep import (
     ConfigError,
     DiskCheckpointer,
     Image,
-    Interrupt,
     MemoryCheckpointer,
     Middleware,
     MinideepError,
@@ -33,12 +35,6 @@ from minideep import (
 from minideep.blueprint import Blueprint
 from minideep.events import Compacted
 from minideep.models import ScriptedModel
-
-
-@tool
-async def ping(text: str = "pong") -> str:
-    """Answer."""
-    return text
 
 
 async def test_a_thread_remembers_its_earlier_turns(store):
@@ -71,26 +67,11 @@ async def test_another_process_finds_the_same_messages_todos_and_files(tmp_path)
     assert (state.todos, state.files["/a.txt"].content) == ([Todo("a", "in_progress")], "héllo")
 
 
-class CountingStore(MemoryCheckpointer):
-    """A store that counts, and fails when it is told to."""
-
-    def __init__(self):
-        super().__init__()
-        self.appends = 0
-        self.fail = set()
-
-    def append(self, *args):
-        self.appends += 1
-        if self.appends in self.fail:
-            raise OSError("no space left")
-        super().append(*args)
-
-
-class Unlocked(MemoryCheckpointer):
-    """A store on which nobody can hold a thread."""
-
-    def hold(self, thread):
-        return True
+def unlocked():
+    """A store on which everybody gets hold of every thread."""
+    store = InstrumentedStore()
+    store.locks = False
+    return store
 
 
 async def test_a_second_runner_is_refused_before_it_does_anything(store):
@@ -114,14 +95,14 @@ async def test_a_second_runner_is_refused_before_it_does_anything(store):
     assert [message.text for message in first.get_state("t").messages] == ["first", "mine"]
 
 
-async def test_a_second_runner_waits_when_it_is_asked_to(store):
+async def test_a_second_runner_waits_with_wait_true(store):
     model = ScriptedModel(lambda request: f"{len(request.messages)}")
     agents = [Agent(model, checkpointer=store) for _ in range(4)]
     turns = await asyncio.gather(*(agent.run("go", "t", wait=True) for agent in agents))
     assert sorted(turn.text for turn in turns) == ["1", "3", "5", "7"]
 
 
-async def test_of_runners_on_one_thread_one_runs_and_the_others_call_no_model(store):
+async def test_of_several_runners_on_one_thread_one_runs_and_the_others_call_no_model(store):
     async def slow(request):
         await asyncio.sleep(0.02)
         return "ok"
@@ -134,8 +115,8 @@ async def test_of_runners_on_one_thread_one_runs_and_the_others_call_no_model(st
     assert len(agents[0].get_state("t").messages) == 2
 
 
-async def test_where_nobody_holds_a_thread_the_losers_of_a_race_are_told_and_nothing_saved_is_lost():
-    store, model = Unlocked(), ScriptedModel(lambda request: "ok")
+async def test_without_locks_the_losers_of_a_race_get_a_conflict_and_nothing_saved_is_lost():
+    store, model = unlocked(), ScriptedModel(lambda request: "ok")
     agents = [Agent(model, checkpointer=store) for _ in range(4)]
     outcomes = await asyncio.gather(*(agent.run("go", "t") for agent in agents), return_exceptions=True)
     turns = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
@@ -147,8 +128,8 @@ async def test_where_nobody_holds_a_thread_the_losers_of_a_race_are_told_and_not
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_what_the_other_wrote(depth):
-    store, stopped, models = Unlocked(), [], []
+async def test_a_turn_that_lost_its_thread_fails_stops_its_tools_and_keeps_what_the_other_wrote(depth):
+    store, stopped, models = unlocked(), [], []
 
     @tool
     async def slow() -> str:
@@ -191,12 +172,8 @@ async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_
 
 
 @pytest.mark.parametrize("swallowed", [False, True])
-async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durability(swallowed):
-    store, stopped = Unlocked(), []
-
-    class Ask(Middleware):
-        async def before_tool(self, ctx, call):
-            return Interrupt(call, "sure?") if ctx.decision is None else call
+async def test_a_conflict_in_a_child_stops_its_parent(swallowed):
+    store, stopped = unlocked(), []
 
     @tool
     async def lose() -> str:
@@ -226,9 +203,9 @@ async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durab
             raise
 
     asking = Agent(
-        ScriptedModel([ToolCall("ok", {}, "q"), "yes"]), [tool(name="ok")(ping.function)], middleware=[Ask()]
+        ScriptedModel([ToolCall("ok", {}, "q"), "yes"]), [tool(name="ok")(ping.function)], middleware=[AskFirst()]
     )
-    child = Agent(ScriptedModel([ToolCall("lose", {}, "p"), "never"]), [lose], middleware=[Ask()], name="child")
+    child = Agent(ScriptedModel([ToolCall("lose", {}, "p"), "never"]), [lose], middleware=[AskFirst()], name="child")
     model = ScriptedModel([[ToolCall("slow"), ToolCall("below")], "never"])
     agent = Agent(model, [below, slow], checkpointer=store)
     assert (await agent.run("go", "t")).status == "paused"
@@ -238,8 +215,8 @@ async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durab
     assert (len(model.requests), len(child.spec.model.requests)) == (1, 1)
 
 
-async def test_a_conflict_at_the_boundary_gives_the_answer_back_unsaved():
-    store = Unlocked()
+async def test_a_conflict_at_the_end_of_a_turn_returns_the_answer_unsaved():
+    store = unlocked()
 
     async def answer(request):
         await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("second", "t")
@@ -258,12 +235,8 @@ async def test_different_threads_run_side_by_side(store):
 
 
 async def test_a_killed_turn_goes_on_from_its_input():
-    store, never = Unlocked(), asyncio.Event()
+    store = unlocked()
     agent = Agent(ScriptedModel(["unreachable"]), checkpointer=store)
-
-    async def hang(request):
-        await never.wait()
-
     hanging = asyncio.ensure_future(Agent(ScriptedModel(hang), checkpointer=store).run("go", "t"))
     while store.head("t") is None:
         await asyncio.sleep(0.01)
@@ -328,7 +301,7 @@ async def test_an_input_is_text_blocks_or_a_message(given, content):
 
 
 @pytest.mark.parametrize("given", ["", " \n", [], 7, ["text"], None])
-async def test_an_input_that_says_nothing_is_refused_before_any_model_is_asked(given):
+async def test_an_empty_or_wrong_input_is_refused_before_any_model_is_asked(given):
     model = ScriptedModel(["ok"])
     with pytest.raises(ConfigError, match=r"the input is empty|Agent\.run: input(\[0\])? must be "):
         await Agent(model).run(given)
@@ -342,19 +315,13 @@ async def test_a_thread_without_an_id_gets_one_that_can_be_used_again():
     assert len(agent.get_state(turn.thread_id).messages) == 4
 
 
-async def test_what_a_turn_gave_back_does_not_change_later():
+async def test_a_turn_and_a_state_do_not_change_after_they_were_returned():
     agent = Agent(ScriptedModel(["one", "two"]))
     turn = await agent.run("go", "t")
     state = agent.get_state("t")
     before = pickle.dumps((turn.messages, state))
     await agent.run("go on", "t")
     assert pickle.dumps((turn.messages, state)) == before
-
-
-# ---- streams
-
-
-# ---- for scripts
 
 
 # ---- construction
@@ -368,7 +335,7 @@ async def test_what_a_turn_gave_back_does_not_change_later():
         ({"redact": "me"}, "Agent: redact must be a plain function, or None, not 'me'"),
     ],
 )
-async def test_what_an_agent_is_given_later_is_checked_before_a_turn_begins(change, problem):
+async def test_a_setting_that_was_set_later_is_checked_before_a_turn_begins(change, problem):
     agent = Agent(ScriptedModel(["never"]))
     vars(agent).update(change)
     with pytest.raises(ConfigError, match=problem):
@@ -376,7 +343,7 @@ async def test_what_an_agent_is_given_later_is_checked_before_a_turn_begins(chan
     assert agent.spec.model.requests == []
 
 
-async def test_decisions_that_are_no_mapping_are_refused(store):
+async def test_decisions_that_are_not_a_mapping_are_refused(store):
     agent = Agent(ScriptedModel(["one"]), checkpointer=store)
     await agent.run("go", "t")
     with pytest.raises(ConfigError, match=r"Agent\.resume: decisions must be a mapping, or None, not \['x'\]"):
@@ -397,7 +364,7 @@ def test_a_wrong_model_is_refused_at_once(model, problem):
         Agent(model)
 
 
-def test_warming_an_agent_imports_its_sdk_and_nothing_else_does():
+def test_preload_imports_the_sdk_of_a_model_and_nothing_else_does():
     code = """
 import asyncio, sys
 from minideep import Agent
@@ -408,25 +375,23 @@ asyncio.run(agent.preload())
 print("openai" in sys.modules)
 asyncio.run(Agent(ScriptedModel([])).preload())
 """
-    env = os.environ | {"OPENAI_API_KEY": "x"}
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
-    assert run.stdout == "False\nTrue\n", run.stderr
+    assert python(code, env={"OPENAI_API_KEY": "x"}) == "False\nTrue\n"
 
 
-async def test_every_error_is_ours():
+async def test_a_conflict_is_a_checkpoint_error_and_that_an_error_of_the_package():
     assert issubclass(CheckpointError, MinideepError)
     assert issubclass(ThreadConflict, CheckpointError)
 
 
 @pytest.mark.parametrize("name", ["model", "tools", "system_prompt", "middleware", "limits", "name", "version"])
 @pytest.mark.parametrize("make", [Agent, create_deep_agent, Blueprint])
-def test_what_an_agent_is_made_of_cannot_be_set_afterwards(make, name):
+def test_the_parts_of_an_agent_cannot_be_set_afterwards(make, name):
     agent = make(ScriptedModel([]))
     with pytest.raises(ConfigError, match=rf"agent\.{name} cannot be changed"):
         setattr(agent, name, "other")
 
 
-def test_what_is_read_when_a_turn_begins_can_be_set():
+def test_the_settings_that_a_turn_reads_when_it_begins_can_be_set():
     agent = Agent(ScriptedModel(["so"]))
     agent.checkpointer, agent.durability, agent.redact = MemoryCheckpointer(), "step", None
     assert agent.run_sync("go").saved
@@ -434,7 +399,7 @@ def test_what_is_read_when_a_turn_begins_can_be_set():
 
 @pytest.mark.parametrize("wrong", [None, 5, b"t", "", "x\ud800"])
 @pytest.mark.parametrize("verb", ["get_state", "history", "transcript", "export", "runs", "delete", "fork"])
-def test_a_thread_that_cannot_be_is_refused_by_every_verb(verb, wrong):
+def test_every_verb_refuses_a_wrong_thread_id(verb, wrong):
     agent = Agent(ScriptedModel(ok))
     agent.run_sync("go", "t")
     with pytest.raises(ConfigError, match=r"(thread_id|source) must be text of 1 to 500 characters"):
@@ -442,7 +407,7 @@ def test_a_thread_that_cannot_be_is_refused_by_every_verb(verb, wrong):
     assert agent.get_state("t").turn == 1
 
 
-async def test_no_threads_name_makes_another_one_look_tidied_up():
+async def test_no_name_of_a_thread_gets_in_the_way_of_another_thread():
     gate = asyncio.Event()
 
     async def wait(request):
@@ -458,7 +423,7 @@ async def test_no_threads_name_makes_another_one_look_tidied_up():
     await asyncio.gather(*turns)
 
 
-async def test_a_turn_is_handed_back_as_it_was_said_though_it_was_compacted_meanwhile():
+async def test_a_turn_has_all_its_messages_though_it_was_compacted_meanwhile():
     class Compacting(Middleware):
         async def before_model(self, ctx, request):
             if ctx.state.step == 2:
@@ -479,6 +444,6 @@ def test_a_model_needs_a_name():
 
 
 @pytest.mark.parametrize("given", [[Text(5)], [Image("no bytes")]])
-async def test_an_input_that_was_not_made_as_its_class_says_is_refused(given):
+async def test_an_input_with_a_field_of_the_wrong_type_is_refused(given):
     with pytest.raises(ConfigError, match=r"Agent\.run: input\[0\]\.(text must be text, not 5|data must be bytes)"):
         await Agent(ScriptedModel(["ok"])).run(given)

@@ -1,17 +1,15 @@
 """What `create_deep_agent` builds, and what users put in the place of its parts."""
 
 import pytest
+from harness.agents import ping
 
 from minideep import (
     ConfigError,
-    MemoryCheckpointer,
     Subagent,
     ToolCall,
     create_deep_agent,
-    tool,
 )
 from minideep.backends import StateBackend
-from minideep.errors import ConfigError
 from minideep.middleware import (
     MemoryMiddleware,
     OffloadMiddleware,
@@ -22,10 +20,9 @@ from minideep.middleware import (
 )
 from minideep.models import Anthropic, OpenAI, OpenAIChat, ScriptedModel
 from minideep.state import State
-from minideep.tools import tool
 
 
-async def test_a_default_agent_has_these_tools_on_every_request():
+async def test_a_default_agent_shows_its_ten_tools_in_every_request():
     model = ScriptedModel([ToolCall("ls"), "ok"])
     await create_deep_agent(model, [ping]).run("go")
     names = [[item.name for item in request.tools] for request in model.requests]
@@ -36,15 +33,9 @@ async def test_a_default_agent_has_these_tools_on_every_request():
     ]  # fmt: skip
 
 
-@tool
-async def look(about: str = "") -> str:
-    """Look at something of 30 KB."""
-    return f"{about} " + "lorem ipsum dolor sit amet\n" * 1_100
-
-
-def deep(model, *tools, store=None, **options):
-    options = {"memory": ["/AGENTS.md"], "skills": ["/skills"]} | options
-    return create_deep_agent(model, tools or [look], checkpointer=store or MemoryCheckpointer(), **options)
+def whole(model, **options):
+    """An agent of which every middleware is switched on."""
+    return create_deep_agent(model, [ping], memory=["/AGENTS.md"], skills=["/skills"], **options)
 
 
 class Mine:
@@ -81,22 +72,22 @@ PARTS = [
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: type(part).__name__)
-def test_a_part_of_a_built_in_class_or_a_subclass_stands_in_its_place_once(part):
-    usual = deep(ScriptedModel([])).spec
-    spec = deep(ScriptedModel([]), middleware=[part]).spec
+def test_a_middleware_of_a_built_in_class_or_a_subclass_replaces_the_built_in_one(part):
+    usual = whole(ScriptedModel([])).spec
+    spec = whole(ScriptedModel([]), middleware=[part]).spec
     (place,) = [index for index, built in enumerate(usual.before_model) if isinstance(part, type(built))]
     assert [index for index, one in enumerate(spec.before_model) if one is part] == [place]
     assert len(spec.before_model) == len(usual.before_model)
     assert list(spec.tools) == list(usual.tools)
 
 
-def test_a_subclass_with_a_tool_takes_the_place_of_the_built_in_in_subagents_too():
+def test_a_subclass_with_a_tool_replaces_the_built_in_one_in_subagents_too():
     child = Subagent(name="critic", description="finds faults", middleware=[Mine.Todos()])
     agent = create_deep_agent(ScriptedModel([]), middleware=[Mine.Todos()], subagents=[child])
     assert list(agent.spec.tools) == list(create_deep_agent(ScriptedModel([])).spec.tools)
 
 
-def test_what_takes_the_place_of_a_built_in_does_so_for_general_purpose_and_for_no_other():
+def test_a_replaced_middleware_is_replaced_for_general_purpose_and_for_no_other_subagent():
     class Mine(TodoListMiddleware):
         prompt = "This list is mine."
 
@@ -107,21 +98,21 @@ def test_what_takes_the_place_of_a_built_in_does_so_for_general_purpose_and_for_
     assert ["This list is mine." in request.system for request in model.requests] == [True, True, False, True]
 
 
-def test_what_is_shown_of_a_parents_messages_cannot_be_shared():
+def test_the_notes_of_summarization_cannot_be_shared():
     with pytest.raises(ConfigError, match="shares 'summarization'"):
         create_deep_agent(ScriptedModel([]), subagents=[Subagent(name="x", description="x", share=["summarization"])])
 
 
-def test_of_two_parts_of_one_class_the_second_is_added():
+def test_a_second_middleware_of_one_class_is_added():
     one, two = PromptCachingMiddleware("1h"), PromptCachingMiddleware("5m")
-    assert deep(ScriptedModel([]), middleware=[one, two]).spec.before_model[-1] is two
+    assert whole(ScriptedModel([]), middleware=[one, two]).spec.before_model[-1] is two
 
 
 @pytest.mark.parametrize("kind", [Anthropic, OpenAI, OpenAIChat])
-def test_a_provider_s_model_has_the_window_that_it_is_given(kind):
+def test_a_model_of_a_provider_has_the_window_that_it_is_given(kind):
     small, unknown = kind("some-model", window=32_000), kind("some-model")
     backend = StateBackend()
     meters = [SummarizationMiddleware(model, backend).meter for model in (small, unknown)]
-    agent = deep(small)
+    agent = whole(small)
     assert [meter(agent, State()).trigger for meter in meters] == [27_200, 170_000]
     assert "window" not in vars(small)["_settings"]

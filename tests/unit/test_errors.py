@@ -1,4 +1,4 @@
-"""What an error says survives the turn: in `turn.error`, in the log, and for the tool that ran a child."""
+"""The fields of an error survive the turn: in `turn.error`, in the log, and for the tool that ran a child."""
 
 import asyncio
 import time
@@ -6,6 +6,7 @@ import time
 import anthropic
 import openai
 import pytest
+from harness.agents import stored
 from harness.providers import Provider, cut, json_answer, sse
 
 from minideep import (
@@ -43,13 +44,13 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
-def test_what_a_models_error_says_stands_in_the_turn_and_in_the_log(store, error):
+def test_the_fields_of_a_model_error_are_in_the_turn_and_in_the_log(store, error):
     agent = Agent(ScriptedModel([error]), checkpointer=store)
     assert said(agent.run_sync("go", "t").error) == said(error)
     assert said(error_of(Agent("offline:", checkpointer=store).get_state("t"))) == said(error)
 
 
-async def test_what_a_childs_error_says_reaches_the_tool_that_ran_it():
+async def test_the_fields_of_an_error_of_a_child_reach_the_tool_that_ran_it():
     seen = []
 
     @tool
@@ -62,7 +63,7 @@ async def test_what_a_childs_error_says_reaches_the_tool_that_ran_it():
     assert said(seen[0]) == said(ERRORS[2])
 
 
-def test_a_turn_that_is_resumed_says_no_more_what_failed():
+def test_a_turn_that_ends_after_a_resume_has_no_error():
     agent = Agent(ScriptedModel([ERRORS[2], "so"]))
     agent.run_sync("go", "t")
     assert asyncio.run(agent.resume("t")).error is None
@@ -70,7 +71,7 @@ def test_a_turn_that_is_resumed_says_no_more_what_failed():
 
 
 @pytest.mark.parametrize("kind", [ConnectionResetError, TimeoutError])
-def test_a_lost_connection_of_a_model_of_ones_own_may_pass(kind):
+def test_a_lost_connection_of_any_model_is_transient(kind):
     error = Agent(ScriptedModel([kind("gone")])).run_sync("go").error
     assert (type(error), error.transient) == (ModelError, True)
     assert Agent(ScriptedModel([ValueError("x")])).run_sync("go").error.transient is False
@@ -97,7 +98,9 @@ def openai_error(code, status, **headers):
     ],
 )
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat"])
-def test_what_a_provider_says_of_an_error_is_kept_with_the_turn(provider, answer, kind, transient, retry_after, code):
+def test_the_fields_of_an_error_of_a_provider_are_kept_with_the_turn(
+    provider, answer, kind, transient, retry_after, code
+):
     make = anthropic_error if provider == "anthropic" else openai_error
     with Provider(make(answer[0], answer[1], **answer[2])) as server:
         error = asyncio.run(failed(provider, server.url))
@@ -115,14 +118,14 @@ async def failed(provider, url):
         return stream.turn.error
 
 
-def test_a_date_after_which_to_ask_again_becomes_seconds():
+def test_a_retry_after_date_becomes_seconds():
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 60))
     with Provider(anthropic_error("rate_limit_error", 429, retry_after=date)) as server:
         error = asyncio.run(failed("anthropic", server.url))
     assert 50 < error.retry_after <= 60
 
 
-def test_a_stream_that_breaks_twice_may_pass():
+def test_a_stream_that_breaks_twice_is_a_transient_error():
     broken = cut(sse({"choices": [{"delta": {"content": "a"}}]}, {"choices": [{"delta": {"content": "b"}}]}))
     with Provider(broken, broken) as server:
         error = asyncio.run(failed("openai-chat", server.url))
@@ -130,7 +133,7 @@ def test_a_stream_that_breaks_twice_may_pass():
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x" * 20_000_000])
-async def test_an_error_whose_text_cannot_be_kept_still_fails_the_turn(text):
+async def test_an_error_whose_text_cannot_be_stored_still_fails_the_turn(text):
     agent = Agent(ScriptedModel([ModelError(text)]))
     turn = await agent.run("go", "t")
     assert (turn.status, turn.saved) == ("failed", True)

@@ -1,6 +1,7 @@
 """Tools: what cannot be one is refused when it is made."""
 
 import pytest
+from harness.agents import ping
 
 from minideep import (
     Agent,
@@ -15,7 +16,7 @@ from minideep.tools import Tool
 @pytest.mark.parametrize(
     ("annotation", "told"),
     [
-        ("asyncio.Nowhere", "its signature cannot be read: AttributeError: module 'asyncio' has no attribute"),
+        ("pytest.Nowhere", "its signature cannot be read: AttributeError: module 'pytest' has no attribute"),
         ("no expression", "its signature cannot be read: SyntaxError: "),
         ("1/0", "its signature cannot be read: ZeroDivisionError: "),
         ("Nowhere", "its signature cannot be read: NameError: "),
@@ -23,7 +24,7 @@ from minideep.tools import Tool
         ("complex", "its function has a parameter of a type that JSON cannot say: type <class 'complex'> is not supp"),
     ],
 )
-def test_a_tool_of_which_no_schema_can_be_made_is_refused_in_one_line_that_names_it(annotation, told):
+def test_a_function_that_has_no_schema_is_refused_in_one_line_that_names_the_tool(annotation, told):
     def odd(given):
         """Odd."""
 
@@ -38,7 +39,7 @@ WRONG = ["5", -1, 0, 0.0, True, float("nan"), float("inf"), 1j, 10**400, []]
 
 
 @pytest.mark.parametrize("timeout", WRONG, ids=[str(wrong)[:10] for wrong in WRONG])
-def test_a_wrong_timeout_is_refused_whenever_it_is_set(timeout):
+def test_a_wrong_timeout_is_refused_when_the_tool_is_made_and_when_it_is_set(timeout):
     async def look() -> str:
         return "seen"
 
