@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import zstandard
 from hypothesis import given, strategies as st
-from unit.checkpoint.test_history import agent_on, resumed
+from harness.histories import agent_on, resumed
 
 from minideep import (
     Agent,
@@ -53,8 +53,7 @@ def rich_rows():
         if turn.status == "paused":
             resumed(agent, "t", {wait.call_id: Approve() for wait in turn.interrupts})
     store.close()
-    store.retention = Retention(boundaries=6)
-    retention.cut(store, "t")
+    cut(store, 6)
     agent.run_sync("payer", "t")
     agent.fork("t", thread_id="u")
     store.close()

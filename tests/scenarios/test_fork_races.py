@@ -3,12 +3,13 @@
 import threading
 import time
 from contextlib import closing, suppress
+from functools import partial
 
 import pytest
-from unit.checkpoint.test_history import agent_on, join_all, whole
+from harness.histories import agent_on, cut, join_all, whole
+from harness.stores import InstrumentedStore
 
 from minideep import Agent, CheckpointError, CorruptSegment, DiskCheckpointer, MemoryCheckpointer, UnknownThread
-from minideep.checkpoint import retention
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
 
@@ -21,34 +22,21 @@ def load_whole(agent, thread_id):
     return agent.transcript(thread_id), agent.export(thread_id), agent.runs(thread_id)
 
 
-class Interrupted(MemoryCheckpointer):
-    """A store that calls *meanwhile* before its read number *at*, counted from when it was set."""
+def before_read(store, number, act):
+    """Call *act* before the read of this number, counted from now."""
+    left = [number]
 
-    meanwhile, at = None, 0
+    def count(operation, *args):
+        left[0] -= operation in ("get", "rows", "keys")
+        if not left[0]:
+            store.before = None
+            act()
 
-    def _point(self):
-        if self.meanwhile is not None:
-            self.at -= 1
-            if self.at == 0:
-                act, self.meanwhile = self.meanwhile, None
-                act()
-
-    def get(self, key):
-        self._point()
-        return super().get(key)
-
-    def rows(self, start, stop):
-        self._point()
-        return super().rows(start, stop)
-
-    def keys(self, start, stop):
-        self._point()
-        return super().keys(start, stop)
+    store.before = count
 
 
-def cut(store):
-    store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+def cut_to_one(store):
+    cut(store, 1)
 
 
 def begin_again(store):
@@ -56,16 +44,16 @@ def begin_again(store):
     agent_on(store).run_sync("task", "t")
 
 
-@pytest.mark.parametrize("meanwhile", [cut, begin_again, join_all], ids=["cut", "begun again", "joined"])
+@pytest.mark.parametrize("meanwhile", [cut_to_one, begin_again, join_all], ids=["cut", "begun again", "joined"])
 def test_a_fork_is_whole_whatever_happens_to_the_thread_between_any_two_reads(meanwhile):
     for at in range(1, 99):
-        store = Interrupted()
+        store = InstrumentedStore()
         agent = agent_on(store)
         for name in ("plain", "compact", "large", "task", "plain", "plain"):
             agent.run_sync(name, "t")
-        store.meanwhile, store.at = lambda store=store: meanwhile(store), at
+        before_read(store, at, partial(meanwhile, store))
         agent.fork("t", thread_id="f")
-        reached, store.meanwhile = store.meanwhile is None, None
+        reached, store.before = store.before is None, None
         load_whole(agent, "f")
         if not reached:
             assert whole(agent.get_state("f", subagents=True), store) == whole(

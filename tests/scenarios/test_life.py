@@ -6,10 +6,10 @@ import time
 from collections import defaultdict
 
 import pytest
+from harness.histories import TURNS, Moods, helper, join_all, payer, policy, task as delegate, whole
+from harness.stores import FaultyStore
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import structs
-from scenarios.test_failing_store import Failing
-from unit.checkpoint.test_history import TURNS, Moods, helper, join_all, payer, policy, task, whole
 
 from minideep import (
     Agent,
@@ -46,9 +46,9 @@ TURNS |= {
               ToolCall("ping", {"text": "hush " * 40})], "ok"],
     "grow": [ToolCall("edit_file", {"file_path": "/large", "old_string": "large large", "new_string": "l", "replace_all": True}),
              "ok"],
-    "many": [[ToolCall("pay"), task("payer"), task("helper"), ToolCall("pay")], [task("payer")], "ok"],
+    "many": [[ToolCall("pay"), delegate("payer"), delegate("helper"), ToolCall("pay")], [delegate("payer")], "ok"],
     "long": [ToolCall("ping")] * 6,
-    "nested fail": [[task("forgetful"), ToolCall("fail")], "ok"],
+    "nested fail": [[delegate("forgetful"), ToolCall("fail")], "ok"],
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ class Life:
 
     def __init__(self, make):
         self.healthy = [make(0), make(1)]
-        self.stores = [Failing(store) for store in self.healthy]
+        self.stores = [FaultyStore(store) for store in self.healthy]
         self.on, self.known, self.faults, self.now = [0, 0], {}, [], (0, "")
         self.loose = defaultdict(list)  # What an agent holds of a thread that is not saved.
         self.redacted = False

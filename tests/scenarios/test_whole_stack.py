@@ -5,6 +5,7 @@ import itertools
 import json
 
 import pytest
+from harness.stores import copy_of
 from msgspec import structs
 
 from minideep import (
@@ -18,7 +19,6 @@ from minideep import (
     create_deep_agent,
 )
 from minideep.backends import FilesystemBackend
-from minideep.checkpoint.layout import head_key
 from minideep.errors import ContextOverflow, ModelError, RateLimited
 from minideep.events import Compacted, TextDelta
 from minideep.messages import AssistantMessage, Text, ToolMessage, UserMessage
@@ -223,14 +223,6 @@ async def test_after_a_failure_at_any_step_the_next_process_asks_the_same(durabi
         assert (await deep(later, store=store, durability=durability).resume("t")).status == "ended"
         assert same(later.main[0], whole.main[step])
         assert later.wrong == []
-
-
-def copy_of(store):
-    """The store as it is now: what a process that is killed now leaves."""
-    rows = dict(store.rows("", "\x7f"))
-    copy = MemoryCheckpointer()
-    copy.append("t", None, rows.pop(head_key("t")), rows)
-    return copy
 
 
 async def test_after_a_kill_at_any_question_the_next_process_asks_the_same():
@@ -484,9 +476,3 @@ async def test_what_is_redacted_in_every_event_comes_back_by_no_file_summary_or_
     assert len(state.files) > 2
     assert model.summaries > 1
     assert not [text for text in kept if "SECRET" in text]
-
-
-# ---- what users put in the place of what is built in
-
-
-# ---- windows

@@ -8,7 +8,7 @@ import sys
 import pytest
 from harness.agents import hang, ok, pay, ping
 from harness.middleware import AskFirst
-from harness.processes import python
+from harness.scripts import python
 from harness.stores import InstrumentedStore
 
 from minideep import (

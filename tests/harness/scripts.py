@@ -1,4 +1,4 @@
-"""Python in a process of its own."""
+"""Scripts in a process of their own."""
 
 import os
 import subprocess
