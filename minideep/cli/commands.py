@@ -7,14 +7,13 @@ from contextlib import closing
 
 from ..agent import checked_thread_id
 from ..errors import ConfigError
-from ..ports import Store
 from . import agents
 from .places import checked_root, existing_store, writable_store
 from .render import Screen
 from .session import EXIT_CODES
 from .settings import Settings, copy_file, settings_file
 from .text import safe
-from .turns import library_agent, model_of, plan, reader, resume, run, store_of
+from .turns import model_of, opened, plan, reader, resume, run
 
 __all__ = ["check", "delete", "evaluate", "export", "fork", "history", "plan", "resume", "run", "show", "threads"]
 
@@ -28,7 +27,7 @@ def threads(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Print a thread."""
-    with closing(_store(options)) as store:
+    with opened(options, existing_store) as (_, store):
         state = reader(store).get_state(options.thread, subagents=True)
     Screen().transcript(options.thread, state, whole=options.subagents)
     return 0
@@ -44,7 +43,7 @@ def history(options: argparse.Namespace) -> int:
 def fork(options: argparse.Namespace) -> int:
     """Start a thread as a copy of another one; its settings are in the log that is copied."""
     name = checked_thread_id(uuid.uuid4().hex[:8] if options.name is None else options.name)
-    with closing(_store(options)) as store:
+    with opened(options, existing_store) as (_, store):
         reader(store).fork(options.thread, at=options.at, thread_id=name)
         copy_file(getattr(store, "directory", None), options.thread, name)
     Screen().line(safe(name))
@@ -94,8 +93,3 @@ def evaluate(options: argparse.Namespace) -> int:
     if junit:
         junit.write_text(report.junit(), encoding="utf-8")
     return EXIT_CODES["ended" if report.passed else "failed"]
-
-
-def _store(options: argparse.Namespace) -> Store:
-    """Return the store in which a command looks for its thread: that of the agent of `--agent`, if one is named."""
-    return store_of(library_agent(options, existing_store)) if options.agent else existing_store(options)

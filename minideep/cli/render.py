@@ -110,23 +110,16 @@ class Screen:
         if turn.status != "paused" and (left := sum(todo.status != "completed" for todo in written)):
             self._print(f"todos: {left} of {len(written)} not done", style="yellow")
         self.costs(turn.costs)
-        if again and turn.saved:  # A turn that was not saved has been logged as such.
-            self._hint(turn, again)
+        hints = dict.fromkeys(("failed", "cancelled", "exhausted"), f"resume with `{again}`") | {
+            "paused": f"decide with `{again} --approve` or `--reject REASON`",
+            "escalated": f"continue with `--thread {shlex.quote(turn.thread_id)}`, with your answer as the goal",
+        }
+        if again and turn.saved and turn.status in hints:  # A turn that was not saved has been logged as such.
+            self._print(hints[turn.status], style="dim")
 
     def costs(self, costs: Costs) -> None:
         """Show the costs of a turn."""
         self._print(summary(costs), style="dim")
-
-    def _hint(self, turn: Turn, again: str) -> None:
-        """Show how to resume a turn that did not end."""
-        if turn.status in ("failed", "cancelled", "exhausted"):
-            self._print(f"resume with `{again}`", style="dim")
-        elif turn.status == "escalated":
-            self._print(
-                f"continue with `--thread {shlex.quote(turn.thread_id)}`, with your answer as the goal", style="dim"
-            )
-        elif turn.status == "paused":
-            self._print(f"decide with `{again} --approve` or `--reject REASON`", style="dim")
 
     def threads(self, threads: Sequence[ThreadInfo]) -> None:
         if not threads:

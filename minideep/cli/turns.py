@@ -4,8 +4,8 @@ import argparse
 import os
 import shlex
 import uuid
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -33,8 +33,7 @@ def run(options: argparse.Namespace) -> int:
     as_message(options.goal)
     is_new = options.thread is None
     options.thread = checked_thread_id(uuid.uuid4().hex[:8] if is_new else options.thread)
-    agent = library_agent(options, writable_store) if options.agent else None
-    with closing(store_of(agent) if agent else writable_store(options)) as store:
+    with opened(options, writable_store) as (agent, store):
         state = None if is_new else _stored(store, options.thread)
         session = _session(agent, state, store, options, options.goal)
         if state is not None and state.status == "paused" and not options.drop_waiting:
@@ -50,8 +49,7 @@ plan = run
 
 def resume(options: argparse.Namespace) -> int:
     """Resume a turn that did not end."""
-    agent = library_agent(options, existing_store) if options.agent else None
-    with closing(store_of(agent) if agent else existing_store(options)) as store:
+    with opened(options, existing_store) as (agent, store):
         state = reader(store).get_state(options.thread, subagents=True)
         session = _session(agent, state, store, options, state.said.text if state.said else "")
         decisions = {"/".join((*wait.path, wait.call_id)): _decision(wait, options) for wait in state.interrupts}
@@ -116,26 +114,31 @@ def _settings(state: State | None, store: Store, options: argparse.Namespace) ->
     return found
 
 
-def library_agent(options: argparse.Namespace, open_store: Callable[[argparse.Namespace], Store]) -> Agent:
-    """Return the agent of `--agent`. It keeps its own checkpointer, unless it has none or `--state` names another.
+@contextmanager
+def opened(
+    options: argparse.Namespace, open_store: Callable[[argparse.Namespace], Store]
+) -> Generator[tuple[Agent | None, Store]]:
+    """Yield the agent of `--agent`, if one is named, and the store of the command, which is closed at the end.
+
+    The agent keeps its own checkpointer, unless it has none or `--state` names another.
 
     Raises:
         ConfigError: it is not an agent, or a flag applies to this command's own agents only.
     """
+    agent = _library_agent(options) if options.agent else None
+    own = agent.checkpointer if agent is not None and options.state is None else None
+    with closing(open_store(options) if own is None else own) as store:
+        if agent is not None:
+            agent.checkpointer = store
+        yield agent, store
+
+
+def _library_agent(options: argparse.Namespace) -> Agent:
     for flag in ("model", "limit_steps", "yes"):
         if getattr(options, flag, None):
             name = flag.replace("_", "-")
             raise ConfigError(f"--{name} applies to this command's own agents only; omit it, or omit --agent")
-    agent = agents.imported(options.agent)
-    if agent.checkpointer is None or options.state is not None:
-        agent.checkpointer = open_store(options)
-    return agent
-
-
-def store_of(agent: Agent) -> Store:
-    """Return the store of an agent from `library_agent`."""
-    assert agent.checkpointer is not None  # `library_agent` sets one.
-    return agent.checkpointer
+    return agents.imported(options.agent)
 
 
 def reader(store: Store) -> Agent:
