@@ -14,8 +14,9 @@ import pytest
 from minideep import Agent, AssistantMessage, ConfigError, ToolCall, ToolContext, configure_process, tool
 from minideep.errors import ToolError
 from minideep.events import Noted, TextDelta
+from minideep.loops import MAX_THREADS, call_on
 from minideep.models import ScriptedModel
-from minideep.workers import MAX_THREADS, ThreadPool, call_on
+from minideep.workers import ThreadPool
 
 ENOUGH = 100
 
