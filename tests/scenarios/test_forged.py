@@ -7,8 +7,16 @@ import sqlite3
 import msgspec
 import pytest
 import zstandard
+from harness.agents import stored
 
-from minideep import Agent, CorruptSegment, DiskCheckpointer, SegmentTooLarge, UnknownVersion
+from minideep import (
+    Agent,
+    CorruptSegment,
+    DiskCheckpointer,
+    MemoryCheckpointer,
+    SegmentTooLarge,
+    UnknownVersion,
+)
 from minideep.checkpoint import format as codec
 from minideep.models import ScriptedModel
 
@@ -96,3 +104,12 @@ async def test_a_key_that_diskcache_would_unpickle_is_not_read(thread):
         db.execute("UPDATE Cache SET raw = 0, key = ? WHERE key = ?", (pickle.dumps(Bomb()), key))
     db.close()
     await refused(store, CorruptSegment, r"run \(\) of thread 't' ends with event")
+
+
+async def test_a_last_segment_that_is_gone_is_found():
+    store = MemoryCheckpointer()
+    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
+    await agent.run("first", "t")
+    store.append("t", store.head("t"), store.head("t"), {}, [store.rows("log/t/", "log/t0")[-1][0]])
+    with pytest.raises(CorruptSegment, match="ends with event 1, expected 3"):
+        stored(agent)

@@ -24,8 +24,8 @@ from harness.blueprints import (
     said_by_role,
     sections,
 )
+from harness.stores import FaultyStore
 from msgspec import structs
-from scenarios.test_failing_store import Failing
 
 from minideep import (
     Approve,
@@ -174,7 +174,7 @@ async def test_every_durability_leaves_the_same_thread(store, durability):
 
 
 async def test_any_store_with_the_ports_operations_will_do():
-    agent = Blueprint(Parts([WAVE], [end("{{a.md}}")]), checkpointer=Failing(MemoryCheckpointer()))
+    agent = Blueprint(Parts([WAVE], [end("{{a.md}}")]), checkpointer=FaultyStore(MemoryCheckpointer()))
     assert (await agent.run("go", "t")).text == "Paris. [1]"
 
 
@@ -183,7 +183,7 @@ async def test_any_store_with_the_ports_operations_will_do():
 async def test_wherever_a_store_fails_the_answer_is_returned_and_saved_later(durability, outage):
     for at in count(1):
         model = Parts(numbered(), [end("{{f1.md}}"), end("{{f2.md}}"), end("{{f2.md}}")], lambda: "x" * 150_000)
-        failing = Failing(MemoryCheckpointer())
+        failing = FaultyStore(MemoryCheckpointer())
         agent = Blueprint(model, checkpointer=failing, durability=durability)
         await agent.run("one", "t")
         failing.fail(at, OSError, outage)
