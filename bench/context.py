@@ -23,7 +23,6 @@ from minideep.messages import Message
 from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SummarizationMiddleware
 from minideep.middleware.context import tokens
 from minideep.models import ScriptedModel
-from minideep.models.recovering import Recovering
 from minideep.ports import Emit, Request
 
 WINDOW, FACTOR, SIZE = 128_000, 1.2, 30_000
@@ -70,7 +69,7 @@ def long_run(steps: int) -> None:
 
     model, backend = Counting(steps), StateBackend()
     middleware = [FilesystemMiddleware(backend), OffloadMiddleware(backend), SummarizationMiddleware(model, backend)]
-    agent = Agent(Recovering(model), [look], middleware=middleware, limits=Limits(steps=None))
+    agent = Agent(model, [look], middleware=middleware, limits=Limits(steps=None))
     turn = agent.run_sync("Look at everything", "t")
     assert turn.status == "ended", turn.error
     assert len(turn.messages) == len(agent.transcript("t")) == 2 * steps + 2

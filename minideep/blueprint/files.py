@@ -19,7 +19,7 @@ from ..errors import FileViolation, ToolError
 from ..events import FileDeleted, FileWritten, Noted
 from ..messages import to_json
 from ..ports import Backend
-from ..state import FileEntry, State, as_bytes
+from ..state import AnyState, FileEntry, StateView, as_bytes
 from ..workers import in_thread
 from .contracts import named_artifacts
 from .state import FILES, Board, FileNote, LedgerEntry, append_to_ledger, file_notes, read_board, save_progress
@@ -63,7 +63,7 @@ class VirtualFiles:
 
     # ---- by name
 
-    def by_name(self, state: State, ledger: Iterable[Mapping[str, Any]]) -> dict[str, FileRef]:
+    def by_name(self, state: AnyState, ledger: Iterable[Mapping[str, Any]]) -> dict[str, FileRef]:
         """Return what each name in a plan or an answer refers to. Evicted files are found through *ledger*.
 
         The name of an artifact refers to its last version; the name of a file to that file.
@@ -81,7 +81,7 @@ class VirtualFiles:
                 found[note.name] = ref
         return found
 
-    def summary(self, state: State, files: Mapping[str, FileRef]) -> str:
+    def summary(self, state: AnyState, files: Mapping[str, FileRef]) -> str:
         """Return name, status and size of each file, a line of JSON each, and the names of the last evicted ones."""
         present = [
             {"name": note.name, "file": path[1:], "role": note.role, "status": note.status}
@@ -188,7 +188,7 @@ class VirtualFiles:
         """Bytes of artifacts that a final answer may hold."""
         return self.state_limit // 2
 
-    def _answer_size(self, state: State, board: Board) -> int:
+    def _answer_size(self, state: AnyState, board: Board) -> int:
         """Return the bytes that the final answer will add to the state."""
         if board.decision != "end":
             return 0
@@ -216,7 +216,7 @@ class VirtualFiles:
             total -= file.size
             ctx.record(FileWritten(path, file.content, file.size, file.sha256, file.modified, file.by, True))
 
-    def _room(self, state: AnyState, reserved: int) -> int:
+    def _room(self, state: StateView, reserved: int) -> int:
         """Return the bytes of content that the state may hold."""
         # Twice: the bound holds for other serializers too, such as pickle, and some take up to twice the bytes.
         return self.state_limit - 2 * state.size() - _ENTRY_BYTES * len(state.files) - reserved

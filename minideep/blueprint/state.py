@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 from ..context import ToolContext
 from ..events import Noted
 from ..messages import Message
-from ..state import FileEntry, State
+from ..state import AnyState, FileEntry
 from .contracts import MAX_QUESTION, Plan, Subtask, Verdict
 
 OWNER = "blueprint"
@@ -195,14 +195,14 @@ _OBJECTIVE = Objective.__struct_fields__
 _PROGRESS = tuple(name for name in Progress.__struct_fields__ if name not in _OBJECTIVE)
 
 
-def read_board(state: State) -> Board:
+def read_board(state: AnyState) -> Board:
     """Return the board of a thread without its messages and files. It shares plan and ledger with *state*."""
     notes = state.notes.get(OWNER, {})
     progress = msgspec.convert({**notes.get("now", {}), **notes.get("aim", {})}, Progress)
     return Board(**structs.asdict(progress), plan=notes.get("plan", {}), ledger=notes.get("ledger", []))
 
 
-def read_whole_board(state: State) -> Board:
+def read_whole_board(state: AnyState) -> Board:
     """Return the board of a thread with its messages and files, for people to look at."""
     board = read_board(state)
     board.messages = list(state.messages)
@@ -212,7 +212,7 @@ def read_whole_board(state: State) -> Board:
     return board
 
 
-def file_notes(state: State) -> dict[str, FileNote]:
+def file_notes(state: AnyState) -> dict[str, FileNote]:
     """Return what is remembered of each file, by path."""
     notes = state.notes.get(FILES, {})
     return {path: msgspec.convert(note, FileNote) for path, note in notes.items()}

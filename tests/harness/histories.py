@@ -15,8 +15,9 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names, log as reading, retention
-from minideep.checkpoint.joining import join
+from minideep.checkpoint import layout as names, open_store
+from minideep.checkpoint.replay import fill
+from minideep.checkpoint.rewriting import merge, truncate
 from minideep.events import Compacted, Noted, TurnEscalated
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
@@ -113,7 +114,7 @@ def agent_on(store, **settings):
 def whole(state, store):
     """A state with every content where it can be compared, and so its subagents."""
     for file in list(state.files):
-        reading.fill(store, state.files, file)
+        fill(open_store(store), state.files, file)
     for child in state.subagents.values():
         child.files = state.files
         whole(child, store)
@@ -139,10 +140,10 @@ def join_all(store, thread="t"):
     for key in store.keys(f"log/{thread}/", f"log/{thread}0"):
         path, number = key.split("/")[2], names.number_in(key)
         groups.setdefault((path, sum(number > base for base in bases.get(path, ()))), []).append(key)
-    return sum(join(store, thread, keys) > 0 for keys in groups.values() if len(keys) > 1)
+    return sum(merge(open_store(store), thread, keys) > 0 for keys in groups.values() if len(keys) > 1)
 
 
 def cut(store, boundaries, thread="t"):
     """Keep only the last *boundaries* of a thread."""
     store.retention = Retention(boundaries=boundaries)
-    retention.cut(store, thread)
+    truncate(open_store(store), thread)

@@ -32,7 +32,8 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names, retention
+from minideep.checkpoint import layout as names, open_store
+from minideep.checkpoint.rewriting import truncate
 from minideep.events import FileWritten, Noted, ToolReturned, TurnEscalated
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
@@ -250,7 +251,7 @@ class Life:
                 self.loose[other, key].append(None)
         state = self.auditor(key).get_state(key[1], subagents=True)
         assert state.status == turn.status
-        live = self.agents[who]._threads._kept[id(self.stores[key[0]]), key[1]].root
+        live = self.agents[who]._turns._kept[open_store(self.stores[key[0]]), key[1]].root
         if not self.redacted:
             ours, theirs = (whole(one, self.healthy[key[0]]) for one in (live, state))
             assert {**ours, "subagents": 0} == {**theirs, "subagents": 0}
@@ -259,7 +260,7 @@ class Life:
     def first(self, key):
         """The first boundary that retention has left."""
         head = self.healthy[key[0]].head(key[1])
-        cut = names.read_head(key[1], head).cut if head else None
+        cut = names.read_head(key[1], head).truncation if head else None
         return cut.turn if cut else 1
 
     async def together(self, who, key, kinds, target, ticks, wait):
@@ -325,7 +326,7 @@ class Life:
         for store in (*self.healthy, *self.stores):
             store.retention = Retention(boundaries=boundaries)
         if now:
-            retention.cut(self.healthy[key[0]], key[1])
+            truncate(open_store(self).healthy[key[0]], key[1])
 
     async def join(self, who, key):
         join_all(self.healthy[key[0]], key[1])

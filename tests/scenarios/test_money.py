@@ -40,13 +40,12 @@ from minideep.models import (
     OfflineModel,
     OpenAI,
     OpenAIChat,
+    Policy,
     Price,
     RateLimiter,
     ScriptedModel,
 )
 from minideep.models.catalog import Tariff
-from minideep.models.policy import Policy
-from minideep.models.recovering import Recovering
 from minideep.models.scripted import as_reply
 from minideep.state import State
 
@@ -112,7 +111,6 @@ REMEDY = r"`price=Price\(input, output\)`, or set `states_cost = True` on it if 
         (OpenAIChat("gpt-unheard-of"), "gpt-unheard-of"),
         ("openai-chat:gpt-unheard-of", "gpt-unheard-of"),
         (RateLimiter(Mine("hi")), "mine"),
-        (Recovering(Mine("hi")), "mine"),
         (FallbackModel([ScriptedModel([]), Mine("hi")]), "scripted or mine"),
         (RateLimiter(FallbackModel([Mine("hi"), Anthropic("claude-sonnet-5-5")])), "mine or claude-sonnet-5-5"),
     ],
@@ -141,7 +139,6 @@ def test_a_budget_of_money_is_refused_where_a_model_has_no_price(model, name):
         Policy(lambda request: "hi"),
         FallbackModel(["offline:", Anthropic("claude-sonnet-5-5")]),
         RateLimiter("anthropic:claude-sonnet-5-5"),
-        Recovering(ScriptedModel([])),
     ],
 )
 def test_a_budget_of_money_takes_every_model_whose_replies_have_a_cost(model):

@@ -18,7 +18,8 @@ from minideep import (
     UnknownThread,
     create_deep_agent,
 )
-from minideep.checkpoint import retention
+from minideep.checkpoint import open_store
+from minideep.checkpoint.rewriting import truncate
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
 
@@ -90,7 +91,7 @@ def test_after_a_cut_the_kept_boundaries_are_what_they_were_and_the_others_are_r
     if joined:
         join_all(store)
     store.retention = Retention(boundaries=keep)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     first = max(1, len(seen) - keep + 1) if len(seen) > keep + keep // 4 else 1
     for at in range(1, first):
         with pytest.raises(HistoryCut, match=f"thread 't' begins with boundary {first}; retention removed"):
@@ -118,10 +119,10 @@ def test_a_boundary_that_never_was_is_refused_by_name(store):
     for at in (0, -1, True, "1", None.__class__):
         with pytest.raises(ConfigError, match="get_state: at must be a whole number of 1 or more, or None, not "):
             agent.get_state("t", at=at)
-    with pytest.raises(ConfigError, match="thread 't' has no boundary 2; there are 1"):
+    with pytest.raises(ConfigError, match="thread 't' has no boundary 2; its newest one is 1"):
         agent.get_state("t", at=2)
     for read in (agent.get_state, agent.history, agent.transcript, agent.runs, agent.export, agent.fork, agent.delete):
-        with pytest.raises(UnknownThread, match="there is no thread 'nope'"):
+        with pytest.raises(UnknownThread, match="no thread 'nope'"):
             read("nope")
     assert [info.thread_id for info in agent.threads()] == ["t"]
 
@@ -176,7 +177,7 @@ def test_a_run_below_is_found_by_its_call_and_has_a_history_and_a_transcript(sto
         "assistant",
     ]
     assert [line.status for line in agent.history("t", run.call_id)] == ["ended"]
-    with pytest.raises(ConfigError, match=f"no run is called 'x'; there are '{run.call_id}'"):
+    with pytest.raises(ConfigError, match=f"no run is called 'x'; runs: '{run.call_id}'"):
         agent.transcript("t", "x")
 
 
@@ -231,7 +232,7 @@ def test_large_files_are_read_wherever_they_are_kept(store):
     assert (entry.content, entry.blob, entry.size) == (None, True, 120_000)
     assert fresh.read_file("t", "/large") == "large " * 20_000
     assert fresh.read_file("t", "/a").startswith("two")
-    with pytest.raises(ConfigError, match="thread 't' has no file '/a'; there are /large"):
+    with pytest.raises(ConfigError, match="thread 't' has no file '/a'; its files: /large"):
         fresh.read_file("t", "/a", at=1)
 
 
@@ -242,7 +243,7 @@ def test_a_fork_of_a_waiting_thread_can_be_answered_another_way(store):
     for thread in ("t", "f"):
         (wait,) = agent.get_state(thread).interrupts
         assert resumed(agent, thread, {wait.call_id: Approve()}).text == "paid"
-    with pytest.raises(ConfigError, match="there is a thread 'f' already"):
+    with pytest.raises(ConfigError, match="thread 'f' exists already"):
         agent.fork("t", thread_id="f")
 
 
@@ -294,7 +295,7 @@ def test_a_reader_reads_again_when_the_thread_is_cut_meanwhile():
 
     def cut():
         store.retention = Retention(boundaries=1)
-        retention.cut(store, "t")
+        truncate(open_store(store), "t")
 
     store.meanwhile = cut
     assert [boundary.at for boundary in agent.history("t")] == [3]
@@ -310,7 +311,7 @@ class Late(MemoryCheckpointer):
     def rows(self, start, stop):
         if self.late and start == "log/t//":
             self.late = False
-            retention.cut(self, "t")
+            truncate(open_store(self), "t")
         return super().rows(start, stop)
 
 
