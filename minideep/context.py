@@ -194,7 +194,7 @@ class ToolContext(Injected):
             self._check_open()
             act(event)
 
-        from .workers import call_on  # Loaded already: this is one of its threads, or one of the user's own.
+        from .loops import call_on  # Only threads need it.
 
         call_on(loop, there)
 

@@ -1,3 +1,5 @@
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
 """Threads on disk or in memory: what the rest of the package uses of it. Each name is loaded when it is first used."""
 
 from collections.abc import Callable
@@ -7,38 +9,32 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..events import AnyEvent
 
 if TYPE_CHECKING:
-    from .batch import Saved as Saved
-    from .boundaries import Boundary as Boundary
-    from .disk import DiskCheckpointer as DiskCheckpointer
-    from .format import decode as decode, encode as encode, encode_state as encode_state
-    from .holding import hold_thread as hold_thread
-    from .journal import Journal as Journal, open_thread as open_thread
-    from .layout import head_key as head_key, log_prefix as log_prefix
-    from .maintenance import delete as delete
-    from .memory import MemoryCheckpointer as MemoryCheckpointer
-    from .rewriting import fork as fork
-    from .store import (
-        CheckedStore as CheckedStore,
-        exists as exists,
-        off_loop as off_loop,
-        open_store as open_store,
-        unknown_thread as unknown_thread,
-    )
-    from .verify import Damage as Damage
+    from .batch import Saved
+    from .boundaries import Boundary
+    from .disk import DiskCheckpointer
+    from .format import decode, encode, encode_state
+    from .holding import hold_thread
+    from .journal import Journal, open_thread
+    from .layout import head_key, log_prefix
+    from .maintenance import delete
+    from .memory import MemoryCheckpointer
+    from .rewriting import fork
+    from .store import CheckedStore, exists, off_loop, open_store, unknown_thread
+    from .verify import Damage
     from .views import (
-        Difference as Difference,
-        RunInfo as RunInfo,
-        ThreadInfo as ThreadInfo,
-        diff as diff,
-        export as export,
-        get_state as get_state,
-        history as history,
-        noted as noted,
-        read_file as read_file,
-        recall as recall,
-        runs as runs,
-        threads as threads,
-        transcript as transcript,
+        Difference,
+        RunInfo,
+        ThreadInfo,
+        diff,
+        export,
+        get_state,
+        history,
+        noted,
+        read_file,
+        recall,
+        runs,
+        threads,
+        transcript,
     )
 
 Durability = Literal["turn", "step", "tool"]

@@ -8,25 +8,11 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct, structs
 
-from ..errors import CheckpointError, ThreadConflict
+from ..errors import CheckpointError
 from ..events import FileWritten
 from ..state import FileEntry, Path, State, as_bytes
-from . import layout
-from .format import (
-    FORMAT,
-    SEGMENT_SIZE,
-    Header,
-    as_blob,
-    decode_numbered,
-    encode,
-    encode_state,
-    number_of,
-    raw_size,
-    read_header,
-    seal,
-    seal_blob,
-    seal_snapshot,
-)
+from . import format, layout
+from .format import Header
 from .layout import Head, RunRow, Truncation
 from .log import Log, SegmentRef
 
@@ -126,7 +112,7 @@ class Batch:
             named: dict[str, bytes | None] = {}
             if apart or len(data) > LARGE:
                 data = self._with_blobs(data, named)
-            if not pieces or size + len(data) > SEGMENT_SIZE:
+            if not pieces or size + len(data) > format.SEGMENT_SIZE:
                 pieces.append(([], {}))
                 size = 0
             pieces[-1][0].append(data)
@@ -134,11 +120,11 @@ class Batch:
             size += len(data)
         prior, refs = self.log.last(path), list[SegmentRef]()
         for events, named in pieces:
-            first, prior_last, size = number_of(events[0]), prior, raw_size(events)
-            prior = number_of(events[-1])
+            first, prior_last, size = format.number_of(events[0]), prior, format.raw_size(events)
+            prior = format.number_of(events[-1])
             key = layout.segment_key(self.log.thread_id, path, first, prior)
             header = self._header(path, first, prior, prior_last, size, named)
-            self._add(key, header, lambda header=header, events=events: seal(header, events))
+            self._add(key, header, lambda header=header, events=events: format.seal(header, events))
             refs.append(SegmentRef(key, size, prior))
         return refs
 
@@ -151,11 +137,11 @@ class Batch:
         named: dict[str, bytes | None] = {}
         # The thread's files stand in the snapshot of the main run.
         files = {file: self._referred(entry, named) for file, entry in state.files.items()} if not path else {}
-        body, number = encode_state(structs.replace(state, files=files, subagents={})), state.number
+        body, number = format.encode_state(structs.replace(state, files=files, subagents={})), state.number
         prior = self.log.newest_snapshot(path) if prior is None else prior
         key = layout.snapshot_key(self.log.thread_id, path, number)
         header = self._header(path, number, number, prior, len(body), named, state.turn)
-        self._add(key, header, lambda: seal_snapshot(header, body))
+        self._add(key, header, lambda: format.seal_snapshot(header, body))
 
     def truncate(self, state: State, time: float) -> None:
         """Let the thread begin with the boundary at which *state* stands, reached at *time*: a snapshot of it replaces
@@ -169,7 +155,7 @@ class Batch:
 
     def copy(self, data: bytes, key: str) -> None:
         """Add a stored segment or snapshot, found under *key*, that was rewritten for this thread."""
-        header = read_header(data, key)
+        header = format.read_header(data, key)
         if key.startswith("base/"):
             place = layout.snapshot_key(self.log.thread_id, header.path, header.last)
         else:
@@ -199,9 +185,7 @@ class Batch:
             self._seal()
         try:
             log.store.append(log.thread_id, log.head_row, self.head_row, self._rows, self._deletes, timeout=timeout)
-        except (ThreadConflict, TimeoutError):
-            raise
-        except CheckpointError:
+        except CheckpointError:  # A conflict as well: the first of two attempts may have landed.
             self._rows, self._parts = {}, []  # While in doubt it is kept; its bytes are not needed any more.
             self.in_doubt = True
             landed = log.store.head(log.thread_id) == self.head_row
@@ -240,12 +224,12 @@ class Batch:
 
     def _with_blobs(self, data: bytes, named: dict[str, bytes | None]) -> bytes:
         """Return an encoded event as its segment holds it: without a large file, or as a reference if it is large."""
-        number, event = decode_numbered(data)
+        number, event = format.decode_numbered(data)
         if isinstance(event, FileWritten) and event.content is not None and (event.blob or event.size > LARGE):
             name = self._name(as_bytes(event.content), named)
-            data = encode(number, structs.replace(event, content=None, sha256=name, blob=True))
+            data = format.encode(number, structs.replace(event, content=None, sha256=name, blob=True))
         if len(data) > LARGE:
-            name, content, data = as_blob(data)
+            name, content, data = format.as_blob(data)
             named[name] = None if name in self._known else content
         return data
 
@@ -273,7 +257,7 @@ class Batch:
     def _seal(self) -> None:
         """Compress what was added, and derive all other rows."""
         rows, thread_id = self._rows, self.log.thread_id
-        blobs = {layout.blob_key(name): seal_blob(content) for name, content in self.blobs.items()}
+        blobs = {layout.blob_key(name): format.seal_blob(content) for name, content in self.blobs.items()}
         rows |= blobs
         total = Saved(sum(map(len, self.blobs.values())), sum(map(len, blobs.values())))
         added: dict[Path, _Added] = {}
@@ -319,7 +303,7 @@ class Batch:
             old,
             number=max([old.number, *(part.header.last for part in self._parts)]),
             append=self._id,
-            format=FORMAT,
+            format=format.FORMAT,
             bytes_raw=old.bytes_raw + (0 if truncated else total.bytes_raw),  # Its copies were counted before.
             bytes_stored=max(0, old.bytes_stored + total.bytes_stored - self.reclaimed),
             snapshot=max(old.snapshot, added[()].snapshot if () in added else 0),
@@ -337,7 +321,7 @@ class Batch:
         for kind in layout.SEALED:
             prefix = layout.thread_prefix(kind, thread_id)
             kept = ((key, data) for key, data in store.rows(prefix, layout.after(prefix)) if key not in gone)
-            used |= {name for key, data in kept for name in read_header(data, key).blobs}
+            used |= {name for key, data in kept for name in format.read_header(data, key).blobs}
         for name in used:
             self._rows |= layout.reference_rows(thread_id, name)
         for name in known - used:

@@ -21,7 +21,8 @@ from ..events import (
 )
 from ..messages import Usage
 from ..state import FileEntry, Path, State, Status
-from .log import Log, content_of, last_snapshot, read_run, replay, segments
+from .log import Log
+from .replay import content_of, last_snapshot, read_run, replay, segments
 
 ENDINGS = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 """Events that end a turn."""

@@ -221,16 +221,10 @@ def cut_segment(data: bytes, key: str, number: int, *, after: bool) -> bytes | N
     return seal(msgspec.structs.replace(header, first=first, last=last, prior=prior, bytes_raw=raw_size(kept)), kept)
 
 
-def with_thread(data: bytes, key: str, thread: str) -> bytes:
-    """Return the same segment or snapshot for another thread, without decompressing it."""
+def change_header(data: bytes, key: str, **changes: object) -> bytes:
+    """Return the same segment or snapshot with another thread, or another prior one, without decompressing it."""
     header, body = _opened(data, key)
-    return _framed(data[:3], _encoder.encode(msgspec.structs.replace(header, thread=thread)), bytes(body))
-
-
-def with_prior(data: bytes, key: str, prior: int) -> bytes:
-    """Return the same snapshot, following the one at *prior*."""
-    header, body = _opened(data, key, SNAPSHOT)
-    return _framed(SNAPSHOT, _encoder.encode(msgspec.structs.replace(header, prior=prior)), bytes(body))
+    return _framed(data[:3], _encoder.encode(msgspec.structs.replace(header, **changes)), bytes(body))
 
 
 def encode_state(state: State) -> bytes:

@@ -19,7 +19,7 @@ from .batch import LARGE, Batch, Pending, Saved
 from .call_ids import unique_call_ids
 from .format import decode, decode_numbered, encode
 from .layout import Head, RunRow
-from .log import Log, SegmentRef, fill, read_consistently, read_run
+from .log import Log, SegmentRef
 from .merge_queue import MergeQueue
 from .store import WRITE_TIMEOUT, CheckedStore, off_loop
 
@@ -85,7 +85,7 @@ class Journal:
         """Read the main run of a thread; its other runs are read when they are continued."""
         journal = cls(log.thread_id, log.store)
         journal.log, journal.number = log, log.head.number
-        journal.root, refs = read_run(log, ())
+        journal.root, refs = journal._saved_run(())
         journal.states = {(): journal.root}
         journal._queues[()] = MergeQueue(refs)
         return journal
@@ -135,7 +135,7 @@ class Journal:
     def _apply(self, path: Path, number: int, event: AnyEvent) -> None:
         state = self.states.get(path) or self.open_run(path)
         if type(event) is FileEdited:  # Cheaper than `isinstance`, on every event.
-            fill(self.store, state.files, event.file)
+            self._fill(state, event.file)
         before = state.files.get(event.file) if type(event) is FileWritten else None
         apply(state, event, number)
         self.number = number
@@ -157,12 +157,21 @@ class Journal:
         """Return a run as the store has it, or a new one, and its newest segments."""
         if self.log.head_row is None or (path and path not in self.runs):
             return State(), []
+        from .replay import read_run
+
         return read_run(self.log, path)
 
     def content_of(self, file: str) -> str | bytes | None:
         """Return the content of a file, fetched from the store if it is kept apart; None if only a disk has it."""
-        fill(self.store, self.root.files, file)
+        self._fill(self.root, file)
         return self.root.files[file].content
+
+    def _fill(self, state: State, file: str) -> None:
+        entry = state.files.get(file)
+        if entry is not None and entry.blob and entry.content is None:
+            from .replay import fill
+
+            fill(self.store, state.files, file)
 
     def recall(self, file: str, sha256: str) -> str | bytes | None:
         """Return the content that a file had when its hash was *sha256*, even if the file was changed or deleted since.
@@ -305,6 +314,8 @@ class Journal:
         """Find out who caused a conflict: return what an append in doubt did save; nothing, if retention truncated the
         thread meanwhile; None, if another writer has continued it.
         """
+        from .replay import read_consistently
+
         log = read_consistently(self.store, self.thread_id, lambda log: log)
         if log is None:
             return None
@@ -397,4 +408,6 @@ def open_thread(store: CheckedStore, thread_id: str) -> Journal | None:
     Raises:
         CheckpointError: its log cannot be read.
     """
+    from .replay import read_consistently  # A new thread needs no reading.
+
     return read_consistently(store, thread_id, Journal.from_log)

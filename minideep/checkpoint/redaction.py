@@ -10,7 +10,7 @@ from ..events import AnyEvent, FileEdited, FileWritten
 from ..state import FileEntry, Path, State, as_bytes
 from .batch import Pending
 from .format import decode, decode_numbered, encode
-from .log import fold
+from .replay import fold
 from .store import CheckedStore
 
 

@@ -10,10 +10,11 @@ from ..state import Path, State
 from . import layout
 from .batch import Batch
 from .boundaries import boundaries, root_at, run_at, runs_at, state_at
-from .format import cut_segment, merge_segments, read_header, with_prior, with_thread
+from .format import change_header, cut_segment, merge_segments, read_header
 from .holding import hold_briefly
 from .layout import Head
-from .log import Log, check_owner, read_consistently
+from .log import Log
+from .replay import check_owner, read_consistently
 from .store import MAINTENANCE_TIMEOUT, WRITE_TIMEOUT, CheckedStore, unknown_thread
 
 MERGE_TRIES = 100
@@ -89,7 +90,7 @@ def _truncate(log: Log, turn: int) -> None:
     for key in store.keys(later, layout.after(layout.snapshot_prefix(thread_id, ())))[:1]:
         data = store.get(key) or b""
         batch.reclaimed += len(data)
-        batch.copy(with_prior(data, key, number), key)
+        batch.copy(change_header(data, key, prior=number), key)
     batch.delete(store.keys(start, behind))
     batch.delete(store.keys(layout.snapshot_prefix(thread_id, ()), later))
     for path in _finished(log, state, extent):
@@ -160,7 +161,7 @@ def _copy_run(log: Log, path: Path, extent: int, batch: Batch) -> set[str]:
         check_owner(log, path, header, key)
         part = cut_segment(data, key, extent, after=False) if header.last > extent else data
         if part is not None:
-            batch.copy(with_thread(part, key, new_id), key)
+            batch.copy(change_header(part, key, thread=new_id), key)
             names.update(header.blobs)
     return names
 

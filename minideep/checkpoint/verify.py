@@ -1,10 +1,11 @@
-"""Reading every row of a store, to name those that are damaged.
+"""Verification: every row of a store is read, and those that are damaged are named.
 
-Each row is looked at by itself; then each run is folded as whoever goes on with it would. Others may use the store
-meanwhile: what looks damaged is looked at again until the thread stood still, or has looked so every time.
+Each row is checked by itself; then each run is folded as a turn that continues it would. Others may use the store
+meanwhile: what looks damaged is checked again until the thread did not change, or looked so every time.
 """
 
 import contextlib
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, structs
@@ -13,28 +14,31 @@ from ..errors import CheckpointError, CorruptSegment, HistoryCut
 from ..state import Path, State
 from . import layout
 from .boundaries import beginning
+from .connection import SharedConnection
+from .database import checked_database
 from .format import Header, encode_state, read_blob, read_segment, read_snapshot
-from .log import Log, check_state, last_snapshot, read_consistently, read_run, replay, segments
-from .store import CheckedStore
+from .log import Log
+from .replay import check_state, last_snapshot, read_consistently, read_run, replay, segments
+from .store import WRITE_TIMEOUT, CheckedStore
 
 TRIES = 10
 PAGES = ["", *(f"{page:02x}" for page in range(256)), "g"]
-"""Where blobs' names are split, so that a list of them has a bound. They are hexadecimal; what is none comes last."""
+"""Where the names of blobs are split, so that lists of them stay short. They are hexadecimal; others come last."""
 LAST = "\U0010ffff"
 
 
 class Damage(Struct, frozen=True):
-    """One thing that is wrong with a store."""
+    """A row that is damaged, missing or superfluous: an item of `verify()`."""
 
     thread: str
-    """The thread that suffers from it; empty if none does."""
+    """The thread that is affected; empty if none is."""
     key: str
-    """The row that is damaged, missing, or too many; or how the keys of a run's segments begin, which do not fit."""
+    """The row; or the beginning of the keys of a run's segments, if they do not fit together."""
     problem: str
 
 
 def verify(store: CheckedStore) -> list[Damage]:
-    """Read every row of *store* and fold every run: what is damaged, in the order of threads; empty if all is well.
+    """Read every row of *store* and fold every run; return the damage in the order of threads, or an empty list.
 
     It takes about as long as loading each thread twice, and the memory of the largest thread.
 
@@ -54,12 +58,24 @@ def verify(store: CheckedStore) -> list[Damage]:
     return found + _strays(store, sorted(f"{key.removeprefix('head/')}/" for key in heads if _is_head(key)))
 
 
+def database_problems(connection: SharedConnection) -> list[str]:
+    """Have SQLite check its file, and count the rows whose keys are not text."""
+    try:
+        lines, (others,) = connection.run(checked_database, WRITE_TIMEOUT)
+    except sqlite3.DatabaseError as exc:
+        if isinstance(exc, sqlite3.OperationalError):
+            raise
+        return [str(exc)]
+    foreign = [f"{others} rows are not ours: their keys are not text"] if others else []
+    return [line for line in lines if line != "ok"] + foreign
+
+
 def _is_head(key: str) -> bool:
     return key == layout.head_key(layout.thread_of(key))
 
 
 def _lasting(store: CheckedStore, thread_id: str, look: Callable[[], list[Damage]]) -> list[Damage]:
-    """What *look* finds while the thread stands still; of one that never does, what it finds every time."""
+    """Return what *look* finds while the thread does not change; if it always does, what is found every time."""
     lasting: list[Damage] | None = None
     for _ in range(TRIES):
         before, found = _stored(store, thread_id), look()
@@ -70,7 +86,7 @@ def _lasting(store: CheckedStore, thread_id: str, look: Callable[[], list[Damage
 
 
 def _stored(store: CheckedStore, thread_id: str) -> bytes | None:
-    """The head row, whatever it says; nothing of one that the store refuses to read."""
+    """Return the head row, whatever it says; empty bytes if the store refuses to read it."""
     try:
         return store.head(thread_id)
     except CorruptSegment:
@@ -78,7 +94,7 @@ def _stored(store: CheckedStore, thread_id: str) -> bytes | None:
 
 
 def _between(store: CheckedStore, prefix: str) -> Iterator[str]:
-    """The keys that begin with *prefix*, a bounded number at a time."""
+    """Yield the keys that begin with *prefix*, a few at a time."""
     for start, stop in zip(PAGES, [*PAGES[1:], LAST], strict=True):
         yield from store.keys(prefix + start, min(prefix + stop, layout.after(prefix)))
 
@@ -95,14 +111,14 @@ def _thread(store: CheckedStore, thread_id: str) -> list[Damage]:
             found += _named(thread_id, key, lambda key=key, kind=kind: _row(store, thread_id, kind, key, paths))
     broken = {one.key.rpartition("/")[0] for one in found}
     for path in () if found and found[0].key == layout.head_key(thread_id) else sorted({(), *paths}, key=len):
-        log, base = layout.log_prefix(thread_id, path), layout.snapshot_prefix(thread_id, path)
-        if not {log[:-1], base[:-1]} & broken:  # Else it is named already.
+        log, snapshots = layout.log_prefix(thread_id, path), layout.snapshot_prefix(thread_id, path)
+        if not {log[:-1], snapshots[:-1]} & broken:  # Else its damage is named already.
             found += _named(thread_id, log, lambda path=path: read_consistently(store, thread_id, _folded(path)))
     return found
 
 
 def _named(thread_id: str, key: str, look: Callable[[], object]) -> Iterable[Damage]:
-    """What *look* raises, as damage of the row under *key*."""
+    """Yield the error that *look* raises, as damage of the row under *key*."""
     try:
         look()
     except CheckpointError as exc:
@@ -116,15 +132,15 @@ def _head(store: CheckedStore, thread_id: str) -> None:
 
 
 def _row(store: CheckedStore, thread_id: str, kind: str, key: str, paths: set[Path]) -> None:
-    """Look at one row of a thread by itself; notes the path of a run in *paths*."""
+    """Check one row of a thread by itself; add the path of a run to *paths*."""
     data = store.get(key)
-    if data is None:  # It was joined, cut off, or deleted meanwhile.
+    if data is None:  # It was merged, truncated or deleted meanwhile.
         return
     match kind:
         case "log" | "base":
             header = _sealed(thread_id, kind, key, data)
             if header.path and store.get(layout.run_key(thread_id, header.path)) is None:
-                raise CorruptSegment(f"row {key!r} is of run {header.path!r}, which is not there")
+                raise CorruptSegment(f"row {key!r} is of run {header.path!r}, which does not exist")
             for name in header.blobs:
                 _check_named(store, thread_id, key, name)
         case "run":
@@ -140,11 +156,11 @@ def _row(store: CheckedStore, thread_id: str, kind: str, key: str, paths: set[Pa
 
 
 def _sealed(thread_id: str, kind: str, key: str, data: bytes) -> Header:
-    """The header of a segment or a base that is sound, and stands where it belongs."""
+    """Return the header of a segment or a snapshot, after checking that it is sound and in its place."""
     if kind == "log":
         header, _ = read_segment(data, key)
         start = layout.segments_from(thread_id, header.path, header.first)
-        places = {layout.segment_key(thread_id, header.path, header.first, header.last), start}  # That of format 1.0.
+        places = {layout.segment_key(thread_id, header.path, header.first, header.last), start}  # As in format 1.0.
     else:
         header, state = read_snapshot(data, key)
         check_state(state, key)
@@ -155,29 +171,29 @@ def _sealed(thread_id: str, kind: str, key: str, data: bytes) -> Header:
 
 
 def _check_named(store: CheckedStore, thread_id: str, key: str, name: str) -> None:
-    """Make sure that a blob is there, and stays as long as the thread names it."""
+    """Check that a blob exists, and is kept for as long as the thread refers to it."""
     if store.get(layout.blob_key(name)) is None:
-        raise CorruptSegment(f"row {key!r} names blob {name!r}, which is missing")
+        raise CorruptSegment(f"row {key!r} refers to blob {name!r}, which is missing")
     for wanted, empty in layout.reference_rows(thread_id, name).items():
         if store.get(wanted) != empty:
-            raise CorruptSegment(f"row {key!r} names blob {name!r}, and {wanted!r} is missing or not empty")
+            raise CorruptSegment(f"row {key!r} refers to blob {name!r}, and {wanted!r} is missing or not empty")
 
 
 def _folded(path: Path) -> Callable[[Log], None]:
-    """What folds one run of a log: all its events, its bases, and what whoever goes on with it reads."""
+    """Return a function that folds one run of a log: all its events, its snapshots, and what a new turn reads."""
 
     def fold(log: Log) -> None:
         if path and path not in log.runs:
             return
         state, prefix = beginning(log, path), layout.snapshot_prefix(log.thread_id, path)
-        bases = {layout.number_in(key): key for key in log.store.keys(prefix, layout.after(prefix))}
+        snapshots = {layout.number_in(key): key for key in log.store.keys(prefix, layout.after(prefix))}
         for _, entries in segments(log, path, state.number):
             for number, event in entries:
                 replay(log, state, number, event)
-                if number in bases:
-                    _check_snapshot(log, bases[number], state)
+                if number in snapshots:
+                    _check_snapshot(log, snapshots[number], state)
         with contextlib.suppress(HistoryCut):
-            last_snapshot(log, path, lambda header: False)  # Each leads to the one before it.
+            last_snapshot(log, path, lambda header: False)  # Follows all of them: each refers to the one before it.
         read_run(log, path)
         _check_end(log, path, state)
 
@@ -185,12 +201,12 @@ def _folded(path: Path) -> Callable[[Log], None]:
 
 
 def _check_snapshot(log: Log, key: str, state: State) -> None:
-    """Make sure that a base holds what the events before it say. The contents of files are blobs, and named so."""
+    """Check that a snapshot holds the state that the events before it make. Files are blobs, and checked as such."""
     data = log.store.get(key)
-    if data is None:  # It was cut off meanwhile.
+    if data is None:  # It was removed meanwhile.
         return
-    _, base = read_snapshot(data, key)
-    if _plain(base) != _plain(state):
+    _, snapshot = read_snapshot(data, key)
+    if _plain(snapshot) != _plain(state):
         raise CorruptSegment(f"snapshot {key!r} holds another state than the events before it make")
 
 
@@ -199,17 +215,17 @@ def _plain(state: State) -> bytes:
 
 
 def _check_end(log: Log, path: Path, state: State) -> None:
-    """Make sure that the row which tells of a run, or the head, agrees with its events."""
+    """Check that the row of a run, or the head, agrees with its events."""
     if path:
         row = log.runs[path]
-        told, found = (row.status, row.last, row.steps), (state.status, state.number, state.step)
+        stored, found = (row.status, row.last, row.steps), (state.status, state.number, state.step)
     else:
-        told, found = (log.head.status, log.head.last, log.head.turn), (state.status, state.number, state.turn)
-    if told != found:
-        raise CorruptSegment(f"run {path!r} of thread {log.thread_id!r} is {found}, and its row says {told}")
+        stored, found = (log.head.status, log.head.last, log.head.turn), (state.status, state.number, state.turn)
+    if stored != found:
+        raise CorruptSegment(f"run {path!r} of thread {log.thread_id!r} is {found}, and its row says {stored}")
 
 
-# ---- what is shared, and what belongs to nobody
+# ---- blobs, and rows without a thread
 
 
 def _blob(store: CheckedStore, key: str) -> list[Damage]:
@@ -218,7 +234,7 @@ def _blob(store: CheckedStore, key: str) -> list[Damage]:
         return []
     users = _users(store, name)
     if not users and store.get(key) is not None and not (users := _users(store, name)):
-        return [Damage("", key, "no thread names it")]
+        return [Damage("", key, "no thread refers to it")]
     return [one for thread_id in users for one in _named(thread_id, key, lambda data=data: read_blob(data, name))]
 
 
@@ -236,7 +252,7 @@ def _reference(store: CheckedStore, thread_id: str, key: str) -> list[Damage]:
 
 
 def _strays(store: CheckedStore, threads: list[str]) -> list[Damage]:
-    """Rows that belong to no thread. *threads* are the names of those that do, as keys have them."""
+    """Find the rows that belong to no thread. *threads* are the existing ones, as they stand in keys."""
     kinds = sorted(["head", "blob", "ref", *layout.KINDS])
     gaps = list(zip(["", *(f"{kind}0" for kind in kinds)], [*(f"{kind}/" for kind in kinds), LAST], strict=True))
     for kind in layout.KINDS:
@@ -247,7 +263,7 @@ def _strays(store: CheckedStore, threads: list[str]) -> list[Damage]:
 
 
 def _is_stray(store: CheckedStore, key: str) -> bool:
-    """Whether a row is still there and its thread is not, which may have begun meanwhile."""
+    """Return whether a row still exists and its thread, which may have begun meanwhile, does not."""
     kind, _, rest = key.partition("/")
     if kind not in layout.KINDS or "/" not in rest:
         return True

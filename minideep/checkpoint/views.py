@@ -19,7 +19,8 @@ from . import layout
 from .batch import Pending
 from .boundaries import Boundary, attach, beginning, boundaries, find_content, read_state, run_at, runs_at, state_at
 from .format import decode_numbered
-from .log import Log, content_of, fold, last_snapshot, read_consistently, read_run, replay, segments
+from .log import Log
+from .replay import content_of, fold, last_snapshot, read_consistently, read_run, replay, segments
 from .store import CheckedStore, unknown_thread
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import textwrap
 
 import msgspec
 import pytest
-from unit.checkpoint.test_history import agent_on
+from harness.histories import agent_on
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Retention
 from minideep.checkpoint import layout as names, maintenance
