@@ -195,8 +195,6 @@ def test_every_part_of_a_blueprint_has_a_price_under_a_budget_of_money():
         with pytest.raises(ConfigError, match=below.format(part)):
             Blueprint("offline:", limits=DOLLAR, **more)
         Blueprint("offline:", **more)
-    with pytest.raises(ConfigError, match=below.format("planner")):
-        Blueprint("offline:", limits=DOLLAR).with_models(lambda name, model: Mine("hi"))
 
 
 async def test_a_run_below_a_budget_of_money_whose_model_has_no_price_is_that_calls_error():

@@ -309,7 +309,6 @@ def calls(world):
         "Blueprint.run": (blueprint.run, turn),
         "Blueprint.stream": (lambda **given: watched(blueprint.stream(**given)), turn),
         "Blueprint.preload": (blueprint.preload, {}),
-        "Blueprint.with_models": (blueprint.with_models, {"wrap": lambda name, model: model}),
         "Blueprint.board": (blueprint.board, {"thread_id": "t", "at": 1}),
         "Blueprint.artifact": (blueprint.artifact, {"thread_id": "t", "name": "x"}),
         "Blueprint.trace": (blueprint.trace, {"thread_id": "t"}),
