@@ -1,6 +1,6 @@
 """Deep agents in pure Python, on one loop whose every cost is visible.
 
-Everything named here is loaded when it is first used, so that importing the package costs nothing.
+Each name is loaded when it is first used: `import minideep` takes no time, and a program loads only the parts it uses.
 """
 
 from importlib import import_module

@@ -389,7 +389,7 @@ async def test_an_error_whose_text_cannot_be_kept_still_fails_the_turn(text):
 async def test_arguments_that_a_model_made_of_no_json_do_not_wedge_the_thread():
     agent = Agent(ScriptedModel([Reply(AssistantMessage((ToolCall("ping", b"{bad"),))), "ok"]), [ping])
     turn = await agent.run("go", "t")
-    assert "the arguments are no JSON object: '{bad'" in results(turn)[0].text
+    assert "the arguments are not a JSON object: '{bad'" in results(turn)[0].text
     assert turn.messages[1].calls[0].args == {}
 
 
@@ -416,7 +416,7 @@ async def waiting(**more):
     [
         ({"p": Reject(None)}, r"decisions\['p'\]\.reason must be text, not None"),
         ({"p": Reject("\ud800")}, "cannot be kept"),
-        ({"p": Approve(), "/p": Approve()}, "no call waits under '/p'"),
+        ({"p": Approve(), "/p": Approve()}, "no pending call '/p'"),
     ],
 )
 async def test_a_decision_that_cannot_be_used_is_refused_before_anything_is_recorded(decisions, problem):
@@ -438,7 +438,7 @@ async def test_two_decisions_for_one_call_are_refused():
 
     agent = Agent(ScriptedModel([ToolCall("delegate", {}, "d"), "ok"]), [delegate])
     await agent.run("go", "t")
-    with pytest.raises(ConfigError, match="two decisions are for the call"):
+    with pytest.raises(ConfigError, match="two decisions are for the pending call"):
         await agent.resume("t", {"p": Approve(), "d/p": Reject()})
 
 
@@ -636,8 +636,14 @@ def test_the_terminal_survives_closed_and_full_outputs(tmp_path):
         ("no expression", "its signature cannot be read: SyntaxError: "),
         ("1/0", "its signature cannot be read: ZeroDivisionError: "),
         ("Nowhere", "its signature cannot be read: NameError: "),
-        ("list[int] | tuple[int]", "its function has a parameter of a type that JSON cannot say: Type unions may not"),
-        ("complex", "its function has a parameter of a type that JSON cannot say: type <class 'complex'> is not supp"),
+        (
+            "list[int] | tuple[int]",
+            "its function has a parameter of a type that JSON cannot express: Type unions may not",
+        ),
+        (
+            "complex",
+            "its function has a parameter of a type that JSON cannot express: type <class 'complex'> is not supp",
+        ),
     ],
 )
 def test_a_tool_of_which_no_schema_can_be_made_is_refused_in_one_line_that_names_it(annotation, told):

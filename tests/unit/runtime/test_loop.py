@@ -93,7 +93,7 @@ async def test_an_exception_is_that_calls_result_only(caplog):
             "ping: Expected `str`, got `int` - at `$.text`; it takes text (string, optional)",
         ),
         (ToolCall("ping", {"txt": "x"}), "ping: Object contains unknown field `txt`; it takes text (string, optional)"),
-        (ToolCall("ping", b'"{\\"text\\": tru"'), "ping: the arguments are no JSON object: '{\"text\": tru'"),
+        (ToolCall("ping", b'"{\\"text\\": tru"'), "ping: the arguments are not a JSON object: '{\"text\": tru'"),
     ],
 )
 async def test_the_model_is_told_what_is_wrong_with_a_call_and_what_would_be_right(call, told):
@@ -396,7 +396,7 @@ async def test_decisions_are_checked_before_any_is_recorded():
     agent = Agent(ScriptedModel(script), [ping], middleware=[Ask("ping")])
     await agent.run("go", "t")
     before = agent.get_state("t")
-    with pytest.raises(ConfigError, match="no call waits under 'x'; waiting are p, q"):
+    with pytest.raises(ConfigError, match="no pending call 'x'; pending: p, q"):
         await agent.resume("t", {"p": Approve(), "x": Approve()})
     with pytest.raises(
         ConfigError, match=r"decisions\['.*'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not True"
