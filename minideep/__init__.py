@@ -1,6 +1,6 @@
 """Deep agents in pure Python, on one loop whose every cost is visible.
 
-Each name is loaded when it is first used: `import minideep` takes no time, and a program loads only the parts it uses.
+Everything named here is loaded when it is first used, so that importing the package costs nothing.
 """
 
 from importlib import import_module
