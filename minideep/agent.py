@@ -46,6 +46,7 @@ class Agent:
     durability: Durability
     redact: Redact | None
     _checked: Any = None
+    _opened: Any = None
 
     def __init__(
         self,
@@ -182,7 +183,7 @@ class Agent:
             UnknownThread, CheckpointError
             ConfigError: there is no such run.
         """
-        return checkpoint.boundaries(self._store, thread_id, call_id)
+        return checkpoint.history(self._store, thread_id, call_id)
 
     def transcript(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Message]:
         """Return every message of a thread, or of the run below it that answers the call *call_id*: the originals,
@@ -220,7 +221,7 @@ class Agent:
             ConfigError: there is no such file, or no such boundary.
             UnknownThread, CheckpointError, HistoryCut: as `get_state`.
         """
-        return checkpoint.read_file(self._store, thread_id, file, at=at)
+        return checkpoint.read_file(self._store, thread_id, file, at)
 
     def export(self, thread_id: ThreadId) -> list[str]:
         """Return every message of a thread and of the runs below it, each as a line of JSON.
@@ -246,7 +247,7 @@ class Agent:
             ConfigError: there is no boundary *at*, or a thread of that id exists.
         """
         new_id = checked_thread_id(thread_id)
-        checkpoint.fork_thread(self._store, source, at, new_id)
+        checkpoint.fork(self._store, source, at, new_id)
         return new_id
 
     def delete(self, thread_id: ThreadId) -> None:
@@ -269,5 +270,6 @@ class Agent:
         given = (self.checkpointer, self.durability, self.redact)
         if given != self._checked:  # They may be set at any time.
             check_fields(self)
+            self._opened = open_store(self._own if self.checkpointer is None else self.checkpointer)
             self._checked = given
-        return open_store(self._own if self.checkpointer is None else self.checkpointer)
+        return self._opened

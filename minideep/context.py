@@ -13,7 +13,6 @@ from .messages import Input
 from .state import Decision, OpenCall, Path, StateView
 from .tools import Injected
 from .turn import Turn
-from .workers import call_on
 
 OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
 """The events that tools and hooks may record."""
@@ -194,6 +193,8 @@ class ToolContext(Injected):
         def there() -> None:
             self._check_open()
             act(event)
+
+        from .loops import call_on  # Only threads need it.
 
         call_on(loop, there)
 

@@ -21,8 +21,7 @@ from .middleware.patching import PatchToolCallsMiddleware
 from .middleware.skills import SkillsMiddleware
 from .middleware.subagents import Subagent, SubAgentMiddleware, as_subagent
 from .middleware.todos import TodoListMiddleware
-from .models import resolve
-from .models.profile import profile_of
+from .models import profile_of, resolve
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
 from .state import Limits

@@ -1,7 +1,7 @@
-"""Folders that stores own, and that file tools never enter.
+"""Folders that stores own, and that file tools must never enter.
 
 POSIX drops every record lock of a process on a file as soon as the process closes any descriptor of it. So a search
-that merely opens and closes the files of a store would let other processes write beside an open transaction.
+that only opens and closes the files of a store would let other processes write beside an open transaction.
 """
 
 import os
@@ -12,9 +12,9 @@ Identity = tuple[int, int]
 """Device and inode: the same for every link, mount and spelling that leads to one folder."""
 
 MARKS = ("threads.lock", "cache.db")
-"""A folder that holds both files is taken for that of a store, also of another process."""
+"""A folder with both files is taken for that of a store, which may be open in another process."""
 
-_claimed: dict[Path, None] = {}  # In use as an ordered set: adding to it and copying it are atomic.
+_claimed: dict[Path, None] = {}  # An ordered set: adding to a dict and copying it are atomic.
 
 
 def claim(directory: str | os.PathLike[str]) -> None:
@@ -25,7 +25,7 @@ def claim(directory: str | os.PathLike[str]) -> None:
 
 
 def claimed() -> set[Identity]:
-    """The claimed folders as they are now: one may be made late, made anew, or have become a link."""
+    """Return the claimed folders as they are now: one may have been created, replaced, or become a link."""
     found: set[Identity] = set()
     for path in tuple(_claimed):
         try:
@@ -37,12 +37,12 @@ def claimed() -> set[Identity]:
 
 
 def is_marked(folder: int) -> bool:
-    """Whether the open *folder* holds the files of a store."""
+    """Return whether the open *folder* holds the files of a store."""
     return os.access(MARKS[0], os.F_OK, dir_fd=folder) and all(_is_file(folder, name) for name in MARKS)
 
 
 def would_be_marked(folder: int, name: str) -> bool:
-    """Whether a new file *name* would make the open *folder* look like that of a store."""
+    """Return whether a new file *name* would make the open *folder* look like that of a store."""
     return name in MARKS and all(_is_file(folder, other) for other in MARKS if other != name)
 
 

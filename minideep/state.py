@@ -295,6 +295,9 @@ class StateView:
         return repr(self._state)
 
 
+AnyState = State | StateView
+
+
 class Notes(Mapping[str, Any]):
     """The notes of a run: owner, key, value. Lists and dicts among the values are copied when they are read."""
 

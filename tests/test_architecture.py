@@ -1,4 +1,4 @@
-"""What `ls` promises, checked: layers point down, the core is pure, and nothing outgrows its screen."""
+"""The ideas of the layout, checked: imports point down, packages have faces, one function changes a state."""
 
 import ast
 import re
@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness.lines import code_lines
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
-    ["errors", "kinds", "checks", "messages", "workers", "folders", "structured"],
+    ["errors", "kinds", "checks", "messages", "loops", "workers", "folders", "structured"],
     ["state", "events"],
     ["core", "costs", "tools", "export"],
     ["turn", "context"],
@@ -27,9 +28,14 @@ LAYERS = [
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+FACES = ["checkpoint", "runtime", "models", "backends", "middleware", "blueprint", "evals", "testing", "cli"]
+"""Packages of which the rest of the package knows `__init__` only."""
+FAN_OUT = 16
+"""Modules of the package that one module may import. The terminal and the agents put everything together."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
 IDS = [str(path.relative_to(PACKAGE)) for path in MODULES]
 THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich", "yaml"}
+MUTATORS = "append clear extend insert pop popitem remove reverse setdefault sort update"
 
 
 def parsed(path):
@@ -49,15 +55,28 @@ def imports(path):
             base = tuple(part for part in target if part)
             for alias in node.names:
                 module = PACKAGE.joinpath(*base, alias.name)
-                yield (*base, alias.name) if module.with_suffix(".py").exists() or not base else base
+                is_module = module.with_suffix(".py").exists() or module.is_dir()
+                yield (*base, alias.name) if is_module else base or ("__init__",)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=IDS)
 def test_imports_point_down_or_stay_in_the_folder(path):
     mine = parts(path)[0]
     for target in imports(path):
-        if path.name != "__init__.py" or path.parent != PACKAGE:
+        if target and path != PACKAGE / "__init__.py":
             assert RANK[target[0]] <= RANK[mine], f"{path.name} imports {'.'.join(target)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_nobody_outside_a_package_imports_its_insides(path):
+    for target in imports(path):
+        if len(target) > 1 and target[0] in FACES:
+            assert target[0] == parts(path)[0], f"{path.name} imports {'.'.join(target)}; the face is {target[0]}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_a_module_knows_few_others(path):
+    assert len(set(imports(path))) <= FAN_OUT
 
 
 def test_no_module_imports_itself_over_others():
@@ -85,22 +104,54 @@ def test_the_core_knows_no_loop_no_clock_and_no_library_but_msgspec(name):
         for node in ast.walk(tree)
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
     }
-    allowed = {"msgspec", "typing", "collections", "json"}
+    allowed = {"msgspec", "typing", "collections", "json", "operator", "types"} | (
+        {"time"} if name == "costs" else set()
+    )
     assert outside <= allowed
     assert not any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(tree))
 
 
-def test_only_apply_changes_a_state():
-    fields = set(re.findall(r"^    (\w+): ", (PACKAGE / "state.py").read_text().split("class State")[1], re.MULTILINE))
+def changes(tree):
+    """What a module assigns to, deletes, or calls a mutating method of."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.Delete):
+            yield from map(ast.unparse, node.targets)
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            yield ast.unparse(node.target)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS.split():
+            yield ast.unparse(node.func.value)
+
+
+def test_only_the_core_changes_a_state():
+    fields = re.findall(r"^    (\w+): ", (PACKAGE / "state.py").read_text().split("class State(")[1], re.MULTILINE)
+    of_a_state = re.compile(rf"(?:\b\w*state|\broot|\bchild|\bstates\[.*\])\.(?:{'|'.join(set(fields))})\b")
     for path in MODULES:
-        if parts(path) == ("core",):
-            continue
-        for node in ast.walk(parsed(path)):
-            for target in node.targets if isinstance(node, ast.Assign) else ():
-                changed = ast.unparse(target)
-                if re.search(r"\bstate\.\w+", changed) and changed.split("state.")[1].split("[")[0] in fields:
-                    # The thread's files are one dict, which every run is given.
-                    assert changed == "state.files", f"{path.name}: {changed}"
+        if parts(path) not in (("core",), ("state",)):
+            for changed in changes(parsed(path)):
+                assert not of_a_state.search(changed), f"{path.relative_to(PACKAGE)}: {changed}"
+
+
+def test_what_a_bare_agent_with_a_disk_loads_stays_small(tmp_path):
+    """Minimal is measured: code lines, without blanks, comments and docstrings, of all that one turn loads."""
+    code = f"""
+import asyncio, sys
+from minideep import Agent, DiskCheckpointer
+from minideep.models import ScriptedModel
+agent = Agent(ScriptedModel(["hello"]), checkpointer=DiskCheckpointer({str(tmp_path / "state")!r}))
+assert asyncio.run(agent.run("hi")).saved
+for name, module in sys.modules.items():
+    if name.partition(".")[0] == "minideep":
+        print(module.__file__)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert sum(code_lines(Path(line)) for line in run.stdout.split("\n") if line) < 5_000
+
+
+def test_rules_that_comments_name_are_written_down():
+    for path in MODULES:
+        text = path.read_text()
+        for number in re.findall(r"#.*\bRule (\d+)\b", text):
+            assert f"Rule {number}:" in text, f"{path.name} names rule {number}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=IDS)
@@ -111,12 +162,6 @@ def test_a_module_says_what_it_is_for_and_its_functions_fit_on_a_screen(path):
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno - node.lineno < 45, f"{node.name} does not fit on a screen"
-
-
-def test_core_and_loop_are_read_in_ten_minutes():
-    lines = {name: len((PACKAGE / f"{name}.py").read_text().splitlines()) for name in ("core", "runtime/loop")}
-    assert lines["runtime/loop"] <= 165
-    assert lines["core"] <= 330
 
 
 def test_a_broad_except_stands_at_the_four_doors_only():
@@ -130,9 +175,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
     assert found == {
         "runtime.calls": 2,  # the tool door and the hook door
         "runtime.loop": 1,  # the model door
-        "models.anthropic.messages": 1,  # the model door, of each adapter
-        "models.openai.sdk": 1,
-        "models.adapter": 1,  # sorts a stream's errors and raises them again
+        "models.adapter": 1,  # the model door, of every adapter
         "checkpoint.batch": 1,  # the store door, out
         "checkpoint.store": 1,  # and everything else that a store is asked for
         "checkpoint.upkeep": 1,  # and behind the answer's back
@@ -143,7 +186,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "middleware.context.compaction": 1,  # the model door: the summarizer
         "evals.running": 1,  # the hook door: an agent that is evaluated, and what it is held against
         "runtime.turns": 1,  # takes back what a refused input has recorded
-        "workers": 2,  # hand an exception from a tool's thread to the loop, and back
+        "loops": 2,  # hand an exception from a tool's thread to the loop, and back
     }
 
 

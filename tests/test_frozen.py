@@ -23,7 +23,8 @@ from minideep import (
     events as ev,
 )
 from minideep.checkpoint import format as codec, layout as names
-from minideep.checkpoint.joining import join
+from minideep.checkpoint.rewriting import merge
+from minideep.checkpoint.store import open_store
 from minideep.export import plain
 from minideep.messages import AssistantMessage, Document, Image, ProviderBlock, Text, Thinking, UserMessage
 from minideep.models import ScriptedModel
@@ -124,7 +125,7 @@ def paused_thread():
     assert turn.interrupts[0].path == ("t1", "t2")
     prefix = names.log_prefix("thread/ü", ())
     keys = store.keys(prefix, names.after(prefix))
-    assert join(store, "thread/ü", keys[-3:]) > 0
+    assert merge(open_store(store), "thread/ü", keys[-3:]) > 0
     kinds = {key.split("/")[0] for key in store.keys("", "\x7f")}
     assert kinds == {"base", "blob", "head", "log", "ref", "run", "use"}
     cut_thread(store)
@@ -138,7 +139,7 @@ def cut_thread(store):
     for text in ("first", "second", "third"):
         agent.run_sync(text, "cut/ü")
         store.close()
-    assert names.read_head("cut/ü", store.head("cut/ü")).cut.turn == 3
+    assert names.read_head("cut/ü", store.head("cut/ü")).truncation.turn == 3
 
 
 def frozen_now():

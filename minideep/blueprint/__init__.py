@@ -2,6 +2,7 @@
 
 from .blueprint import Blueprint
 from .contracts import Artifact, Decision, Plan, Subtask
+from .files import STATE_LIMIT_BYTES
 from .roles import CODE_WRITER, CRITIC, RESEARCH_SPECIALIST, STOCK_ROLES, Role
 from .state import Board, Entry
 
@@ -9,6 +10,7 @@ __all__ = [
     "CODE_WRITER",
     "CRITIC",
     "RESEARCH_SPECIALIST",
+    "STATE_LIMIT_BYTES",
     "STOCK_ROLES",
     "Artifact",
     "Blueprint",

@@ -1,4 +1,7 @@
-"""What the parts of a blueprint say to each other, as types; what breaks a contract is a named error."""
+"""What the parts of a blueprint say to each other, as types, and how each is parsed from a model's reply.
+
+A reply that breaks a contract is a `ContractViolation`. Its text is sent back to the author of the reply.
+"""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -13,13 +16,13 @@ from ..structured import fitting, json_in
 
 MAX_SUBTASKS = 100
 MAX_PLAN = 64 * 1024
-"""Bytes of a plan, which is remembered and shown again and again."""
-MAX_SAID = 32 * 1024
-"""Bytes of what a reflection says, before artifacts are filled in, and of what a subagent asks."""
+"""Bytes of a plan. The state holds it, and every question shows it again."""
+MAX_DECISION = MAX_QUESTION = 32 * 1024
+"""Bytes of a decision before artifacts are filled in, and characters of a question to the user."""
+MAX_REASONING = 2_000
+"""Characters of a plan's reasoning that are kept."""
 MAX_NAME = 100
-"""Bytes of a name; with role and step before it a disk must take it."""
-MAX_RAW = 2_000
-"""Characters of a refused reply that are shown to a person."""
+"""Bytes of an artifact's name. With role and step in front it must still fit the 255 bytes that a disk allows."""
 
 Status = Literal["active", "done"]
 Verdict = Literal["continue", "replan", "end", "escalate"]
@@ -28,6 +31,7 @@ T = TypeVar("T")
 _NAME = re.compile(r"\w[\w .,()+@=-]{0,99}")
 _SPELLINGS = {"subagent_role": "role", "expected_artifact_name": "expected_artifact"}
 _WHOLE_FENCE = re.compile(r"```\w*\n(.*)```", re.DOTALL)
+_PLACEHOLDER = re.compile(r"\{\{\s*([^{}\n]{1,120}?)\s*\}\}")
 
 
 class Subtask(Struct, frozen=True, omit_defaults=True):
@@ -38,20 +42,20 @@ class Subtask(Struct, frozen=True, omit_defaults=True):
     expected_artifact: str
     """The name of the file that it delivers."""
     read_files: tuple[str, ...] = ()
-    """The files that it is given, by name."""
+    """The names of the files that it reads."""
     after: tuple[int, ...] = ()
-    """The subtasks of the plan that it waits for, by their place from 0."""
+    """The subtasks that it waits for, by their index in the plan. Derived from *read_files*."""
 
 
 class Plan(Struct, frozen=True, omit_defaults=True):
-    """What a planner says: subtasks in the order in which their results are taken in."""
+    """A planner's reply: subtasks in the order in which their results are recorded."""
 
     subtasks: tuple[Subtask, ...] = ()
     reasoning: str = ""
 
 
 class Artifact(Struct, frozen=True):
-    """What a subagent delivers."""
+    """A subagent's reply."""
 
     artifact_name: str
     content: str
@@ -59,17 +63,18 @@ class Artifact(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What a reflection says."""
+    """A reflection's reply."""
 
     decision: Verdict
     reason: str = ""
-    """Of a `replan`: what is wrong with the plan."""
+    """For `replan`: what is wrong with the plan."""
     final_answer: str = ""
-    """Of an `end`: the answer; `{{name}}` in it stands for that artifact's content."""
+    """For `end`: the answer. `{{name}}` in it stands for the content of that artifact."""
     question: str = ""
-    """Of an `escalate`: what only a person can say."""
+    """For `escalate`: what only the user can say."""
 
 
+# Every property is required, and null where it is missing: providers refuse optional ones (see `Request.schema`).
 DECISION_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -84,7 +89,7 @@ DECISION_SCHEMA: dict[str, Any] = {
 
 
 def plan_schema(roles: Sequence[str]) -> dict[str, Any]:
-    """A plan as a JSON Schema."""
+    """Return the JSON Schema of a plan for these *roles*."""
     text: dict[str, Any] = {"type": "string"}
     properties: dict[str, Any] = {
         "role": {"type": "string", "enum": [*roles]},
@@ -104,77 +109,81 @@ def plan_schema(roles: Sequence[str]) -> dict[str, Any]:
 # ---- the planner
 
 
-def plan_of(said: Any, roles: Collection[str], files: Collection[str]) -> Plan:
-    """The plan that a reply, or plain data, holds. *roles* are those that are registered, *files* the names that are
-    there. What else it holds, such as contents of files, counts for nothing.
+def parse_plan(reply: Any, roles: Collection[str], files: Collection[str]) -> Plan:
+    """Parse a plan from a reply, or from plain data.
+
+    *roles* are the registered ones, *files* the names of existing files. Fields that a plan does not have, such as
+    contents of files, are ignored.
 
     Raises:
-        PlanViolation: it is none, or cannot be carried out.
+        PlanViolation: the reply is not a plan, or the plan cannot be carried out.
     """
-    plan = _read(said, Plan, PlanViolation, _own_words)
+    plan = _parse(reply, Plan, PlanViolation, _normalized_plan)
     if not 1 <= len(plan.subtasks) <= MAX_SUBTASKS:
         raise PlanViolation(f"a plan has 1 to {MAX_SUBTASKS} subtasks, not {len(plan.subtasks)}")
     if (size := len(msgspec.json.encode(plan))) > MAX_PLAN:
         raise PlanViolation(f"a plan has at most {MAX_PLAN:,} bytes, not {size:,}; give shorter instructions")
     for place, subtask in enumerate(plan.subtasks):
-        _check(f"subtask {place + 1}", subtask, roles)
-    waits = [_awaited(place, plan.subtasks, files) for place in range(len(plan.subtasks))]
-    if stuck := _in_circles(waits):
+        _check_subtask(f"subtask {place + 1}", subtask, roles)
+    waits = [_dependencies(place, plan.subtasks, files) for place in range(len(plan.subtasks))]
+    if stuck := _in_cycles(waits):
         raise PlanViolation(f"subtasks {', '.join(str(place + 1) for place in stuck)} wait for each other's artifacts")
     subtasks = tuple(structs.replace(one, after=after) for one, after in zip(plan.subtasks, waits, strict=True))
     return structs.replace(plan, subtasks=subtasks)
 
 
-def _own_words(said: Any) -> Any:
-    """A plan with each field under its own name; both spellings that planners use are read."""
-    if not isinstance(said, dict):
-        return said
-    plan = cast(dict[str, Any], said)
-    listed = plan.get("subtasks")
-    if not isinstance(listed, list):
+def _normalized_plan(data: Any) -> Any:
+    """Return a plan with every field under its own name: planners use two spellings."""
+    if not isinstance(data, dict):
+        return data
+    plan = cast(dict[str, Any], data)
+    if not isinstance(plan.get("subtasks"), list):
         return plan
-    subtasks = [_renamed(subtask) for subtask in cast(list[Any], listed)]
-    return {"subtasks": subtasks, "reasoning": str(plan.get("reasoning") or "")[:2_000]}
+    subtasks = [_normalized_subtask(subtask) for subtask in plan["subtasks"]]
+    return {"subtasks": subtasks, "reasoning": str(plan.get("reasoning") or "")[:MAX_REASONING]}
 
 
-def _renamed(subtask: Any) -> Any:
-    if not isinstance(subtask, dict):
-        return subtask
-    named = {_SPELLINGS.get(key, key): value for key, value in cast(dict[str, Any], subtask).items()}
+def _normalized_subtask(data: Any) -> Any:
+    if not isinstance(data, dict):
+        return data
+    named = {_SPELLINGS.get(key, key): value for key, value in cast(dict[str, Any], data).items()}
+    # `after` is derived, never taken from a reply: an index of a model's own could point anywhere.
     return {key: value for key, value in named.items() if key != "after" and value is not None}
 
 
-def _check(which: str, subtask: Subtask, roles: Collection[str]) -> None:
+def _check_subtask(which: str, subtask: Subtask, roles: Collection[str]) -> None:
     if subtask.role not in roles:
-        raise PlanViolation(f"{which}: there is no role {subtask.role!r}; there are {', '.join(roles)}")
+        raise PlanViolation(f"{which}: unknown role {subtask.role!r}; roles: {', '.join(roles)}")
     if not subtask.instruction.strip():
-        raise PlanViolation(f"{which}: its instruction is empty; say what is to be done")
+        raise PlanViolation(f"{which}: its instruction is empty; say what to do")
     try:
-        checked_name(subtask.expected_artifact)
+        check_name(subtask.expected_artifact)
     except FileViolation as exc:
         raise PlanViolation(f"{which}: {exc}") from None
 
 
-def _awaited(place: int, subtasks: Sequence[Subtask], files: Collection[str]) -> tuple[int, ...]:
-    """The subtasks whose artifacts the one at *place* reads: earlier ones; else a file that is there; else later ones.
+def _dependencies(place: int, subtasks: Sequence[Subtask], files: Collection[str]) -> tuple[int, ...]:
+    """Return the subtasks whose artifacts the subtask at *place* reads, by index.
+
+    A name means an earlier subtask's artifact first, then an existing file, then a later subtask's artifact.
 
     Raises:
-        PlanViolation: nobody delivers what it reads.
+        PlanViolation: a name is neither a file nor another subtask's artifact.
     """
     awaited: set[int] = set()
     for name in subtasks[place].read_files:
         makers = [other for other, one in enumerate(subtasks) if one.expected_artifact == name and other != place]
         earlier = [other for other in makers if other < place]
-        if not earlier and name not in files and not makers:
+        if not makers and name not in files:
             there = ", ".join(map(repr, files)) or "none"
             found = f"subtask {place + 1}: read_files names {name!r}"
-            raise PlanViolation(f"{found}, which is no file and no other subtask delivers; files: {there}")
+            raise PlanViolation(f"{found}, which is neither a file nor another subtask's artifact; files: {there}")
         awaited.update(earlier if earlier or name in files else makers)
     return tuple(sorted(awaited))
 
 
-def _in_circles(waits: Sequence[Collection[int]]) -> list[int]:
-    """The subtasks that can never begin."""
+def _in_cycles(waits: Sequence[Collection[int]]) -> list[int]:
+    """Return the subtasks that can never begin, by index."""
     left = set(range(len(waits)))
     while ready := {place for place in left if not left.intersection(waits[place])}:
         left -= ready
@@ -184,28 +193,31 @@ def _in_circles(waits: Sequence[Collection[int]]) -> list[int]:
 # ---- a subagent
 
 
-def artifact_of(said: str, name: str) -> Artifact:
-    """The artifact that a reply is: its content under the planned *name*; or, of a reply that is the JSON object
-    `{artifact_name, content, status}`, what that says.
+def parse_artifact(reply: str, name: str) -> Artifact:
+    """Parse an artifact from a reply.
+
+    A JSON object `{artifact_name, content, status}` is taken at its word. Any other reply is itself the content,
+    under the planned *name*.
 
     Raises:
-        ArtifactViolation: it is empty, or an object that says something else.
-        FileViolation: its name is none that an artifact can have.
+        ArtifactViolation: the reply is empty, or such an object with a wrong value.
+        FileViolation: no artifact can have the name.
     """
-    said = clean(said)
-    if not said.strip():
+    reply = clean(reply)
+    if not reply.strip():
         raise ArtifactViolation("the reply is empty; it must be the artifact")
-    whole = _WHOLE_FENCE.fullmatch(said.strip())
-    data = _object((whole[1] if whole else said).strip())
+    fenced = _WHOLE_FENCE.fullmatch(reply.strip())
+    data = _json_object((fenced[1] if fenced else reply).strip())
     if not {"artifact_name", "content", "status"} <= data.keys():
-        return Artifact(name, said)
-    artifact = _read(data, Artifact, ArtifactViolation)
+        return Artifact(name, reply)
+    artifact = _parse(data, Artifact, ArtifactViolation)
     if not artifact.content.strip():
         raise ArtifactViolation("its content is empty")
-    return structs.replace(artifact, artifact_name=checked_name(artifact.artifact_name))
+    check_name(artifact.artifact_name)
+    return artifact
 
 
-def _object(text: str) -> dict[str, Any]:
+def _json_object(text: str) -> dict[str, Any]:
     if not (text.startswith("{") and text.endswith("}")):
         return {}
     try:
@@ -214,53 +226,76 @@ def _object(text: str) -> dict[str, Any]:
         return {}
 
 
-def checked_name(name: str) -> str:
-    """*name*, if an artifact may have it.
+def check_name(name: str) -> None:
+    """Check that an artifact can have this *name*.
 
     Raises:
-        FileViolation: it has a folder, `..`, what no file name should have, or more than 100 bytes.
+        FileViolation: it has a folder, `..`, a character that file names should not have, or more than 100 bytes.
     """
     if not _NAME.fullmatch(name) or ".." in name or len(name.encode()) > MAX_NAME:
         wanted = (
             f"a file name of 1 to {MAX_NAME} bytes: letters, digits, '_', '-', '.' or spaces, no folders and no '..'"
         )
         raise FileViolation(f"an artifact has {wanted}, not {name[:120]!r}")
-    return name
 
 
 # ---- the reflection
 
 
-def decision_of(said: str) -> Decision:
-    """The decision that a reply holds.
+def parse_decision(reply: str) -> Decision:
+    """Parse a decision from a reply.
 
     Raises:
-        ReflectionViolation: it holds none, or one without what belongs to it.
+        ReflectionViolation: the reply is not a decision, is too long, or lacks the field that its decision needs.
     """
-    decision = _read(said, Decision, ReflectionViolation, _plain)
+    decision = _parse(reply, Decision, ReflectionViolation, _normalized_decision)
     needed = {"replan": "reason", "end": "final_answer", "escalate": "question"}.get(decision.decision)
     if needed and not getattr(decision, needed).strip():
         raise ReflectionViolation(f"a decision to {decision.decision} needs a {needed} that is not empty")
-    if (size := len(said.encode())) > MAX_SAID:
-        raise ReflectionViolation(f"a decision has at most {MAX_SAID:,} bytes, not {size:,}; name artifacts instead")
+    if (size := len(reply.encode())) > MAX_DECISION:
+        raise ReflectionViolation(
+            f"a decision has at most {MAX_DECISION:,} bytes, not {size:,}; name artifacts instead"
+        )
     return decision
 
 
-def _plain(said: Any) -> Any:
-    """A decision under its one name, without the fields that are null."""
-    if not isinstance(said, dict):
-        return said
-    given = {key: value for key, value in cast(dict[str, Any], said).items() if value is not None}
+def _normalized_decision(data: Any) -> Any:
+    """Return a decision without the fields that are null, and with the one spelling of `escalate`."""
+    if not isinstance(data, dict):
+        return data
+    given = {key: value for key, value in cast(dict[str, Any], data).items() if value is not None}
     if given.get("decision") == "escalate_to_human":
         given["decision"] = "escalate"
     return given
 
 
-def _read(
-    said: Any, kind: type[T], violation: type[ContractViolation], own_words: Callable[[Any], Any] | None = None
+def named_artifacts(answer: str) -> list[str]:
+    """Return the artifacts that *answer* names as `{{name}}`, as often as it names them."""
+    return _PLACEHOLDER.findall(answer)
+
+
+def fill_in(answer: str, content: Callable[[str], str], limit: int) -> str:
+    """Replace each `{{name}}` in *answer* by `content(name)`, up to *limit* bytes of content.
+
+    An artifact that does not fit is replaced by a note with its name and size.
+    """
+    left = limit
+
+    def fill(placeholder: "re.Match[str]") -> str:
+        nonlocal left
+        text = content(placeholder[1])
+        if (size := len(text.encode())) > left:
+            return f"[{placeholder[1]}: {size:,} bytes, too long for an answer; it is in the turn's artifacts]"
+        left -= size
+        return text
+
+    return _PLACEHOLDER.sub(fill, answer)
+
+
+def _parse(
+    reply: Any, kind: type[T], violation: type[ContractViolation], normalize: Callable[[Any], Any] = lambda data: data
 ) -> T:
     try:
-        data = json_in(clean(said)) if isinstance(said, str) else said
-        return fitting(own_words(data) if own_words else data, kind)
+        return fitting(normalize(json_in(clean(reply)) if isinstance(reply, str) else reply), kind)
     except ValueError as exc:
         raise violation(str(exc)) from None

@@ -1,7 +1,7 @@
-"""The virtual files: artifacts of a thread on any backend, evicted by age and spilled by size.
+"""The virtual files: the artifacts of a thread on any backend, evicted by age and spilled by size.
 
-Subagents write and read whole files; planner and reflection are shown names and sizes only. A file that cleanup evicts
-leaves the state for good; its content can be restored by its hash for as long as the log goes back to it.
+Subagents write and read whole files; planner and reflection see names and sizes only. Cleanup removes an evicted file
+from the state. Its content can be restored by its hash for as long as the log reaches back to it.
 """
 
 import re
@@ -19,50 +19,43 @@ from ..errors import FileViolation, ToolError
 from ..events import FileDeleted, FileWritten, Noted
 from ..messages import to_json
 from ..ports import Backend
-from ..state import FileEntry, State, as_bytes
+from ..state import AnyState, FileEntry, StateView, as_bytes
 from ..workers import in_thread
-from . import state as boards
-from .answer import mentions
-from .state import FILES, Board, Filed, Record, filed
+from .contracts import named_artifacts
+from .state import FILES, Board, FileNote, LedgerEntry, append_to_ledger, file_notes, read_board, save_progress
 
 INLINE_SIZE_LIMIT_BYTES = 100 * 1024
 STATE_LIMIT_BYTES = 500_000
 MAX_FILE_AGE_STEPS = 20
 DONE_AGE_STEPS = 3
-"""Steps that a file stays which is done."""
-_OVERHEAD = 400
-"""Bytes of a state that a file takes up besides its content."""
-
-_GONE_SHOWN = 50
+"""Steps after which a file whose status is `done` is evicted."""
+_ENTRY_BYTES = 400
+"""Bytes that a file takes up in a state besides its content, at most."""
+_EVICTED_SHOWN = 50
 """Evicted files that a summary names."""
 
 T = TypeVar("T")
 
 
-class Found(Struct, frozen=True):
-    """A file by its name: of the state, or evicted."""
+class FileRef(Struct, frozen=True):
+    """A file that a name refers to."""
 
     path: str
     sha256: str
-    about: Filed
+    note: FileNote
     evicted: bool = False
 
 
 class VirtualFiles:
     """The files of a blueprint's thread, on *backend*.
 
-    Over *inline_limit* bytes a file's content is kept apart from the state, in the store, once for all that hold the
-    same; so are the largest others while the state would have more than *state_limit* bytes. What is done goes after 3
-    steps, everything after *max_age*, unless its name is one of the patterns in *pinned*.
+    A content of more than *inline_limit* bytes is spilled: the store keeps it, once for all files with the same
+    content. While the state has more than *state_limit* bytes, the largest other contents are spilled too. A file
+    that is done is evicted after 3 steps, any other after *max_age*, unless a pattern in *pinned* matches its name.
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        inline_limit: int = INLINE_SIZE_LIMIT_BYTES,
-        state_limit: int = STATE_LIMIT_BYTES,
-        max_age: int = MAX_FILE_AGE_STEPS,
-        pinned: Collection[str] = (),
+        self, backend: Backend, inline_limit: int, state_limit: int, max_age: int, pinned: Collection[str]
     ) -> None:
         self.backend = backend
         self.inline_limit, self.state_limit, self.max_age = inline_limit, state_limit, max_age
@@ -70,178 +63,182 @@ class VirtualFiles:
 
     # ---- by name
 
-    def names(self, state: State, ledger: Iterable[Mapping[str, Any]]) -> dict[str, Found]:
-        """Every name that a plan or an answer may use: of artifacts, their last version, and of the files themselves.
-        Evicted ones are found through the *ledger*.
+    def by_name(self, state: AnyState, ledger: Iterable[Mapping[str, Any]]) -> dict[str, FileRef]:
+        """Return what each name in a plan or an answer refers to. Evicted files are found through *ledger*.
+
+        The name of an artifact refers to its last version; the name of a file to that file.
         """
-        found: dict[str, Found] = {}
+        found: dict[str, FileRef] = {}
         for entry in ledger:
             if "file" in entry:
-                about = Filed(entry["artifact"], entry["role"], entry["step"], entry["status"])
-                one = Found("/" + entry["file"], entry["sha256"], about, evicted=True)
-                found |= {about.name: one, entry["file"]: one}
-        there = [(about.step, path, about) for path, about in filed(state).items() if path in state.files]
-        for _, path, about in sorted(there, key=lambda one: one[0]):
-            found[path[1:]] = one = Found(path, state.files[path].sha256, about)
-            last = found.setdefault(about.name, one)
-            if last.path == path or last.about.step <= about.step:  # Else a newer version was evicted.
-                found[about.name] = one
+                note = FileNote(entry["artifact"], entry["role"], entry["step"], entry["status"])
+                found[note.name] = found[entry["file"]] = FileRef("/" + entry["file"], entry["sha256"], note, True)
+        present = [(note.step, path, note) for path, note in file_notes(state).items() if path in state.files]
+        for _, path, note in sorted(present, key=lambda file: file[0]):
+            found[path[1:]] = ref = FileRef(path, state.files[path].sha256, note)
+            last = found.setdefault(note.name, ref)
+            if last.path == path or last.note.step <= note.step:  # Else a newer version was evicted.
+                found[note.name] = ref
         return found
 
-    def summary(self, state: State, names: Mapping[str, Found]) -> str:
-        """Name, status and size of each file, a line each; of what was evicted, the last names."""
-        there = [
-            {"name": about.name, "file": path[1:], "role": about.role, "status": about.status}
-            | {"bytes": state.files[path].size, "step": about.step}
-            for path, about in filed(state).items()
+    def summary(self, state: AnyState, files: Mapping[str, FileRef]) -> str:
+        """Return name, status and size of each file, a line of JSON each, and the names of the last evicted ones."""
+        present = [
+            {"name": note.name, "file": path[1:], "role": note.role, "status": note.status}
+            | {"bytes": state.files[path].size, "step": note.step}
+            for path, note in file_notes(state).items()
             if path in state.files
         ]
-        lines = [to_json(line).decode() for line in there]
-        if gone := [name for name, one in names.items() if one.evicted and name == one.about.name]:
-            lines.append(f"evicted, restored if named: {', '.join(gone[-_GONE_SHOWN:])}")
+        lines = [to_json(line).decode() for line in present]
+        if evicted := [name for name, ref in files.items() if ref.evicted and name == ref.note.name]:
+            lines.append(f"evicted, restored if named: {', '.join(evicted[-_EVICTED_SHOWN:])}")
         return "\n".join(lines) or "none"
 
-    async def read(self, ctx: ToolContext, found: Found, step: int) -> str:
-        """The whole content of a file. One that was evicted is restored, as written at *step*.
+    async def read(self, ctx: ToolContext, ref: FileRef, step: int) -> str:
+        """Return the whole content of a file. An evicted file is restored, as if written at *step*.
 
         Raises:
-            FileViolation: it is not there any more.
+            FileViolation: the content is gone.
             CheckpointError: the store has lost it.
         """
-        content = await self._content(ctx, found)
+        content = await self._content(ctx, ref)
         if content is None:
-            raise FileViolation(f"file {found.about.name!r} was evicted, and no log that is kept goes back to it")
-        if found.evicted:
-            about = structs.replace(found.about, step=step)
-            self.enter(ctx, self._written(ctx, found.path, content, kept=not self.backend.blocking), about)
+            raise FileViolation(f"file {ref.note.name!r} was evicted, and the log no longer reaches back to it")
+        if ref.evicted:
+            note = structs.replace(ref.note, step=step)
+            self.record(ctx, _written(ctx, ref.path, content, not self.backend.blocking, self.inline_limit), note)
         return content if isinstance(content, str) else content.decode(errors="replace")
 
-    async def _content(self, ctx: ToolContext, found: Found) -> str | bytes | None:
-        kept = ctx.recall(found.path, found.sha256) if found.evicted else ctx.content_of(found.path)
+    async def _content(self, ctx: ToolContext, ref: FileRef) -> str | bytes | None:
+        kept = ctx.recall(ref.path, ref.sha256) if ref.evicted else ctx.content_of(ref.path)
         if kept is not None:
             return kept
         try:
-            data: bytes = await self._hop(self.backend.read, ctx, found.path)
+            data: bytes = await self._call(self.backend.read, ctx, ref.path)
         except ToolError as exc:
-            if found.evicted:
+            if ref.evicted:
                 return None
             raise FileViolation(str(exc)) from None
-        if found.evicted and sha256(data).hexdigest() != found.sha256:
-            return None
-        return data
+        # On a disk somebody may have written another file in its place; that one must not pass for the artifact.
+        return None if ref.evicted and sha256(data).hexdigest() != ref.sha256 else data
 
     # ---- writing
 
     async def write(self, ctx: ToolContext, name: str, content: str) -> FileWritten:
-        """Put an artifact where the backend keeps files; the event that says so is still to be recorded.
+        """Write an artifact to the backend and return its event, which the caller records.
 
         Raises:
             ToolError: the backend refuses it.
         """
-        path = f"{self.backend.home.rstrip('/')}/{name}"
-        if await self._hop(self._is_taken, ctx, path, content.encode()):
+        path, data = f"{self.backend.home.rstrip('/')}/{name}", content.encode()
+        if await self._call(self._is_taken, ctx, path, data):
             stem, suffix = PurePosixPath(path).stem, PurePosixPath(path).suffix
-            path = str(PurePosixPath(path).with_name(f"{stem}-{sha256(content.encode()).hexdigest()[:8]}{suffix}"))
-        kept = await self._hop(self.backend.write, ctx, path, content.encode())
-        return self._written(ctx, path, content, kept=kept)
+            path = str(PurePosixPath(path).with_name(f"{stem}-{sha256(data).hexdigest()[:8]}{suffix}"))
+        kept = await self._call(self.backend.write, ctx, path, data)
+        return _written(ctx, path, content, kept, self.inline_limit)
 
     def _is_taken(self, ctx: ToolContext, path: str, data: bytes) -> bool:
-        """Whether *path* holds something else, which another thread wrote: a folder may be used by several."""
+        """Return whether *path* holds something else: several threads may use one folder."""
         try:
             return self.backend.read(ctx, path) != data
         except ToolError:
             return False
 
-    def _written(self, ctx: ToolContext, path: str, content: str | bytes, *, kept: bool) -> FileWritten:
-        data = as_bytes(content)
-        apart = kept and len(data) > self.inline_limit
-        return FileWritten(
-            path, content if kept else None, len(data), sha256(data).hexdigest(), time.time(), ctx.path, apart
-        )
-
-    def enter(self, ctx: ToolContext, event: FileWritten, about: Filed) -> None:
-        """Record that a file was written, and what is to be remembered of it."""
+    def record(self, ctx: ToolContext, event: FileWritten, note: FileNote) -> None:
+        """Record that a file was written, and what to remember of it."""
         ctx.record(event)
-        self._note(ctx, event.file, about)
+        self._save_note(ctx, event.file, note)
 
     def adopt(self, ctx: ToolContext, step: int) -> None:
-        """Take charge of what subagents of this call wrote with tools of their own, so that it is evicted as well."""
+        """Manage the files that subagents of this call wrote with tools of their own, so that they are evicted too."""
         for path, file in list(ctx.state.files.items()):
             if file.by and file.by[0].partition("/")[0] == ctx.call_id:
-                about = filed(ctx.state).get(path) or Filed(path[1:], "", step, "active")
-                self._note(ctx, path, structs.replace(about, step=step))
+                note = file_notes(ctx.state).get(path) or FileNote(path[1:], "", step, "active")
+                self._save_note(ctx, path, structs.replace(note, step=step))
 
     # ---- cleanup
 
     async def cleanup(self, ctx: ToolContext) -> str:
-        """Evict what is old and spill what is large, before planning goes on and before the turn hands over."""
-        board = boards.read(ctx.state)
-        gone = self.evict(ctx, board)
-        boards.enter(ctx, Record(ctx.state.turn, board.step, "cleanup", files=tuple(gone)))
-        boards.note(ctx, structs.replace(board, node="cleanup"))
-        return f"{len(gone)} files evicted"
+        """Evict old files and spill large ones, after each decision and before the turn ends."""
+        board = read_board(ctx.state)
+        evicted = self.evict(ctx, board)
+        append_to_ledger(ctx, LedgerEntry(ctx.state.turn, board.step, "cleanup", files=tuple(evicted)))
+        save_progress(ctx, structs.replace(board, node="cleanup"))
+        return f"{len(evicted)} files evicted"
 
     def evict(self, ctx: ToolContext, board: Board) -> list[str]:
-        """Remove what is old, except what the rest of the plan reads, and spill what does not fit. Returns what is
-        gone.
+        """Remove old files, except those that the rest of the plan reads, and spill what does not fit.
+
+        Returns the names of the removed files.
         """
         subtasks = board.subtasks if board.decision == "continue" else ()
         needed = {name for place in board.left() for name in subtasks[place].read_files} if subtasks else ()
-        gone: list[str] = []
-        for path, about in filed(ctx.state).items():
-            if path not in ctx.state.files or self._is_over(about, board.step, needed):
-                gone.append(path)
+        evicted: list[str] = []
+        for path, note in file_notes(ctx.state).items():
+            # A file that a role has deleted with a tool of its own is still noted.
+            if path not in ctx.state.files or self._is_expired(note, board.step, needed):
+                evicted.append(path)
                 ctx.record(FileDeleted(path, time.time(), ctx.path))
                 ctx.record(Noted(FILES, path, rule="delete"))
         self._spill(ctx, self._answer_size(ctx.state, board))
-        return [path[1:] for path in gone]
+        return [path[1:] for path in evicted]
 
     @property
     def answer_limit(self) -> int:
         """Bytes of artifacts that a final answer may hold."""
         return self.state_limit // 2
 
-    def _answer_size(self, state: State, board: Board) -> int:
+    def _answer_size(self, state: AnyState, board: Board) -> int:
+        """Return the bytes that the final answer will add to the state."""
         if board.decision != "end":
             return 0
-        names = self.names(state, board.ledger)
-        sizes = (state.files[names[name].path].size for name in mentions(board.final_answer))
+        files = self.by_name(state, board.ledger)
+        sizes = (state.files[files[name].path].size for name in named_artifacts(board.final_answer))
         return len(board.final_answer.encode()) + min(sum(sizes), self.answer_limit)
 
-    def _is_over(self, about: Filed, step: int, needed: Collection[str]) -> bool:
-        if about.kept or about.name in needed or any(fnmatchcase(about.name, pattern) for pattern in self._pinned):
+    def _is_expired(self, note: FileNote, step: int, needed: Collection[str]) -> bool:
+        if note.kept or note.name in needed or any(fnmatchcase(note.name, pattern) for pattern in self._pinned):
             return False
-        age = step - about.step
-        return age > self.max_age or (about.status == "done" and age > DONE_AGE_STEPS)
+        age = step - note.step
+        return age > self.max_age or (note.status == "done" and age > DONE_AGE_STEPS)
 
-    def _spill(self, ctx: ToolContext, answer: int) -> None:
-        """Keep contents apart, the largest first, the oldest of those of one size, until the state is small enough."""
-        known = filed(ctx.state)
+    def _spill(self, ctx: ToolContext, reserved: int) -> None:
+        """Move contents to the store until the state has room for *reserved* bytes: the largest first, and the oldest
+        of those of one size.
+        """
+        notes = file_notes(ctx.state)
         inline = [(path, file) for path, file in ctx.state.files.items() if _is_inline(file)]
-        inline.sort(key=lambda one: (-one[1].size, known[one[0]].step if one[0] in known else 0))
-        total, room = sum(file.size for _, file in inline), self._room(ctx.state, answer)
+        inline.sort(key=lambda file: (-file[1].size, notes[file[0]].step if file[0] in notes else 0))
+        total, room = sum(file.size for _, file in inline), self._room(ctx.state, reserved)
         for path, file in inline:
             if total <= room and file.size <= self.inline_limit:
                 return
             total -= file.size
             ctx.record(FileWritten(path, file.content, file.size, file.sha256, file.modified, file.by, True))
 
-    def _room(self, state: State, answer: int) -> int:
-        """Bytes of content that the state may hold. What else it holds counts twice: some serializers are wordy."""
-        rest = state.size()
-        return self.state_limit - 2 * rest - _OVERHEAD * len(state.files) - answer
+    def _room(self, state: StateView, reserved: int) -> int:
+        """Return the bytes of content that the state may hold."""
+        # Twice: the bound holds for other serializers too, such as pickle, and some take up to twice the bytes.
+        return self.state_limit - 2 * state.size() - _ENTRY_BYTES * len(state.files) - reserved
 
     def keep(self, ctx: ToolContext, paths: Collection[str]) -> None:
-        """Let the files stay on which the turn's answer stands, until there is another answer."""
-        for path, about in filed(ctx.state).items():
-            if about.kept != (path in paths):
-                self._note(ctx, path, structs.replace(about, kept=path in paths))
+        """Keep the files that the turn's answer names from eviction, and no others."""
+        for path, note in file_notes(ctx.state).items():
+            if note.kept != (path in paths):
+                self._save_note(ctx, path, structs.replace(note, kept=path in paths))
 
-    def _note(self, ctx: ToolContext, path: str, about: Filed) -> None:
-        ctx.record(Noted(FILES, path, structs.asdict(about)))
+    def _save_note(self, ctx: ToolContext, path: str, note: FileNote) -> None:
+        ctx.record(Noted(FILES, path, structs.asdict(note)))
 
-    async def _hop(self, work: Callable[..., T], *args: object) -> T:
+    async def _call(self, work: Callable[..., T], *args: object) -> T:
         return await in_thread(work, *args) if self.backend.blocking else work(*args)
+
+
+def _written(ctx: ToolContext, path: str, content: str | bytes, kept: bool, inline_limit: int) -> FileWritten:
+    """Return the event of a written file, with its content if the state keeps it, as a blob if that is large."""
+    data = as_bytes(content)
+    digest, blob = sha256(data).hexdigest(), kept and len(data) > inline_limit
+    return FileWritten(path, content if kept else None, len(data), digest, time.time(), ctx.path, blob)
 
 
 def _is_inline(file: FileEntry) -> bool:
@@ -249,7 +246,7 @@ def _is_inline(file: FileEntry) -> bool:
 
 
 def stored_name(role: str, step: int, name: str) -> str:
-    """Where an artifact is kept: `{role}_{step}_{name}`, with `.md` unless the name has an ending of its own."""
+    """Return the file name of an artifact: `{role}_{step}_{name}`, with `.md` unless *name* has a suffix."""
     given = PurePosixPath(name)
     stem, suffix = (given.stem, given.suffix) if given.suffix else (name, ".md")
     slug = re.sub(r"[^\w.-]+", "-", stem).strip("-.")[:60] or "artifact"

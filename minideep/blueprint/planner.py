@@ -1,6 +1,6 @@
-"""The planner: the goal, the plan until now and a summary of the files go in; an ordered list of subtasks comes out."""
+"""The planner: turns the goal, the plan so far and a summary of the files into an ordered list of subtasks."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
@@ -11,12 +11,11 @@ from ..errors import ConfigError, PlanViolation
 from ..messages import to_json
 from ..middleware.output import ResponseFormat
 from ..ports import Model
-from . import prompts, state as boards
-from .contracts import MAX_PLAN, Plan, plan_of, plan_schema
-from .escalation import given_up
+from . import prompts
+from .contracts import MAX_PLAN, Plan, parse_plan, plan_schema
 from .files import VirtualFiles
 from .roles import Role
-from .state import Board
+from .state import Board, append_to_ledger, read_board, save_plan, save_progress
 from .structured import ask
 
 PROMPT_LIMIT = 1_500
@@ -24,49 +23,49 @@ PROMPT_LIMIT = 1_500
 
 
 class Planner:
-    """Decomposes, assigns and revises. It has no tools, writes no file and never speaks to the user."""
+    """Splits the goal, assigns roles and revises the plan. It has no tools and never answers the user."""
 
-    def __init__(
-        self, model: Model, roles: Iterable[Role], files: VirtualFiles, prompt_limit: int = PROMPT_LIMIT
-    ) -> None:
-        self._roles = {role.name: role for role in roles}
+    def __init__(self, model: Model, roles: Mapping[str, Role], files: VirtualFiles, prompt_limit: int) -> None:
+        self._roles = roles
         self._files = files
-        system = prompts.planner_system(self._roles.values())
+        system = prompts.planner_system(roles.values())
         if len(system) > prompt_limit:
             found = f"the planner's prompt has {len(system):,} characters with these roles, more than {prompt_limit:,}"
             raise ConfigError(f"{found}; shorten the roles' descriptions, or raise planner_prompt_limit")
-        mode = ResponseFormat(plan_schema(list(self._roles)))
-        self.agent = Agent(model, system_prompt=system, middleware=[mode], name="planner")
+        output = ResponseFormat(plan_schema(list(roles)))
+        self.agent = Agent(model, system_prompt=system, middleware=[output], name="planner")
 
     async def planner(self, ctx: ToolContext) -> str:
-        """Ask for a plan, and take it in."""
-        board = boards.read(ctx.state)
-        names = self._files.names(ctx.state, board.ledger)
-        question = prompts.planner_asked(board, self._files.summary(ctx.state, names))
-        answer = await ask(ctx, self.agent, question, lambda said: plan_of(said, self._roles, names))
-        boards.enter(ctx, answer.record(ctx.state, board, "planner"))
+        """Ask for a plan and adopt it."""
+        board = read_board(ctx.state)
+        files = self._files.by_name(ctx.state, board.ledger)
+        question = prompts.planner_asked(board, self._files.summary(ctx.state, files))
+        answer = await ask(ctx, self.agent, question, lambda reply: parse_plan(reply, self._roles, files))
+        append_to_ledger(ctx, answer.ledger_entry(ctx.state.turn, board.step, "planner"))
         if answer.value is None:
-            boards.note(ctx, given_up(board, "planner", answer))
+            save_progress(ctx, answer.without_value(board, "planner"))
             return "no plan"
-        take_in(ctx, board, answer.value)
+        _adopt(ctx, board, answer.value, "planner")
         return f"{len(answer.value.subtasks)} subtasks"
 
     async def approve_plan(self, ctx: ToolContext, plan: dict[str, Any], problem: str = "") -> str:
-        """Take in the plan as a person has let it through, perhaps edited; *problem* says what was wrong with it."""
-        board = boards.read(ctx.state)
+        """Adopt the plan that a person approved, perhaps edited. *problem* shows what was wrong with the last edit."""
+        board = read_board(ctx.state)
         try:
-            checked = plan_of(plan, self._roles, self._files.names(ctx.state, board.ledger))
+            approved = parse_plan(plan, self._roles, self._files.by_name(ctx.state, board.ledger))
         except PlanViolation as exc:
+            # The edit is saved, so that the person corrects it rather than begins again; unless it is so long that
+            # it would not fit the state.
             if len(to_json(plan)) <= MAX_PLAN:
-                boards.note_plan(ctx, plan)
-            boards.note(ctx, structs.replace(board, node="refused_plan", reason=str(exc)))
+                save_plan(ctx, plan)
+            save_progress(ctx, structs.replace(board, node="refused_plan", reason=str(exc)))
             return f"refused: {exc}"
-        take_in(ctx, board, checked, "approve_plan")
+        _adopt(ctx, board, approved, "approve_plan")
         return "the plan is approved"
 
 
-def take_in(ctx: ToolContext, board: Board, plan: Plan, node: str = "planner") -> None:
-    """Let *plan* be the plan: none of it is done yet."""
-    boards.note_plan(ctx, plan)
+def _adopt(ctx: ToolContext, board: Board, plan: Plan, node: str) -> None:
+    """Make *plan* the current plan, with none of its subtasks done."""
+    save_plan(ctx, plan)
     fresh: dict[str, Any] = {"delivered": [], "failed": [], "clean": True, "decision": None, "reason": ""}
-    boards.note(ctx, structs.replace(board, node=node, planned_at=board.step, **fresh))
+    save_progress(ctx, structs.replace(board, node=node, planned_at=board.step, **fresh))

@@ -1,7 +1,7 @@
-"""The subagent pool: a wave of subtasks, each done under its role's own prompt, with the files that it reads.
+"""The subagent pool: dispatches a wave of subtasks, each under its role's own prompt, with the files that it reads.
 
-A subagent's request is built from nothing: its role's prompt, one message, its role's tools. Results are taken in
-together, in the order of the plan.
+A subagent's request is built from scratch: its role's prompt, one message, its role's tools. Results are recorded
+together at the end of the wave, in the order of the plan.
 """
 
 import asyncio
@@ -12,53 +12,56 @@ from msgspec import Struct, structs
 
 from ..agent import Agent
 from ..context import ToolContext
-from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, ToolError
+from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, PlanViolation, ToolError
 from ..events import FileWritten
 from ..messages import clean, to_json
-from ..middleware.approvals import HumanInTheLoopMiddleware
+from ..middleware import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..ports import Model
 from ..state import Limits
-from . import prompts, state as boards
-from .contracts import Artifact, Subtask, artifact_of
-from .escalation import escalated
-from .files import Found, VirtualFiles, stored_name
+from . import prompts
+from .contracts import Artifact, Subtask, parse_artifact
+from .files import VirtualFiles, stored_name
 from .roles import Role
-from .state import Board, Filed, Record
-from .structured import QUOTED, Answer, ask
+from .state import Board, FileNote, LedgerEntry, append_to_ledger, escalated, read_board, save_progress
+from .structured import MAX_QUOTED, Answer, ask
 
 
 class Assignment(Struct, frozen=True):
-    """A subtask that is dispatched."""
+    """A dispatched subtask."""
 
     place: int
-    """Where it stands in the plan."""
+    """Its index in the plan."""
     subtask: Subtask
     step: int
-    asked: str = ""
+    question: str = ""
+    """The message that the subagent gets."""
     error: str = ""
-    """Why it cannot be asked at all."""
+    """Why no subagent can be asked."""
 
 
-class Report(Struct):
-    """What came of it."""
+class Outcome(Struct):
+    """The result of an assignment."""
 
     assignment: Assignment
     answer: Answer[Artifact]
     error: str = ""
-    question: str = ""
-    """What the subagent asks of the user."""
     written: FileWritten | None = None
 
     @property
+    def question(self) -> str:
+        """The question that the subagent asks of the user."""
+        return self.answer.turn.question if self.answer.turn else ""
+
+    @property
     def as_planned(self) -> bool:
-        """Whether the artifact is there that the plan expects."""
+        """Whether the artifact that the plan expects was written."""
         artifact, expected = self.answer.value, self.assignment.subtask.expected_artifact
         return self.written is not None and artifact is not None and artifact.artifact_name == expected
 
 
 class SubagentPool:
-    """The agents of the roles, and how they are dispatched."""
+    """The agents of the roles, and the tool that dispatches subtasks to them."""
 
     def __init__(self, roles: Mapping[str, Role], model: Model, files: VirtualFiles, limits: Limits) -> None:
         self.roles = roles
@@ -66,85 +69,90 @@ class SubagentPool:
         self.agents = {name: _agent_of(role, model, limits) for name, role in roles.items()}
 
     async def subagent_dispatcher(self, ctx: ToolContext) -> str:
-        """Have every subtask done whose files are there, side by side, and take in what comes of them."""
-        board = boards.read(ctx.state)
+        """Run every subtask whose files are there, side by side, and record the results."""
+        board = read_board(ctx.state)
         subtasks = board.subtasks
-        work = [
-            await self._assigned(ctx, board, Assignment(place, subtasks[place], board.step + count))
+        wave = [
+            await self._assign(ctx, board, Assignment(place, subtasks[place], board.step + count))
             for count, place in enumerate(board.wave(), start=1)
         ]
-        reports = await asyncio.gather(*(self._delegated(ctx, one) for one in work))
-        for report in reports:
-            await self._written(ctx, report)
-        return self._taken_in(ctx, board, reports)
+        # A subagent that waits for a person leaves this by an exception. The runtime then lets its siblings finish, and
+        # the call that is started again finds their runs in the log.
+        outcomes = await asyncio.gather(*(self._run(ctx, one) for one in wave))
+        for outcome in outcomes:
+            await self._write(ctx, outcome)
+        return self._record(ctx, board, outcomes)
 
-    async def _assigned(self, ctx: ToolContext, board: Board, one: Assignment) -> Assignment:
-        """The assignment with what the subagent is asked."""
-        if one.subtask.role not in self.roles:  # The plan was made when there were others.
-            return structs.replace(one, error=f"PlanViolation: there is no role {one.subtask.role!r} any more")
+    async def _assign(self, ctx: ToolContext, board: Board, one: Assignment) -> Assignment:
+        """Return the assignment with the subagent's message, or with the reason why there is none."""
         try:
-            files = await self._read(ctx, board, one.subtask)
-        except (FileViolation, CheckpointError) as exc:
+            if one.subtask.role not in self.roles:
+                raise PlanViolation(f"unknown role {one.subtask.role!r}; the plan was made with other roles")
+            contents = await self._read(ctx, board, one.subtask)
+        except (PlanViolation, FileViolation, CheckpointError) as exc:
             return structs.replace(one, error=f"{type(exc).__name__}: {exc}")
-        return structs.replace(one, asked=prompts.subtask_asked(one.subtask.instruction, files))
+        return structs.replace(one, question=prompts.subtask_asked(one.subtask.instruction, contents))
 
     async def _read(self, ctx: ToolContext, board: Board, subtask: Subtask) -> list[tuple[str, str]]:
-        files: list[tuple[str, str]] = []
+        contents: list[tuple[str, str]] = []
         for name in dict.fromkeys(subtask.read_files):
-            there: dict[str, Found] = self._files.names(ctx.state, board.ledger)
-            found = there.get(board.version(subtask, name)) or there.get(name)
-            if found is None:
-                raise FileViolation(f"there is no file {name!r}")
-            files.append((name, await self._files.read(ctx, found, board.step)))
-        return files
+            # Looked up anew for each name: reading an evicted file restores it.
+            files = self._files.by_name(ctx.state, board.ledger)
+            ref = files.get(board.version(subtask, name)) or files.get(name)
+            if ref is None:
+                raise FileViolation(f"unknown file {name!r}")
+            contents.append((name, await self._files.read(ctx, ref, board.step)))
+        return contents
 
-    async def _delegated(self, ctx: ToolContext, one: Assignment) -> Report:
-        """Run the role's agent; whatever goes wrong is reported."""
+    async def _run(self, ctx: ToolContext, one: Assignment) -> Outcome:
+        """Run the role's agent. Its failure is an outcome: its siblings go on."""
         if one.error:
-            return Report(one, Answer(), one.error)
+            return Outcome(one, Answer(), one.error)
         role, expected = self.roles[one.subtask.role], one.subtask.expected_artifact
         key = PurePosixPath(stored_name(role.name, one.step, expected)).stem
         try:
             async with asyncio.timeout(role.timeout):
                 answer = await ask(
-                    ctx, self.agents[role.name], one.asked, lambda said: _artifact(role, said, expected), key=key
+                    ctx, self.agents[role.name], one.question, lambda reply: _parse(role, reply, expected), key=key
                 )
         except TimeoutError:
-            return Report(one, Answer(), f"it took longer than {role.timeout:g} s")
-        return Report(one, answer, answer.problem, answer.turn.question if answer.turn else "")
+            return Outcome(one, Answer(), f"it took longer than {role.timeout:g} s")
+        return Outcome(one, answer, answer.problem)
 
-    async def _written(self, ctx: ToolContext, report: Report) -> None:
-        """Put the artifact where files are kept; nothing is recorded yet, so that a new start finds all as it was."""
-        if (artifact := report.answer.value) is None:
+    async def _write(self, ctx: ToolContext, outcome: Outcome) -> None:
+        """Write the artifact to the backend.
+
+        Nothing is recorded before the whole wave is over, so a call that is started again finds the state unchanged.
+        """
+        if (artifact := outcome.answer.value) is None:
             return
-        name = stored_name(report.assignment.subtask.role, report.assignment.step, artifact.artifact_name)
+        name = stored_name(outcome.assignment.subtask.role, outcome.assignment.step, artifact.artifact_name)
         try:
-            report.written = await self._files.write(ctx, name, artifact.content)
+            outcome.written = await self._files.write(ctx, name, artifact.content)
         except ToolError as exc:
-            report.error = f"it could not be written: {exc}"
+            outcome.error = f"it could not be written: {exc}"
 
-    def _taken_in(self, ctx: ToolContext, board: Board, reports: Sequence[Report]) -> str:
-        """Record everything, in the order of the plan."""
-        step = board.step + len(reports)
+    def _record(self, ctx: ToolContext, board: Board, outcomes: Sequence[Outcome]) -> str:
+        """Record the outcomes in the order of the plan. Returns a line of JSON for each."""
+        step = board.step + len(outcomes)
         self._files.adopt(ctx, step)
-        for report in reports:
-            artifact = report.answer.value
-            if report.written and artifact:
-                about = Filed(artifact.artifact_name, report.assignment.subtask.role, step, artifact.status)
-                self._files.enter(ctx, report.written, about)
+        for outcome in outcomes:
+            artifact = outcome.answer.value
+            if outcome.written and artifact:
+                note = FileNote(artifact.artifact_name, outcome.assignment.subtask.role, step, artifact.status)
+                self._files.record(ctx, outcome.written, note)
                 board.produced = board.produced or artifact.status == "done"
-        records = [_record(ctx.state.turn, report) for report in reports]
-        boards.enter(ctx, *records)
+        entries = [_ledger_entry(ctx.state.turn, outcome) for outcome in outcomes]
+        append_to_ledger(ctx, *entries)
         board.step, board.node = step, "subagent_dispatcher"
-        board.clean = all(report.as_planned for report in reports)
-        board.delivered = [*board.delivered, *(one.assignment.place for one in reports if one.as_planned)]
-        board.failed = [*board.failed, *(one.assignment.place for one in reports if not one.as_planned)]
-        if asking := [report for report in reports if report.question]:
-            roles = [report.assignment.subtask.role for report in asking]
-            questions = (f"{role} asks: {one.question}" for role, one in zip(roles, asking, strict=True))
-            board = escalated(board, board.node, "\n".join(questions), by=", ".join(roles))
-        boards.note(ctx, board)
-        return "\n".join(to_json([one.artifact, one.status, one.bytes]).decode() for one in records)
+        board.clean = all(outcome.as_planned for outcome in outcomes)
+        board.delivered = [*board.delivered, *(one.assignment.place for one in outcomes if one.as_planned)]
+        board.failed = [*board.failed, *(one.assignment.place for one in outcomes if not one.as_planned)]
+        if asking := [(one.assignment.subtask.role, one.question) for one in outcomes if one.question]:
+            questions = "\n".join(f"{role} asks: {question}" for role, question in asking)
+            board = escalated(board, board.node, questions, by=", ".join(role for role, _ in asking))
+        save_progress(ctx, board)
+        return "\n".join(to_json([one.artifact, one.status, one.bytes]).decode() for one in entries)
 
 
 def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
@@ -160,47 +168,39 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
         raise ConfigError(f"role {role.name!r}: {exc}") from None
     for name in role.interrupt_on or ():
         if name not in agent.spec.tools:
-            raise ConfigError(f"role {role.name!r}: interrupt_on names {name!r}, which is none of its tools")
-    agent.spec = structs.replace(agent.spec, system=role.prompt)  # To the letter: nothing is stripped or added.
+            there = ", ".join(map(repr, agent.spec.tools)) or "none"
+            raise ConfigError(f"role {role.name!r}: interrupt_on names {name!r}, but its tools are: {there}")
+    # Set here, because `Agent` strips its prompt and adds those of middleware: a role's is sent to the letter.
+    agent.spec = structs.replace(agent.spec, system=role.prompt)
     return agent
 
 
-def _artifact(role: Role, said: str, expected: str) -> Artifact:
-    """The artifact that a reply is, if the role's validator takes it.
+def _parse(role: Role, reply: str, expected: str) -> Artifact:
+    """Parse the artifact in a reply and pass it to the role's validator.
 
     Raises:
-        ArtifactViolation: it is none, or is refused.
+        ArtifactViolation: the reply is not an artifact, or the validator refuses it.
     """
     try:
-        artifact = artifact_of(said, expected)
+        artifact = parse_artifact(reply, expected)
     except FileViolation as exc:
         raise ArtifactViolation(str(exc)) from None
     try:
         verdict = role.validate(artifact.content) if role.validate else None
-    except (Exception, SystemExit) as exc:  # The hook door: a validator is anybody's, its refusal to be mended.
-        raise ArtifactViolation(clean(str(exc))[:QUOTED] or type(exc).__name__) from exc
+    except (Exception, SystemExit) as exc:  # The hook door: what a user's validator raises, the subagent can correct.
+        raise ArtifactViolation(clean(str(exc))[:MAX_QUOTED] or type(exc).__name__) from exc
     if verdict is False:
         raise ArtifactViolation(f"it is not what a {role.name} must deliver")
     return artifact
 
 
-def _record(turn: int, report: Report) -> Record:
-    one, artifact, written, answer = report.assignment, report.answer.value, report.written, report.answer
-    name = artifact.artifact_name if written and artifact else one.subtask.expected_artifact
-    unplanned = f"delivered instead of {one.subtask.expected_artifact}" if written and not report.as_planned else ""
-    return Record(
-        turn,
-        one.step,
-        "subagent",
-        place=one.place,
-        role=one.subtask.role,
-        artifact=name,
-        file=written.file[1:] if written else "",
-        bytes=written.size if written else 0,
-        sha256=written.sha256 if written else "",
-        status=artifact.status if written and artifact else "failed",
-        error=report.error or unplanned,
-        prompt_bytes=answer.prompt_bytes,
-        seconds=answer.seconds,
-        tokens=answer.tokens,
-    )
+def _ledger_entry(turn: int, outcome: Outcome) -> LedgerEntry:
+    one, artifact, written = outcome.assignment, outcome.answer.value, outcome.written
+    expected = one.subtask.expected_artifact
+    found = {"artifact": expected, "status": "failed", "error": outcome.error}
+    if written and artifact:
+        found |= {"artifact": artifact.artifact_name, "status": artifact.status}
+        found |= {"file": written.file[1:], "bytes": written.size, "sha256": written.sha256}
+        if not outcome.as_planned:
+            found["error"] = f"delivered instead of {expected}"
+    return outcome.answer.ledger_entry(turn, one.step, "subagent", place=one.place, role=one.subtask.role, **found)

@@ -1,4 +1,4 @@
-"""What planner, reflection and subagents are told. No content of a file is ever shown to the first two."""
+"""The prompts of planner, reflection and subagents. The first two never see the content of a file."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,6 +6,9 @@ from ..messages import to_json
 from .contracts import Subtask
 from .roles import Role
 from .state import Board
+
+ERRORS_SHOWN = 20
+"""Errors that planner and reflection see: the latest ones."""
 
 PLANNER = """\
 You are the planner of a team. Split the user's goal into subtasks and give each to one role. You do not do the work, \
@@ -39,62 +42,65 @@ At the end the user sees nothing but `final_answer`. You have not read the artif
 
 
 def planner_system(roles: Iterable[Role]) -> str:
-    """The planner's system prompt, with the roles that there are."""
+    """Return the planner's system prompt, which lists *roles*."""
     listed = (f"- {role.name}{f': {role.description}' if role.description else ''}" for role in roles)
     return PLANNER.replace("{roles_list}", "\n".join(listed))
 
 
 def planner_asked(board: Board, files: str) -> str:
-    """What the planner is asked: the goal, the plan until now, and a summary of the files."""
-    parts = [f"# Goal\n{board.goal}"]
-    if board.earlier:
-        parts.insert(
-            0, "# Earlier in this conversation\n" + "\n".join(f"{goal} -> {text}" for goal, text in board.earlier)
-        )
-    if board.said:
-        parts.append("# The user said since\n" + "\n".join(board.said))
+    """Return the planner's message: the goal, the plan so far, and *files*, a summary."""
+    earlier = "\n".join(f"{goal} -> {answer}" for goal, answer in board.earlier)
+    parts = [f"# Earlier in this conversation\n{earlier}"] if earlier else []
+    parts += _goal(board)
     if board.plan:
-        parts += [f"# Current plan\n{plan_shown(board)}"]
+        parts.append(f"# Current plan\n{_plan(board)}")
     parts.append(f"# Files\n{files}")
     if board.errors:
-        parts.append("# What went wrong\n" + "\n".join(board.errors[-20:]))
+        parts.append(f"# What went wrong\n{_errors(board)}")
     if board.reason:
         parts.append(f"# Why you are asked again\n{board.reason}")
     return "\n\n".join(parts)
 
 
-def reflection_asked(board: Board, files: str, most: int) -> str:
-    """What reflection is asked: the plan against what came of it. *files* is a summary, *most* how often it may be."""
-    parts = [f"# Goal\n{board.goal}"]
-    if board.said:
-        parts.append("# The user said since\n" + "\n".join(board.said))
-    parts += [
-        f"# Plan\n{plan_shown(board)}",
+def reflection_asked(board: Board, files: str, depth: int) -> str:
+    """Return reflection's message: the plan and its results. *files* is a summary, *depth* the limit of its looks."""
+    parts = [
+        *_goal(board),
+        f"# Plan\n{_plan(board)}",
         f"# Planned and delivered\n{to_json(board.difference()).decode()}",
         f"# Artifacts\n{files}",
-        "# What went wrong\n" + ("\n".join(board.errors[-20:]) or "nothing"),
-        f"# Step\n{board.step}; this is look {board.reflection_depth + 1} of {most}",
+        f"# What went wrong\n{_errors(board) or 'nothing'}",
+        f"# Step\n{board.step}; this is look {board.reflection_depth + 1} of {depth}",
     ]
     return "\n\n".join(parts)
 
 
-def plan_shown(board: Board) -> str:
-    """The plan, a subtask a line, each with what came of it."""
-    came = dict.fromkeys(board.delivered, "done") | dict.fromkeys(board.failed, "failed")
-    return "\n".join(_subtask_shown(place, one, came.get(place, "to do")) for place, one in enumerate(board.subtasks))
+def _goal(board: Board) -> list[str]:
+    said = "\n".join(board.said)
+    return [f"# Goal\n{board.goal}", *([f"# The user said since\n{said}"] if board.said else [])]
 
 
-def _subtask_shown(place: int, subtask: Subtask, came: str) -> str:
+def _plan(board: Board) -> str:
+    """Return the plan, a line with status for each subtask."""
+    statuses = dict.fromkeys(board.delivered, "done") | dict.fromkeys(board.failed, "failed")
+    return "\n".join(_subtask(place, one, statuses.get(place, "to do")) for place, one in enumerate(board.subtasks))
+
+
+def _subtask(place: int, subtask: Subtask, status: str) -> str:
     reads = f" (reads {', '.join(subtask.read_files)})" if subtask.read_files else ""
-    return f"{place + 1}. [{came}] {subtask.role} -> {subtask.expected_artifact}{reads}: {subtask.instruction}"
+    return f"{place + 1}. [{status}] {subtask.role} -> {subtask.expected_artifact}{reads}: {subtask.instruction}"
+
+
+def _errors(board: Board) -> str:
+    return "\n".join(board.errors[-ERRORS_SHOWN:])
 
 
 def subtask_asked(instruction: str, files: Sequence[tuple[str, str]]) -> str:
-    """What a subagent is asked: the files that it reads, then its task."""
+    """Return a subagent's message: *files* as pairs of name and content, then the task."""
     context = "\n\n".join(f"# {name}\n{content}" for name, content in files)
     return f"{context}\n\n## Task\n{instruction}" if files else f"## Task\n{instruction}"
 
 
 def asked_again(asked: str, reply: str, problem: str) -> str:
-    """The same question to a part that has broken its contract, with what it replied and what was wrong with it."""
+    """Return the message *asked* again, with the *reply* that broke the contract and the *problem* with it."""
     return f"{asked}\n\n## Your last reply\n{reply}\n\n## Why it was refused\n{problem}\n\nReply again, in full."

@@ -1,4 +1,4 @@
-"""The roles of a pool: who does a subtask, under a prompt of its own, and whose reply is an artifact."""
+"""The roles of a pool: each does subtasks under a prompt of its own and replies with an artifact."""
 
 import re
 import warnings
@@ -16,42 +16,43 @@ from ..structured import fitting, json_in
 from ..tools import Tool
 
 RESERVED = frozenset({"planner", "reflection"})
-"""The names of the parts that are no roles."""
+"""Names that a role cannot have: those of the other agents in `Blueprint.agents`."""
 _ROLE_NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}")
 _FENCE = re.compile(r"^```[^\n`]*\n(.*?)^```[^\S\n]*$", re.DOTALL | re.MULTILINE)
 
 
 class Role(Struct, frozen=True):
-    """A kind of subagent. What it is asked is its *prompt*, the files that the plan names, and the instruction."""
+    """A kind of subagent. It sees its *prompt*, the files that the plan names, and the instruction: nothing else."""
 
     name: str
     prompt: str
-    """The whole system prompt: nothing is added to it."""
+    """The whole system prompt. Nothing is added to it."""
     tools: Sequence[Tool | Callable[..., Any]] = ()
-    """All that it has: no tool comes from anywhere else."""
+    """All of its tools. None are added."""
     model: str | Model | None = None
     """None: the blueprint's."""
     validate: Callable[[str], object] | None = None
-    """Given the content of an artifact, raises or returns False if it is not to be taken. What it raises is told to
-    the subagent, which has one more try."""
+    """Called with the content of an artifact. To refuse it, raise an exception or return False. The text of the
+    exception is sent to the subagent, which has one more try.
+    """
     limits: Limits | None = None
-    """None: the blueprint's `steps` and `tool_calls`."""
+    """None: the blueprint's, without `tokens`, `cost` and `seconds`, which are budgets of the whole turn."""
     timeout: Seconds | None = None
     """Seconds that a subtask may take."""
     interrupt_on: Mapping[str, bool] | None = None
-    """Tools whose calls wait for a person; the turn is then `paused`, and other subtasks of the wave are not redone."""
+    """Tools whose calls wait for a person. The turn is then `paused`; finished subtasks are not repeated."""
     description: str = ""
-    """What it is for, in a few words: the planner reads them."""
+    """What it is for, in a few words that the planner reads."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
 def one_code_block(content: str) -> None:
-    """Check that *content* is one fenced block of Python that compiles.
+    """Check that *content* has one fenced block, and that it compiles as Python.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it does not.
     """
     blocks: list[str] = _FENCE.findall(content)
     outside = _FENCE.sub("", content)
@@ -59,7 +60,8 @@ def one_code_block(content: str) -> None:
         raise ValueError(f"expected one fenced code block, found {len(blocks)}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of an odd escape, say, nobody here need hear.
+            # A `SyntaxWarning`, such as one of an odd escape, concerns the model's code and not this program.
+            warnings.simplefilter("ignore")
             compile(blocks[0], "<artifact>", "exec", dont_inherit=True)
     except SyntaxError as exc:
         raise ValueError(f"the code does not compile: {exc.msg}, line {exc.lineno}") from None
@@ -68,7 +70,7 @@ def one_code_block(content: str) -> None:
 
 
 class Defect(Struct, frozen=True):
-    """What a critic says of a line."""
+    """A critic's remark on a line."""
 
     line: int | str | None
     issue: str
@@ -92,14 +94,14 @@ RESEARCH_SPECIALIST = Role(
 )
 CODE_WRITER = Role(
     "code-writer",
-    "You are a code writer. Injected a spec, produce runnable Python. Return ONLY code in one fenced block. "
+    "You are a code writer. Given a spec, produce runnable Python. Return ONLY code in one fenced block. "
     "Do NOT explain.",
     validate=one_code_block,
     description="writes runnable Python",
 )
 CRITIC = Role(
     "critic",
-    "You are a critic. Injected an artifact and a spec, list concrete defects. Return ONLY a JSON list of "
+    "You are a critic. Given an artifact and a spec, list concrete defects. Return ONLY a JSON list of "
     "{line, issue, severity}. Do NOT rewrite the artifact.",
     validate=list_of_defects,
     description="lists the defects of an artifact",
@@ -107,19 +109,21 @@ CRITIC = Role(
 STOCK_ROLES = (RESEARCH_SPECIALIST, CODE_WRITER, CRITIC)
 
 
-def by_name(roles: Iterable[Role]) -> dict[str, Role]:
-    """The roles of a pool. A later one takes the place of an earlier one of its name.
+def roles_by_name(roles: Iterable[Role]) -> dict[str, Role]:
+    """Return the roles of a pool by name. A later role replaces an earlier one of the same name.
 
     Raises:
-        ConfigError: there is none, or one has a name or a prompt that is not usable.
+        ConfigError: there are no roles, or one has an unusable name or no prompt.
     """
     pool: dict[str, Role] = {}
     for role in roles:
         if not _ROLE_NAME.fullmatch(role.name) or role.name in RESERVED:
-            raise ConfigError(f"a role's name is 1 to 64 letters, digits, '_' or '-', and no part's, not {role.name!r}")
+            reserved = " or ".join(map(repr, sorted(RESERVED)))
+            wanted = f"1 to 64 letters, digits, '_' or '-', and not {reserved}"
+            raise ConfigError(f"a role's name must be {wanted}; found {role.name!r}")
         if not role.prompt.strip():
             raise ConfigError(f"role {role.name!r} has no prompt; say who it is and what it returns")
         pool[role.name] = role
     if not pool:
-        raise ConfigError("a blueprint needs roles; leave `roles` out for the stock ones")
+        raise ConfigError("a blueprint needs at least one role; leave out `roles` for the stock ones")
     return pool

@@ -1,7 +1,7 @@
-"""What a blueprint remembers of its thread: the goal, the plan, where it stands, and what came of it.
+"""What a blueprint remembers of its thread: the goal, the plan, how far it has come, and a ledger of what was done.
 
-It is kept as notes of the main run, so it is saved, forked and read like everything else. The ledger is appended to, an
-entry for each thing that was done: what a round writes does not depend on how many there were.
+All of it is kept as notes of the main run, so it is saved, forked and read like the rest of the thread. The ledger is
+appended to, so what a round writes does not grow with the number of rounds before it.
 """
 
 from typing import Any
@@ -12,37 +12,36 @@ from msgspec import Struct, field, structs
 from ..context import ToolContext
 from ..events import Noted
 from ..messages import Message
-from ..state import FileEntry, State
-from .contracts import Plan, Subtask, Verdict
+from ..state import AnyState, FileEntry
+from .contracts import MAX_QUESTION, Plan, Subtask, Verdict
 
 OWNER = "blueprint"
 FILES = "blueprint.files"
-"""Whose notes say of each file, by its path, what the state does not: `Filed`."""
+"""Owner of one note for each file, by path: a `FileNote`."""
 LEDGER_KEPT = 200
-"""Entries of the ledger that stay in the state, at least; the log keeps all."""
+"""Ledger entries that stay in the state, at least. The log keeps all of them."""
+REASON_KEPT = 300
+"""Characters of an error or a reason that a ledger entry keeps. The run that produced it has the whole text."""
 
-LINE_KEPT = 300
-"""Characters of an error or a reason that an entry keeps; whoever said it has it whole in its own run."""
 
-
-class Filed(Struct, frozen=True, omit_defaults=True):
+class FileNote(Struct, frozen=True, omit_defaults=True):
     """What is remembered of a file besides its content."""
 
     name: str
-    """The artifact's name, as the plan says it; several versions may have one name."""
+    """The artifact's name in the plan. Several versions may share it."""
     role: str
     step: int
-    """When it was written."""
+    """The step at which it was written."""
     status: str = "done"
     kept: bool = False
-    """Whether the last answer stands on it: then it outlives the turn."""
+    """Whether the last answer refers to it. Such a file is not evicted."""
 
 
 class Entry(Struct, frozen=True):
-    """A file as the virtual files show it."""
+    """A virtual file, as `Board.files` shows it."""
 
     content: str | bytes | None
-    """None where the store or the disk holds it."""
+    """None if the store or the disk holds it."""
     written_at_step: int
     status: str
     disk_path: str | None
@@ -53,8 +52,8 @@ class Entry(Struct, frozen=True):
     role: str
 
 
-class Record(Struct, frozen=True, omit_defaults=True):
-    """An entry of the ledger: what one part did. It holds no content."""
+class LedgerEntry(Struct, frozen=True, omit_defaults=True):
+    """What one part did, in names and numbers. It never holds the content of a file."""
 
     turn: int
     step: int
@@ -62,11 +61,11 @@ class Record(Struct, frozen=True, omit_defaults=True):
     """`planner`, `subagent`, `reflection` or `cleanup`."""
     role: str = ""
     place: int | None = None
-    """Of a subtask: where it stands in its plan."""
+    """A subtask's index in its plan."""
     artifact: str = ""
-    """The name that the plan gave it."""
+    """The artifact's name in the plan."""
     file: str = ""
-    """Where it is kept."""
+    """The name of the file that holds it."""
     bytes: int = 0
     sha256: str = ""
     status: str = ""
@@ -78,169 +77,174 @@ class Record(Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     tokens: int = 0
     files: tuple[str, ...] = ()
-    """What was evicted."""
+    """The files that cleanup evicted."""
     unknown: int = 0
     """Replies whose tokens are not known, or not all of them."""
 
 
-class Aim(Struct, kw_only=True):
+class Objective(Struct, kw_only=True):
     """What the turn is about. Written once a turn."""
 
     goal: str = ""
     said: list[str] = field(default_factory=list[str])
-    """What the person has said since the goal was set."""
+    """What the user has said since the goal was set."""
     earlier: list[list[str]] = field(default_factory=list[list[str]])
-    """The last goals before it, each with its answer."""
+    """The last goals before this one, each with its answer."""
     since: int = 0
     """The turn in which the goal was set."""
 
 
-class Now(Aim, kw_only=True):
-    """Where the turn stands. Replaced as a whole by each part that is done, so it is small."""
+class Progress(Objective, kw_only=True):
+    """How far the turn has come. Each part replaces it as a whole, so it is small."""
 
     step: int = 0
     """Subtasks dispatched in the life of the thread."""
     reflection_depth: int = 0
-    """How often reflection was asked in this turn."""
+    """Replies of reflection in this turn."""
     decision: Verdict | None = None
     reason: str = ""
     question: str = ""
     final_answer: str = ""
-    """As reflection gave it: artifacts are named in it, not filled in."""
+    """As reflection wrote it: with `{{name}}` where an artifact's content belongs."""
     termination: dict[str, str] = field(default_factory=dict[str, str])
-    """Why the turn handed over: `{"reason": "end" | "escalate" | "reflection_cap" | "contract" | "budget"}`; `by` says
-    which role asked, if one did."""
+    """Why the turn ended: `{"reason": "end" | "escalate" | "reflection_cap" | "contract" | "budget"}`. `by` names the
+    roles that asked a question.
+    """
     node: str = ""
-    """The part that was done last."""
+    """The part that ran last."""
     planned_at: int = 0
     """The step at which the plan was made."""
     delivered: list[int] = field(default_factory=list[int])
     failed: list[int] = field(default_factory=list[int])
-    """Subtasks of the plan, by their place."""
+    """Subtasks, by their index in the plan."""
     clean: bool = True
-    """Whether nothing of the last wave went wrong."""
+    """Whether every subtask of the last wave delivered what was planned."""
     produced: bool = False
-    """Whether any artifact was done since the goal was set."""
+    """Whether any artifact has been completed since the goal was set."""
     failure: list[str] = field(default_factory=list[str])
-    """Kind and text of what a model failed with."""
+    """Kind and text of the error that a model failed with."""
 
 
-class Board(Now):
-    """All that a blueprint remembers. A new one is empty, and that is where every thread begins."""
+class Board(Progress):
+    """The blackboard that the parts of a blueprint share. Every thread begins with an empty one."""
 
     messages: list[Message] = field(default_factory=list[Message])
     plan: dict[str, Any] = field(default_factory=dict[str, Any])
     files: dict[str, Entry] = field(default_factory=dict[str, Entry])
     """The virtual files, by path."""
     ledger: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """What was done, lately: `Record`s as plain data."""
+    """The latest ledger entries, as plain data."""
 
     @property
     def errors(self) -> list[str]:
-        """What went wrong since the goal was set."""
+        """The errors since the goal was set."""
         failed = (entry for entry in self.ledger if "error" in entry and entry["turn"] >= self.since)
         return [f"{entry.get('artifact') or entry['node']}: {entry['error']}" for entry in failed]
 
     @property
     def subtasks(self) -> tuple[Subtask, ...]:
-        """Those of the plan; none while it is an edit that is no plan."""
+        """The subtasks of the plan. Empty while the plan is a person's edit that does not fit the contract."""
         try:
             return msgspec.convert(self.plan, Plan).subtasks
         except msgspec.ValidationError:
             return ()
 
     def left(self) -> list[int]:
-        """The subtasks that were not dispatched."""
+        """Return the subtasks that were not dispatched yet, by index."""
         over = {*self.delivered, *self.failed}
         return [place for place in range(len(self.subtasks)) if place not in over]
 
     def wave(self) -> list[int]:
-        """The subtasks that can be dispatched now: those whose files are there."""
+        """Return the subtasks that can be dispatched now, by index: those whose files are there."""
         delivered, subtasks = set(self.delivered), self.subtasks
         return [place for place in self.left() if delivered.issuperset(subtasks[place].after)]
 
     def version(self, subtask: Subtask, name: str) -> str:
-        """What a subtask means by *name*: the file of the last one that it waits for under it, or the name itself."""
-        made = {entry.get("place"): entry["file"] for entry in self.ledger if self._of_this_plan(entry)}
+        """Return the file that *subtask* means by *name*: that of the last subtask it waits for which delivers this
+        name, else *name* itself.
+        """
+        made = {entry.get("place"): entry["file"] for entry in self._delivered_files()}
         subtasks = self.subtasks
         makers = [place for place in subtask.after if subtasks[place].expected_artifact == name]
         return made.get(makers[-1], name) if makers else name
 
-    def _of_this_plan(self, entry: dict[str, Any]) -> bool:
-        """Whether an entry tells of a file that a subtask of the plan has delivered."""
-        return "file" in entry and entry["step"] > self.planned_at
-
     def difference(self) -> dict[str, list[str]]:
-        """The plan against what came of it, by name: what is missing, what nobody planned, and what failed."""
+        """Compare the plan with its results, by name: `missing`, `unexpected` and `failed` artifacts."""
         subtasks = self.subtasks
         planned = {one.expected_artifact for one in subtasks}
-        there = {subtasks[place].expected_artifact for place in self.delivered}
-        named = {str(entry["artifact"]) for entry in self.ledger if self._of_this_plan(entry)}
-        failed = [subtasks[place].expected_artifact for place in self.failed]
+        delivered = {subtasks[place].expected_artifact for place in self.delivered}
+        written = {str(entry["artifact"]) for entry in self._delivered_files()}
         return {
-            "missing": sorted(planned - there),
-            "unexpected": sorted(named - planned - there),
-            "failed": failed,
+            "missing": sorted(planned - delivered),
+            "unexpected": sorted(written - planned - delivered),
+            "failed": [subtasks[place].expected_artifact for place in self.failed],
         }
 
+    def _delivered_files(self) -> list[dict[str, Any]]:
+        """The ledger entries of files that subtasks of the current plan have written."""
+        return [entry for entry in self.ledger if "file" in entry and entry["step"] > self.planned_at]
 
-_AIM = Aim.__struct_fields__
-_NOW = tuple(name for name in Now.__struct_fields__ if name not in _AIM)
+
+def escalated(board: Board, node: str, question: str, reason: str = "escalate", **more: str) -> Board:
+    """Return *board* so that the turn ends with *question*; *reason* and *more* become its `termination`."""
+    ending: dict[str, Any] = {"question": question[:MAX_QUESTION], "termination": {"reason": reason, **more}}
+    return structs.replace(board, node=node, decision="escalate", **ending)
 
 
-def read(state: State) -> Board:
-    """The board of a thread, without its messages and files. It shares the plan and the ledger with the state."""
+_OBJECTIVE = Objective.__struct_fields__
+_PROGRESS = tuple(name for name in Progress.__struct_fields__ if name not in _OBJECTIVE)
+
+
+def read_board(state: AnyState) -> Board:
+    """Return the board of a thread without its messages and files. It shares plan and ledger with *state*."""
     notes = state.notes.get(OWNER, {})
-    now = msgspec.convert({**notes.get("now", {}), **notes.get("aim", {})}, Now)
-    return Board(**structs.asdict(now), plan=notes.get("plan", {}), ledger=notes.get("ledger", []))
+    progress = msgspec.convert({**notes.get("now", {}), **notes.get("aim", {})}, Progress)
+    return Board(**structs.asdict(progress), plan=notes.get("plan", {}), ledger=notes.get("ledger", []))
 
 
-def read_whole(state: State) -> Board:
-    """The board of a thread as a person may want to see it."""
-    board = read(state)
-    board.messages, board.files = state.messages, entries(state)
+def read_whole_board(state: AnyState) -> Board:
+    """Return the board of a thread with its messages and files, for people to look at."""
+    board = read_board(state)
+    board.messages = list(state.messages)
+    for path, note in file_notes(state).items():
+        if path in state.files:
+            board.files[path] = _as_entry(path, state.files[path], note)
     return board
 
 
-def filed(state: State) -> dict[str, Filed]:
-    """What is remembered of each file, by path."""
+def file_notes(state: AnyState) -> dict[str, FileNote]:
+    """Return what is remembered of each file, by path."""
     notes = state.notes.get(FILES, {})
-    return {path: msgspec.convert(note, Filed) for path, note in notes.items()}
+    return {path: msgspec.convert(note, FileNote) for path, note in notes.items()}
 
 
-def entries(state: State) -> dict[str, Entry]:
-    """The virtual files, by path."""
-    return {
-        path: entry_of(path, state.files[path], about) for path, about in filed(state).items() if path in state.files
-    }
-
-
-def entry_of(path: str, file: FileEntry, about: Filed) -> Entry:
+def _as_entry(path: str, file: FileEntry, note: FileNote) -> Entry:
     content = None if file.blob else file.content
     where = f"sha256:{file.sha256}" if file.blob else path if content is None else None
-    return Entry(content, about.step, about.status, where, file.size, file.sha256, about.name, about.role)
+    return Entry(content, note.step, note.status, where, file.size, file.sha256, note.name, note.role)
 
 
-def note(ctx: ToolContext, board: Board) -> None:
-    """Remember where the turn stands."""
-    ctx.record(Noted(OWNER, "now", {name: getattr(board, name) for name in _NOW}))
+def save_progress(ctx: ToolContext, board: Board) -> None:
+    """Record how far the turn has come."""
+    ctx.record(Noted(OWNER, "now", {name: getattr(board, name) for name in _PROGRESS}))
 
 
-def note_aim(ctx: ToolContext, board: Board) -> None:
-    """Remember what the turn is about."""
-    ctx.record(Noted(OWNER, "aim", {name: getattr(board, name) for name in _AIM}))
+def save_objective(ctx: ToolContext, board: Board) -> None:
+    """Record what the turn is about."""
+    ctx.record(Noted(OWNER, "aim", {name: getattr(board, name) for name in _OBJECTIVE}))
 
 
-def note_plan(ctx: ToolContext, plan: Any) -> None:
-    """Remember another plan, a `Plan` or plain data; `{}` is none."""
+def save_plan(ctx: ToolContext, plan: Any) -> None:
+    """Record another plan: a `Plan` or plain data, `{}` for none."""
     ctx.record(Noted(OWNER, "plan", msgspec.to_builtins(plan)))
 
 
-def enter(ctx: ToolContext, *records: Record) -> None:
-    """Enter into the ledger what was done."""
+def append_to_ledger(ctx: ToolContext, *entries: LedgerEntry) -> None:
+    """Append *entries* to the ledger."""
     ledger = ctx.state.notes.get(OWNER, {}).get("ledger", [])
+    # Shortened only at twice its length: doing so at every append would write the whole ledger each time.
     if len(ledger) > 2 * LEDGER_KEPT:
         ctx.record(Noted(OWNER, "ledger", ledger[-LEDGER_KEPT:]))
-    for one in records:
-        short = structs.replace(one, error=one.error[:LINE_KEPT], reason=one.reason[:LINE_KEPT])
+    for entry in entries:
+        short = structs.replace(entry, error=entry.error[:REASON_KEPT], reason=entry.reason[:REASON_KEPT])
         ctx.record(Noted(OWNER, "ledger", msgspec.to_builtins(short), "append"))

@@ -1,36 +1,37 @@
-"""Asking a part of a blueprint: a run with fresh messages, and one more if its reply breaks the contract."""
+"""Structured questions: ask an agent in a run of its own, and once more if its reply breaks the contract."""
 
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..context import ToolContext
 from ..errors import ContractViolation
 from ..ports import Runnable
-from ..state import State
 from ..turn import Turn
 from .prompts import asked_again
-from .state import Board, Record
+from .state import Board, LedgerEntry, escalated
 
 T = TypeVar("T")
 _UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "you refused"}
-"""What is said of a reply that did not end by itself."""
-QUOTED = 20_000
+"""Why a reply with such a `turn.reason` is refused, as its author reads it."""
+MAX_QUOTED = 20_000
 """Characters of a refused reply that its author is shown again."""
+MAX_SHOWN = 2_000
+"""Characters of a refused reply that a person is shown."""
 
 
 class Answer(Struct, Generic[T]):
-    """What came of asking."""
+    """The result of `ask`."""
 
     value: T | None = None
-    """The reply, read; None if it broke the contract each time, or if there was none."""
+    """The parsed reply. None if every reply broke the contract, or if there was no reply."""
     violation: ContractViolation | None = None
     turn: Turn | None = None
     """The last run. Unless it `ended`, there was no reply."""
     tries: int = 0
-    """Replies that there were."""
+    """The number of replies."""
     prompt_bytes: int = 0
     tokens: int = 0
     seconds: float = 0.0
@@ -38,12 +39,8 @@ class Answer(Struct, Generic[T]):
     """Replies whose tokens are not known, or not all of them."""
 
     @property
-    def said(self) -> str:
-        return self.turn.text if self.turn else ""
-
-    @property
     def problem(self) -> str:
-        """Why there is no value, for those who may not read what was said."""
+        """Why there is no value. Quotes nothing of the reply: planner and reflection read this."""
         if self.turn is None or self.value is not None:
             return ""
         match self.turn.status:
@@ -57,37 +54,57 @@ class Answer(Struct, Generic[T]):
             case status:
                 return f"its run {status} ({self.turn.reason})"
 
-    def record(self, state: State, board: Board, node: str, **more: Any) -> Record:
-        """What the ledger is told of it."""
-        status = "failed" if self.value is None else "done"
-        took = {"prompt_bytes": self.prompt_bytes, "seconds": self.seconds}
-        counted = {"tokens": self.tokens, "unknown": self.unknown}
-        return Record(state.turn, board.step, node, status=status, error=self.problem, **took, **counted, **more)
+    def ledger_entry(self, turn: int, step: int, node: str, **more: Any) -> LedgerEntry:
+        """Return the ledger entry of this answer. *more* adds fields, or replaces `status` and `error`."""
+        fields: dict[str, Any] = {"status": "failed" if self.value is None else "done", "error": self.problem}
+        fields |= {name: getattr(self, name) for name in ("prompt_bytes", "seconds", "tokens", "unknown")}
+        return LedgerEntry(turn, step, node, **(fields | more))
+
+    def without_value(self, board: Board, node: str) -> Board:
+        """Return *board* after the part *node* gave no usable reply.
+
+        A broken contract escalates and shows a person the last reply. A model that failed fails the turn, which can
+        then be resumed.
+        """
+        turn = self.turn
+        assert turn is not None
+        if self.violation is None:
+            kind = type(turn.error).__name__ if turn.error else "LimitExceeded"
+            return structs.replace(board, failure=[kind, f"{node}: {turn.error or turn.reason}"])
+        found = f"{type(self.violation).__name__}: {self.violation}"
+        times = "once" if self.tries == 1 else "twice"
+        question = f"The {node} broke its contract {times} ({found}). How shall I go on?"
+        return escalated(board, node, f"{question} Its last reply was:\n{turn.text[:MAX_SHOWN]}", "contract")
 
 
 async def ask(
-    ctx: ToolContext, agent: Runnable, question: str, read: Callable[[str], T], *, key: str = "", tries: int = 2
+    ctx: ToolContext, agent: Runnable, question: str, parse: Callable[[str], T], *, key: str = "", tries: int = 2
 ) -> Answer[T]:
-    """Run *agent* with *question*, and again, told what was wrong, while *read* refuses its reply."""
+    """Run *agent* with *question*. If *parse* raises a `ContractViolation`, ask again and say what was wrong.
+
+    *key* tells apart several questions of one call; *tries* bounds the replies.
+    """
     answer: Answer[T] = Answer()
     asked, started = question, perf_counter()
     while answer.tries < tries:
+        # Each try is a child of its own: a resumed call finds its finished tries in the log under their keys.
         again = f"again-{answer.tries}" if answer.tries else ""
         turn = answer.turn = await ctx.run(agent, asked, "-".join(filter(None, (key, again))) or None)
         answer.prompt_bytes += len(agent.spec.system.encode()) + len(asked.encode())
         answer.tokens += turn.usage.total
         answer.unknown += turn.usage.unknown
         if turn.status != "ended":
-            answer.violation = None  # Of the reply before: this time there was none.
+            # The violation belongs to the reply before: reported now, it would hide why the model failed.
+            answer.violation = None
             break
         answer.tries += 1
         try:
             if turn.reason in _UNFINISHED:
                 raise ContractViolation(_UNFINISHED[turn.reason])
-            answer.value, answer.violation = read(turn.text), None
+            answer.value, answer.violation = parse(turn.text), None
             break
         except ContractViolation as exc:
             answer.violation = exc
-            asked = asked_again(question, turn.text[:QUOTED], str(exc))
+            asked = asked_again(question, turn.text[:MAX_QUOTED], str(exc))
     answer.seconds = perf_counter() - started
     return answer

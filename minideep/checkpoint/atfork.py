@@ -1,37 +1,44 @@
-"""What a fork must find at rest: a lock that another thread holds at that moment stays held in the child for ever."""
+"""Locks that a forked process never inherits as taken.
+
+A lock that another thread holds at the moment of a fork stays taken in the child for ever: the thread that would
+release it does not exist there.
+"""
 
 import os
 import sys
 from threading import RLock
-from typing import Protocol
 from weakref import WeakSet
 
 
-class AtRest(Protocol):
-    """Something with a lock, or with files that a forked process must not inherit in use."""
+class AtRest:
+    """A base for objects with a lock, or with files that a forked process must not inherit in use.
+
+    At every fork `before_fork` waits until no other thread is inside. None may hold its lock while it waits for
+    another one's: a fork waits for them all, in any order. The lock is reentrant, as the garbage collector may call
+    into an object of the same kind while this thread is inside.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        with _mutex:
+            _watched.add(self)
 
     def before_fork(self) -> None:
-        """Wait until no other thread is inside, and keep them out."""
-        ...
+        self.lock.acquire()
+
+    def reset(self) -> None:
+        """Forget, in the child, what belongs to the parent."""
 
     def after_fork(self, *, child: bool) -> None:
-        """Let threads in again, in the parent or in the *child*."""
-        ...
+        if child:
+            self.reset()
+        self.lock.release()
 
 
 _mutex = RLock()  # A finalizer may make a store while this thread is in here.
 _watched: "WeakSet[AtRest]" = WeakSet()
 _at_rest: list[AtRest] = []
-"""What a fork that is under way has stopped: kept alive until it goes on."""
-
-
-def watch(*things: AtRest) -> None:
-    """Bring *things* to rest at every fork for as long as they live. None may hold its lock while it waits for another
-    one's: a fork waits for them all, in any order.
-    """
-    with _mutex:
-        for thing in things:
-            _watched.add(thing)
+"""The objects that the current fork has stopped, kept alive until it is over."""
 
 
 def _before() -> None:

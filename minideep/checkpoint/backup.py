@@ -1,4 +1,4 @@
-"""Copying a database that is in use into a directory that appears once it is whole."""
+"""Backup: a database that is in use is copied into a directory that appears once it is complete."""
 
 import shutil
 import sqlite3
@@ -8,12 +8,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from sqlite3 import Connection
 
+from ..errors import ConfigError
+
 
 def copy_database(source: Connection, file: Path) -> None:
-    """Copy what *source* reads now. It goes on reading that: else every append would make the copy begin anew."""
+    """Copy what *source* reads now. The transaction keeps it reading that: else every append would restart the copy."""
     source.execute("BEGIN")
     try:
-        source.execute("SELECT 1 FROM Cache LIMIT 1").fetchone()  # The moment that is copied.
+        source.execute("SELECT 1 FROM Cache LIMIT 1").fetchone()  # This moment is copied.
         with closing(sqlite3.connect(file)) as copy:
             source.backup(copy)
     finally:
@@ -21,8 +23,14 @@ def copy_database(source: Connection, file: Path) -> None:
 
 
 @contextmanager
-def atomic_directory(target: Path) -> Generator[Path]:
-    """A private directory that becomes *target*, which is not there or empty, if nothing is raised; else it goes."""
+def new_directory(target: Path) -> Generator[Path]:
+    """Yield a private directory that becomes *target* if nothing is raised; otherwise it is removed.
+
+    Raises:
+        ConfigError: *target* exists and is not an empty directory.
+    """
+    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+        raise ConfigError(f"cannot back up to {str(target)!r}: it exists; give a new or an empty directory")
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
@@ -31,4 +39,4 @@ def atomic_directory(target: Path) -> Generator[Path]:
             target.rmdir()
         folder.rename(target)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # Where it was not renamed.
+        shutil.rmtree(folder, ignore_errors=True)  # If it was not renamed.

@@ -1,324 +1,339 @@
-"""Writing a log: everything that is pending of a thread, in one transaction."""
+"""`Batch`: one transaction on a thread, and the only place where its rows are made."""
 
-import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from hashlib import sha256
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
-from ..errors import SegmentTooLarge, ThreadConflict
-from ..ports import Store
-from ..state import Path, State
-from . import format as codec, layout as names, pace
-from .blobs import Blobs
+from ..errors import CheckpointError
+from ..events import FileWritten
+from ..state import FileEntry, Path, State, as_bytes
+from . import format, layout
 from .format import Header
-from .joining import MergeQueue
-from .journal import Journal
-from .layout import Head, RunRow
-from .log import SegmentRef, read_consistently
-from .pace import through
-from .store import PATIENCE, as_checkpoint_error, stored_head, translate_errors
+from .layout import Head, RunRow, Truncation
+from .log import Log, SegmentRef
 
-T = TypeVar("T")
+LARGE = 100 * 1024
+"""Bytes of an encoded event, or of a file, over which it is stored as a blob."""
+LARGE_IN_SNAPSHOT = 4 * 1024
+"""Bytes of a file over which a snapshot only refers to it."""
+
+
+Pending = tuple[Path, bytes, bool]
+"""An event that is not saved yet: its run, its bytes, and whether the content of its file is stored apart."""
 
 
 class Saved(Struct, frozen=True):
-    """What an append wrote."""
+    """The size of an append."""
 
-    raw: int = 0
-    stored: int = 0
+    bytes_raw: int = 0
+    bytes_stored: int = 0
 
     def __add__(self, other: "Saved") -> "Saved":
-        return Saved(self.raw + other.raw, self.stored + other.stored)
+        return Saved(self.bytes_raw + other.bytes_raw, self.bytes_stored + other.bytes_stored)
 
 
 class _Part(Struct):
-    """What an append adds to one run."""
+    """A segment or a snapshot: its key, its header, and the function that compresses it."""
 
-    path: Path
-    segments: list[tuple[Header, list[bytes]]] = field(default_factory=list[tuple[Header, list[bytes]]])
-    base: tuple[Header, bytes] | None = None
-    row: RunRow | None = None
-    """None for the main run, of which the head tells."""
-
-    def headers(self) -> list[Header]:
-        return [header for header, _ in self.segments] + ([self.base[0]] if self.base else [])
+    key: str
+    header: Header
+    seal: Callable[[], bytes]
 
 
-class Append(Struct):
-    """One transaction: worked out on the event loop, while nothing changes; compressed and written anywhere."""
+class _Added(Struct):
+    """The rows that a batch adds to one run."""
 
-    journal: Journal
-    count: int
-    """How many pending events it holds."""
-    raw: int
-    head: Head
-    parts: list[_Part]
-    blobs: Blobs
-    pieces: list[tuple[Path, SegmentRef]]
-    compacted: set[Path]
-    """Runs that get a base."""
-    bytes_reclaimed: int
-    """How many of the journal's `gained` are in the head."""
-    rows: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    saved: Saved = Saved()
-    stored: bytes = b""
+    first: int
+    snapshot: int = 0
+    updated: float = 0.0
+    bytes_raw: int = 0
+    bytes_stored: int = 0
 
-    def write(self, until: float) -> None:
-        """Write it, or find that it was written though the store said otherwise; at most until the clock
-        (`time.monotonic`) says *until*, but once in any case.
+
+class Batch:
+    """Collects changes of a thread and commits them at once.
+
+    The run rows, the references to blobs, all sizes and the head row are derived from what was added. Adding is cheap
+    and belongs on the event loop, where nothing changes meanwhile; compression waits for `commit`, which may run on
+    another thread.
+    """
+
+    def __init__(self, log: Log, known: Iterable[str] = ()) -> None:
+        self.log = log
+        """The thread as it is before."""
+        self.size = 0
+        """Bytes before compression."""
+        self.reclaimed = 0
+        """Stored bytes that were freed since the head was written."""
+        self.blobs: dict[str, bytes] = {}
+        """Contents of blobs that the store may not have yet."""
+        self.in_doubt = False
+        """Set while it is unknown whether a failed commit landed."""
+        self.saved = Saved()
+        self.head, self.head_row = log.head, b""
+        self._known = known
+        self._parts: list[_Part] = []
+        self._rows: dict[str, bytes] = {}
+        self._deletes: list[str] = []
+        self._runs: dict[Path, RunRow] = {}
+        self._truncation = log.head.truncation
+        self._id, self._now = secrets.token_bytes(8), time.time()
+
+    def state(self, path: Path, state: State) -> None:
+        """Set the state of a run after this batch: its row, or the head, is derived from it. It is read here, for it
+        may change while the batch is committed on another thread.
+        """
+        if path:
+            self._runs[path] = self._run_row(path, state)
+            return
+        old = self.head
+        self.head = structs.replace(
+            old,
+            last=state.number,
+            agent=state.agent,
+            status=state.status,
+            turn=state.turn,
+            title=old.title or (state.said.text[:80] if state.said else ""),
+            created=old.created or self._now,
+            updated=self._now,
+        )
+
+    def events(self, path: Path, entries: Iterable[tuple[bytes, bool]]) -> list[SegmentRef]:
+        """Append encoded events to a run, each with whether the content of its file is stored apart. Return the
+        segments that they make: one, or more if they are over 1 MiB.
+        """
+        pieces: list[tuple[list[bytes], dict[str, bytes | None]]] = []
+        size = 0
+        for data, apart in entries:
+            named: dict[str, bytes | None] = {}
+            if apart or len(data) > LARGE:
+                data = self._with_blobs(data, named)
+            if not pieces or size + len(data) > format.SEGMENT_SIZE:
+                pieces.append(([], {}))
+                size = 0
+            pieces[-1][0].append(data)
+            pieces[-1][1].update(named)
+            size += len(data)
+        prior, refs = self.log.last(path), list[SegmentRef]()
+        for events, named in pieces:
+            first, prior_last, size = format.number_of(events[0]), prior, format.raw_size(events)
+            prior = format.number_of(events[-1])
+            key = layout.segment_key(self.log.thread_id, path, first, prior)
+            header = self._header(path, first, prior, prior_last, size, named)
+            self._add(key, header, lambda header=header, events=events: format.seal(header, events))
+            refs.append(SegmentRef(key, size, prior))
+        return refs
+
+    def snapshot(self, path: Path, state: State, prior: int | None = None) -> None:
+        """Add a snapshot of a run, following the one at *prior*, by default its newest one.
+
+        Raises:
+            SegmentTooLarge: it is over 17 MiB; nothing was added.
+        """
+        named: dict[str, bytes | None] = {}
+        # The thread's files stand in the snapshot of the main run.
+        files = {file: self._referred(entry, named) for file, entry in state.files.items()} if not path else {}
+        body, number = format.encode_state(structs.replace(state, files=files, subagents={})), state.number
+        prior = self.log.newest_snapshot(path) if prior is None else prior
+        key = layout.snapshot_key(self.log.thread_id, path, number)
+        header = self._header(path, number, number, prior, len(body), named, state.turn)
+        self._add(key, header, lambda: format.seal_snapshot(header, body))
+
+    def truncate(self, state: State, time: float) -> None:
+        """Let the thread begin with the boundary at which *state* stands, reached at *time*: a snapshot of it replaces
+        all events before. The caller deletes those.
+
+        Raises:
+            SegmentTooLarge: as `snapshot`.
+        """
+        self.snapshot((), state, prior=0)
+        self._truncation = Truncation(state.number, state.turn, time)
+
+    def copy(self, data: bytes, key: str) -> None:
+        """Add a stored segment or snapshot, found under *key*, that was rewritten for this thread."""
+        header = format.read_header(data, key)
+        if key.startswith("base/"):
+            place = layout.snapshot_key(self.log.thread_id, header.path, header.last)
+        else:
+            place = layout.segment_key(self.log.thread_id, header.path, header.first, header.last)
+        self._add(place, header, lambda: data)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Add a row as it is stored, such as a blob that another thread has as well."""
+        self._rows[key] = data
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete segments, snapshots or run rows, and then the references to blobs that nothing else makes."""
+        for key in keys:
+            self._deletes.append(key)
+            self.reclaimed += len(self.log.store.get(key) or b"")
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Write everything in one transaction, or find that it was written though the store reported a failure.
 
         Raises:
             ThreadConflict: another writer was first.
-            CheckpointError: the store failed, or others had it until then.
+            TimeoutError: no *timeout* was given, and another writer has the store. Commit again, and wait.
+            CheckpointError: the store failed, or others had it for longer than *timeout* seconds.
         """
-        self._write(timeout=max(0.0, until - time.monotonic()))
-
-    def write_at_once(self) -> bool:
-        """`write`, if nobody else writes to the store: an event loop must not wait for them."""
+        log = self.log
+        if not self.head_row:
+            self._seal()
         try:
-            self._write()
-        except TimeoutError:
-            return False
-        return True
-
-    def _write(self, **how: Any) -> None:
-        store, thread_id = self.journal.store, self.journal.thread_id
-        self.rows = self.rows or self._rows()
-        try:
-            store.append(thread_id, self.journal.stored, self.stored, self.rows, **how)
-        except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
-            if isinstance(exc, TimeoutError) and not how:
-                raise
-            self.rows = {}
-            self.journal.in_doubt.append(self)
-            landed = stored_head(store, thread_id) == self.stored  # And only the report of it was lost.
-            self.journal.in_doubt.pop()
+            log.store.append(log.thread_id, log.head_row, self.head_row, self._rows, self._deletes, timeout=timeout)
+        except CheckpointError:  # A conflict as well: the first of two attempts may have landed.
+            self._rows, self._parts = {}, []  # While in doubt it is kept; its bytes are not needed any more.
+            self.in_doubt = True
+            landed = log.store.head(log.thread_id) == self.head_row
+            self.in_doubt = False
             if not landed:
-                raise as_checkpoint_error(exc) from exc
-
-    def _rows(self) -> dict[str, bytes]:
-        rows = {names.blob_key(name): codec.seal_blob(content) for name, content in self.blobs.contents.items()}
-        total = Saved(self.blobs.size(), sum(map(len, rows.values())))
-        for part in self.parts:
-            sealed = self._sealed(part)
-            rows |= sealed
-            written = Saved(sum(header.raw for header in part.headers()), sum(map(len, sealed.values())))
-            for name in {name for header in part.headers() for name in header.blobs}:
-                rows |= names.use_rows(self.journal.thread_id, name)
-            if part.row:
-                raw, stored = part.row.raw + written.raw, part.row.stored + written.stored
-                part.row = structs.replace(part.row, raw=raw, stored=stored)
-                rows[names.run_key(self.journal.thread_id, part.path)] = msgspec.msgpack.encode(part.row)
-            total += written
-        self.saved = total
-        self.head = structs.replace(self.head, raw=self.head.raw + total.raw, stored=self.head.stored + total.stored)
-        self.stored = msgspec.msgpack.encode(self.head)
-        return rows
-
-    def _sealed(self, part: _Part) -> dict[str, bytes]:
-        thread_id = self.journal.thread_id
-        rows = {
-            names.segment_key(thread_id, part.path, header.first, header.last): codec.seal(header, events)
-            for header, events in part.segments
-        }
-        if part.base:
-            header, state = part.base
-            rows[names.base_key(thread_id, part.path, header.last)] = codec.seal_base(header, state)
-        return rows
-
-    def done(self) -> Saved:
-        """Take note, in the journal, that it was written."""
-        journal = self.journal
-        journal.stored, journal.head, journal.in_doubt = self.stored, self.head, []
-        journal.runs |= {part.path: part.row for part in self.parts if part.row}
-        del journal.pending[: self.count]
-        del journal.bytes_reclaimed[: self.bytes_reclaimed]
-        journal.compacted -= self.compacted
-        if journal.redaction:
-            journal.redaction.done(self.count, set(journal.states))
-        journal.blobs |= self.blobs.contents.keys()
-        for path, piece in self.pieces:
-            journal.tails.setdefault(path, MergeQueue()).add(piece)
-        return self.saved
-
-
-async def append(journal: Journal) -> Saved:
-    """Write every pending event of the thread in one transaction: a segment, or more if they are large, per run.
-
-    There is one append at a time, and none is cut short: a cancel that comes meanwhile is delivered once it is through.
-
-    Raises:
-        ThreadConflict: another writer was first, now or at an earlier append of this journal.
-        CheckpointError: the store failed. The events stay pending.
-    """
-    await pace.shielded()
-    while journal.appending is not None:
-        await through(journal.appending)
-    journal.check()
-    saved = Saved()
-    while journal.pending:
-        work = prepare(journal)
-        try:
-            await _written(work)
-        except ThreadConflict as exc:
-            if (caught_up := _caught_up(journal)) is None:
-                journal.conflict = exc
                 raise
-            saved += caught_up
-        else:
-            return saved + work.done()
-    return saved
+
+    def log_after(self) -> Log:
+        """Return the thread as it is after the commit."""
+        self.log.runs.update(self._runs)
+        return Log(self.log.store, self.log.thread_id, self.head_row, self.head, self.log.runs)
+
+    def _add(self, key: str, header: Header, compress: Callable[[], bytes]) -> None:
+        self._parts.append(_Part(key, header, compress))
+        self.size += header.bytes_raw
+
+    def _header(
+        self,
+        path: Path,
+        first: int,
+        last: int,
+        prior: int,
+        size: int,
+        named: dict[str, bytes | None],
+        turn: int = 0,
+    ) -> Header:
+        """Make a header that refers to the blobs *named*; those with a content are added."""
+        for name, content in named.items():
+            if content is not None and name not in self.blobs:
+                self.blobs[name] = content
+                self.size += len(content)
+        names = tuple(sorted(named))
+        return Header(self.log.thread_id, path, first, last, prior, self._id, size, self._now, names, turn)
+
+    # ---- blobs
+
+    def _with_blobs(self, data: bytes, named: dict[str, bytes | None]) -> bytes:
+        """Return an encoded event as its segment holds it: without a large file, or as a reference if it is large."""
+        number, event = format.decode_numbered(data)
+        if isinstance(event, FileWritten) and event.content is not None and (event.blob or event.size > LARGE):
+            name = self._name(as_bytes(event.content), named)
+            data = format.encode(number, structs.replace(event, content=None, sha256=name, blob=True))
+        if len(data) > LARGE:
+            name, content, data = format.as_blob(data)
+            named[name] = None if name in self._known else content
+        return data
+
+    def _referred(self, entry: FileEntry, named: dict[str, bytes | None]) -> FileEntry:
+        """Return a file as a snapshot holds it: by reference, if it is large or already a blob."""
+        if entry.content is None:
+            if entry.blob:
+                named[entry.sha256] = None
+            return entry
+        if entry.size <= LARGE_IN_SNAPSHOT and not entry.blob:
+            return entry
+        if entry.sha256 in self._known:
+            named[name := entry.sha256] = None
+        else:  # Hashed anew: a blob under a wrong name, which a backend may have recorded, could never be read.
+            name = self._name(as_bytes(entry.content), named)
+        return structs.replace(entry, content=None, sha256=name, blob=True)
+
+    def _name(self, content: bytes, named: dict[str, bytes | None]) -> str:
+        name = sha256(content).hexdigest()
+        named[name] = None if name in self._known else content
+        return name
+
+    # ---- what is derived
+
+    def _seal(self) -> None:
+        """Compress what was added, and derive all other rows."""
+        rows, thread_id = self._rows, self.log.thread_id
+        blobs = {layout.blob_key(name): format.seal_blob(content) for name, content in self.blobs.items()}
+        rows |= blobs
+        total = Saved(sum(map(len, self.blobs.values())), sum(map(len, blobs.values())))
+        added: dict[Path, _Added] = {}
+        for part in self._parts:
+            rows[part.key] = row = part.seal()
+            header = part.header
+            one = added.setdefault(header.path, _Added(header.first))
+            one.bytes_raw += header.bytes_raw
+            one.bytes_stored += len(row)
+            one.updated = max(one.updated, header.at)
+            if part.key.startswith("base/"):
+                one.snapshot = max(one.snapshot, header.last)
+            total += Saved(header.bytes_raw, len(row))
+            for name in header.blobs:
+                rows |= layout.reference_rows(thread_id, name)
+        for path, one in added.items():
+            if path:
+                self._runs[path] = row = _extended(self._runs[path], one)
+                rows[layout.run_key(thread_id, path)] = msgspec.msgpack.encode(row)
+        if self._deletes:
+            self._drop_references()
+        self.saved, self.head = total, self._next_head(total, added)
+        self.head_row = msgspec.msgpack.encode(self.head)
+
+    def _run_row(self, path: Path, state: State) -> RunRow:
+        before = self.log.runs.get(path) or RunRow("", "ready", 0, 0, created=self._now)
+        return structs.replace(
+            before,
+            agent=state.agent,
+            status=state.status,
+            last=state.number,
+            steps=state.step,
+            tokens=min(state.usage.total, 2**63),  # The most that MessagePack holds; a sum may be larger.
+            cost=state.cost,
+            unknown=state.usage.unknown,
+            unpriced=state.unpriced,
+        )
+
+    def _next_head(self, total: Saved, added: dict[Path, _Added]) -> Head:
+        old = self.head
+        truncated = self._truncation is not old.truncation
+        return structs.replace(
+            old,
+            number=max([old.number, *(part.header.last for part in self._parts)]),
+            append=self._id,
+            format=format.FORMAT,
+            bytes_raw=old.bytes_raw + (0 if truncated else total.bytes_raw),  # Its copies were counted before.
+            bytes_stored=max(0, old.bytes_stored + total.bytes_stored - self.reclaimed),
+            snapshot=max(old.snapshot, added[()].snapshot if () in added else 0),
+            truncation=self._truncation,
+        )
+
+    def _drop_references(self) -> None:
+        """Delete the thread's references to blobs that no row refers to any more, and repair the others."""
+        store, thread_id, gone = self.log.store, self.log.thread_id, {*self._deletes, *self._rows}
+        prefix = layout.thread_prefix("use", thread_id)
+        known = {key.rpartition("/")[2] for key in store.keys(prefix, layout.after(prefix))}
+        used = {name for part in self._parts for name in part.header.blobs}
+        if not known | used:
+            return
+        for kind in layout.SEALED:
+            prefix = layout.thread_prefix(kind, thread_id)
+            kept = ((key, data) for key, data in store.rows(prefix, layout.after(prefix)) if key not in gone)
+            used |= {name for key, data in kept for name in format.read_header(data, key).blobs}
+        for name in used:
+            self._rows |= layout.reference_rows(thread_id, name)
+        for name in known - used:
+            self._deletes += layout.reference_rows(thread_id, name)
 
 
-async def _written(work: Append) -> None:
-    """Write *work*: a small one here and now if the store is free, which costs less than to hand it over."""
-    journal = work.journal
-    if work.raw <= journal.store.inline and work.write_at_once():
-        return
-    # From now, and not from when the store's thread comes to it: those before it may wait as long.
-    until = time.monotonic() + PATIENCE
-    # Not the writing itself: who waits for that may wake before us.
-    journal.appending = over = asyncio.get_running_loop().create_future()
-    try:
-        writing = off_loop(journal.store, lambda: work.write(until))
-        await through(writing)
-        writing.result()
-    finally:
-        journal.appending = None
-        over.set_result(None)
-
-
-def _caught_up(journal: Journal) -> Saved | None:
-    """After a conflict: what was written though the store could not say so; nothing, if retention has only cut off
-    what was; None, if another writer has gone on with the thread.
-    """
-    log = read_consistently(journal.store, journal.thread_id, lambda log: log)
-    if log is None:
-        return None
-    for work in journal.in_doubt:
-        if work.stored == log.stored:
-            return work.done()
-    if log.stored == journal.stored or (log.head.number, log.head.epoch) != (journal.head.number, journal.head.epoch):
-        return None
-    journal.stored, journal.head, journal.runs, journal.blobs = log.stored, log.head, log.runs, set()
-    return Saved()
-
-
-def off_loop(store: Store, act: Callable[[], T]) -> "asyncio.Future[T]":
-    """Have *act*, which uses *store*, called where that does not hold up the event loop."""
-    loop = asyncio.get_running_loop()
-    return translate_errors(lambda: loop.run_in_executor(store.executor, act))  # Which may be closing.
-
-
-def prepare(journal: Journal) -> Append:
-    """The transaction that writes everything pending."""
-    pending, compacted, bytes_reclaimed = journal.written(), set(journal.compacted), len(journal.bytes_reclaimed)
-    work = Append(journal, len(pending), 0, journal.head, [], Blobs(journal.blobs), [], compacted, bytes_reclaimed)
-    now, append_id = time.time(), secrets.token_bytes(8)
-    for path, entries in _by_path(pending).items():
-        work.parts.append(_part(work, path, entries, append_id, now))
-    work.raw += work.blobs.size()
-    work.head = _next_head(work, append_id, now)
-    return work
-
-
-def _next_head(work: Append, append_id: bytes, now: float) -> Head:
-    journal = work.journal
-    root, old = journal.written_state(()), journal.head
+def _extended(row: RunRow, added: _Added) -> RunRow:
     return structs.replace(
-        old,
-        number=journal.number,
-        append=append_id,
-        last=root.number,
-        format=codec.FORMAT,
-        agent=root.agent,
-        status=root.status,
-        turn=root.turn,
-        title=old.title or (root.said.text[:80] if root.said else ""),
-        created=old.created or now,
-        updated=now,
-        stored=old.stored - sum(journal.bytes_reclaimed[: work.bytes_reclaimed]),
-        base=next((part.base[0].last for part in work.parts if part.base and not part.path), old.base),
+        row,
+        first=row.first or added.first,
+        updated=added.updated,
+        bytes_raw=row.bytes_raw + added.bytes_raw,
+        bytes_stored=row.bytes_stored + added.bytes_stored,
+        snapshot=added.snapshot or row.snapshot,
     )
-
-
-def _part(work: Append, path: Path, entries: list[bytes], append_id: bytes, now: float) -> _Part:
-    """What the append adds to the run at *path*: its events, and a base if its context was compacted."""
-    journal = work.journal
-    thread_id, before = journal.thread_id, journal.runs.get(path)
-    prior = before.last if before else 0 if path else journal.head.last
-    part = _Part(path)
-    for events in _cut(work.blobs.stored_form(data) for data in entries):
-        first, last, raw = codec.number_of(events[0]), codec.number_of(events[-1]), codec.raw_size(events)
-        header = Header(thread_id, path, first, last, prior, append_id, raw, now, work.blobs.named())
-        part.segments.append((header, events))
-        work.raw += raw
-        prior = last
-    if path in work.compacted:
-        part.base = _base(work, path, append_id, now)
-    if path:
-        part.row = _run_row(journal.written_state(path), before, part, now)
-    for header, _ in part.segments:
-        key = names.segment_key(thread_id, path, header.first, header.last)
-        closes = part.base is not None and header.last == prior
-        work.pieces.append((path, SegmentRef(key, header.raw, header.last, closes)))
-    return part
-
-
-def _base(work: Append, path: Path, append_id: bytes, now: float) -> tuple[Header, bytes] | None:
-    """The run's whole state as the append leaves it; None if it is too large to help."""
-    journal = work.journal
-    state, before = journal.written_state(path), journal.runs.get(path)
-    try:
-        raw = work.blobs.base_form(state, main=not path)
-    except SegmentTooLarge:
-        return None
-    finally:
-        named = work.blobs.named()
-    prior = before.base if before else 0 if path else journal.head.base
-    work.raw += len(raw)
-    number = state.number
-    return Header(journal.thread_id, path, number, number, prior, append_id, len(raw), now, named, state.turn), raw
-
-
-def _run_row(state: State, before: RunRow | None, part: _Part, now: float) -> RunRow:
-    return RunRow(
-        agent=state.agent,
-        status=state.status,
-        first=before.first if before else part.segments[0][0].first,
-        last=part.segments[-1][0].last,
-        steps=state.step,
-        tokens=min(state.usage.total, 2**63),
-        created=before.created if before else now,
-        updated=now,
-        raw=before.raw if before else 0,
-        stored=before.stored if before else 0,
-        base=part.base[0].last if part.base else before.base if before else 0,
-        cost=state.cost,
-        unknown=state.usage.unknown,
-        unpriced=state.unpriced,
-    )
-
-
-def _by_path(pending: list[tuple[Path, bytes]]) -> dict[Path, list[bytes]]:
-    found: dict[Path, list[bytes]] = {}
-    for path, data in pending:
-        found.setdefault(path, []).append(data)
-    return found
-
-
-def _cut(events: Iterable[bytes]) -> Iterable[list[bytes]]:
-    """*events* in pieces of at most 1 MiB."""
-    piece: list[bytes] = []
-    size = 0
-    for data in events:
-        if piece and size + len(data) > codec.CUT:
-            yield piece
-            piece, size = [], 0
-        piece.append(data)
-        size += len(data)
-    yield piece

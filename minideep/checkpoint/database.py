@@ -1,4 +1,4 @@
-"""The database of a store: the tables that diskcache lays out, without what a cache does and a store may not."""
+"""The database of a store: the tables of diskcache, without what a cache does and a store must not."""
 
 import sqlite3
 import time
@@ -13,7 +13,7 @@ from ..errors import CorruptSegment, ThreadConflict
 from .format import MAX_ROW
 
 MODE_RAW = 1
-"""How diskcache marks a value that is bytes in its row."""
+"""The mark of diskcache for a value that is bytes in its row."""
 REFUSED = b"(not raw bytes)"
 """Stands for a value that diskcache would unpickle, or read from a file, and for one that is too large."""
 
@@ -26,7 +26,7 @@ SETTINGS = {
     "sqlite_auto_vacuum": 2,  # Free pages are given back after the append, not in it.
 }
 LAYOUT = 1
-"""Marks a database that is set up. What diskcache counts and when a row expires nobody asks, and each row would pay."""
+"""Marks a database that is set up: without the counters and the expiry of diskcache, which each row would pay for."""
 LEAN = f"""
 BEGIN IMMEDIATE;
 DROP TRIGGER IF EXISTS Settings_count_insert;
@@ -40,11 +40,11 @@ COMMIT;
 """
 
 PRAGMAS = {
-    "wal_autocheckpoint": 160,  # An append that finds 640 KiB in the write-ahead log moves them to the database itself.
+    "wal_autocheckpoint": 160,  # Pages: an append that finds 640 KiB in the write-ahead log moves them to the database.
     "journal_size_limit": 640 * 1024,
     "secure_delete": "OFF",  # Some builds overwrite what is deleted: 0.5 s for 100 MB, 0.03 without.
 }
-# What is not bytes, or more of them than a row may have, is refused before it is read into memory.
+# A value that is not bytes, or larger than a row may be, is refused before it is read into memory.
 VALUE = f"CASE WHEN typeof(value) = 'blob' AND length(value) <= {MAX_ROW} THEN value END"
 GET = f"SELECT mode, filename, {VALUE} FROM Cache WHERE key = ? AND raw = 1"
 KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
@@ -60,7 +60,7 @@ DELETE_UNREFERRED = "DELETE FROM Cache WHERE key = ? AND NOT EXISTS (SELECT 1 FR
 
 
 def connect(file: Path) -> Connection:
-    """A connection that waits for nobody."""
+    """Open a connection that does not wait for others: `SharedConnection` does, outside of SQLite."""
     con = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
     con.text_factory = text
     for name, value in PRAGMAS.items():
@@ -69,7 +69,7 @@ def connect(file: Path) -> Connection:
 
 
 def connect_to_read(file: Path) -> Connection:
-    """A connection to a file that cannot be written, which SQLite tries even to read it, unless it is told not to."""
+    """Open a connection to a file that cannot be written. SQLite writes even to read, unless it is told not to."""
     log = file.with_name(f"{file.name}-wal")
     how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
     where = f"{file.resolve().as_uri()}?{how}"
@@ -79,31 +79,31 @@ def connect_to_read(file: Path) -> Connection:
 
 
 def set_up(con: Connection, directory: Path) -> None:
-    """Make the tables, if they are not there."""
+    """Create the tables, if they do not exist."""
     if con.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
         _lay_out(str(directory))
         con.executescript(LEAN)
 
 
 def checked_database(con: Connection) -> tuple[list[str], tuple[int]]:
-    """What SQLite says of its file, and how many rows have keys that are no text."""
-    said = [line for (line,) in con.execute("PRAGMA quick_check")]
-    return said, con.execute(OTHERS).fetchone()
+    """Return what SQLite says about its file, and the number of rows whose keys are not text."""
+    lines = [line for (line,) in con.execute("PRAGMA quick_check")]
+    return lines, con.execute(OTHERS).fetchone()
 
 
 def text(stored: bytes) -> str:
-    """A key as it is stored. One that is damaged is no UTF-8, and must not hide the rows beside it."""
+    """Decode a stored key. A damaged one may not be UTF-8, and must not hide the rows beside it."""
     return stored.decode(errors="replace")
 
 
 def _lay_out(directory: str) -> None:
-    """Let diskcache make its tables and keep its settings."""
+    """Have diskcache create its tables and store its settings."""
     kind: Any = cast(Any, diskcache).Cache
     cache = kind.__new__(kind)
     try:
-        cache.__init__(directory, timeout=0, **SETTINGS)  # A `Line` waits, and only where that holds up no loop.
+        cache.__init__(directory, timeout=0, **SETTINGS)  # `SharedConnection` waits, and only off the event loop.
     finally:
-        cache.close()  # Also what could not be opened whole has a connection.
+        cache.close()  # Even if it could not be opened, it has a connection.
 
 
 def delete(con: Connection, thread: str, keys: set[str]) -> None:
@@ -125,7 +125,7 @@ def delete_blobs(con: Connection, gone: set[str]) -> None:
 
 def checked_value(mode: Any, filename: Any, value: Any) -> bytes:
     if not is_raw(mode, filename, value):
-        raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}), or too many; refusing to read it")
+        raise CorruptSegment(f"a stored value is not raw bytes (mode {mode!r}), or too large; refusing to read it")
     return value
 
 

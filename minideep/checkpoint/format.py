@@ -1,12 +1,12 @@
-"""Events to bytes and back: MessagePack of a closed union, zstd, and a header that says what it is.
+"""The stored format: MessagePack of a closed union of events, compressed with zstd, behind a header.
 
-    segment = b"mdl" major minor crc32(4) length(4) header body
-    base    = b"mdb" ... the same, but the body is a State
-    blob    = b"mdo" major minor body, named by the SHA-256 of what it holds
+    segment  = b"mdl" major minor crc32(4) length(4) header body
+    snapshot = b"mdb" ... the same, but the body is a State
+    blob     = b"mdo" major minor body, named by the SHA-256 of its content
 
 The checksum covers all that follows it. The header is an array (`Header`); a segment's body is zstd over an array of
 (number, event). No name in the bytes is ever imported. A new field goes last and has a default; any addition raises
-the minor number, and a reader refuses a newer one: arrays have no names, so it could only guess.
+the minor number, and a reader refuses a newer one: arrays have no field names, so it could only guess.
 """
 
 import struct
@@ -24,45 +24,44 @@ from ..errors import CorruptSegment, IllegalEvent, SegmentTooLarge, UnknownVersi
 from ..events import AnyEvent, Noted
 from ..messages import too_deep
 from ..state import Path, State
-from .messagepack import holds_more
 
-SEGMENT, BASE, BLOB = b"mdl", b"mdb", b"mdo"
+SEGMENT, SNAPSHOT, BLOB = b"mdl", b"mdb", b"mdo"
 FORMAT = (1, 3)
 MAX_EVENT = 16 * 2**20
-"""Bytes of one encoded event."""
-CUT = 2**20
-"""Bytes of events after which a segment is cut; only a single event may be larger."""
-MAX_RAW = MAX_EVENT + CUT
-"""Bytes that a segment may decompress to."""
+"""The most bytes of one encoded event."""
+SEGMENT_SIZE = 2**20
+"""The most bytes of events in a segment; only a single event may be larger."""
+MAX_RAW = MAX_EVENT + SEGMENT_SIZE
+"""The most bytes that a segment may decompress to."""
 MAX_ROW = 2 * MAX_RAW
-"""Bytes that a stored row may have: what does not compress, and a header that names many blobs."""
+"""The most bytes of a stored row: incompressible events, and a header that names many blobs."""
 MAX_ITEMS = 2**20
-"""Values that one event, state or header may hold: an empty list has one byte here and 64 in memory."""
+"""The most values in one event, state or header: an empty list takes one byte here and 64 in memory."""
 
 
 class BlobRef(Struct, frozen=True, array_like=True, tag=0):
-    """Stands in a segment for an event so large that it is a blob of its own."""
+    """Stands in a segment for an event that is so large that it is a blob of its own."""
 
     name: str
 
 
 T = TypeVar("T")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises: for other bytes than expected, for text that is no UTF-8, for what nests too deep."""
+"""Errors of decoding: other bytes than expected, text that is not UTF-8, and too deep a nesting."""
 Entry = tuple[int, AnyEvent]
-Stored = tuple[int, AnyEvent | BlobRef]
+StoredEntry = tuple[int, AnyEvent | BlobRef]
 _PREFIX = struct.Struct(">3sBBII")
 _encoder = msgspec.msgpack.Encoder()
 _event_decoder = msgspec.msgpack.Decoder(Entry)
-_spilled_decoder = msgspec.msgpack.Decoder(AnyEvent)
-_body_decoder = msgspec.msgpack.Decoder(list[Stored])
+_blob_decoder = msgspec.msgpack.Decoder(AnyEvent)
+_body_decoder = msgspec.msgpack.Decoder(list[StoredEntry])
 _state_decoder = msgspec.msgpack.Decoder(State)
 _raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _number_decoder = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw])
 
 
 class Header(Struct, frozen=True, array_like=True):
-    """What a segment, or a base, says about itself."""
+    """The header of a segment or a snapshot."""
 
     thread: str
     path: Path
@@ -70,24 +69,24 @@ class Header(Struct, frozen=True, array_like=True):
     """The number of its first event in the thread."""
     last: int
     prior: int
-    """The number of the run's last event before it, of a base that of the base before it; 0 at the beginning."""
+    """The number of the run's last event before it, or of the snapshot before a snapshot; 0 at the beginning."""
     append: bytes
     """The id of the append that wrote it."""
-    raw: int
+    bytes_raw: int
     """Bytes of the body before compression."""
     at: float
     """Seconds since 1970."""
     blobs: tuple[str, ...] = ()
-    """The blobs that it names."""
+    """The names of the blobs that it refers to."""
     turn: int = 0
-    """Of a base: the run's last turn."""
+    """Of a snapshot: the run's last turn."""
 
 
 _header_decoder = msgspec.msgpack.Decoder(Header)
 
 
 class _Zstd(threading.local):
-    """Made once a thread: one compressor may not serve two threads at a time, and making it costs more than its use."""
+    """The compressor of each thread: two threads must not share one, and creating it costs more than using it."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=3)
@@ -98,10 +97,10 @@ _zstd = _Zstd()
 
 
 def encode(number: int, event: AnyEvent) -> bytes:
-    """One event, with its number in the thread, as bytes.
+    """Encode one event with its number in the thread.
 
     Raises:
-        IllegalEvent: it holds something that cannot be written.
+        IllegalEvent: it holds a value that cannot be stored.
         SegmentTooLarge: it is over 16 MiB, or holds more than a million values.
     """
     try:
@@ -112,76 +111,76 @@ def encode(number: int, event: AnyEvent) -> bytes:
         raise IllegalEvent(f"{type(event).__name__} cannot be saved: {exc}") from None
     if len(data) > MAX_EVENT:
         raise SegmentTooLarge(f"{type(event).__name__} has {len(data):,} bytes; an event may have {MAX_EVENT:,}")
-    if len(data) > MAX_ITEMS:  # Else it holds fewer, and most are far smaller.
+    if len(data) > MAX_ITEMS:  # A value takes at least a byte, and most events are far smaller.
         _check_items(data, type(event).__name__)
     return data
 
 
 def decode(data: bytes) -> AnyEvent:
-    """The event that `encode` wrote, sharing nothing with the one it was given.
+    """Decode an event that `encode` wrote. The result shares no mutable value with the original.
 
     Raises:
-        IllegalEvent: the event was not made as its class says.
+        IllegalEvent: a field of the original does not have the type that its class declares.
     """
     return decode_numbered(data)[1]
 
 
 def decode_numbered(data: bytes) -> Entry:
-    """`decode`, with the event's number in its thread before it."""
+    """`decode`, returning the event's number in its thread as well."""
     try:
         return _event_decoder.decode(data)
     except UNREADABLE as exc:
-        raise IllegalEvent(f"an event that could not be read back: {exc}") from None
+        raise IllegalEvent(f"an event that cannot be read back: {exc}") from None
 
 
 def number_of(data: bytes) -> int:
-    """The number of an event that `encode` wrote.
+    """Return the number of an event that `encode` wrote.
 
     Raises:
-        CorruptSegment: it wrote something else.
+        CorruptSegment: the bytes are something else.
     """
     return decoded(_number_decoder.decode, data, "a stored event")[0]
 
 
-def spilled(data: bytes) -> tuple[str, bytes, bytes]:
-    """An event that `encode` wrote as a blob: its name, its content, and what stands for it in the segment."""
+def as_blob(data: bytes) -> tuple[str, bytes, bytes]:
+    """Turn an encoded event into a blob: return its name, its content, and the `BlobRef` that replaces the event."""
     number, event = _number_decoder.decode(data)
     content = bytes(event)
     name = sha256(content).hexdigest()
     return name, content, _encoder.encode((number, BlobRef(name)))
 
 
-def unspilled(content: bytes, name: str) -> AnyEvent:
-    """The event that a blob holds.
+def event_in_blob(content: bytes, name: str) -> AnyEvent:
+    """Decode the event in a blob.
 
     Raises:
-        CorruptSegment: it holds none.
+        CorruptSegment: it holds no event.
     """
-    return decoded(_spilled_decoder.decode, content, f"blob {name!r}")
+    return decoded(_blob_decoder.decode, content, f"blob {name!r}")
 
 
 def seal(header: Header, events: list[bytes]) -> bytes:
-    """The segment that holds *events*, each as `encode` wrote it."""
+    """Make the segment of *events*, each as `encode` wrote it."""
     return _sealed(SEGMENT, header, _array(len(events)) + b"".join(events))
 
 
 def raw_size(events: list[bytes]) -> int:
-    """What a segment of *events* decompresses to, in bytes."""
+    """Return the bytes that a segment of *events* decompresses to."""
     return len(_array(len(events))) + sum(map(len, events))
 
 
 def read_header(data: bytes, key: str) -> Header:
-    """What the segment or base under *key* says about itself.
+    """Read the header of the segment or snapshot under *key*.
 
     Raises:
-        UnknownVersion: a format that this version does not know.
-        CorruptSegment: anything that was not written here.
+        UnknownVersion: it has a format that this version does not know.
+        CorruptSegment: it was damaged.
     """
     return _opened(data, key)[0]
 
 
-def read_segment(data: bytes, key: str) -> tuple[Header, list[Stored]]:
-    """What the segment stored under *key* holds; sizes are checked before memory is spent.
+def read_segment(data: bytes, key: str) -> tuple[Header, list[StoredEntry]]:
+    """Read the segment under *key*. Sizes are checked before memory is allocated.
 
     Raises:
         UnknownVersion, CorruptSegment: as `read_header`.
@@ -195,19 +194,21 @@ def read_segment(data: bytes, key: str) -> tuple[Header, list[Stored]]:
     return header, entries
 
 
-def join(segments: list[tuple[str, bytes]]) -> bytes:
-    """One segment of the events of several of one run that follow each other. No event is decoded."""
+def merge_segments(segments: list[tuple[str, bytes]]) -> bytes:
+    """Merge consecutive segments of one run into one. No event is decoded."""
     opened = [_body(data, key, SEGMENT) for key, data in segments]
     headers = [header for header, _ in opened]
     first, last = headers[0], headers[-1]
     events = [event for (key, _), (_, body) in zip(segments, opened, strict=True) for event in _split(body, key)]
     blobs = tuple(sorted({name for header in headers for name in header.blobs}))
-    changed = msgspec.structs.replace(last, first=first.first, prior=first.prior, raw=raw_size(events), blobs=blobs)
+    changed = msgspec.structs.replace(
+        last, first=first.first, prior=first.prior, bytes_raw=raw_size(events), blobs=blobs
+    )
     return seal(changed, events)
 
 
-def cut(data: bytes, key: str, number: int, *, after: bool) -> bytes | None:
-    """The segment with only its events up to *number*, or only those *after* it; None if there are none."""
+def cut_segment(data: bytes, key: str, number: int, *, after: bool) -> bytes | None:
+    """Cut a segment to its events up to *number*, or to those *after* it; return None if none is left."""
     header, body = _body(data, key, SEGMENT)
     events = _split(body, key)
     kept = [event for event in events if (number_of(event) > number) == after]
@@ -217,65 +218,59 @@ def cut(data: bytes, key: str, number: int, *, after: bool) -> bytes | None:
         return None
     prior = number_of(events[len(events) - len(kept) - 1]) if after else header.prior
     first, last = number_of(kept[0]), number_of(kept[-1])
-    return seal(msgspec.structs.replace(header, first=first, last=last, prior=prior, raw=raw_size(kept)), kept)
+    return seal(msgspec.structs.replace(header, first=first, last=last, prior=prior, bytes_raw=raw_size(kept)), kept)
 
 
-def moved(data: bytes, key: str, thread: str) -> bytes:
-    """The same segment or base, for another thread; what is compressed stays so."""
+def change_header(data: bytes, key: str, **changes: object) -> bytes:
+    """Return the same segment or snapshot with another thread, or another prior one, without decompressing it."""
     header, body = _opened(data, key)
-    return _framed(data[:3], _encoder.encode(msgspec.structs.replace(header, thread=thread)), bytes(body))
-
-
-def relinked(data: bytes, key: str, prior: int) -> bytes:
-    """The same base, following the one at *prior*."""
-    header, body = _opened(data, key, BASE)
-    return _framed(BASE, _encoder.encode(msgspec.structs.replace(header, prior=prior)), bytes(body))
+    return _framed(data[:3], _encoder.encode(msgspec.structs.replace(header, **changes)), bytes(body))
 
 
 def encode_state(state: State) -> bytes:
-    """A state as the body of a base.
+    """Encode a state as the body of a snapshot.
 
     Raises:
         SegmentTooLarge: it is over 17 MiB, or holds more than a million values or a number over 64 bits.
     """
     try:
         data = _encoder.encode(state)
-    except OverflowError as exc:  # A count of tokens that was added up.
+    except OverflowError as exc:  # A sum of tokens: each of them fits, but their sum may not.
         raise SegmentTooLarge(f"a state cannot be written: {exc}") from None
     if len(data) > MAX_RAW:
-        raise SegmentTooLarge(f"a state has {len(data):,} bytes; a base may have {MAX_RAW:,}")
+        raise SegmentTooLarge(f"a state has {len(data):,} bytes; a snapshot may have {MAX_RAW:,}")
     _check_items(data, "a state")
     return data
 
 
-def seal_base(header: Header, state: bytes) -> bytes:
-    """The base that holds a state, as `encode_state` wrote it."""
-    return _sealed(BASE, header, state)
+def seal_snapshot(header: Header, state: bytes) -> bytes:
+    """Make the snapshot of a state, as `encode_state` wrote it."""
+    return _sealed(SNAPSHOT, header, state)
 
 
-def read_base(data: bytes, key: str) -> tuple[Header, State]:
-    """What the base stored under *key* holds.
+def read_snapshot(data: bytes, key: str) -> tuple[Header, State]:
+    """Read the snapshot under *key*.
 
     Raises:
         UnknownVersion, CorruptSegment, SegmentTooLarge: as `read_segment`.
     """
-    header, body = _body(data, key, BASE)
-    state = decoded(_state_decoder.decode, body, f"base {key!r}")
+    header, body = _body(data, key, SNAPSHOT)
+    state = decoded(_state_decoder.decode, body, f"snapshot {key!r}")
     if (state.number, state.turn) != (header.last, header.turn):
-        raise CorruptSegment(f"base {key!r} says event {header.last}, turn {header.turn} and holds another state")
+        raise CorruptSegment(f"snapshot {key!r} says event {header.last}, turn {header.turn} and holds another state")
     return header, state
 
 
 def seal_blob(content: bytes) -> bytes:
-    """*content*, compressed."""
+    """Make the blob of *content*."""
     return BLOB + bytes(FORMAT) + _zstd.compressor.compress(content)
 
 
 def read_blob(data: bytes, name: str) -> bytes:
-    """The content of the blob *name*.
+    """Return the content of the blob *name*, which is also its checksum.
 
     Raises:
-        UnknownVersion, CorruptSegment, SegmentTooLarge: as `read_segment`; its name is its checksum.
+        UnknownVersion, CorruptSegment, SegmentTooLarge: as `read_segment`.
     """
     what = f"blob {name!r}"
     if len(data) < 5:
@@ -283,7 +278,7 @@ def read_blob(data: bytes, name: str) -> bytes:
     _check_format(data[:3], data[3:5], BLOB, what)
     content = _decompressed(memoryview(data)[5:], what)
     if sha256(content).hexdigest() != name:
-        raise CorruptSegment(f"{what} does not hold what its name says; it was damaged or changed")
+        raise CorruptSegment(f"{what} does not match its name; it was damaged or changed")
     return content
 
 
@@ -298,7 +293,7 @@ def _framed(magic: bytes, header: bytes, body: bytes) -> bytes:
 
 
 def _opened(data: bytes, key: str, expected: bytes = b"") -> tuple[Header, memoryview]:
-    """The header and the compressed body of what is stored under *key*."""
+    """Return the header and the compressed body of the row under *key*."""
     what = f"segment {key!r}"
     if len(data) < _PREFIX.size:
         raise CorruptSegment(f"{what} has {len(data)} bytes, which is less than its prefix")
@@ -311,7 +306,7 @@ def _opened(data: bytes, key: str, expected: bytes = b"") -> tuple[Header, memor
 
 
 def _check_format(magic: bytes, version: bytes | tuple[int, int], expected: bytes, what: str) -> None:
-    if magic != expected or magic not in (SEGMENT, BASE, BLOB):
+    if magic != expected or magic not in (SEGMENT, SNAPSHOT, BLOB):
         raise CorruptSegment(f"{what} begins with {magic!r}, expected {expected!r}")
     major, minor = version
     if major != FORMAT[0] or minor > FORMAT[1]:
@@ -319,14 +314,14 @@ def _check_format(magic: bytes, version: bytes | tuple[int, int], expected: byte
 
 
 def _body(data: bytes, key: str, magic: bytes) -> tuple[Header, bytes]:
-    """The header and the decompressed body of what is stored under *key*."""
+    """Return the header and the decompressed body of the row under *key*."""
     header, body = _opened(data, key, magic)
     what = f"segment {key!r}"
-    if header.raw > MAX_RAW:
-        raise SegmentTooLarge(f"{what} claims {header.raw:,} bytes of at most {MAX_RAW:,}")
+    if header.bytes_raw > MAX_RAW:
+        raise SegmentTooLarge(f"{what} claims {header.bytes_raw:,} bytes of at most {MAX_RAW:,}")
     raw = _decompressed(body, what)
-    if len(raw) != header.raw:
-        raise CorruptSegment(f"{what} says {header.raw} bytes and holds {len(raw)}")
+    if len(raw) != header.bytes_raw:
+        raise CorruptSegment(f"{what} says {header.bytes_raw} bytes and holds {len(raw)}")
     return header, raw
 
 
@@ -343,16 +338,16 @@ def _decompressed(body: memoryview, what: str) -> bytes:
 
 
 def _split(body: bytes, key: str) -> list[bytes]:
-    """The events of a segment's body, none of them decoded."""
+    """Split a segment's body into its events, without decoding them."""
     return [bytes(event) for event in decoded(_raw_decoder.decode, body, f"segment {key!r}")]
 
 
 def decoded(decode: Callable[[Any], T], data: Any, what: str) -> T:
-    """What *decode* makes of stored bytes.
+    """Decode stored bytes with *decode*.
 
     Raises:
-        CorruptSegment: nothing, for whatever reason.
-        SegmentTooLarge: it would make more than a million values.
+        CorruptSegment: they cannot be decoded.
+        SegmentTooLarge: they hold more than a million values.
     """
     _check_items(data, what)
     try:
@@ -362,12 +357,16 @@ def decoded(decode: Callable[[Any], T], data: Any, what: str) -> T:
 
 
 def _check_items(data: bytes | memoryview, what: str) -> None:
+    if len(data) <= MAX_ITEMS:  # A value takes at least a byte.
+        return
+    from .messagepack import holds_more  # Seldom needed.
+
     if holds_more(data, MAX_ITEMS):
-        raise SegmentTooLarge(f"{what} holds more than {MAX_ITEMS:,} values, the most that is kept")
+        raise SegmentTooLarge(f"{what} holds more than {MAX_ITEMS:,} values, the most that is stored")
 
 
 def _array(length: int) -> bytes:
-    """The MessagePack head of an array."""
+    """Return the MessagePack head of an array."""
     if length < 16:
         return bytes([0x90 | length])
     return b"\xdc" + length.to_bytes(2, "big") if length < 2**16 else b"\xdd" + length.to_bytes(4, "big")

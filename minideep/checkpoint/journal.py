@@ -1,309 +1,413 @@
-"""What of a thread is in memory: the states of its runs, and the events that no append has written yet."""
+"""`Journal`: a thread in memory, with the states of its runs and the events that are not saved yet."""
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from ..core import apply
-from ..errors import ThreadConflict
+from ..errors import SegmentTooLarge, ThreadConflict
 from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
 from ..messages import AssistantMessage
-from ..ports import Store
 from ..state import FileEntry, Path, State
-from . import format as codec, log as reading
-from .blobs import LARGE
-from .joining import MergeQueue
+from . import pace
+from .batch import LARGE, Batch, Pending, Saved
+from .call_ids import unique_call_ids
+from .format import decode, decode_numbered, encode
 from .layout import Head, RunRow
 from .log import Log, SegmentRef
-from .redaction import Redaction
+from .merge_queue import MergeQueue
+from .store import WRITE_TIMEOUT, CheckedStore, off_loop
 
-Durability = Literal["turn", "step", "tool"]
+if TYPE_CHECKING:
+    from .redaction import Redaction
+
+OVER = ("ended", "failed", "exhausted", "escalated")
+"""Statuses of a run to which nothing is appended any more, as a rule."""
+
+
+class _Append(Struct):
+    """An append on its way, and what it takes off the journal's lists once it has landed."""
+
+    batch: Batch
+    count: int
+    """Pending events that it holds."""
+    refs: list[tuple[Path, SegmentRef, bool]]
+    compacted: set[Path]
+    reclaimed: int
 
 
 class Journal:
-    """One for the main run and all runs below it: numbers every event, applies it, and keeps its bytes."""
+    """The journal of a thread: the main run and all runs below it share one.
 
-    refused = 0
-    """How many of the last pending events belong to an input that was not accepted, and are to be taken back."""
+    It numbers every event, applies it, and keeps its bytes until `append` saves everything in one transaction. A run
+    that was saved on its own could outlive the call that began it.
+    """
 
-    due: Sequence[Callable[[], Any]] = ()
-    """What is to be done once the turn is over and nobody holds the thread."""
-
-    def __init__(self, thread_id: str, store: Store) -> None:
+    def __init__(self, thread_id: str, store: CheckedStore) -> None:
+        self.log = Log(store, thread_id, None, Head(0, secrets.token_bytes(8), b""), {})
+        """The thread as the store has it."""
         self.thread_id, self.store = thread_id, store
-        self.stored: bytes | None = None
-        """The head row as the store has it."""
-        self.head = Head(0, secrets.token_bytes(8), b"")
         self.number = 0
+        """The number of the last event."""
         self.root = State()
-        self.runs: dict[Path, RunRow] = {}
-        """Every run below the main one that the store knows."""
         self.states: dict[Path, State] = {(): self.root}
         """The runs of this turn."""
-        self.pending: list[tuple[Path, bytes]] = []
-        self.compacted: set[Path] = set()
-        """Runs with a compaction that no append has written yet."""
-        self.blobs: set[str] = set()
-        """Blobs that the thread is known to name in the store."""
-        self.tails: dict[Path, MergeQueue] = {}
-        """The newest segments of each run: those that are still to be joined."""
-        self.bytes_reclaimed: list[int] = []
-        """Bytes that joining has saved since the last append."""
-        self.durability: Durability = "turn"
+        self.pending: list[Pending] = []
         self.redaction: Redaction | None = None
-        self.conflict: ThreadConflict | None = None
-        """Set once another writer has gone on with the thread: nothing of it can be saved any more."""
-        self.appending: asyncio.Future[Any] | None = None
-        """The end of the append that is under way: there is one at a time."""
-        self.in_doubt: list[Any] = []  # Each `Append` that failed, and may have been written all the same.
-        self.cancelled = False
-        """Whether the caller has cancelled this turn."""
+        self._compacted: set[Path] = set()
+        """Runs with a compaction that is not saved yet: the append that saves it adds a snapshot."""
+        self._blobs: set[str] = set()
+        """Blobs that the thread is known to refer to in the store."""
+        self._queues: dict[Path, MergeQueue] = {}
+        self._merges: list[list[str]] = []
+        """Keys of segments to merge once the turn is over."""
+        self._planned = False
+        self._reclaimed: list[int] = []
+        """Bytes that each merge has saved since the last append."""
+        self._conflict: ThreadConflict | None = None
+        """Set once another writer has continued the thread: nothing of it can be saved any more."""
+        self._appending: asyncio.Future[Any] | None = None
+        """The end of the current append: there is one at a time."""
+        self._in_doubt: list[_Append] = []
+        """Appends that failed, and may have landed all the same."""
+        self._rolled_back = 0
         self._ids: dict[Path, set[str]] = {}
         self._written: dict[str, Path] = {}
+        """Files that were written in this turn, and the run that wrote each last."""
+
+    @classmethod
+    def from_log(cls, log: Log) -> "Journal":
+        """Read the main run of a thread; its other runs are read when they are continued."""
+        journal = cls(log.thread_id, log.store)
+        journal.log, journal.number = log, log.head.number
+        journal.root, refs = journal._saved_run(())
+        journal.states = {(): journal.root}
+        journal._queues[()] = MergeQueue(refs)
+        return journal
 
     @property
-    def stopped(self) -> bool:
-        """Whether the turn must not go on."""
-        return self.cancelled or self.conflict is not None
+    def runs(self) -> dict[Path, RunRow]:
+        """Every run below the main one that the store knows."""
+        return self.log.runs
 
-    def check(self) -> None:
-        """Make sure that the thread is still ours.
+    @property
+    def size(self) -> int:
+        """Bytes that the thread takes up in the store."""
+        return self.log.head.bytes_stored
 
-        Raises:
-            ThreadConflict
-        """
-        if self.conflict is not None:
-            raise self.conflict
+    @property
+    def unsaved(self) -> int:
+        """The number of events that are not saved yet."""
+        return len(self.pending)
+
+    def is_current(self, head_row: bytes | None) -> bool:
+        """Return whether the store, which has *head_row* for the thread, has not changed since the last append."""
+        return self.log.head_row == head_row
+
+    # ---- events
 
     def record(self, path: Path, event: E) -> E:
-        """Number *event*, keep its bytes for the next append, apply it, and return it as it was applied.
+        """Number *event*, encode it for the next append, apply it, and return it as it was applied.
 
         Raises:
             IllegalEvent, SegmentTooLarge: it is refused; nothing was changed.
             CheckpointError: it edits a file that the store holds and cannot read.
         """
         number = self.number + 1
-        data = codec.encode(number, event)
-        event = cast(E, codec.decode(data))  # Checks its types, and shares nothing with whoever made it.
-        self._applied(path, number, event)
-        self.pending.append((path, data))
+        data = encode(number, event)
+        # Applied as decoded: that checks its types, and a later change of the caller's lists cannot change the state.
+        event = cast(E, decode(data))
+        self._apply(path, number, event)
+        self.pending.append((path, data, type(event) is FileWritten and event.blob))
         return event
 
-    def replay(self, path: Path, data: bytes) -> None:
-        """Record again, under its old number, what `record` has kept the bytes of."""
-        number, event = codec.decode_numbered(data)
-        self._applied(path, number, event)
-        self.pending.append((path, data))
+    def _replay(self, pending: Pending) -> None:
+        """Record an event again, under its old number."""
+        number, event = decode_numbered(pending[1])
+        self._apply(pending[0], number, event)
+        self.pending.append(pending)
 
-    def _applied(self, path: Path, number: int, event: AnyEvent) -> None:
+    def _apply(self, path: Path, number: int, event: AnyEvent) -> None:
         state = self.states.get(path) or self.open_run(path)
-        if type(event) is FileEdited:  # Cheaper than `isinstance`, for what is asked of every event.
-            reading.fill(self.store, state.files, event.file)
+        if type(event) is FileEdited:  # Cheaper than `isinstance`, on every event.
+            self._fill(state, event.file)
         before = state.files.get(event.file) if type(event) is FileWritten else None
         apply(state, event, number)
         self.number = number
-        if type(event) is FileEdited or (type(event) is FileWritten and not _moves_apart(event, before)):
+        if type(event) is FileEdited or (type(event) is FileWritten and not _only_moves(event, before)):
             self._written[event.file] = event.by
         elif type(event) is Compacted:
-            self.compacted.add(path)
+            self._compacted.add(path)
 
     def open_run(self, path: Path) -> State:
-        """The state of the run at *path*: of this turn, of the log, or a new one. Every run has the thread's files."""
+        """Return the state of the run at *path*: of this turn, from the store, or new. All share the thread's files."""
         if path not in self.states:
-            state, pieces = self._saved_run(path)
-            self.tails[path] = MergeQueue(pieces)
+            state, refs = self._saved_run(path)
+            self._queues[path] = MergeQueue(refs)
             state.files = self.root.files
             self.states[path] = state
         return self.states[path]
 
     def _saved_run(self, path: Path) -> tuple[State, list[SegmentRef]]:
-        """A run as the store has it, or a new one, and its newest segments."""
-        if self.stored is None or (path and path not in self.runs):
+        """Return a run as the store has it, or a new one, and its newest segments."""
+        if self.log.head_row is None or (path and path not in self.runs):
             return State(), []
-        return reading.read_run(Log(self.store, self.thread_id, self.stored, self.head, self.runs), path)
+        from .replay import read_run
 
-    def written(self) -> list[tuple[Path, bytes]]:
-        """The pending events as they are to be saved.
-
-        Raises:
-            CheckpointError: what redacts them failed.
-        """
-        if self.redaction is None:
-            return self.pending
-        return self.redaction.pending(self.pending, self.root.files, lambda path: self._saved_run(path)[0])
-
-    def written_state(self, path: Path) -> State:
-        """The run as the events that are `written` say."""
-        return self.redaction.states[path] if self.redaction else self.states[path]
+        return read_run(self.log, path)
 
     def content_of(self, file: str) -> str | bytes | None:
-        """What a file of the thread holds, fetched from the store if need be; None where the disk is the truth."""
-        reading.fill(self.store, self.root.files, file)
+        """Return the content of a file, fetched from the store if it is kept apart; None if only a disk has it."""
+        self._fill(self.root, file)
         return self.root.files[file].content
 
+    def _fill(self, state: State, file: str) -> None:
+        entry = state.files.get(file)
+        if entry is not None and entry.blob and entry.content is None:
+            from .replay import fill
+
+            fill(self.store, state.files, file)
+
     def recall(self, file: str, sha256: str) -> str | bytes | None:
-        """What a file held when its hash was *sha256*, though it may be gone since: as far back as events are kept;
-        None if none of those says it.
+        """Return the content that a file had when its hash was *sha256*, even if the file was changed or deleted since.
+        It goes back as far as events are kept; None if none of them holds it.
         """
-        for path, data in reversed(self.pending):
+        for path, data, _ in reversed(self.pending):
             if not path and sha256.encode() in data:
-                event = codec.decode(data)
+                event = decode(data)
                 if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
                     return event.content
-        if self.stored is None:
+        if self.log.head_row is None:
             return None
-        return reading.recall(Log(self.store, self.thread_id, self.stored, self.head, self.runs), file, sha256)
+        from .boundaries import find_content  # Seldom needed.
+
+        return find_content(self.log, file, sha256)
 
     def artifacts(self, path: Path) -> dict[str, FileEntry]:
-        """The files that the run at *path*, or one below it, wrote in this turn and that are still there, by path."""
+        """Return the files, by path, that the run at *path* or one below it wrote in this turn and that still exist."""
         files, depth = self.root.files, len(path)
         return {file: files[file] for file, by in self._written.items() if by[:depth] == path and file in files}
 
-    @property
-    def unsaved(self):
-        return len(self.pending)
-
-    @property
-    def rolled_back(self):
-        return self.refused
-
-    def rollback(self, n):
-        self.refused = n
-
-    def reopened(self):
-        return rewound(self)
-
-    def is_current(self):
-        from .store import stored_head
-
-        return self.stored is not None and stored_head(self.store, self.thread_id) == self.stored
-
-    def set_redact(self, redact):
-        if redact is not (self.redaction and self.redaction.redact):
-            self.redaction = Redaction(redact, self.store) if redact else None
-
-    def running(self):
-        from . import live
-
-        return live.running(self)
-
-    def plan(self):
-        from . import upkeep
-
-        upkeep.note_what_is_due(self)
-
-    def schedule(self):
-        from . import upkeep
-
-        upkeep.hand_over(self)
-
-    @property
-    def size(self):
-        return self.head.stored
-
-    async def append(self):
-        from .batch import append
-
-        return await append(self)
-
-    def with_unique_call_ids(self, path, message):
-        import itertools
-
-        from ..messages import ToolCall, is_json, parse_arguments
-
-        if isinstance(message.content, str):
+    def with_unique_call_ids(self, path: Path, message: AssistantMessage) -> AssistantMessage:
+        """Return *message* with a new id for each call that has none, or whose id could be confused with another: of
+        a call in the context of the run at *path*, of one of its children, or of a call that waits anywhere.
+        """
+        content = message.content
+        if isinstance(content, str):
             return message
-        taken, blocks = self.ids(path), list(message.content)
-
-        def confusable(i):
-            return i in taken or "/" in i or self.is_waiting(i)
-
-        for place, call in enumerate(blocks):
-            if isinstance(call, ToolCall):
-                if not call.id or not is_json(call.raw) or confusable(call.id):
-                    raw, wanted = call.raw, call.id or f"call_{self.number + 1}_{place}"
-                    for count in itertools.count():
-                        if not confusable(wanted):
-                            break
-                        wanted = f"call_{self.number + 1}_{place}" + (f"_{count}" if count else "")
-                    blocks[place] = call = ToolCall(
-                        call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted
-                    )
-                taken.add(call.id)
-        return AssistantMessage(tuple(blocks))
-
-    def close_turn(self) -> None:
-        """Forget what only this turn needs; a run with events that are not saved yet is needed for its next append."""
-        kept = {(), *(path for path, _ in self.pending)}
-        if self.redaction:  # The store has another text of them, by which their calls would not know them again.
-            waiting = {call_id for call_id, entry in self.root.open.items() if entry.result is None}
-            kept |= {path for path in self.states if path and path[0].partition("/")[0] in waiting}
-        self.states = {path: state for path, state in self.states.items() if path in kept}
-        for file, entry in self.root.files.items():
-            apart = entry.blob or entry.size > LARGE
-            if entry.content is not None and apart and entry.sha256 in self.blobs:
-                self.root.files[file] = structs.replace(entry, content=None, blob=True)
-        self.tails = {path: tail for path, tail in self.tails.items() if path in self.states}
-        self._ids = {path: ids for path, ids in self._ids.items() if not path}
-        self._written = {}
-        self.cancelled = False
-
-    def ids(self, path: Path) -> set[str]:
-        """The ids that a new call of the run at *path* must not have: of calls in its context, and of its children."""
         if path not in self._ids:
             replies = (message for message in self.open_run(path).messages if isinstance(message, AssistantMessage))
             shown = (call.id for reply in replies for call in reply.calls)
             below = self.runs if path in self.runs or not path else ()  # A new run has none.
             children = (other[-1].split("/")[0] for other in below if other[:-1] == path)
             self._ids[path] = {*shown, *children}
-        return self._ids[path]
+        waiting = {wait.call_id for wait in self.root.interrupts} if self.root.open else set[str]()
+        return AssistantMessage(unique_call_ids(content, self._ids[path], waiting, self.number + 1))
 
-    def is_waiting(self, call_id: str) -> bool:
-        """Whether a call of this id waits for a person anywhere in the thread."""
-        return bool(self.root.open) and any(wait.call_id == call_id for wait in self.root.interrupts)
+    # ---- saving
+
+    def set_redact(self, redact: Callable[[AnyEvent], AnyEvent] | None) -> None:
+        """Redact events with *redact* from the next append on; None: save them as they are."""
+        if redact is not (self.redaction and self.redaction.redact):
+            from .redaction import Redaction  # Only for agents that redact.
+
+            self.redaction = Redaction(redact, self.store) if redact else None
+
+    async def append(self) -> Saved:
+        """Save every pending event in one transaction: for each run a segment, or several if they are large.
+
+        There is one append at a time. None is interrupted: a cancel is delivered once it is over.
+
+        Raises:
+            ThreadConflict: another writer was first, now or at an earlier append of this journal.
+            CheckpointError: the store failed. The events stay pending.
+        """
+        await pace.shielded()
+        while self._appending is not None:
+            await pace.through(self._appending)
+        if self._conflict is not None:
+            raise self._conflict
+        saved = Saved()
+        while self.pending:
+            work = self._prepared()
+            try:
+                await self._write(work)
+            except ThreadConflict as exc:
+                if (caught_up := self._catch_up()) is None:
+                    self._conflict = exc
+                    raise
+                saved += caught_up
+            else:
+                return saved + self._landed(work)
+        return saved
+
+    def _prepared(self) -> _Append:
+        """Collect everything pending. Nothing but the compression is left to do afterwards."""
+        pending, work = self._as_saved(), _Append(Batch(self.log, self._blobs), 0, [], set(), len(self._reclaimed))
+        batch, work.count = work.batch, len(pending)
+        batch.reclaimed = sum(self._reclaimed[: work.reclaimed])
+        by_path: dict[Path, list[tuple[bytes, bool]]] = {}
+        for path, data, apart in pending:
+            by_path.setdefault(path, []).append((data, apart))
+        batch.state((), self._saved_state(()))
+        for path, entries in by_path.items():
+            refs, state, stands = batch.events(path, entries), self._saved_state(path), False
+            batch.state(path, state)
+            if path in self._compacted:
+                work.compacted.add(path)
+                with suppress(SegmentTooLarge):  # A snapshot only saves time: the events before it are all there.
+                    batch.snapshot(path, state)
+                    stands = True
+            work.refs += ((path, ref, stands and ref is refs[-1]) for ref in refs)
+        return work
+
+    def _as_saved(self) -> list[Pending]:
+        if self.redaction is None:
+            return self.pending
+        return self.redaction.pending(self.pending, self.root.files, lambda path: self._saved_run(path)[0])
+
+    def _saved_state(self, path: Path) -> State:
+        """Return the run as the saved events say: its secrets must not get into a snapshot either."""
+        return self.redaction.states[path] if self.redaction else self.states[path]
+
+    async def _write(self, work: _Append) -> None:
+        """Commit: a small batch here and now if the store is free, which is cheaper than to hand it to its thread."""
+        batch = work.batch
+        try:
+            if batch.size <= self.store.inline:
+                with suppress(TimeoutError):  # Somebody else writes: the event loop must not wait for them.
+                    return batch.commit()
+            # The time limit starts now, not when the store's thread gets to it: the work before may wait as long.
+            until = time.monotonic() + WRITE_TIMEOUT
+            # A future of its own: those who wait for the writing itself could wake before this task.
+            self._appending = over = asyncio.get_running_loop().create_future()
+            try:
+                writing = off_loop(self.store, lambda: batch.commit(max(0.0, until - time.monotonic())))
+                await pace.through(writing)
+                writing.result()
+            finally:
+                self._appending = None
+                over.set_result(None)
+        finally:
+            if batch.in_doubt:
+                self._in_doubt.append(work)
+
+    def _landed(self, work: _Append) -> Saved:
+        batch = work.batch
+        self.log, self._in_doubt = batch.log_after(), []
+        del self.pending[: work.count]
+        del self._reclaimed[: work.reclaimed]
+        self._compacted -= work.compacted
+        self._blobs |= batch.blobs.keys()
+        if self.redaction:
+            self.redaction.done(work.count, set(self.states))
+        for path, ref, closes in work.refs:
+            self._queues.setdefault(path, MergeQueue()).add(ref, closes=closes)
+        return batch.saved
+
+    def _catch_up(self) -> Saved | None:
+        """Find out who caused a conflict: return what an append in doubt did save; nothing, if retention truncated the
+        thread meanwhile; None, if another writer has continued it.
+        """
+        from .replay import read_consistently
+
+        log = read_consistently(self.store, self.thread_id, lambda log: log)
+        if log is None:
+            return None
+        for work in self._in_doubt:
+            if work.batch.head_row == log.head_row:
+                return self._landed(work)
+        ours, theirs = ((one.head.number, one.head.epoch) for one in (self.log, log))
+        if self.is_current(log.head_row) or ours != theirs:
+            return None
+        self.log, self._blobs = log, set()
+        return Saved()
+
+    # ---- turns
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Show this journal to the readers of its thread, for as long as its turn runs."""
+        self.store.live[self.thread_id] = self
+        try:
+            yield
+        finally:
+            self.store.live.pop(self.thread_id, None)
+
+    def rollback(self, count: int) -> None:
+        """Mark the last *count* pending events as taken back: they belong to an input that was not accepted."""
+        self._rolled_back = count
+
+    async def rolled_back(self) -> "Journal":
+        """Return the journal without the events that were taken back: as the store has the thread, and on top of that
+        what earlier turns left unsaved.
+
+        Raises:
+            ThreadConflict: another writer has continued the thread.
+            CheckpointError: it cannot be read.
+        """
+        return await off_loop(self.store, self._reopened) if self._rolled_back else self
+
+    def _reopened(self) -> "Journal":
+        fresh = open_thread(self.store, self.thread_id) or Journal(self.thread_id, self.store)
+        fresh.set_redact(self.redaction and self.redaction.redact)
+        landed = next((work.count for work in self._in_doubt if fresh.is_current(work.batch.head_row)), 0)
+        ours, theirs = ((one.log.head.number, one.log.head.epoch) for one in (self, fresh))
+        if not landed and not fresh.is_current(self.log.head_row) and ours != theirs:
+            raise ThreadConflict(f"thread {self.thread_id!r} was changed by another writer; run it again")
+        for pending in self.pending[landed : -self._rolled_back]:
+            fresh._replay(pending)
+        return fresh
+
+    def close_turn(self) -> None:
+        """Forget what only this turn needs. A run with unsaved events is kept, for the next append needs it."""
+        kept = {(), *(path for path, _, _ in self.pending)}
+        if self.redaction:  # Read back from the store, a waiting run would have redacted arguments.
+            waiting = {call_id for call_id, entry in self.root.open.items() if entry.result is None}
+            kept |= {path for path in self.states if path and path[0].partition("/")[0] in waiting}
+        self.states = {path: state for path, state in self.states.items() if path in kept}
+        for file, entry in self.root.files.items():
+            apart = entry.blob or entry.size > LARGE
+            if entry.content is not None and apart and entry.sha256 in self._blobs:
+                self.root.files[file] = structs.replace(entry, content=None, blob=True)
+        self._queues = {path: queue for path, queue in self._queues.items() if path in self.states}
+        self._ids = {path: ids for path, ids in self._ids.items() if not path}
+        self._written = {}
+
+    def plan(self) -> None:
+        """Note the maintenance that is due now that a turn is saved, while its runs are still in memory."""
+        self._planned = True
+        for path, queue in self._queues.items():
+            over = bool(path) and path in self.states and self.states[path].status in OVER
+            self._merges += ([ref.key for ref in group] for group in queue.take(over=over))
+
+    def schedule(self) -> None:
+        """Hand the maintenance that is due to the store's thread. No turn may hold the thread any more."""
+        retention = self.store.retention
+        retains = self._planned and (retention.boundaries is not None or retention.seconds is not None)
+        merges, self._merges, self._planned = self._merges, [], False
+        if merges or retains:
+            from .maintenance import schedule  # Most turns leave nothing to do.
+
+            schedule(self.log, merges, self._reclaimed, retains=retains)
 
 
-def _moves_apart(event: FileWritten, before: FileEntry | None) -> bool:
-    """Whether the event says of a file that is there only that the store is to keep it apart."""
+def _only_moves(event: FileWritten, before: FileEntry | None) -> bool:
+    """Return whether the event only asks the store to keep an existing content apart: then no file was written."""
     return event.blob and before is not None and before.sha256 == event.sha256
 
 
-def open_thread(store: Store, thread_id: str) -> Journal | None:
-    """Read a thread, to go on with it; None if the store does not know it.
+def open_thread(store: CheckedStore, thread_id: str) -> Journal | None:
+    """Read a thread to continue it; return None if the store does not know it.
 
     Raises:
         CheckpointError: its log cannot be read.
     """
+    from .replay import read_consistently  # A new thread needs no reading.
 
-    def read(log: Log) -> Journal:
-        journal = Journal(thread_id, store)
-        journal.stored, journal.head, journal.runs = log.stored, log.head, log.runs
-        journal.number = log.head.number
-        journal.root, pieces = reading.read_run(log, ())
-        journal.tails[()] = MergeQueue(pieces)
-        journal.states = {(): journal.root}
-        return journal
-
-    return reading.read_consistently(store, thread_id, read)
-
-
-def rewound(journal: Journal) -> Journal:
-    """The thread as the store has it, and on top what earlier turns left unsaved; without what was refused after it.
-
-    Raises:
-        ThreadConflict: another writer has gone on with it.
-        CheckpointError: it cannot be read.
-    """
-    fresh = open_thread(journal.store, journal.thread_id) or Journal(journal.thread_id, journal.store)
-    if journal.redaction:
-        fresh.redaction = Redaction(journal.redaction.redact, journal.store)
-    written = next((work.count for work in journal.in_doubt if work.stored == fresh.stored), 0)
-    ours, theirs = ((one.head.number, one.head.epoch) for one in (journal, fresh))
-    if not written and fresh.stored != journal.stored and ours != theirs:
-        raise ThreadConflict(f"thread {journal.thread_id!r} was changed by another writer; run it again")
-    for path, data in journal.pending[written : -journal.refused]:
-        fresh.replay(path, data)
-    return fresh
+    return read_consistently(store, thread_id, Journal.from_log)

@@ -1,18 +1,18 @@
-"""The rows of a thread: what they are called, and what those say that are no segments.
+"""The rows of a thread: their keys, and the structs in those that are not segments or snapshots.
 
     head/THREAD                 Head
-    log/THREAD/RUN/FIRST-LAST   a segment, by the numbers of its first and last event: no two have one key
-    base/THREAD/RUN/NUMBER      a base, by the number of the last event in it
-    run/THREAD/RUN              RunRow, of each run below the main one
-    use/THREAD/NAME             empty: the thread names the blob
-    mark/THREAD/                Mark: the thread lay unused for longer than the store keeps it
-    ref/NAME/THREAD             empty: the same, the other way round
+    log/THREAD/RUN/FIRST-LAST   a segment, by the numbers of its first and last event: no two share a key
+    base/THREAD/RUN/NUMBER      a snapshot, by the number of the last event in it
+    run/THREAD/RUN              RunRow, one for each run below the main one
+    use/THREAD/NAME             empty: the thread refers to the blob
+    mark/THREAD/                Mark: the thread was idle for longer than the store keeps it
+    ref/NAME/THREAD             empty: the same reference, by blob
     blob/NAME                   a large file or event
 
-Names are percent-encoded, so that no thread's rows stand between another's.
+Names are percent-encoded, so that no thread's rows stand between another's. Fields are stored by position: a new one
+goes last and has a default.
 """
 
-from typing import Literal
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -24,14 +24,14 @@ from .format import FORMAT, decoded
 
 
 class Truncation(Struct, frozen=True, array_like=True):
-    """Where a thread begins, once retention has cut off what was before."""
+    """The beginning of a thread whose older boundaries retention has removed."""
 
     number: int
-    """The number of the base that stands for all before it."""
+    """The number of the snapshot that stands for all events before it."""
     turn: int
     """The first boundary that is left."""
     time: float = 0.0
-    """When that was."""
+    """When that boundary was reached, in seconds since 1970."""
 
 
 class Head(Struct, frozen=True, array_like=True):
@@ -50,20 +50,20 @@ class Head(Struct, frozen=True, array_like=True):
     status: Status = "ready"
     turn: int = 0
     title: str = ""
-    """How the first message begins."""
+    """The beginning of the first message."""
     created: float = 0.0
     updated: float = 0.0
     """Seconds since 1970."""
-    raw: int = 0
-    stored: int = 0
-    """Bytes of all that was appended, before and after compression, less what was saved or cut off since."""
-    base: int = 0
-    """The number of the main run's newest base, or 0."""
-    cut: Truncation | None = None
+    bytes_raw: int = 0
+    bytes_stored: int = 0
+    """Bytes of all that was appended, before and after compression; the latter less what was merged or removed."""
+    snapshot: int = 0
+    """The number of the main run's newest snapshot, or 0."""
+    truncation: Truncation | None = None
 
 
 class RunRow(Struct, frozen=True, array_like=True):
-    """What a run below the main one is."""
+    """A run below the main one."""
 
     agent: str
     status: Status
@@ -75,98 +75,49 @@ class RunRow(Struct, frozen=True, array_like=True):
     tokens: int = 0
     created: float = 0.0
     updated: float = 0.0
-    raw: int = 0
-    stored: int = 0
-    base: int = 0
-    """The number of its newest base, or 0."""
+    bytes_raw: int = 0
+    bytes_stored: int = 0
+    snapshot: int = 0
+    """The number of its newest snapshot, or 0."""
     cost: float | None = None
     unknown: int = 0
     unpriced: int = 0
 
 
 class Mark(Struct, frozen=True, array_like=True):
-    """Says that a thread is to be deleted, should it still be as it was."""
+    """Marks a thread for deletion, unless something is appended to it meanwhile."""
 
     append: bytes
     """The id of its last append."""
     time: float
-    """When it was marked."""
+    """When it was marked, in seconds since 1970."""
 
 
-class RunInfo(Struct, frozen=True):
-    """A run below the main one: a line of `Agent.runs()`."""
-
-    path: Path
-    """The keys of the calls that lead to it."""
-    agent: str
-    status: Status
-    steps: int
-    """Model replies of its last turn."""
-    tokens: int
-    """At least, if those of any reply are `unknown`."""
-    created: float
-    updated: float
-    """Seconds since 1970."""
-    bytes_raw: int
-    bytes_stored: int
-    cost: float | None = None
-    """US dollars: at least, if any reply is `unpriced`; None where no cost is known."""
-    unknown: int = 0
-    """Replies whose tokens are not known, or not all of them."""
-    unpriced: int = 0
-    """Replies whose cost is not known."""
-
-    @property
-    def call_id(self) -> str:
-        """The call that it answers."""
-        return self.path[-1].partition("/")[0]
-
-
-class ThreadInfo(Struct, frozen=True):
-    """A line of `Agent.threads()`."""
-
-    thread_id: str
-    agent: str
-    status: Status | Literal["damaged"]
-    """`damaged` where the thread's head row cannot be read: then *problem* says why, and the rest is empty."""
-    turns: int
-    title: str
-    created: float
-    updated: float
-    """Seconds since 1970."""
-    bytes_raw: int
-    bytes_stored: int
-    problem: str = ""
-
-
-MOST = 2**53
-"""No count or time of a head or a run row comes near it; one that does could not be added to, nor shown."""
+MAX_NUMBER = 2**53
+"""No count or time of a head or a run row comes near it; a larger one is forged, and adding to it could overflow."""
 _head_decoder = msgspec.msgpack.Decoder(Head)
 _run_decoder = msgspec.msgpack.Decoder(RunRow)
-_mark_decoder = msgspec.msgpack.Decoder(Mark)
+SEALED = ("base", "log")
+KINDS = (*SEALED, "run", "use", "mark")
+"""The kinds of rows whose keys continue with the thread."""
 
 
 def head_key(thread_id: str) -> str:
     return f"head/{quote(thread_id, safe='')}"
 
 
-SEALED = ("base", "log")
-KINDS = (*SEALED, "run", "use", "mark")
-"""The kinds of rows whose keys go on with the thread."""
-
-
 def thread_prefix(kind: str, thread_id: str) -> str:
-    """How the keys of a thread's rows of one kind begin."""
+    """Return the beginning of the keys of a thread's rows of one kind."""
     return f"{kind}/{quote(thread_id, safe='')}/"
 
 
 def log_prefix(thread_id: str, path: Path) -> str:
-    """How the keys of a run's segments begin; the event number follows, as text that sorts like a number."""
+    """Return the beginning of the keys of a run's segments; an event number follows, as text that sorts like one."""
     return f"{thread_prefix('log', thread_id)}{_path_key(path)}/"
 
 
 def segments_from(thread_id: str, path: Path, first: int) -> str:
-    """Where the keys begin of the segments that begin with the event *first* or later."""
+    """Return where the keys start of the segments that begin with the event *first* or later."""
     return f"{log_prefix(thread_id, path)}{first:016d}"
 
 
@@ -174,18 +125,18 @@ def segment_key(thread_id: str, path: Path, first: int, last: int) -> str:
     return f"{segments_from(thread_id, path, first)}-{last:016d}"
 
 
-def joined_key(key: str, last: int) -> str:
-    """The key of the segment that begins like that under *key* and ends with the event *last*."""
+def merged_key(key: str, last: int) -> str:
+    """Return the key of the segment that begins like the one under *key* and ends with the event *last*."""
     prefix, _, numbers = key.rpartition("/")
     return f"{prefix}/{numbers.partition('-')[0]}-{last:016d}"
 
 
-def base_prefix(thread_id: str, path: Path) -> str:
+def snapshot_prefix(thread_id: str, path: Path) -> str:
     return f"{thread_prefix('base', thread_id)}{_path_key(path)}/"
 
 
-def base_key(thread_id: str, path: Path, number: int) -> str:
-    return f"{base_prefix(thread_id, path)}{number:016d}"
+def snapshot_key(thread_id: str, path: Path, number: int) -> str:
+    return f"{snapshot_prefix(thread_id, path)}{number:016d}"
 
 
 def run_key(thread_id: str, path: Path) -> str:
@@ -200,43 +151,51 @@ def blob_key(name: str) -> str:
     return f"blob/{name}"
 
 
-def use_rows(thread_id: str, name: str) -> dict[str, bytes]:
-    """The two rows that say that a thread names a blob."""
+def reference_rows(thread_id: str, name: str) -> dict[str, bytes]:
+    """Return the two rows that say that a thread refers to a blob: one to find it by thread, one by blob."""
     return {f"{thread_prefix('use', thread_id)}{name}": b"", f"ref/{name}/{quote(thread_id, safe='')}": b""}
 
 
+def lock_name(thread_id: str, purpose: str) -> str:
+    """Return the name of a lock beside the thread's own: longer than the 500 characters that a thread id may have, so
+    that it is never the name of a thread.
+    """
+    return f"{thread_id}/{purpose}".ljust(501, "~")
+
+
 def number_in(key: str) -> int:
-    """The first event number in the key of a segment or a base.
+    """Return the first event number in the key of a segment or a snapshot.
 
     Raises:
-        CorruptSegment: there is none, so no append made the row.
+        CorruptSegment: the key has none, so no append made the row.
     """
     number = key.rpartition("/")[2].partition("-")[0]
     if not (number.isascii() and number.isdigit() and len(number) < 20):
-        raise CorruptSegment(f"row {key!r} is not named as a segment or a base is")
+        raise CorruptSegment(f"row {key!r} is not named as a segment or a snapshot is")
     return int(number)
 
 
 def thread_of(key: str) -> str:
-    """The thread that the row under *key*, of whatever kind but `ref` and `blob`, is of."""
+    """Return the thread of the row under *key*, which is of any kind but `ref` and `blob`."""
     return unquote(key.split("/")[1])
 
 
 def run_path(key: str) -> Path:
-    """The run that the row under *key* is of."""
+    """Return the path of the run that the row under *key* belongs to."""
     return tuple(unquote(part) for part in key.rpartition("/")[2].split(","))
 
 
 def after(prefix: str) -> str:
-    """The first key behind all that begin with *prefix*, which ends in `/`."""
+    """Return the first key behind all that begin with *prefix*, which ends in `/`."""
     return prefix[:-1] + "0"
 
 
 def read_head(thread_id: str, data: bytes) -> Head:
-    """What the head row says.
+    """Decode a head row.
 
     Raises:
-        CorruptSegment, UnknownVersion
+        CorruptSegment: it was damaged.
+        UnknownVersion: a newer version wrote it.
     """
     head = decoded(_head_decoder.decode, data, f"the head of thread {thread_id!r}")
     if head.format[0] != FORMAT[0] or head.format > FORMAT:
@@ -247,10 +206,10 @@ def read_head(thread_id: str, data: bytes) -> Head:
 
 
 def read_run_row(key: str, data: bytes) -> RunRow:
-    """What the row under *key* says of a run.
+    """Decode the row of a run.
 
     Raises:
-        CorruptSegment
+        CorruptSegment: it was damaged.
     """
     row = decoded(_run_decoder.decode, data, f"row {key!r}")
     if not (_in_range(row) and 0 <= row.first <= row.last):
@@ -259,17 +218,18 @@ def read_run_row(key: str, data: bytes) -> RunRow:
 
 
 def read_mark(key: str, data: bytes) -> Mark:
-    """What the row under *key* says of a thread that is to be deleted.
+    """Decode the mark of a thread that is to be deleted.
 
     Raises:
-        CorruptSegment
+        CorruptSegment: it was damaged.
     """
-    return decoded(_mark_decoder.decode, data, f"row {key!r}")
+    return decoded(msgspec.msgpack.Decoder(Mark).decode, data, f"row {key!r}")
 
 
 def _in_range(row: Head | RunRow) -> bool:
+    # The sum of tokens may honestly be larger: it is cut off where it is written, and never added to.
     counts = [value for name, value in structs.asdict(row).items() if isinstance(value, int) and name != "tokens"]
-    return all(-MOST < number < MOST for number in (*counts, row.created, row.updated))
+    return all(-MAX_NUMBER < number < MAX_NUMBER for number in (*counts, row.created, row.updated))
 
 
 def _path_key(path: Path) -> str:

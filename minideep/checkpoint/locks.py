@@ -1,9 +1,8 @@
 """Thread locks: one runner of a thread at a time, in this process and over all processes.
 
-Within the process a registry counts. Between processes it is a lock of the system on the store's directory, which ends
-with its process, however that ends. Every kind used here belongs to one open file, and not to the process, as POSIX
-record locks do: those are lost as soon as anything in the process, a file tool or a backup, closes a descriptor of the
-same file.
+Within the process a registry counts. Between processes a lock of the operating system on the store's directory does,
+which ends with its process, however that ends. Every kind used here belongs to one open file. POSIX record locks belong
+to the process: they are lost as soon as anything in it, a file tool or a backup, closes a descriptor of the same file.
 """
 
 import errno
@@ -14,10 +13,9 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from threading import RLock
 from typing import Protocol
 
-from . import atfork
+from .atfork import AtRest
 
 if sys.platform == "win32":
     import msvcrt
@@ -25,11 +23,11 @@ else:
     import fcntl
 
 FILE = "threads.lock"
-"""Stands in every directory in which threads were ever held."""
+"""In every directory where a thread was ever held."""
 TAKEN = (errno.EAGAIN, errno.EACCES)
-"""Errors that say that somebody else has the lock."""
+"""Errors that mean that somebody else has the lock."""
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that say nothing about the directory: without a lock file another process may run the same thread."""
+"""Errors that say nothing about the directory: going on without a lock could run a thread twice."""
 FLOCK = struct.Struct("hhqqi0q")
 """`struct flock` of Linux: type, whence, start, length, process; padded at its end like an array of them."""
 
@@ -38,26 +36,26 @@ class Locks(Protocol):
     """Locks on names in one directory, each held by one object at a time.
 
     Raises:
-        OSError: the file of the locks cannot be opened, or the system has no such locks there.
+        OSError: the lock file cannot be opened, or the file system has no such locks.
     """
 
     def __init__(self, directory: str) -> None: ...
 
     def lock(self, name: str) -> bool:
-        """Take the lock on *name* without waiting; return whether it was free. Not for a name that this has locked."""
+        """Take the lock on *name* without waiting; return whether it was free. This object must not have it already."""
         ...
 
     def unlock(self, name: str) -> None:
-        """Give back a lock that this object has taken."""
+        """Release a lock that this object has taken."""
         ...
 
     def close(self) -> None:
-        """Close all files. In a forked process this takes no lock from the parent; elsewhere unlock first."""
+        """Close all files. In a forked process the parent keeps its locks; elsewhere unlock first."""
         ...
 
 
 class _OneFile:
-    """Opens the one file of which each name is a byte."""
+    """Opens one file in which each name is a byte."""
 
     bits = 62
 
@@ -68,14 +66,14 @@ class _OneFile:
         os.close(self._file)
 
     def _byte(self, name: str) -> int:
-        """The offset of the byte that stands for *name*: two names share one once in 2**62 times (Windows: 2**31)."""
+        """Return the offset of the byte for *name*: two names share one with a chance of 2**-62 (Windows: 2**-31)."""
         return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> (64 - self.bits)
 
 
 if sys.platform == "linux":
 
     class OpenFileLocks(_OneFile):
-        """Open-file-description locks: one byte of one file a name."""
+        """Open-file-description locks: each name is a byte of one file."""
 
         def lock(self, name: str) -> bool:
             return _is_free(self._set, fcntl.F_WRLCK, name)
@@ -90,7 +88,7 @@ if sys.platform == "linux":
         fcntl.fcntl(file, command, FLOCK.pack(kind, os.SEEK_SET, start, 1, 0))
 
     def has_open_file_locks() -> bool:
-        """Ask the kernel: some sandboxes that pass for Linux do not have them."""
+        """Ask the kernel: some sandboxes that look like Linux do not have them."""
         with Path(os.devnull).open("rb") as file:
             try:
                 _fcntl(file.fileno(), fcntl.F_OFD_GETLK, fcntl.F_RDLCK, 0)
@@ -102,7 +100,7 @@ if sys.platform == "linux":
 if sys.platform != "win32":
 
     class WholeFileLocks:
-        """`flock`: one file a name that is locked, which goes with the lock."""
+        """`flock`: a file for each locked name, which is removed with the lock."""
 
         def __init__(self, directory: str) -> None:
             self._path = Path(directory, FILE)
@@ -122,14 +120,14 @@ if sys.platform != "win32":
                 except OSError:
                     os.close(file)
                     raise
-                os.close(file)  # Its last holder has removed it since it was opened.
+                os.close(file)  # Its last holder removed it since it was opened.
 
         def unlock(self, name: str) -> None:
             file = self._files.pop(name)
             try:
                 if self._is_there(name, file):
-                    self._path_of(name).unlink()  # While it is locked: whoever opened it before sees that it is gone.
-                fcntl.flock(file, fcntl.LOCK_UN)  # A child forked by C code has a copy of the descriptor.
+                    self._path_of(name).unlink()  # While locked: those who opened it before see that it is gone.
+                fcntl.flock(file, fcntl.LOCK_UN)  # Closing is not enough: a child forked by C code has it open too.
             finally:
                 os.close(file)
 
@@ -150,7 +148,7 @@ if sys.platform != "win32":
 if sys.platform == "win32":
 
     class RegionLocks(_OneFile):
-        """`msvcrt.locking`: one byte of one file a name. Offsets are 32 bits there, with a sign."""
+        """`msvcrt.locking`: each name is a byte of one file. Offsets are signed and have 32 bits."""
 
         bits = 31
 
@@ -167,7 +165,7 @@ if sys.platform == "win32":
 
 @cache
 def best() -> type[Locks]:
-    """The kind of lock that this system has."""
+    """Return the kind of lock that this system has."""
     if sys.platform == "win32":
         return RegionLocks
     if sys.platform == "linux" and has_open_file_locks():
@@ -186,14 +184,14 @@ def _is_free(lock: Callable[..., object], *args: object) -> bool:
 
 
 class _Held:
-    """The threads of one directory that this process holds, and whether the system has locked each of them."""
+    """The threads of one directory that this process holds, and for each whether the system has locked it."""
 
     def __init__(self, locks: Locks | None) -> None:
         self.locks = locks
         self.threads: dict[str, bool] = {}
 
     def lock(self, thread: str) -> bool:
-        """Take *thread*, for this process only where the system has no locks; return whether it was free."""
+        """Take *thread*; return whether it was free. Where the system has no locks, only this process counts."""
         try:
             free = self.locks is None or self.locks.lock(thread)
             locked = self.locks is not None
@@ -206,7 +204,7 @@ class _Held:
         return free
 
     def unlock(self, thread: str) -> None:
-        """Give *thread* back. To close the file is not enough: a child forked by C code has it open as well."""
+        """Release *thread*. Closing the file is not enough: a child forked by C code has it open as well."""
         if self.threads.pop(thread) and self.locks is not None:
             self.locks.unlock(thread)
 
@@ -215,25 +213,23 @@ class _Held:
             self.locks.close()
 
 
-class Registry:
-    """The threads that this process holds, in whatever directory, with locks of the kind that *kind* names."""
+class Registry(AtRest):
+    """The threads that this process holds, in all directories, with locks of the kind that *kind* returns."""
 
     def __init__(self, kind: Callable[[], type[Locks]] = best) -> None:
+        super().__init__()
         self._kind = kind
-        self._mutex = RLock()
         self._directories: dict[str, _Held] = {}
-        atfork.watch(self)
 
     def hold(self, directory: str, thread: str) -> bool:
-        """Take *thread* of the store in *directory*, a real path; False if somebody has it. Never waits.
+        """Take *thread* of the store in *directory*, a real path; return False if somebody has it. Never waits.
 
-        Where nothing can be locked (a directory that is read-only, a file system without locks) only this process
-        counts.
+        Where nothing can be locked (a read-only directory, a file system without locks) only this process counts.
 
         Raises:
             OSError: the process has no file descriptors left.
         """
-        with self._mutex:
+        with self.lock:
             held = self._directories.get(directory) or _Held(self._opened(directory))
             free = thread not in held.threads and held.lock(thread)
             if held.threads:
@@ -243,8 +239,8 @@ class Registry:
             return free
 
     def release(self, directory: str, thread: str) -> None:
-        """Let go of a thread; of one that is not held, as in a forked process, nothing."""
-        with self._mutex:
+        """Release a thread. One that is not held, as in a forked process, is ignored."""
+        with self.lock:
             held = self._directories.get(directory)
             if held is None or thread not in held.threads:
                 return
@@ -255,15 +251,10 @@ class Registry:
                     del self._directories[directory]
                     held.close()
 
-    def before_fork(self) -> None:
-        self._mutex.acquire()
-
-    def after_fork(self, *, child: bool) -> None:
-        if child:
-            for held in self._directories.values():
-                held.close()
-            self._directories.clear()
-        self._mutex.release()
+    def reset(self) -> None:
+        for held in self._directories.values():
+            held.close()
+        self._directories.clear()
 
     def _opened(self, directory: str) -> Locks | None:
         try:
@@ -275,4 +266,4 @@ class Registry:
 
 
 registry = Registry()
-"""Of this process: two stores that are made for one directory share what they hold."""
+"""Of this process: two stores on one directory share it."""

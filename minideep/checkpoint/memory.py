@@ -1,42 +1,36 @@
-"""A store that lives as long as the program: for tests, scripts, and agents that were given none."""
+"""`MemoryCheckpointer`: a store that lives as long as its object, for tests, scripts, and agents without another."""
 
 import sys
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from ..checks import checked
 from ..errors import ThreadConflict
 from ..ports import Retention
-from . import atfork
+from .atfork import AtRest
 from .layout import head_key
+from .store import open_store
 from .worker import Worker
 
 if TYPE_CHECKING:
     from .verify import Damage
 
 
-class _Held:
-    """The threads that are held, none of them in a forked process, and the lock on all that a store has."""
+class _Held(AtRest):
+    """The names that are held, none of them in a forked process, and the lock on all that a store has."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
-        self.threads: set[str] = set()
-        atfork.watch(self)
+        super().__init__()
+        self.names: set[str] = set()
 
-    def before_fork(self) -> None:
-        self.lock.acquire()
-
-    def after_fork(self, *, child: bool) -> None:
-        if child:
-            self.threads.clear()
-        self.lock.release()
+    def reset(self) -> None:
+        self.names.clear()
 
 
 class MemoryCheckpointer:
-    """Keeps threads in memory, as the same bytes that a disk would hold. Any number of agents may share one."""
+    """Keeps threads in memory, as the same bytes that would be on a disk. Any number of agents may share one."""
 
     inline = sys.maxsize
 
@@ -102,23 +96,23 @@ class MemoryCheckpointer:
 
     def hold(self, thread: str) -> bool:
         with self._lock:
-            free = thread not in self._held.threads
-            self._held.threads.add(thread)
+            free = thread not in self._held.names
+            self._held.names.add(thread)
             return free
 
     def release(self, thread: str) -> None:
         with self._lock:
-            self._held.threads.discard(thread)
+            self._held.names.discard(thread)
 
     def size(self) -> int:
         with self._lock:
             return sum(len(key) + len(value) for key, value in self._rows.items())
 
     def verify(self) -> "list[Damage]":
-        """Read every row and fold every run: what is damaged; empty if all is well."""
-        from .verify import verify  # Here, as what is asked for seldom.
+        """Read every row and fold every run; return the damage, or an empty list."""
+        from .verify import verify  # Seldom needed.
 
-        return verify(self)
+        return verify(open_store(self))
 
     def close(self) -> None:
         self._worker.finish()

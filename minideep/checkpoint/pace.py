@@ -1,4 +1,4 @@
-"""Pacing: what very many tasks want to do at the same moment is spread over several rounds of their event loop.
+"""Pacing: work of very many tasks at the same moment is spread over several rounds of their event loop.
 
 A loop runs everything that is ready before it looks at its clock and its sockets again. 10,000 appends of 0.4 ms that
 are all ready would make everything else wait for 4 seconds.
@@ -9,20 +9,20 @@ from collections import deque
 from typing import Any
 from weakref import WeakKeyDictionary
 
-A_ROUND = 16
-"""Tasks that pass in one round: at most a few milliseconds."""
+PER_ROUND = 16
+"""Tasks that pass in one round: a few milliseconds of work."""
 
 
 class _Pace:
-    """Lets tasks of one loop pass in the order in which they come."""
+    """Lets the tasks of one loop pass in the order of their coming."""
 
     def __init__(self) -> None:
         self._passed = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def ticket(self, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[None] | None":
-        """None if a task may pass in this round; else what is done once it may."""
-        if self._passed < A_ROUND:
+        """Return None if a task may pass in this round; otherwise a future that is done once it may."""
+        if self._passed < PER_ROUND:
             if not self._passed:
                 loop.call_soon(self._next_round, loop)
             self._passed += 1
@@ -33,9 +33,9 @@ class _Pace:
 
     def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
         self._passed = 0
-        while self._waiting and self._passed < A_ROUND:
+        while self._waiting and self._passed < PER_ROUND:
             future = self._waiting.popleft()
-            if not future.done():  # Else its task was cancelled.
+            if not future.done():  # Otherwise its task was cancelled.
                 future.set_result(None)
                 self._passed += 1
         if self._passed:
@@ -49,24 +49,24 @@ def _ticket() -> "asyncio.Future[None] | None":
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        return None  # A turn is closed whose loop has ended: it saves what it can.
+        return None  # The loop of this turn has ended: it is being closed, and saves what it can.
     if (pace := _paces.get(loop)) is None:
         pace = _paces[loop] = _Pace()
     return pace.ticket(loop)
 
 
 async def wait() -> None:
-    """Return at once, or in a later round of the loop if many have passed in this one."""
+    """Return at once, or in a later round of the loop if many tasks have passed in this one."""
     if (ticket := _ticket()) is not None:
         await ticket
 
 
 async def shielded() -> None:
-    """`wait`, whoever cancels; then let the cancel happen."""
+    """`wait`, even if the task is cancelled; then deliver the cancel."""
     if (ticket := _ticket()) is None:
         return
     try:
-        await ticket  # Much cheaper than `through`, for very many who are hardly ever cancelled.
+        await ticket  # Much cheaper than `through`, and hardly ever cancelled.
     except asyncio.CancelledError:
         if (ticket := _ticket()) is not None:
             await through(ticket)
@@ -74,7 +74,7 @@ async def shielded() -> None:
 
 
 async def through(work: "asyncio.Future[Any]") -> None:
-    """Wait until *work* is done, whoever cancels; then let the cancel happen."""
+    """Wait until *work* is done, even if the task is cancelled; then deliver the cancel."""
     cancels = 0
     while not work.done():
         try:
@@ -86,7 +86,7 @@ async def through(work: "asyncio.Future[Any]") -> None:
 
 
 def _cancel_again() -> None:
-    """Have the cancel that was caught come at the next point where this task waits."""
+    """Deliver a cancel that was caught at the next point where this task waits."""
     if (me := asyncio.current_task()) is not None:
         me.uncancel()
         me.cancel()

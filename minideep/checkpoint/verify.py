@@ -1,65 +1,81 @@
-"""Reading every row of a store, to name those that are damaged.
+"""Verification: every row of a store is read, and those that are damaged are named.
 
-Each row is looked at by itself; then each run is folded as whoever goes on with it would. Others may use the store
-meanwhile: what looks damaged is looked at again until the thread stood still, or has looked so every time.
+Each row is checked by itself; then each run is folded as a turn that continues it would. Others may use the store
+meanwhile: what looks damaged is checked again until the thread did not change, or looked so every time.
 """
 
 import contextlib
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, structs
 
 from ..errors import CheckpointError, CorruptSegment, HistoryCut
-from ..ports import Store
 from ..state import Path, State
-from . import format as codec, layout as names
-from .format import Header
-from .log import Log, beginning, check_state, last_base, read_consistently, read_run, replay, segments
-from .store import translate_errors
+from . import layout
+from .boundaries import beginning
+from .connection import SharedConnection
+from .database import checked_database
+from .format import Header, encode_state, read_blob, read_segment, read_snapshot
+from .log import Log
+from .replay import check_state, last_snapshot, read_consistently, read_run, replay, segments
+from .store import WRITE_TIMEOUT, CheckedStore
 
 TRIES = 10
 PAGES = ["", *(f"{page:02x}" for page in range(256)), "g"]
-"""Where blobs' names are split, so that a list of them has a bound. They are hexadecimal; what is none comes last."""
+"""Where the names of blobs are split, so that lists of them stay short. They are hexadecimal; others come last."""
 LAST = "\U0010ffff"
 
 
 class Damage(Struct, frozen=True):
-    """One thing that is wrong with a store."""
+    """A row that is damaged, missing or superfluous: an item of `verify()`."""
 
     thread: str
-    """The thread that suffers from it; empty if none does."""
+    """The thread that is affected; empty if none is."""
     key: str
-    """The row that is damaged, missing, or too many; or how the keys of a run's segments begin, which do not fit."""
+    """The row; or the beginning of the keys of a run's segments, if they do not fit together."""
     problem: str
 
 
-def verify(store: Store) -> list[Damage]:
-    """Read every row of *store* and fold every run: what is damaged, in the order of threads; empty if all is well.
+def verify(store: CheckedStore) -> list[Damage]:
+    """Read every row of *store* and fold every run; return the damage in the order of threads, or an empty list.
 
     It takes about as long as loading each thread twice, and the memory of the largest thread.
 
     Raises:
         CheckpointError: the store cannot list its threads.
     """
-    heads = translate_errors(store.keys, "head/", "head0")
-    threads = [names.thread_of(key) for key in heads if key == names.head_key(names.thread_of(key))]
+    heads = store.keys("head/", "head0")
+    threads = [layout.thread_of(key) for key in heads if key == layout.head_key(layout.thread_of(key))]
     found = [Damage("", key, "it is not named as the head of a thread is") for key in heads if not _is_head(key)]
     for thread_id in threads:
         found += _lasting(store, thread_id, lambda thread_id=thread_id: _thread(store, thread_id))
     for key in _between(store, "blob/"):
         found += _blob(store, key)
     for key in _between(store, "ref/"):
-        thread_id = names.run_path(key)[0]
+        thread_id = layout.run_path(key)[0]
         found += _lasting(store, thread_id, lambda key=key, thread_id=thread_id: _reference(store, thread_id, key))
     return found + _strays(store, sorted(f"{key.removeprefix('head/')}/" for key in heads if _is_head(key)))
 
 
+def database_problems(connection: SharedConnection) -> list[str]:
+    """Have SQLite check its file, and count the rows whose keys are not text."""
+    try:
+        lines, (others,) = connection.run(checked_database, WRITE_TIMEOUT)
+    except sqlite3.DatabaseError as exc:
+        if isinstance(exc, sqlite3.OperationalError):
+            raise
+        return [str(exc)]
+    foreign = [f"{others} rows are not ours: their keys are not text"] if others else []
+    return [line for line in lines if line != "ok"] + foreign
+
+
 def _is_head(key: str) -> bool:
-    return key == names.head_key(names.thread_of(key))
+    return key == layout.head_key(layout.thread_of(key))
 
 
-def _lasting(store: Store, thread_id: str, look: Callable[[], list[Damage]]) -> list[Damage]:
-    """What *look* finds while the thread stands still; of one that never does, what it finds every time."""
+def _lasting(store: CheckedStore, thread_id: str, look: Callable[[], list[Damage]]) -> list[Damage]:
+    """Return what *look* finds while the thread does not change; if it always does, what is found every time."""
     lasting: list[Damage] | None = None
     for _ in range(TRIES):
         before, found = _stored(store, thread_id), look()
@@ -69,190 +85,190 @@ def _lasting(store: Store, thread_id: str, look: Callable[[], list[Damage]]) -> 
     return lasting or []
 
 
-def _stored(store: Store, thread_id: str) -> bytes | None:
-    """The head row, whatever it says; nothing of one that the store refuses to read."""
+def _stored(store: CheckedStore, thread_id: str) -> bytes | None:
+    """Return the head row, whatever it says; empty bytes if the store refuses to read it."""
     try:
-        return translate_errors(store.head, thread_id)
+        return store.head(thread_id)
     except CorruptSegment:
         return b""
 
 
-def _between(store: Store, prefix: str) -> Iterator[str]:
-    """The keys that begin with *prefix*, a bounded number at a time."""
+def _between(store: CheckedStore, prefix: str) -> Iterator[str]:
+    """Yield the keys that begin with *prefix*, a few at a time."""
     for start, stop in zip(PAGES, [*PAGES[1:], LAST], strict=True):
-        yield from translate_errors(store.keys, prefix + start, min(prefix + stop, names.after(prefix)))
+        yield from store.keys(prefix + start, min(prefix + stop, layout.after(prefix)))
 
 
 # ---- one thread
 
 
-def _thread(store: Store, thread_id: str) -> list[Damage]:
-    found = list(_named(thread_id, names.head_key(thread_id), lambda: _head(store, thread_id)))
+def _thread(store: CheckedStore, thread_id: str) -> list[Damage]:
+    found = list(_named(thread_id, layout.head_key(thread_id), lambda: _head(store, thread_id)))
     paths: set[Path] = set()
-    for kind in names.KINDS:
-        prefix = names.thread_prefix(kind, thread_id)
-        for key in translate_errors(store.keys, prefix, names.after(prefix)):
+    for kind in layout.KINDS:
+        prefix = layout.thread_prefix(kind, thread_id)
+        for key in store.keys(prefix, layout.after(prefix)):
             found += _named(thread_id, key, lambda key=key, kind=kind: _row(store, thread_id, kind, key, paths))
     broken = {one.key.rpartition("/")[0] for one in found}
-    for path in () if found and found[0].key == names.head_key(thread_id) else sorted({(), *paths}, key=len):
-        log, base = names.log_prefix(thread_id, path), names.base_prefix(thread_id, path)
-        if not {log[:-1], base[:-1]} & broken:  # Else it is named already.
+    for path in () if found and found[0].key == layout.head_key(thread_id) else sorted({(), *paths}, key=len):
+        log, snapshots = layout.log_prefix(thread_id, path), layout.snapshot_prefix(thread_id, path)
+        if not {log[:-1], snapshots[:-1]} & broken:  # Else its damage is named already.
             found += _named(thread_id, log, lambda path=path: read_consistently(store, thread_id, _folded(path)))
     return found
 
 
 def _named(thread_id: str, key: str, look: Callable[[], object]) -> Iterable[Damage]:
-    """What *look* raises, as damage of the row under *key*."""
+    """Yield the error that *look* raises, as damage of the row under *key*."""
     try:
         look()
     except CheckpointError as exc:
         yield Damage(thread_id, key, str(exc))
 
 
-def _head(store: Store, thread_id: str) -> None:
-    stored = translate_errors(store.head, thread_id)
+def _head(store: CheckedStore, thread_id: str) -> None:
+    stored = store.head(thread_id)
     if stored is not None:
-        names.read_head(thread_id, stored)
+        layout.read_head(thread_id, stored)
 
 
-def _row(store: Store, thread_id: str, kind: str, key: str, paths: set[Path]) -> None:
-    """Look at one row of a thread by itself; notes the path of a run in *paths*."""
-    data = translate_errors(store.get, key)
-    if data is None:  # It was joined, cut off, or deleted meanwhile.
+def _row(store: CheckedStore, thread_id: str, kind: str, key: str, paths: set[Path]) -> None:
+    """Check one row of a thread by itself; add the path of a run to *paths*."""
+    data = store.get(key)
+    if data is None:  # It was merged, truncated or deleted meanwhile.
         return
     match kind:
         case "log" | "base":
             header = _sealed(thread_id, kind, key, data)
-            if header.path and translate_errors(store.get, names.run_key(thread_id, header.path)) is None:
-                raise CorruptSegment(f"row {key!r} is of run {header.path!r}, which is not there")
+            if header.path and store.get(layout.run_key(thread_id, header.path)) is None:
+                raise CorruptSegment(f"row {key!r} is of run {header.path!r}, which does not exist")
             for name in header.blobs:
                 _check_named(store, thread_id, key, name)
         case "run":
-            path = names.run_path(key)
-            if key != names.run_key(thread_id, path):
+            path = layout.run_path(key)
+            if key != layout.run_key(thread_id, path):
                 raise CorruptSegment(f"row {key!r} is not named as a run is")
-            names.read_run_row(key, data)
+            layout.read_run_row(key, data)
             paths.add(path)
         case "use":
-            _check_named(store, thread_id, key, key.removeprefix(names.thread_prefix("use", thread_id)))
+            _check_named(store, thread_id, key, key.removeprefix(layout.thread_prefix("use", thread_id)))
         case _:
-            names.read_mark(key, data)
+            layout.read_mark(key, data)
 
 
 def _sealed(thread_id: str, kind: str, key: str, data: bytes) -> Header:
-    """The header of a segment or a base that is sound, and stands where it belongs."""
+    """Return the header of a segment or a snapshot, after checking that it is sound and in its place."""
     if kind == "log":
-        header, _ = codec.read_segment(data, key)
-        start = names.segments_from(thread_id, header.path, header.first)
-        places = {names.segment_key(thread_id, header.path, header.first, header.last), start}  # That of format 1.0.
+        header, _ = read_segment(data, key)
+        start = layout.segments_from(thread_id, header.path, header.first)
+        places = {layout.segment_key(thread_id, header.path, header.first, header.last), start}  # As in format 1.0.
     else:
-        header, state = codec.read_base(data, key)
+        header, state = read_snapshot(data, key)
         check_state(state, key)
-        places = {names.base_key(thread_id, header.path, header.last)}
+        places = {layout.snapshot_key(thread_id, header.path, header.last)}
     if header.thread != thread_id or key not in places:
         raise CorruptSegment(f"row {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
     return header
 
 
-def _check_named(store: Store, thread_id: str, key: str, name: str) -> None:
-    """Make sure that a blob is there, and stays as long as the thread names it."""
-    if translate_errors(store.get, names.blob_key(name)) is None:
-        raise CorruptSegment(f"row {key!r} names blob {name!r}, which is missing")
-    for wanted, empty in names.use_rows(thread_id, name).items():
-        if translate_errors(store.get, wanted) != empty:
-            raise CorruptSegment(f"row {key!r} names blob {name!r}, and {wanted!r} is missing or not empty")
+def _check_named(store: CheckedStore, thread_id: str, key: str, name: str) -> None:
+    """Check that a blob exists, and is kept for as long as the thread refers to it."""
+    if store.get(layout.blob_key(name)) is None:
+        raise CorruptSegment(f"row {key!r} refers to blob {name!r}, which is missing")
+    for wanted, empty in layout.reference_rows(thread_id, name).items():
+        if store.get(wanted) != empty:
+            raise CorruptSegment(f"row {key!r} refers to blob {name!r}, and {wanted!r} is missing or not empty")
 
 
 def _folded(path: Path) -> Callable[[Log], None]:
-    """What folds one run of a log: all its events, its bases, and what whoever goes on with it reads."""
+    """Return a function that folds one run of a log: all its events, its snapshots, and what a new turn reads."""
 
     def fold(log: Log) -> None:
         if path and path not in log.runs:
             return
-        state, prefix = beginning(log, path), names.base_prefix(log.thread_id, path)
-        bases = {names.number_in(key): key for key in translate_errors(log.store.keys, prefix, names.after(prefix))}
+        state, prefix = beginning(log, path), layout.snapshot_prefix(log.thread_id, path)
+        snapshots = {layout.number_in(key): key for key in log.store.keys(prefix, layout.after(prefix))}
         for _, entries in segments(log, path, state.number):
             for number, event in entries:
                 replay(log, state, number, event)
-                if number in bases:
-                    _check_base(log, bases[number], state)
+                if number in snapshots:
+                    _check_snapshot(log, snapshots[number], state)
         with contextlib.suppress(HistoryCut):
-            last_base(log, path, lambda header: False)  # Each leads to the one before it.
+            last_snapshot(log, path, lambda header: False)  # Follows all of them: each refers to the one before it.
         read_run(log, path)
         _check_end(log, path, state)
 
     return fold
 
 
-def _check_base(log: Log, key: str, state: State) -> None:
-    """Make sure that a base holds what the events before it say. The contents of files are blobs, and named so."""
-    data = translate_errors(log.store.get, key)
-    if data is None:  # It was cut off meanwhile.
+def _check_snapshot(log: Log, key: str, state: State) -> None:
+    """Check that a snapshot holds the state that the events before it make. Files are blobs, and checked as such."""
+    data = log.store.get(key)
+    if data is None:  # It was removed meanwhile.
         return
-    _, base = codec.read_base(data, key)
-    if _plain(base) != _plain(state):
-        raise CorruptSegment(f"base {key!r} holds another state than the events before it make")
+    _, snapshot = read_snapshot(data, key)
+    if _plain(snapshot) != _plain(state):
+        raise CorruptSegment(f"snapshot {key!r} holds another state than the events before it make")
 
 
 def _plain(state: State) -> bytes:
-    return codec.encode_state(structs.replace(state, files={}, subagents={}))
+    return encode_state(structs.replace(state, files={}, subagents={}))
 
 
 def _check_end(log: Log, path: Path, state: State) -> None:
-    """Make sure that the row which tells of a run, or the head, agrees with its events."""
+    """Check that the row of a run, or the head, agrees with its events."""
     if path:
         row = log.runs[path]
-        told, found = (row.status, row.last, row.steps), (state.status, state.number, state.step)
+        stored, found = (row.status, row.last, row.steps), (state.status, state.number, state.step)
     else:
-        told, found = (log.head.status, log.head.last, log.head.turn), (state.status, state.number, state.turn)
-    if told != found:
-        raise CorruptSegment(f"run {path!r} of thread {log.thread_id!r} is {found}, and its row says {told}")
+        stored, found = (log.head.status, log.head.last, log.head.turn), (state.status, state.number, state.turn)
+    if stored != found:
+        raise CorruptSegment(f"run {path!r} of thread {log.thread_id!r} is {found}, and its row says {stored}")
 
 
-# ---- what is shared, and what belongs to nobody
+# ---- blobs, and rows without a thread
 
 
-def _blob(store: Store, key: str) -> list[Damage]:
+def _blob(store: CheckedStore, key: str) -> list[Damage]:
     name = key.removeprefix("blob/")
-    if (data := translate_errors(store.get, key)) is None:
+    if (data := store.get(key)) is None:
         return []
     users = _users(store, name)
-    if not users and translate_errors(store.get, key) is not None and not (users := _users(store, name)):
-        return [Damage("", key, "no thread names it")]
-    return [one for thread_id in users for one in _named(thread_id, key, lambda data=data: codec.read_blob(data, name))]
+    if not users and store.get(key) is not None and not (users := _users(store, name)):
+        return [Damage("", key, "no thread refers to it")]
+    return [one for thread_id in users for one in _named(thread_id, key, lambda data=data: read_blob(data, name))]
 
 
-def _users(store: Store, name: str) -> list[str]:
-    return [names.run_path(key)[0] for key in translate_errors(store.keys, f"ref/{name}/", f"ref/{name}0")]
+def _users(store: CheckedStore, name: str) -> list[str]:
+    return [layout.run_path(key)[0] for key in store.keys(f"ref/{name}/", f"ref/{name}0")]
 
 
-def _reference(store: Store, thread_id: str, key: str) -> list[Damage]:
-    if translate_errors(store.get, key) is None:
+def _reference(store: CheckedStore, thread_id: str, key: str) -> list[Damage]:
+    if store.get(key) is None:
         return []
     name = key.split("/")[1]
-    if key not in names.use_rows(thread_id, name) or _stored(store, thread_id) is None:
+    if key not in layout.reference_rows(thread_id, name) or _stored(store, thread_id) is None:
         return [Damage("", key, "it belongs to no thread")]
     return list(_named(thread_id, key, lambda: _check_named(store, thread_id, key, name)))
 
 
-def _strays(store: Store, threads: list[str]) -> list[Damage]:
-    """Rows that belong to no thread. *threads* are the names of those that do, as keys have them."""
-    kinds = sorted(["head", "blob", "ref", *names.KINDS])
+def _strays(store: CheckedStore, threads: list[str]) -> list[Damage]:
+    """Find the rows that belong to no thread. *threads* are the existing ones, as they stand in keys."""
+    kinds = sorted(["head", "blob", "ref", *layout.KINDS])
     gaps = list(zip(["", *(f"{kind}0" for kind in kinds)], [*(f"{kind}/" for kind in kinds), LAST], strict=True))
-    for kind in names.KINDS:
-        starts = [f"{kind}/", *(names.after(f"{kind}/{thread}") for thread in threads)]
+    for kind in layout.KINDS:
+        starts = [f"{kind}/", *(layout.after(f"{kind}/{thread}") for thread in threads)]
         gaps += zip(starts, [*(f"{kind}/{thread}" for thread in threads), f"{kind}0"], strict=True)
-    found = (key for start, stop in gaps for key in translate_errors(store.keys, start, stop))
+    found = (key for start, stop in gaps for key in store.keys(start, stop))
     return [Damage("", key, "it belongs to no thread") for key in found if _is_stray(store, key)]
 
 
-def _is_stray(store: Store, key: str) -> bool:
-    """Whether a row is still there and its thread is not, which may have begun meanwhile."""
+def _is_stray(store: CheckedStore, key: str) -> bool:
+    """Return whether a row still exists and its thread, which may have begun meanwhile, does not."""
     kind, _, rest = key.partition("/")
-    if kind not in names.KINDS or "/" not in rest:
+    if kind not in layout.KINDS or "/" not in rest:
         return True
-    thread_id = names.thread_of(key)
-    if not key.startswith(names.thread_prefix(kind, thread_id)):
+    thread_id = layout.thread_of(key)
+    if not key.startswith(layout.thread_prefix(kind, thread_id)):
         return True
     gone = _stored(store, thread_id) is None
-    return gone and translate_errors(store.get, key) is not None and _stored(store, thread_id) is None
+    return gone and store.get(key) is not None and _stored(store, thread_id) is None

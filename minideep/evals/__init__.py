@@ -1,4 +1,4 @@
-"""Evaluation: whole turns of an agent, run from a golden set and held against assertions."""
+"""Evaluation: run an agent on a golden set and check each whole turn with assertions."""
 
 from .assertions import (
     ASSERTIONS,

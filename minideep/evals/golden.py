@@ -1,4 +1,4 @@
-"""Golden sets: goals, each with what is expected of the turn, as lines of JSON."""
+"""Golden sets: goals with expected results, as lines of JSON."""
 
 import os
 from codecs import BOM_UTF8
@@ -12,26 +12,26 @@ from ..errors import ConfigError
 from ..kinds import Pathname
 
 MAX_FILE = 16 * 2**20
-"""Bytes that a golden set may have."""
+"""Bytes of a golden set."""
 
 
 class Golden(Struct, frozen=True, forbid_unknown_fields=True):
-    """One goal, and what is expected.
+    """A goal and its expected results.
 
     Raises:
-        ConfigError: it has no goal, or its artifacts are one text instead of several names.
+        ConfigError: the goal is empty, or a field has another type.
     """
 
     goal: str
     expected_final_answer: str = ""
-    """What the answer contains, spaces and capitals aside; empty: anything will do."""
+    """Text that the answer must contain, ignoring case and white space. Empty: any answer will do."""
     expected_artifact_set: tuple[str, ...] = ()
-    """Names of artifacts, as the plan says them or as they are stored; others may be there as well."""
+    """Artifacts that must be delivered, by their name in the plan or their file's. Others may be delivered too."""
 
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.goal.strip():
-            raise ConfigError("its goal is empty; say what the agent is to do")
+            raise ConfigError("its goal is empty; say what the agent should do")
 
 
 _EXPECTED = '{"goal": "...", "expected_final_answer": "...", "expected_artifact_set": ["..."]}, the last two optional'
@@ -40,10 +40,10 @@ _decoder = msgspec.json.Decoder(Golden)
 
 @checked
 def load(path: Pathname) -> list[Golden]:
-    """The golden set in a file: one JSON object a line, blank lines aside, 16 MiB at most.
+    """Read a golden set from a file of at most 16 MiB: one JSON object a line. Blank lines are skipped.
 
     Raises:
-        ConfigError: it cannot be read, holds nothing, or a line of it is no golden; names the file and the line.
+        ConfigError: the file cannot be read or is empty, or a line is not a golden. Names the file and the line.
     """
     file = os.fsdecode(path)
     goldens = [
@@ -52,7 +52,7 @@ def load(path: Pathname) -> list[Golden]:
         if line.strip()
     ]
     if not goldens:
-        raise ConfigError(f"the golden set {file!r} is empty; each of its lines is {_EXPECTED}")
+        raise ConfigError(f"the golden set {file!r} is empty; expected lines of {_EXPECTED}")
     return goldens
 
 
@@ -70,5 +70,5 @@ def _content(path: str) -> bytes:
 def _golden(line: bytes, where: str) -> Golden:
     try:
         return _decoder.decode(line)
-    except (msgspec.MsgspecError, ValueError, ConfigError) as exc:  # A decoder's own is a `ValueError` since 0.21.
+    except (msgspec.MsgspecError, ValueError, ConfigError) as exc:  # msgspec raises a `ValueError` since 0.21.
         raise ConfigError(f"{where}: {exc}; expected {_EXPECTED}") from None

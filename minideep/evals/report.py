@@ -1,4 +1,4 @@
-"""What an evaluation found: a table for people, JUnit XML for machines."""
+"""The results of an evaluation: a table for people, JUnit XML for machines."""
 
 import re
 from collections.abc import Sequence
@@ -10,39 +10,38 @@ from ..checks import check_fields
 from ..costs import in_words
 from .golden import Golden
 
-NAMED, TOLD = 60, 300
-"""Characters of a goal, and of a problem, that the table shows."""
+GOAL_SHOWN, PROBLEM_SHOWN = 60, 300
+"""Characters of a goal and of a problem in the table."""
 HEADS = ("#", "result", "status", "seconds", "steps", "tokens", "state bytes", "goal")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Failure(Struct, frozen=True):
-    """One assertion that did not hold."""
+    """A failed assertion."""
 
     assertion: str
-    """Its name; `turn` where there was no turn to look at."""
+    """Its name, or `turn` if there was no turn to check."""
     problem: str
 
-    @property
-    def said(self) -> str:
+    def __str__(self) -> str:
         return f"{self.assertion}: {self.problem}"
 
 
 class Case(Struct, frozen=True):
-    """What came of one golden."""
+    """The result of one golden."""
 
     golden: Golden
     thread_id: str
-    """Under which the agent's store keeps it."""
+    """The thread in the agent's store."""
     status: str
-    """The turn's; `raised` if there was none."""
+    """The status of the turn, or `raised` if there was none."""
     failures: tuple[Failure, ...] = ()
     seconds: float = 0.0
-    """Of the turn and its assertions."""
+    """Time that the turn and its assertions took."""
     steps: int = 0
-    """Model replies, subagents and a blueprint's own policy included."""
+    """Model replies, with those of subagents and the computed ones of a blueprint."""
     tokens: int = 0
-    """At least, if those of any reply are `unknown`."""
+    """A lower bound if the tokens of any reply are `unknown`."""
     state_bytes: int = 0
     unknown: int = 0
     """Replies whose tokens are not known, or not all of them."""
@@ -53,7 +52,7 @@ class Case(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What came of a golden set, in its order."""
+    """The results of a golden set, in its order."""
 
     cases: tuple[Case, ...]
 
@@ -62,7 +61,7 @@ class Report(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed."""
+        """Whether every case passed."""
         return not self.failed
 
     @property
@@ -71,7 +70,7 @@ class Report(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """Of all cases, one after the other."""
+        """The sum over all cases, also those that ran at the same time."""
         return sum(case.seconds for case in self.cases)
 
     @property
@@ -88,18 +87,18 @@ class Report(Struct, frozen=True):
         return sum(case.unknown for case in self.cases)
 
     def table(self) -> str:
-        """A line for each case, those of what failed below it, and the totals; control characters are spelled out."""
+        """Return a line for each case with its failures below it, and the totals. Control characters are escaped."""
         rows = _aligned([HEADS, *(_row(place, case) for place, case in enumerate(self.cases, start=1))])
         lines = [rows[0]]
         for row, case in zip(rows[1:], self.cases, strict=True):
-            problems = [f"     {_one_line(failure.said, TOLD)}" for failure in case.failures]
+            problems = [f"     {_one_line(str(failure), PROBLEM_SHOWN)}" for failure in case.failures]
             lines += [row, *problems, *([f"     thread {case.thread_id}"] if problems else [])]
         done = f"{len(self.cases) - len(self.failed)} of {len(self.cases)} passed"
         tokens = in_words(self.tokens, self.unknown)
         return "\n".join([*lines, f"{done}, {self.seconds:.1f} s, {self.steps:,} steps, {tokens} tokens"])
 
     def junit(self) -> str:
-        """One suite, a test for each case, a failure for each assertion that did not hold."""
+        """Return JUnit XML: one suite with a test for each case and a failure for each failed assertion."""
         raised = sum(case.status == "raised" for case in self.cases)
         counts = {"tests": len(self.cases), "failures": len(self.failed) - raised, "errors": raised}
         root = Xml.Element("testsuites")
@@ -115,11 +114,11 @@ def _row(place: int, case: Case) -> tuple[str, ...]:
     tokens = in_words(case.tokens, case.unknown)
     numbers = (f"{case.seconds:.2f}", f"{case.steps:,}", tokens, f"{case.state_bytes:,}")
     result = "pass" if case.passed else "FAIL"
-    return (str(place), result, case.status, *numbers, _one_line(case.golden.goal, NAMED))
+    return (str(place), result, case.status, *numbers, _one_line(case.golden.goal, GOAL_SHOWN))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines: words to the left, numbers to the right, and the last column as it is."""
+    """Return *rows* as lines: words aligned left, numbers right, and the last column unpadded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []
     for row in rows:
@@ -131,22 +130,22 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def _one_line(text: str, most: int) -> str:
-    """*text* without line breaks, cut off, and nothing in it that a terminal would obey."""
-    flat = "".join(letter if letter.isprintable() else _spelled(letter) for letter in " ".join(text.split()))
-    return flat if len(flat) <= most else f"{flat[: most - 3]}..."
+def _one_line(text: str, limit: int) -> str:
+    """Return *text* on one line of at most *limit* characters, with control characters escaped."""
+    flat = "".join(letter if letter.isprintable() else _escaped(letter) for letter in " ".join(text.split()))
+    return flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
 
 
-def _spelled(letter: str) -> str:
+def _escaped(letter: str) -> str:
     return letter.encode("unicode_escape").decode()
 
 
 def _testcase(place: int, case: Case) -> Xml.Element:
-    name = f"{place}: {_one_line(case.golden.goal, TOLD)}"
+    name = f"{place}: {_one_line(case.golden.goal, PROBLEM_SHOWN)}"
     test = Xml.Element("testcase", classname="minideep.evals", name=name, time=f"{case.seconds:.3f}")
     kind = "error" if case.status == "raised" else "failure"
     for failure in case.failures:
-        named = {"type": _one_line(failure.assertion, NAMED), "message": _one_line(failure.said, TOLD)}
+        named = {"type": _one_line(failure.assertion, GOAL_SHOWN), "message": _one_line(str(failure), PROBLEM_SHOWN)}
         found = Xml.SubElement(test, kind, named)
         found.text = _for_xml(failure.problem)
     tokens = in_words(case.tokens, case.unknown)
@@ -156,5 +155,5 @@ def _testcase(place: int, case: Case) -> Xml.Element:
 
 
 def _for_xml(text: str) -> str:
-    """*text* with what XML cannot say spelled out."""
-    return _NOT_XML.sub(lambda found: _spelled(found[0]), text)
+    """Return *text* with the characters that XML forbids escaped."""
+    return _NOT_XML.sub(lambda found: _escaped(found[0]), text)

@@ -1,4 +1,4 @@
-"""Runs a golden set: each golden is a turn of its own thread, and what goes wrong there stays there."""
+"""Run a golden set: each golden is a turn on a thread of its own, and a failure stays with its case."""
 
 import asyncio
 import uuid
@@ -31,25 +31,24 @@ async def evaluate(
     concurrency: Positive = 1,
     timeout: Seconds | None = None,
 ) -> Report:
-    """Run every golden with *agent*, a `Blueprint` or any other, and hold each turn against all *assertions*;
-    None: `ASSERTIONS`.
+    """Run every golden with *agent*, a `Blueprint` or any other `Agent`, and check each turn with all *assertions*.
 
-    Each case has a thread of its own in the agent's store, where it can be looked at afterwards: `Case.thread_id`.
-    *concurrency* is how many run at a time; one that takes longer than *timeout* seconds is cancelled. A case that
-    raises, or takes too long, is a failed one.
+    None: `ASSERTIONS`. Each case has a thread of its own in the agent's store, where it stays: `Case.thread_id`.
+    *concurrency* cases run at a time. A case that raises fails; one that takes longer than *timeout* seconds is
+    cancelled and fails.
 
     Raises:
         ConfigError: there are no goldens, or an argument is not usable.
     """
     listed = list(goldens)
-    held = list(ASSERTIONS if assertions is None else assertions)
+    checks = list(ASSERTIONS if assertions is None else assertions)
     if not listed:
-        raise ConfigError("there are no goldens; an evaluation of nothing would pass")
-    gate = asyncio.Semaphore(concurrency)
+        raise ConfigError("there are no goldens, and an evaluation of nothing would pass; give at least one")
+    slots = asyncio.Semaphore(concurrency)
 
     async def one(golden: Golden) -> Case:
-        async with gate:
-            return await _case(agent, golden, held, timeout)
+        async with slots:
+            return await _case(agent, golden, checks, timeout)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(golden)) for golden in listed]
@@ -59,24 +58,14 @@ async def evaluate(
 async def _case(agent: Agent, golden: Golden, assertions: Sequence[Assertion], timeout: float | None) -> Case:
     failures: list[Failure] = []
     case, started = Case(golden, f"eval-{uuid.uuid4().hex[:12]}", "raised"), perf_counter()
-    with _door("turn", failures):
+    with _catching("turn", failures):
         trajectory = await _in_time(walk(agent, golden, case.thread_id), timeout)
-        case = _measured(case, trajectory)
+        turn, usage = trajectory.turn, trajectory.turn.costs.usage
+        counts = {"steps": turn.costs.steps, "tokens": usage.total, "unknown": usage.unknown}
+        case = structs.replace(case, status=turn.status, state_bytes=trajectory.state_bytes, **counts)
         for assertion in assertions:
-            _assert(assertion, trajectory, failures)
+            _check(assertion, trajectory, failures)
     return structs.replace(case, failures=tuple(failures), seconds=perf_counter() - started)
-
-
-def _measured(case: Case, trajectory: Trajectory) -> Case:
-    turn, costs = trajectory.turn, trajectory.turn.costs
-    return structs.replace(
-        case,
-        status=turn.status,
-        steps=costs.steps,
-        tokens=costs.usage.total,
-        unknown=costs.usage.unknown,
-        state_bytes=trajectory.state_bytes,
-    )
 
 
 async def _in_time(work: Awaitable[T], timeout: float | None) -> T:
@@ -85,34 +74,35 @@ async def _in_time(work: Awaitable[T], timeout: float | None) -> T:
         async with bound:
             return await work
     except TimeoutError:
-        if not bound.expired():
+        if not bound.expired():  # The agent's own: its text says more.
             raise
         raise TimeoutError(f"it took longer than {timeout:g} s") from None
 
 
-def _assert(assertion: Assertion, trajectory: Trajectory, failures: list[Failure]) -> None:
+def _check(assertion: Assertion, trajectory: Trajectory, failures: list[Failure]) -> None:
     name = getattr(assertion, "__name__", type(assertion).__name__)
-    with _door(name, failures):
-        said = cast(Any, assertion(trajectory))
-        if said is not None:
-            problem = said if isinstance(said, str) else f"it returned {said!r}; return what is wrong, or None"
+    with _catching(name, failures):
+        found = cast(Any, assertion(trajectory))
+        if found is not None:
+            problem = found if isinstance(found, str) else f"it returned {found!r}; return what is wrong, or None"
             failures.append(Failure(name, problem))
 
 
 @contextmanager
-def _door(name: str, failures: list[Failure]) -> Generator[None]:
+def _catching(name: str, failures: list[Failure]) -> Generator[None]:
+    """Turn an exception into a failure of *name*, unless it cancels the whole evaluation."""
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError, GeneratorExit):
         raise
-    except BaseException as exc:  # noqa: BLE001 - The hook door: agents and assertions are anybody's, and none is the
-        # end; `pytest.fail` and `sys.exit` raise no `Exception`.
-        failures.append(Failure(name, _told(exc)))
+    except BaseException as exc:  # noqa: BLE001 - The hook door: a user's agent or assertion that fails must not end
+        # the other cases. `pytest.fail` and `sys.exit` do not raise an `Exception`.
+        failures.append(Failure(name, _described(exc)))
 
 
-def _told(exc: BaseException) -> str:
-    """What an exception says; a bare `assert` says nothing, so its line does."""
-    said = str(exc)
-    if not said and isinstance(exc, AssertionError):
-        said = extract_tb(exc.__traceback__)[-1].line or ""
-    return f"{type(exc).__name__}: {said}" if said else type(exc).__name__
+def _described(exc: BaseException) -> str:
+    """Return type and text of an exception. A bare `assert` has no text, so its source line is returned."""
+    text = str(exc)
+    if not text and isinstance(exc, AssertionError):
+        text = extract_tb(exc.__traceback__)[-1].line or ""
+    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__

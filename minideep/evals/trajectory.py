@@ -1,4 +1,4 @@
-"""A trajectory: all that one turn was, said and asked, for assertions to look at."""
+"""A trajectory: one turn with its state and every request to a model, for assertions to check."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ..agent import Agent
-from ..blueprint import Blueprint, Board, Role, state as boards
-from ..checkpoint import format as codec
+from ..blueprint import Blueprint, Board, Role
+from ..checkpoint import encode_state
 from ..messages import from_json
 from ..ports import Emit, Model, Reply, Request
 from ..state import State
@@ -16,32 +16,32 @@ from ..turn import Turn
 from .golden import Golden
 
 Asked = tuple[str, Request]
-"""The name of an agent, and what its model was asked."""
+"""The name of an agent, and a request to its model."""
 
 
 class Trajectory(Struct, frozen=True):
-    """One golden's turn, over and read back."""
+    """The turn of one golden, as read back from the store."""
 
     golden: Golden
     turn: Turn
     state: State
-    """What the store holds of the thread, with its subagents."""
+    """The state of the thread, with its subagents."""
     board: Board
-    """The same as a blueprint sees it, with the whole ledger; of an agent that is none it is empty."""
+    """What a blueprint remembers of the thread, with the whole ledger. Empty for any other agent."""
     requests: tuple[Asked, ...]
-    """Every question to a model, in order: a blueprint's planner, reflection and roles by name, an agent's own."""
+    """Every request to a model, in order. Those of a blueprint name the planner, reflection or a role."""
     roles: Mapping[str, Role]
     """A blueprint's roles, by name."""
     state_bytes: int
-    """What the state takes up as the store writes it, without its subagents and the files that are kept apart."""
+    """Bytes of the state as the store writes it, without subagents and without files that the store keeps apart."""
 
 
 Assertion = Callable[[Trajectory], str | None]
-"""Says what is wrong, or None. What it raises is wrong as well."""
+"""A check of a trajectory: returns what is wrong, or None. Raising an exception fails it too."""
 
 
 class Recording:
-    """A model that keeps what its agent asks, and is *model* in everything else."""
+    """A model that notes each request of its agent and otherwise behaves as *model*."""
 
     name: str
 
@@ -60,27 +60,24 @@ async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
     """Run one golden as the turn of a new thread.
 
     Raises:
-        MinideepError: as `Agent.run`; or the turn could not be saved, or not be read back.
+        MinideepError: as `Agent.run`, or the turn could not be saved or read back.
     """
     asked: list[Asked] = []
     turn = await _recorded(agent, asked).run(golden.goal, thread_id)
-    if not turn.saved and turn.error:
+    if not turn.saved and turn.error:  # The store does not have the turn, so nothing of it could be read back.
         raise turn.error
     state = agent.get_state(thread_id, subagents=True)
-    board = boards.read_whole(state)
+    board, roles = Board(), dict[str, Role]()
     if isinstance(agent, Blueprint):
+        # The roles as their author wrote them: an assertion compares the requests with these.
+        board, roles = agent.board(thread_id), dict(agent.pool.roles)
         board.ledger = [from_json(line) for line in agent.trace(thread_id)]
-    size = len(codec.encode_state(structs.replace(state, subagents={})))
-    return Trajectory(golden, turn, state, board, tuple(asked), _roles(agent), size)
-
-
-def _roles(agent: Agent) -> Mapping[str, Role]:
-    """The roles as they were given: what the blueprint made of them is what is in question."""
-    return agent.pool.roles if isinstance(agent, Blueprint) else {}
+    size = len(encode_state(structs.replace(state, subagents={})))
+    return Trajectory(golden, turn, state, board, tuple(asked), roles, size)
 
 
 def _recorded(agent: Agent, asked: list[Asked]) -> Agent:
-    """A copy of *agent*, on the same threads, whose questions are added to *asked*."""
+    """Return a copy of *agent*, on the same threads, whose requests are added to *asked*."""
     if isinstance(agent, Blueprint):
         return agent.with_models(lambda name, model: Recording(name, model, asked))
     mine = copy(agent)

@@ -15,7 +15,6 @@ from ..messages import Text, ToolCall, ToolResult, clean
 from ..ports import ToolHook
 from ..state import Edit, Interrupt, OpenCall, Reject, Respond
 from ..tools import MAX_RESULT, Tool, as_result, capped
-from ..workers import start_thread
 from .cancel import carried, leave, result_of
 from .children import ChildPaused, has_children
 from .hooks import call_hook, wrapped
@@ -226,14 +225,19 @@ async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
         return ToolResult(f"{asked.name} failed: {type(exc).__name__}: {clean(str(exc))[:10_000]}", is_error=True)
 
 
+def _on_thread(tool: Tool, arguments: dict[str, Any]) -> "asyncio.Future[Any]":
+    from ..workers import start_thread  # Only plain functions need threads.
+
+    return start_thread(tool.function, **arguments)
+
+
 async def _run_isolated(tool: Tool, arguments: dict[str, Any], grace: float) -> Any:
     """Call a plain function on a thread, or a coroutine function in a task of its own, within the tool's timeout.
 
     When the turn is cancelled it has *grace* seconds to end, and then its result counts: a thread cannot be stopped,
     and finished work must not be done again. Over its timeout, or after those seconds, it is left behind.
     """
-    work = carried(tool.function(**arguments)) if tool.is_async else start_thread(tool.function, **arguments)
-    work = asyncio.ensure_future(work)
+    work = asyncio.ensure_future(carried(tool.function(**arguments)) if tool.is_async else _on_thread(tool, arguments))
     try:
         await asyncio.wait([work], timeout=tool.timeout)
     except asyncio.CancelledError:

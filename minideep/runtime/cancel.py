@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Coroutine, Iterable
 from typing import Any, Literal, TypeVar
 
 from ..errors import ThreadConflict
-from ..workers import ThreadCall
 
 T = TypeVar("T")
 GRACE = 5.0
@@ -115,10 +114,11 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]], scope: TurnSco
 
 async def leave(work: "asyncio.Future[Any]", grace: float, *, cancel: bool = True) -> None:
     """Give *work* up to *grace* seconds to end, cancelled or not, and leave it behind if it does not."""
-    if cancel or (isinstance(work, ThreadCall) and not work.begun):
+    begun: bool | None = getattr(work, "begun", None)  # Of a `ThreadCall`; a task has none.
+    if cancel or begun is False:
         work.cancel()
     await asyncio.wait([work], timeout=grace)
-    if isinstance(work, ThreadCall):
+    if begun is not None:
         work.cancel()  # A thread that was left behind no longer counts against the bound of the process.
     work.add_done_callback(_retrieve)
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from ..checkpoint import format as codec
+from ..checkpoint import decode, encode
 from ..errors import ConfigError, MinideepError
 from ..events import AnyEvent, Decided, Resumed
 from ..messages import is_json
@@ -43,7 +43,7 @@ def _check(name: str, decision: Decision) -> None:
     if isinstance(decision, Edit) and not (decision.raw.startswith(b"{") and is_json(decision.raw)):
         raise ConfigError(f"{name!r}: an Edit takes the call's arguments as a mapping, not {decision.raw!r}")
     try:
-        codec.decode(codec.encode(1, Decided(name, decision)))
+        decode(encode(1, Decided(name, decision)))
     except MinideepError as exc:
         raise ConfigError(f"{name!r}: {decision!r} cannot be kept: {exc}") from None
 

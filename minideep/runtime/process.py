@@ -9,11 +9,10 @@ from typing import Any
 
 from ..checks import checked
 from ..kinds import Positive
-from ..workers import MAX_THREADS, POOL
 
 
 @checked
-def configure_process(max_turns: Positive | None = None, max_tool_threads: Positive | None = MAX_THREADS) -> None:
+def configure_process(max_turns: Positive | None = None, max_tool_threads: Positive | None = 500) -> None:
     """Bound what all agents of this process do at once, from now on. None removes a bound.
 
     *max_turns* bounds turns. Further turns wait in the order of their arrival, and hold nothing meanwhile. Subagents
@@ -26,6 +25,8 @@ def configure_process(max_turns: Positive | None = None, max_tool_threads: Posit
     Raises:
         ConfigError: a bound is not a whole number above 0.
     """
+    from ..workers import POOL  # Otherwise loaded by the first plain function: most agents never need it.
+
     TURNS.set_max_turns(max_turns)
     POOL.set_max_threads(max_tool_threads)
 

@@ -147,7 +147,7 @@ class Run:
             return exc
         finally:
             self.ledger.add_saving(started)
-        self.ledger.add_saved(saved.raw, saved.stored, self.journal.size)
+        self.ledger.add_saved(saved.bytes_raw, saved.bytes_stored, self.journal.size)
         return None
 
     async def checkpoint(self) -> None:

@@ -30,7 +30,6 @@ from ..state import Decision, ThreadId
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, carried, leave, result_of
 from .children import unanswered
-from .decisions import match, resumption
 from .loop import drive, run_child
 from .process import TurnSlot
 from .run import Run
@@ -168,19 +167,20 @@ class Turns:
         """Return the thread as this agent left it, if the store still has it so; else as the store has it."""
         kept = await self._left(store, thread_id)
         self.forget(store, thread_id)
-        if kept is not None and (kept.unsaved or kept.is_current()):
+        if kept is not None and kept.unsaved:
             return kept
-        if not exists(store, thread_id):
-            return None
+        head_row = store.head(thread_id)
+        if head_row is None or (kept is not None and kept.is_current(head_row)):
+            return kept if head_row else None
         return await off_loop(store, lambda: open_thread(store, thread_id))
 
     async def _left(self, store: CheckedStore, thread_id: str) -> Journal | None:
         """Return what is kept of a thread, without events that were rolled back."""
         kept = self._kept.get((store, thread_id))
-        if kept is None or not kept.rolled_back:
-            return kept
+        if kept is None:
+            return None
         try:
-            self._kept[store, thread_id] = fresh = await off_loop(store, kept.reopened)
+            self._kept[store, thread_id] = fresh = await kept.rolled_back()
         except ThreadConflict:
             self.forget(store, thread_id)
             raise
@@ -227,6 +227,8 @@ def _accept_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: R
     """Record a person's decisions, or that a turn without them is resumed."""
     if not decisions and run.state.status in ("ended", "escalated", "paused"):
         return Accepted(over=True)
+    from .decisions import match, resumption  # Loaded to resume.
+
     decided = match(run.state, decisions)
     for path, event in resumption(decided, spec.limits):
         run.record_at(path, event)

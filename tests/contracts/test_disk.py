@@ -29,7 +29,7 @@ async def ping(text: str = "pong") -> str:
 
 def kept(agent):
     """The one thread that the agent has in memory."""
-    (journal,) = agent._threads._kept.values()
+    (journal,) = agent._turns._kept.values()
     return journal
 
 
@@ -151,7 +151,7 @@ async def test_a_segment_of_another_thread_or_a_missing_one_is_found(store):
     with pytest.raises(CorruptSegment, match="belongs to thread 'u'"):
         agent.get_state("t")
     store.append("u", store.head("u"), store.head("u"), {}, [theirs[1][0]])
-    with pytest.raises(CorruptSegment, match="one is missing"):
+    with pytest.raises(CorruptSegment, match="is missing: it follows event 3, not 1"):
         agent.get_state("u")
 
 

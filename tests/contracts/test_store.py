@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from minideep import Agent, CheckpointError, CorruptSegment, DiskCheckpointer, MemoryCheckpointer, tool
+from minideep import Agent, CheckpointError, ConfigError, CorruptSegment, DiskCheckpointer, MemoryCheckpointer, tool
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
 from minideep.testing import DurableStoreContract, StoreContract
@@ -79,10 +79,15 @@ def test_a_thread_may_be_held_before_anything_is_written(tmp_path):
     store.release("t")
 
 
-@pytest.mark.parametrize("kind", ["under a file", "is a file"])
-async def test_a_state_directory_that_cannot_be_made_costs_the_save_not_the_answer(tmp_path, kind):
+def test_a_file_in_place_of_the_directory_is_refused_when_the_store_is_made(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    directory = tmp_path / "file" / "state" if kind == "under a file" else tmp_path / "file"
+    with pytest.raises(ConfigError, match="file' is a file, not a directory"):
+        DiskCheckpointer(tmp_path / "file")
+
+
+async def test_a_state_directory_that_cannot_be_made_costs_the_save_not_the_answer(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    directory = tmp_path / "file" / "state"
     agent = Agent(ScriptedModel(["42"]), checkpointer=DiskCheckpointer(directory))
     turn = await agent.run("go")
     assert (turn.status, turn.text, turn.saved) == ("ended", "42", False)
@@ -93,7 +98,7 @@ async def test_a_state_directory_that_cannot_be_made_costs_the_save_not_the_answ
 
 def test_where_no_lock_file_can_be_made_a_thread_is_still_held_in_this_process(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    one, two = DiskCheckpointer(tmp_path / "file"), DiskCheckpointer(tmp_path / "file")
+    one, two = DiskCheckpointer(tmp_path / "file" / "state"), DiskCheckpointer(tmp_path / "file" / "state")
     assert [one.hold("t"), two.hold("t"), two.hold("u")] == [True, False, True]
     one.release("t")
     two.release("u")
@@ -298,7 +303,7 @@ class Rows(dict):
         return []
 store.append("t", b"1", None, Rows())
 thread.join()
-print(store.keys("", "~"), store._writer.use(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1))
+print(store.keys("", "~"), store._writer.run(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1))
 store.close()
 """)
     assert found.splitlines() == ["None ['a', 'b']", "['a', 'b', 'c', 'head/u'] [('ok',)]"]

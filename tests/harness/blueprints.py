@@ -1,4 +1,4 @@
-"""A blueprint's parts as one scripted model: each is told apart by its system prompt."""
+"""The parts of a blueprint as one scripted model, which tells them apart by their system prompts."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -8,13 +8,14 @@ from typing import Any
 
 from msgspec import structs
 
-from minideep import Usage
+from minideep import Limits, Turn, Usage
 from minideep.blueprint import Blueprint
 from minideep.blueprint.prompts import PLANNER, REFLECTION
-from minideep.models import ScriptedModel
-from minideep.models.scripted import as_reply
+from minideep.models import ScriptedModel, as_reply
 from minideep.ports import Request
 
+SOON = Limits(seconds=1.0)
+"""Ends a turn that would otherwise run for ever. A correct one takes milliseconds."""
 CODE = "```python\nprint(1)\n```"
 DEFECTS = '[{"line": 1, "issue": "a typo", "severity": "low"}]'
 
@@ -46,12 +47,12 @@ def ask(question: str = "which one?") -> str:
 
 
 def said_by_role(request: Request) -> str:
-    """What a stock role says that does its job."""
+    """A reply that suits each stock role."""
     return CODE if "code writer" in request.system else DEFECTS if "critic" in request.system else "Paris. [1]"
 
 
 class Parts(ScriptedModel):
-    """Replies for the planner and the reflection, in order (or a function of the request), and a function for roles."""
+    """Replies for planner and reflection in order, or a function of the request; and a function for roles."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Parts(ScriptedModel):
 
     @property
     def planned(self) -> list[Request]:
-        """What the planner was asked."""
+        """The requests of the planner."""
         return [request for request in self.requests if is_planner(request)]
 
     @property
@@ -106,7 +107,7 @@ def _asked(replies: Any) -> Callable[[Request], Any]:
 
 
 def asked(request: Request) -> str:
-    """All that a request's messages say."""
+    """The text of all messages of a request."""
     return "\n".join(message.text for message in request.messages)
 
 
@@ -116,38 +117,54 @@ def blueprint(*args: Any, **named: Any) -> Blueprint:
     return Blueprint(Parts(*args, **parts), **named)
 
 
+def one_turn(parts: Parts, **named: Any) -> tuple[Blueprint, Turn]:
+    """Run one turn of a blueprint on *parts*, on the thread `t`."""
+    agent = Blueprint(parts, **named)
+    return agent, agent.run_sync("the goal", "t")
+
+
+def entries(agent: Blueprint, node: str = "subagent") -> list[dict[str, Any]]:
+    """The ledger entries of one part on the thread `t`."""
+    return [entry for entry in agent.board("t").ledger if entry["node"] == node]
+
+
+def outcomes(agent: Blueprint) -> list[tuple[str, str, str]]:
+    """Artifact, status and error of each subtask."""
+    return [(entry["artifact"], entry["status"], entry.get("error", "")) for entry in entries(agent)]
+
+
 def sections(request: Request) -> dict[str, str]:
-    """What a request says under each of its headings."""
+    """The text of a request under each of its headings."""
     parts = f"\n\n{asked(request)}".split("\n\n# ")[1:]
     return dict(part.split("\n", 1) for part in parts)
 
 
 def bounded(agent: Blueprint, steps: int = 40) -> Blueprint:
-    """The same agent, which stops by itself where it would go on for ever."""
+    """The same agent with a limit of steps, so that an endless turn stops."""
     agent.spec = structs.replace(agent.spec, limits=structs.replace(agent.spec.limits, steps=steps))
     return agent
 
 
 def numbered() -> Callable[[], str]:
-    """A planner that always has one thing to do, under another name each time."""
+    """A planner whose every plan has one subtask, with a new name each time."""
     numbers = iter(range(1, 1000))
     return lambda: plan(research(f"f{next(numbers)}.md"))
 
 
 def nodes(agent: Blueprint, thread: str = "t") -> list[str]:
-    """The parts that did something, in order."""
+    """The parts that ran, in order."""
     return [json.loads(line)["node"] for line in agent.trace(thread)]
 
 
 class Tens(Parts):
-    """Parts of which each reply is ten tokens for a quarter of a dollar."""
+    """Parts whose every reply takes ten tokens and costs a quarter of a dollar."""
 
     def _answer(self, request: Request) -> Any:
         return structs.replace(as_reply(super()._answer(request)), usage=Usage(7, 3), cost=0.25)
 
 
 def rounds(number: int, size: int, store: Any = None, **more: Any) -> tuple[Parts, Blueprint]:
-    """A blueprint whose turn has so many rounds that each write so many bytes; and its model."""
+    """A model and a blueprint whose turn has *number* rounds that each write *size* bytes."""
     random = Random(1)
     model = Parts(
         numbered(),
@@ -158,5 +175,5 @@ def rounds(number: int, size: int, store: Any = None, **more: Any) -> tuple[Part
 
 
 def reader(store: Any) -> Blueprint:
-    """The thread as another process would read it."""
+    """A blueprint that reads the thread as another process would."""
     return Blueprint(Parts([]), checkpointer=store)

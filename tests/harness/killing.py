@@ -34,7 +34,10 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint.log import Log, read_consistently, runs_at, segments
+from minideep.checkpoint import open_store
+from minideep.checkpoint.boundaries import runs_at
+from minideep.checkpoint.log import Log
+from minideep.checkpoint.replay import read_consistently, segments
 from minideep.models import ScriptedModel
 from minideep.ports import Store
 from minideep.runtime.calls import CUT_SHORT
@@ -283,7 +286,7 @@ def examine(directory: str, plan: Plan, whole: dict[Path, list[object]], only_bo
         agent = Agent(ScriptedModel([]), checkpointer=store)
         if not agent.threads():
             return Left()
-        read_consistently(store, THREAD, without_holes)
+        read_consistently(open_store(store), THREAD, without_holes)
         state = agent.get_state(THREAD, subagents=True)
         left = consistent(state, whole)
         for path, run in tree(state):

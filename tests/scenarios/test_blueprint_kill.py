@@ -1,13 +1,14 @@
-"""A blueprint may be killed at any moment: what it leaves is whole, and another process brings it to its end.
+"""A blueprint may be killed at any moment: it leaves a whole thread, and another process finishes it.
 
-    python tests/test_blueprint_kill.py questions [every=1]
-    python tests/test_blueprint_kill.py appends [every=1]
-    python tests/test_blueprint_kill.py random [threads=100] [seed]
+    cd tests
+    python -m scenarios.test_blueprint_kill questions [every=1]
+    python -m scenarios.test_blueprint_kill appends [every=1]
+    python -m scenarios.test_blueprint_kill random [threads=100] [seed]
 
-One thread of two turns, with waves, a question to a person, a large artifact, and one that is evicted and comes back.
-For each durability it is killed before and after each question to a model, before and after each append, or at random
-moments, again and again. After each kill it is read and compared with a thread that nobody disturbed, of which it must
-be a beginning; then another process goes on, and does nothing again that was stored.
+The thread has two turns, with waves, a question to a person, a large artifact, and an artifact that is evicted and
+restored. For each durability it is killed before and after each request to a model, before and after each append, or at
+random moments, again and again. After each kill it must be a beginning of the thread that nobody disturbed. Then
+another process continues and repeats nothing that was stored.
 """
 
 import asyncio
@@ -44,7 +45,8 @@ from msgspec import structs
 
 from minideep import DiskCheckpointer, MemoryCheckpointer, UnknownThread
 from minideep.blueprint import STOCK_ROLES, Blueprint
-from minideep.checkpoint.log import read_consistently
+from minideep.checkpoint import open_store
+from minideep.checkpoint.replay import read_consistently
 from minideep.models import ScriptedModel
 
 DURABILITIES = ("turn", "step", "tool")
@@ -59,7 +61,7 @@ PLANS = [
 
 
 def said(request):
-    """What each part says, by nothing but what it is asked."""
+    """The reply of each part: a function of the request alone."""
     if is_planner(request):
         told = sections(request)
         return PLANS[2 if "The user said since" in told else 1 if "Current plan" in told else 0]
@@ -98,7 +100,7 @@ def worker(store, durability, diary, pause):
 
 
 async def live(agent):
-    """Go on with the thread from wherever it is, to the end of its second turn."""
+    """Continue the thread, wherever it is, to the end of its second turn."""
     while True:
         try:
             status = agent.get_state(THREAD).status
@@ -128,14 +130,14 @@ def timeless(ledger):
 
 
 def what_is_whole():
-    """The board, the texts and the files of a thread that nothing happens to."""
+    """The same as `left`, of a thread that nobody disturbs."""
     agent = worker(MemoryCheckpointer(), "turn", lambda _: None, lambda: 0)
     asyncio.run(live(agent))
     return left(agent)
 
 
 def left(agent):
-    """Board, texts, the content of every file that was ever written, and boundaries, without clocks."""
+    """Board, texts, contents of all files ever written, and boundaries, without clocks."""
     board = agent.board(THREAD)
     files = {entry["file"]: agent.artifact(THREAD, entry["file"]) for entry in board.ledger if "file" in entry}
     texts = [message.text for message in agent.transcript(THREAD)]
@@ -145,14 +147,15 @@ def left(agent):
 
 
 def examine(directory, whole):
-    """The names of the questions whose answers are stored, and whether the thread is at its end; it must be a
-    beginning of the *whole*.
+    """Check that the thread is a beginning of the *whole*.
+
+    Returns the names of the requests whose replies are stored, and whether the thread is at its end.
     """
     with DiskCheckpointer(directory) as store:
         agent = Blueprint(Parts([]), checkpointer=store)
         if not agent.threads():
             return set(), False
-        read_consistently(store, THREAD, killing.without_holes)
+        read_consistently(open_store(store), THREAD, killing.without_holes)
         found = board, texts, files, boundaries = left(agent)
         last, all_texts, all_files, all_boundaries = whole
         expect(board["ledger"] == last["ledger"][: len(board["ledger"])], f"the ledger is {board['ledger']}")
@@ -166,7 +169,7 @@ def examine(directory, whole):
 
 
 def answered(agent):
-    """The names of the questions to models whose answers are stored."""
+    """The names of the requests to models whose replies are stored."""
     runs = ((run.agent, agent.transcript(THREAD, run.path)) for run in agent.runs(THREAD))
     return {name_of(part, said[0].text) for part, said in runs if said[-1].role == "assistant"}
 
@@ -175,7 +178,7 @@ def answered(agent):
 
 
 def one_life(folder, act, kill, stored, whole):
-    """A process goes on with the thread until *kill* has its way; what is stored then, and whether it is the end."""
+    """Continue the thread in a process until *kill* ends it. Returns what `examine` does."""
     life = Life(act)
     kill(life)
     ended = life.end()
@@ -191,8 +194,9 @@ def one_life(folder, act, kill, stored, whole):
 
 
 def one_thread(durability, whole, deaths=(), point=0):
-    """A thread through as many lives as it takes: *deaths* kill them, in order, or the first one kills itself at its
-    store's *point*; the last one nobody kills. Returns how many there were.
+    """Bring a thread to its end and return how many processes that took.
+
+    *deaths* kill the first ones, in order, or the first one kills itself at its store's *point*; nobody kills the last.
     """
     lives, stored, done, deaths = 0, set(), False, iter(deaths)
     with tempfile.TemporaryDirectory() as folder:
@@ -205,7 +209,7 @@ def one_thread(durability, whole, deaths=(), point=0):
 
 
 def at_question(number):
-    """Kills a life when so many questions have begun or ended."""
+    """Return a kill after so many requests have begun or ended."""
 
     def kill(life):
         left = number
@@ -218,7 +222,7 @@ def at_question(number):
 
 
 def questions(every=1):
-    """Kill before and after each question to a model."""
+    """Kill before and after each request to a model."""
     whole = what_is_whole()
     for durability in DURABILITIES:
         numbers = range(1, 100, every)
@@ -254,7 +258,7 @@ def after(seconds, life):
 
 
 @pytest.mark.parametrize("what", [("questions", "6"), ("appends", "11"), ("random", "9")], ids=lambda what: what[0])
-def test_a_blueprint_that_is_killed_leaves_a_whole_beginning_and_another_process_repeats_nothing_that_was_stored(what):
+def test_a_killed_blueprint_leaves_a_whole_beginning_and_another_process_repeats_nothing_that_was_stored(what):
     done = subprocess.run(
         [sys.executable, "-m", "scenarios.test_blueprint_kill", *what],
         cwd=Path(__file__).parents[1], capture_output=True, text=True,

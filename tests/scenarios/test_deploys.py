@@ -1,15 +1,15 @@
-"""A thread goes on with a newer version of its agent, and with another agent only where it is told to."""
+"""Deploys: a thread goes on with a newer version of its agent, and with another agent only if that is allowed."""
 
 import pytest
+from harness.middleware import AskFirst
+from harness.stores import copy_of
 
 from minideep import (
     Agent,
     Approve,
     ConfigError,
     Edit,
-    Interrupt,
     MemoryCheckpointer,
-    Middleware,
     Subagent,
     ToolCall,
     UserMessage,
@@ -21,13 +21,6 @@ from minideep.checkpoint.layout import after, log_prefix
 from minideep.models import ScriptedModel
 
 
-class AskFirst(Middleware):
-    """Every call of `pay` waits for a person."""
-
-    async def before_tool(self, ctx, call):
-        return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
-
-
 @tool
 async def pay(amount: int) -> str:
     """Pay."""
@@ -35,10 +28,10 @@ async def pay(amount: int) -> str:
 
 
 def agent(*replies, store, tools=(pay,), **about):
-    return Agent(ScriptedModel(replies), tools, middleware=[AskFirst()], checkpointer=store, **about)
+    return Agent(ScriptedModel(replies), tools, middleware=[AskFirst("pay")], checkpointer=store, **about)
 
 
-def test_the_log_says_by_which_version_each_turn_was_run():
+def test_the_log_says_which_version_ran_each_turn():
     store = MemoryCheckpointer()
     for version in ("", "1", "1", "2", ""):
         agent("hi", store=store, version=version).run_sync("hello", "t")
@@ -57,7 +50,7 @@ def test_a_version_is_saved_with_the_input_that_brings_it():
     assert seen == [{"version": "7"}]
 
 
-async def test_a_resume_notes_the_version_that_goes_on():
+async def test_a_resume_records_the_version_that_goes_on():
     store = MemoryCheckpointer()
     await agent(ToolCall("pay", {"amount": 5}, "p"), store=store, version="1").run("pay", "t")
     newer = agent("done", store=store, version="2")
@@ -74,7 +67,7 @@ def test_deep_agents_and_blueprints_have_versions_too(make):
     assert made.get_state("t").notes["agent"] == {"version": "3"}
 
 
-async def test_a_thread_of_another_agent_goes_on_only_where_it_is_told_to(store):
+async def test_a_thread_of_another_agent_goes_on_only_with_continues(store):
     first = agent(ToolCall("pay", {"amount": 5}, "p"), store=store, name="till")
     await first.run("pay", "t")
     before = store.rows("", "\x7f")
@@ -88,7 +81,7 @@ async def test_a_thread_of_another_agent_goes_on_only_where_it_is_told_to(store)
     assert (await told.resume("t", {"p": Approve()})).text == "mine now"
 
 
-async def test_a_call_that_waits_for_a_tool_that_is_gone_is_answered_with_an_error_that_names_it(store):
+async def test_a_waiting_call_whose_tool_is_gone_is_answered_with_an_error_that_names_it(store):
     await agent(ToolCall("pay", {"amount": 5}, "p"), store=store).run("pay", "t")
     newer = agent("sorry", store=store, tools=[])
     turn = await newer.resume("t", {"p": Approve()})
@@ -99,9 +92,7 @@ async def test_a_call_that_waits_for_a_tool_that_is_gone_is_answered_with_an_err
 
 
 @pytest.mark.parametrize("decision", [Approve(), Edit({"amount": 6})])
-async def test_a_call_that_waits_for_a_tool_with_other_arguments_is_answered_with_an_error_that_names_them(
-    store, decision
-):
+async def test_a_waiting_call_whose_tool_has_other_arguments_is_answered_with_an_error_that_names_them(store, decision):
     @tool(name="pay")
     async def newer_pay(euros: float) -> str:
         """Pay."""
@@ -116,7 +107,7 @@ async def test_a_call_that_waits_for_a_tool_with_other_arguments_is_answered_wit
 
 
 @pytest.mark.parametrize("gone", ["the subagent", "its tool", "task"])
-async def test_a_call_that_waits_below_a_subagent_that_is_gone_is_answered_with_an_error_that_names_it(store, gone):
+async def test_a_waiting_call_whose_subagent_is_gone_is_answered_with_an_error_that_names_it(store, gone):
     def deployed(tools, subagents, *replies, child=()):
         clerk = Subagent(name="clerk", description="pays", model=ScriptedModel(child), tools=tools)
         helper = Subagent(name="helper", description="helps", model=ScriptedModel([]))
@@ -124,7 +115,7 @@ async def test_a_call_that_waits_below_a_subagent_that_is_gone_is_answered_with_
         main = ScriptedModel(replies)
         if not subagents:
             return Agent(main, [pay], checkpointer=store)
-        return create_deep_agent(main, subagents=chosen, middleware=[AskFirst()], checkpointer=store)
+        return create_deep_agent(main, subagents=chosen, middleware=[AskFirst("pay")], checkpointer=store)
 
     asking = ToolCall("task", {"description": "pay 5", "subagent_type": "clerk"}, "t1")
     first = deployed([pay], ["clerk"], asking, child=[ToolCall("pay", {"amount": 5}, "p")])
@@ -145,25 +136,24 @@ async def test_a_call_that_waits_below_a_subagent_that_is_gone_is_answered_with_
         assert "no tool named 'pay'" in state.subagents["t1"].messages[-2].text
 
 
-async def test_a_turn_that_was_cut_short_goes_on_without_the_tools_that_are_gone():
-    """What the store holds while the tool runs is what a killed process leaves."""
-    store, left = MemoryCheckpointer(), MemoryCheckpointer()
+async def test_a_killed_turn_goes_on_without_the_tools_that_are_gone():
+    store, copies = MemoryCheckpointer(), []
 
     @tool
     async def look() -> str:
         """Look."""
-        left.append("t", None, store.head("t"), dict(store.rows("log/", "log0")))
+        copies.append(copy_of(store))
         return "seen"
 
     first = Agent(ScriptedModel([ToolCall("look", {}, "a"), "so"]), [look], checkpointer=store, durability="tool")
     await first.run("look", "t")
-    newer = Agent(ScriptedModel(["never mind"]), [pay], checkpointer=left)
+    newer = Agent(ScriptedModel(["never mind"]), [pay], checkpointer=copies[0])
     turn = await newer.resume("t")
     assert turn.text == "never mind"
     assert turn.messages[-2].text == "no tool named 'look'; there is pay"
 
 
-def test_old_threads_that_never_said_whose_they_are_go_on_with_anybody():
+def test_a_thread_without_the_name_of_an_agent_goes_on_with_any_agent():
     store = MemoryCheckpointer()
     Agent(ScriptedModel(["one"]), checkpointer=store, name="").run_sync("hi", "t")
     assert Agent(ScriptedModel(["two"]), checkpointer=store, name="desk").run_sync(UserMessage("hi"), "t").text == "two"

@@ -1,13 +1,15 @@
-"""Stores that fail: before anything was done, or the answer comes back; what was saved stays, and what was not follows."""
+"""A store fails at every operation in turn: what was saved stays, and what was not follows later."""
 
 import shutil
-import subprocess
-import sys
 import textwrap
 from itertools import count
 
 import pytest
+from harness.agents import task
 from harness.killing import asked
+from harness.middleware import AskFirst
+from harness.scripts import python
+from harness.stores import FaultyStore
 
 from minideep import (
     Agent,
@@ -15,9 +17,7 @@ from minideep import (
     AssistantMessage,
     CheckpointError,
     DiskCheckpointer,
-    Interrupt,
     MemoryCheckpointer,
-    Middleware,
     Subagent,
     ToolCall,
     ToolMessage,
@@ -30,79 +30,12 @@ from minideep.models import ScriptedModel
 STEPS = 4
 
 
-class Failing:
-    """A store like any other, whose operation number *at* fails: alone, or with all that follow until it is healed."""
-
-    def __init__(self, store):
-        self.store, self.inline, self.retention = store, store.inline, store.retention
-        self.at, self.error, self.outage = 0, OSError, False
-        self.done = []
-
-    def fail(self, at, error, outage):
-        self.at, self.error, self.outage, self.done = at, error, outage, []
-
-    def heal(self):
-        """Returns whether it has failed at all."""
-        failed, self.at = self.at <= len(self.done), 0
-        self.store.close()  # What the store's thread does is done.
-        return failed
-
-    def point(self, name):
-        self.done.append(name)
-        if self.at and (len(self.done) == self.at or (self.outage and len(self.done) > self.at)):
-            raise self.error(f"{name} failed")
-
-    @property
-    def executor(self):
-        return self.store.executor
-
-    def head(self, thread):
-        self.point("head")
-        return self.store.head(thread)
-
-    def get(self, key):
-        self.point("get")
-        return self.store.get(key)
-
-    def rows(self, start, stop):
-        self.point("rows")
-        return self.store.rows(start, stop)
-
-    def keys(self, start, stop):
-        self.point("keys")
-        return self.store.keys(start, stop)
-
-    def append(self, *args, **how):
-        self.point("append")
-        self.store.append(*args, **how)
-        self.point("append, when it was done")
-
-    def hold(self, thread):
-        self.point("hold")
-        return self.store.hold(thread)
-
-    def release(self, thread):
-        self.store.release(thread)
-        self.point("release")
-
-    def size(self):
-        return self.store.size()
-
-    def close(self):
-        self.store.close()
-
-
-class Ask(Middleware):
-    async def before_tool(self, ctx, call):
-        return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
-
-
 class Shop:
     """Agents on one store, all of which note what they do."""
 
     def __init__(self, store, durability="turn"):
         self.did, self.durability = [], durability
-        self.failing, self.healthy = Failing(store), store
+        self.failing, self.healthy = FaultyStore(store), store
 
     def agent(self, store=None):
         @tool
@@ -118,13 +51,13 @@ class Shop:
         def say(request):
             text, replied = asked(request.messages)
             self.did.append("asked")
-            script = [[task(text)], f"did {text}"]
+            script = [[job(text)], f"did {text}"]
             if text.startswith("job"):
                 script = [*([ToolCall("look", {"at": f"{text}.{step}"}, f"{text}.{step}")] for step in range(STEPS))]
                 script += [f"did {text}"] if "pay" not in text else [[ToolCall("pay", {"amount": 5}, "p")], "paid"]
             return script[replied]
 
-        helper = Subagent(name="helper", description="helps", middleware=[Ask()])
+        helper = Subagent(name="helper", description="helps", middleware=[AskFirst("pay")])
         store = self.failing if store is None else store
         return create_deep_agent(
             ScriptedModel(say), [look, pay], subagents=[helper], checkpointer=store, durability=self.durability
@@ -136,8 +69,8 @@ class Shop:
         return state.messages, {key: child.messages for key, child in state.subagents.items()}
 
 
-def task(text):
-    return ToolCall("task", {"description": f"job {text}", "subagent_type": "helper"}, f"task {text}")
+def job(text):
+    return task("helper", f"task {text}", f"job {text}")
 
 
 def said(*texts):
@@ -145,7 +78,7 @@ def said(*texts):
     messages, children = [], {}
     for text in texts:
         answer = ToolMessage(f"did job {text}", f"task {text}", "task")
-        messages += [UserMessage(text), AssistantMessage((task(text),)), answer, AssistantMessage(f"did {text}")]
+        messages += [UserMessage(text), AssistantMessage((job(text),)), answer, AssistantMessage(f"did {text}")]
         child = [UserMessage(f"job {text}")]
         for step in range(STEPS):
             at = f"job {text}.{step}"
@@ -189,7 +122,7 @@ WAYS = pytest.mark.parametrize(
 
 @OUTAGES
 @WAYS
-async def test_wherever_a_store_fails_nothing_is_done_or_the_answer_comes_back_and_is_saved_later(
+async def test_at_whichever_operation_a_store_fails_nothing_is_done_or_the_answer_is_saved_later(
     tmp_path, kind, durability, kept, error, outage
 ):
     for at, fresh in every_failure(kind, tmp_path):
@@ -217,7 +150,7 @@ async def test_wherever_a_store_fails_nothing_is_done_or_the_answer_comes_back_a
 
 @OUTAGES
 @WAYS
-async def test_wherever_a_store_fails_a_decision_is_kept_or_nothing_is_done_and_nobody_pays_twice(
+async def test_at_whichever_operation_a_store_fails_a_decision_is_kept_or_nothing_is_done_and_nobody_pays_twice(
     tmp_path, kind, durability, kept, error, outage
 ):
     for at, fresh in every_failure(kind, tmp_path):
@@ -238,7 +171,7 @@ async def test_wherever_a_store_fails_a_decision_is_kept_or_nothing_is_done_and_
             await agent.save("t")
         assert (turn.status, turn.text) == ("ended", "did pay")
         messages, children = shop.stored()
-        assert messages == [*said("one")[0], UserMessage("pay"), AssistantMessage((task("pay"),)),
+        assert messages == [*said("one")[0], UserMessage("pay"), AssistantMessage((job("pay"),)),
                             ToolMessage("paid", "task pay", "task"), AssistantMessage("did pay")]  # fmt: skip
         told = children["task pay"][-2].text
         assert (told, shop.did.count(5)) == ("paid 5", 1) or ("was not run" in told and not shop.did.count(5))
@@ -247,7 +180,7 @@ async def test_wherever_a_store_fails_a_decision_is_kept_or_nothing_is_done_and_
     assert at > 8
 
 
-async def test_a_decision_that_could_not_be_saved_can_be_given_again_though_its_turn_was_not_saved_either(store):
+async def test_a_decision_that_could_not_be_saved_can_be_given_again_though_the_pause_was_not_saved_either(store):
     shop = Shop(store)
     agent = shop.agent()
     await agent.run("one", "t")
@@ -266,28 +199,27 @@ async def test_a_decision_that_could_not_be_saved_can_be_given_again_though_its_
 # ---- disks that fail
 
 
+PRELUDE = """
+import asyncio, os, resource, signal, sys
+from minideep import Agent, CheckpointError, DiskCheckpointer, ToolCall, tool
+from minideep.models import ScriptedModel
+
+@tool
+async def large() -> str:
+    return os.urandom(200_000).hex()
+
+def say(request):
+    return ToolCall("large") if request.messages[-1].role == "user" else "done"
+
+def said(folder):
+    return [m.text for m in Agent("offline:", checkpointer=DiskCheckpointer(folder)).get_state("t").messages
+            if m.role == "user"]
+"""
+
+
 def run(code, *args):
-    """Run a script in a process of its own, whose limits and rights may be taken away; returns what it prints."""
-    prelude = """
-        import asyncio, os, resource, signal, sys
-        from minideep import Agent, CheckpointError, DiskCheckpointer, ToolCall, tool
-        from minideep.models import ScriptedModel
-
-        @tool
-        async def large() -> str:
-            return os.urandom(200_000).hex()
-
-        def say(request):
-            return ToolCall("large") if request.messages[-1].role == "user" else "done"
-
-        def said(folder):
-            return [m.text for m in Agent("offline:", checkpointer=DiskCheckpointer(folder)).get_state("t").messages
-                    if m.role == "user"]
-    """
-    script = textwrap.dedent(prelude) + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-c", script, *map(str, args)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    """Run a script in a process of its own, whose limits and rights may be taken away; return the lines it prints."""
+    return python(PRELUDE + textwrap.dedent(code), *args).splitlines()
 
 
 def test_on_a_full_disk_the_answer_comes_back_and_is_saved_once_there_is_room(tmp_path):
@@ -314,7 +246,7 @@ def test_on_a_full_disk_the_answer_comes_back_and_is_saved_once_there_is_room(tm
     assert run(code, tmp_path / "state") == [lost, lost, "one", "['one', 'two', 'three']"]
 
 
-def test_where_nothing_may_be_written_threads_are_read_and_verified_and_the_answer_comes_back_unsaved():
+def test_in_a_read_only_folder_threads_are_read_and_verified_and_the_answer_comes_back_unsaved():
     code = """
         import tempfile
         with tempfile.TemporaryDirectory() as root:
@@ -344,7 +276,7 @@ def test_where_nothing_may_be_written_threads_are_read_and_verified_and_the_answ
 
 
 @pytest.mark.parametrize("moment", ["before the turn", "in a tool"])
-async def test_what_is_reported_as_saved_is_there_though_the_directory_was_removed(tmp_path, moment):
+async def test_a_turn_that_says_it_is_saved_is_stored_though_the_folder_was_removed(tmp_path, moment):
     folder = tmp_path / "state"
 
     @tool
@@ -365,3 +297,23 @@ async def test_what_is_reported_as_saved_is_there_though_the_directory_was_remov
     with DiskCheckpointer(folder) as store:
         said = Agent("offline:", checkpointer=store).transcript("t")
     assert [message.text for message in said if message.role == "user"] == ["two", "three"][not turn.saved :]
+
+
+@pytest.mark.parametrize("deed", ["delete", "fork"])
+def test_at_whichever_operation_a_store_fails_a_delete_or_a_fork_is_done_or_raises(deed):
+    for at in range(1, 99):
+        store = MemoryCheckpointer()
+        failing = FaultyStore(store)
+        agent, raised = Agent(ScriptedModel(["one"]), checkpointer=failing), False
+        agent.run_sync("first", "t")
+        store.close()
+        failing.fail(at, OSError, outage=False)
+        try:
+            agent.delete("t") if deed == "delete" else agent.fork("t", thread_id="f")
+        except CheckpointError:
+            raised = True
+        failed = failing.heal()
+        threads = {info.thread_id for info in agent.threads()}
+        assert threads == ({"t"} if raised else {"delete": set(), "fork": {"t", "f"}}[deed])
+        if not failed:
+            return

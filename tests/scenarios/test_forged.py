@@ -7,8 +7,16 @@ import sqlite3
 import msgspec
 import pytest
 import zstandard
+from harness.agents import stored
 
-from minideep import Agent, CorruptSegment, DiskCheckpointer, SegmentTooLarge, UnknownVersion
+from minideep import (
+    Agent,
+    CorruptSegment,
+    DiskCheckpointer,
+    MemoryCheckpointer,
+    SegmentTooLarge,
+    UnknownVersion,
+)
 from minideep.checkpoint import format as codec
 from minideep.models import ScriptedModel
 
@@ -20,7 +28,7 @@ class Bomb:
 
 def resealed(data, raw, body):
     """The segment with another body, and a checksum that fits."""
-    header = msgspec.structs.replace(codec.read_header(data, "k"), raw=raw)
+    header = msgspec.structs.replace(codec.read_header(data, "k"), bytes_raw=raw)
     return codec._framed(codec.SEGMENT, msgspec.msgpack.encode(header), body)
 
 
@@ -30,7 +38,7 @@ BAD = {
     "flipped": (lambda data: data[:-5] + bytes([data[-5] ^ 4]) + data[-4:], CorruptSegment, "does not match"),
     "of the future": (lambda data: data[:3] + b"\x01\xff" + data[5:], UnknownVersion, "has format 1.255"),
     "of another age": (lambda data: data[:3] + b"\x07" + data[4:], UnknownVersion, "has format 7."),
-    "of another thread": (lambda data: codec.moved(data, "k", "u"), CorruptSegment, "belongs to thread 'u'"),
+    "of another thread": (lambda data: codec.change_header(data, "k", thread="u"), CorruptSegment, "belongs to thread 'u'"),
     "a base": (lambda data: b"mdb" + data[3:], CorruptSegment, "begins with b'mdb'"),
     "a zstd bomb": (
         lambda data: resealed(data, 100, zstandard.compress(bytes(2**28))), SegmentTooLarge, "claims 268,435,456 bytes",
@@ -96,3 +104,12 @@ async def test_a_key_that_diskcache_would_unpickle_is_not_read(thread):
         db.execute("UPDATE Cache SET raw = 0, key = ? WHERE key = ?", (pickle.dumps(Bomb()), key))
     db.close()
     await refused(store, CorruptSegment, r"run \(\) of thread 't' ends with event")
+
+
+async def test_a_last_segment_that_is_gone_is_found():
+    store = MemoryCheckpointer()
+    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
+    await agent.run("first", "t")
+    store.append("t", store.head("t"), store.head("t"), {}, [store.rows("log/t/", "log/t0")[-1][0]])
+    with pytest.raises(CorruptSegment, match="ends with event 1, expected 3"):
+        stored(agent)

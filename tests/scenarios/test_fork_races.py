@@ -1,54 +1,30 @@
 """A fork made while the thread is appended to, joined, cut and deleted is a whole thread, or is refused by name."""
 
-import threading
-import time
-from contextlib import closing, suppress
+from functools import partial
 
 import pytest
-from unit.checkpoint.test_history import agent_on, join_all, whole
+from harness.busy import forks_beside_a_writer, load_whole
+from harness.histories import agent_on, cut, join_all, whole
+from harness.stores import InstrumentedStore
 
-from minideep import Agent, CheckpointError, CorruptSegment, DiskCheckpointer, MemoryCheckpointer, UnknownThread
-from minideep.checkpoint import retention
-from minideep.models import ScriptedModel
-from minideep.ports import Retention
-
-
-def load_whole(agent, thread_id):
-    """Read everything that can be asked of a thread."""
-    agent.get_state(thread_id, subagents=True)
-    for boundary in agent.history(thread_id):
-        agent.get_state(thread_id, at=boundary.at, subagents=True)
-    return agent.transcript(thread_id), agent.export(thread_id), agent.runs(thread_id)
+from minideep import CorruptSegment, MemoryCheckpointer
 
 
-class Interrupted(MemoryCheckpointer):
-    """A store that calls *meanwhile* before its read number *at*, counted from when it was set."""
+def before_read(store, number, act):
+    """Call *act* before the read of this number, counted from now."""
+    left = [number]
 
-    meanwhile, at = None, 0
+    def count(operation, *args):
+        left[0] -= operation in ("get", "rows", "keys")
+        if not left[0]:
+            store.before = None
+            act()
 
-    def _point(self):
-        if self.meanwhile is not None:
-            self.at -= 1
-            if self.at == 0:
-                act, self.meanwhile = self.meanwhile, None
-                act()
-
-    def get(self, key):
-        self._point()
-        return super().get(key)
-
-    def rows(self, start, stop):
-        self._point()
-        return super().rows(start, stop)
-
-    def keys(self, start, stop):
-        self._point()
-        return super().keys(start, stop)
+    store.before = count
 
 
-def cut(store):
-    store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+def cut_to_one(store):
+    cut(store, 1)
 
 
 def begin_again(store):
@@ -56,16 +32,16 @@ def begin_again(store):
     agent_on(store).run_sync("task", "t")
 
 
-@pytest.mark.parametrize("meanwhile", [cut, begin_again, join_all], ids=["cut", "begun again", "joined"])
+@pytest.mark.parametrize("meanwhile", [cut_to_one, begin_again, join_all], ids=["cut", "begun again", "joined"])
 def test_a_fork_is_whole_whatever_happens_to_the_thread_between_any_two_reads(meanwhile):
     for at in range(1, 99):
-        store = Interrupted()
+        store = InstrumentedStore()
         agent = agent_on(store)
         for name in ("plain", "compact", "large", "task", "plain", "plain"):
             agent.run_sync(name, "t")
-        store.meanwhile, store.at = lambda store=store: meanwhile(store), at
+        before_read(store, at, partial(meanwhile, store))
         agent.fork("t", thread_id="f")
-        reached, store.meanwhile = store.meanwhile is None, None
+        reached, store.before = store.before is None, None
         load_whole(agent, "f")
         if not reached:
             assert whole(agent.get_state("f", subagents=True), store) == whole(
@@ -84,42 +60,6 @@ def test_a_fork_whose_shared_blob_is_gone_is_refused_and_leaves_nothing(blob):
     with pytest.raises(CorruptSegment, match="is missing"):
         agent.fork("t", thread_id="f")
     assert store.head("f") is None
-
-
-def forks_beside_a_writer(folder, seconds):
-    """Fork a thread on a disk for so long, while another thread of the process runs turns of it that compact and are
-    cut, and begins it again now and then: how many forks there were, and what was wrong with any.
-    """
-    stop, wrong, forks = threading.Event(), [], 0
-
-    def write():
-        with closing(DiskCheckpointer(folder, retention=Retention(boundaries=1))) as store:
-            agent, turn = agent_on(store), 0
-            while not stop.is_set():
-                agent.run_sync(("plain", "compact", "large", "task")[turn % 4], "t")
-                turn += 1
-                if turn % 40 == 0:
-                    store.close()
-                    agent.delete("t")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    with closing(DiskCheckpointer(folder)) as store:
-        agent, until = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store), time.monotonic() + seconds
-        try:
-            while time.monotonic() < until:
-                with suppress(UnknownThread):
-                    agent.fork("t", thread_id="f")
-                    forks += 1
-                    load_whole(agent, "f")
-                    assert agent.run_sync("plain", "f").saved
-                    agent.delete("f")
-        except CheckpointError as exc:
-            wrong.append(f"fork {forks}: {exc!r}")
-        finally:
-            stop.set()
-            writer.join()
-    return forks, wrong
 
 
 def test_every_fork_of_a_busy_thread_on_a_disk_loads_whole(tmp_path):

@@ -94,7 +94,7 @@ def test_every_child_of_a_parent_that_appends_all_the_time_can_write(tmp_path):
         for thread in threads:
             thread.join()
         for store in stores:
-            print(len(store.keys("head/child", "head/childz")), store._writer.use(
+            print(len(store.keys("head/child", "head/childz")), store._writer.run(
                 lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1))
     """
     assert run(code, tmp_path, 15) == ["15", *["15 [('ok',)]"] * 2]

@@ -6,10 +6,10 @@ import time
 from collections import defaultdict
 
 import pytest
+from harness.histories import TURNS, Moods, helper, join_all, payer, policy, task as delegate, whole
+from harness.stores import FaultyStore
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import structs
-from scenarios.test_failing_store import Failing
-from unit.checkpoint.test_history import TURNS, Moods, helper, join_all, payer, policy, task, whole
 
 from minideep import (
     Agent,
@@ -32,7 +32,8 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names, open_store, retention
+from minideep.checkpoint import layout as names, open_store
+from minideep.checkpoint.rewriting import truncate
 from minideep.events import FileWritten, Noted, ToolReturned, TurnEscalated
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
@@ -46,9 +47,9 @@ TURNS |= {
               ToolCall("ping", {"text": "hush " * 40})], "ok"],
     "grow": [ToolCall("edit_file", {"file_path": "/large", "old_string": "large large", "new_string": "l", "replace_all": True}),
              "ok"],
-    "many": [[ToolCall("pay"), task("payer"), task("helper"), ToolCall("pay")], [task("payer")], "ok"],
+    "many": [[ToolCall("pay"), delegate("payer"), delegate("helper"), ToolCall("pay")], [delegate("payer")], "ok"],
     "long": [ToolCall("ping")] * 6,
-    "nested fail": [[task("forgetful"), ToolCall("fail")], "ok"],
+    "nested fail": [[delegate("forgetful"), ToolCall("fail")], "ok"],
 }  # fmt: skip
 
 
@@ -98,7 +99,7 @@ class Life:
 
     def __init__(self, make):
         self.healthy = [make(0), make(1)]
-        self.stores = [Failing(store) for store in self.healthy]
+        self.stores = [FaultyStore(store) for store in self.healthy]
         self.on, self.known, self.faults, self.now = [0, 0], {}, [], (0, "")
         self.loose = defaultdict(list)  # What an agent holds of a thread that is not saved.
         self.redacted = False
@@ -259,7 +260,7 @@ class Life:
     def first(self, key):
         """The first boundary that retention has left."""
         head = self.healthy[key[0]].head(key[1])
-        cut = names.read_head(key[1], head).cut if head else None
+        cut = names.read_head(key[1], head).truncation if head else None
         return cut.turn if cut else 1
 
     async def together(self, who, key, kinds, target, ticks, wait):
@@ -325,7 +326,7 @@ class Life:
         for store in (*self.healthy, *self.stores):
             store.retention = Retention(boundaries=boundaries)
         if now:
-            retention.cut(self.healthy[key[0]], key[1])
+            truncate(open_store(self).healthy[key[0]], key[1])
 
     async def join(self, who, key):
         join_all(self.healthy[key[0]], key[1])
@@ -456,36 +457,3 @@ def test_whatever_is_done_to_threads_what_was_saved_is_there_and_nothing_else(de
 def test_the_same_on_a_disk(tmp_path_factory, deeds):
     folder = tmp_path_factory.mktemp("life")
     asyncio.run(lived(lambda n: DiskCheckpointer(folder / str(n)), deeds))
-
-
-def test_a_turn_that_was_killed_is_no_boundary_that_retention_could_keep():
-    store = MemoryCheckpointer()
-    failing = Failing(store)
-    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=failing)
-    agent.run_sync("first", "t")
-    failing.fail(7, OSError, outage=True)
-    agent.run_sync("second", "t")
-    store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
-    reader = Agent("offline:", checkpointer=store)
-    assert (reader.get_state("t").status, [line.at for line in reader.history("t")]) == ("running", [1])
-
-
-@pytest.mark.parametrize("deed", ["delete", "fork"])
-def test_wherever_a_store_fails_a_delete_or_a_fork_is_done_or_says_that_it_is_not(deed):
-    for at in range(1, 99):
-        store = MemoryCheckpointer()
-        failing = Failing(store)
-        agent, raised = Agent(ScriptedModel(["one"]), checkpointer=failing), False
-        agent.run_sync("first", "t")
-        store.close()
-        failing.fail(at, OSError, outage=False)
-        try:
-            agent.delete("t") if deed == "delete" else agent.fork("t", thread_id="f")
-        except CheckpointError:
-            raised = True
-        failed = failing.heal()
-        threads = {info.thread_id for info in agent.threads()}
-        assert threads == ({"t"} if raised else {"delete": set(), "fork": {"t", "f"}}[deed])
-        if not failed:
-            return

@@ -2,16 +2,9 @@
 
 import json
 
-import anthropic
 import msgspec
-import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
 from harness.blueprints import ask as question_of, is_planner, plan, research
-from harness.providers import Provider, json_answer, sse
-from minideep.models.recovering import Recovering
 from msgspec import structs
 
 from minideep import (
@@ -47,12 +40,12 @@ from minideep.models import (
     OfflineModel,
     OpenAI,
     OpenAIChat,
+    Policy,
     Price,
     RateLimiter,
     ScriptedModel,
 )
 from minideep.models.catalog import Tariff
-from minideep.models.policy import Policy
 from minideep.models.scripted import as_reply
 from minideep.state import State
 
@@ -118,7 +111,6 @@ REMEDY = r"`price=Price\(input, output\)`, or set `states_cost = True` on it if 
         (OpenAIChat("gpt-unheard-of"), "gpt-unheard-of"),
         ("openai-chat:gpt-unheard-of", "gpt-unheard-of"),
         (RateLimiter(Mine("hi")), "mine"),
-        (Recovering(Mine("hi")), "mine"),
         (FallbackModel([ScriptedModel([]), Mine("hi")]), "scripted or mine"),
         (RateLimiter(FallbackModel([Mine("hi"), Anthropic("claude-sonnet-5-5")])), "mine or claude-sonnet-5-5"),
     ],
@@ -147,7 +139,6 @@ def test_a_budget_of_money_is_refused_where_a_model_has_no_price(model, name):
         Policy(lambda request: "hi"),
         FallbackModel(["offline:", Anthropic("claude-sonnet-5-5")]),
         RateLimiter("anthropic:claude-sonnet-5-5"),
-        Recovering(ScriptedModel([])),
     ],
 )
 def test_a_budget_of_money_takes_every_model_whose_replies_have_a_cost(model):
@@ -467,180 +458,6 @@ async def test_a_blueprints_ledger_and_an_evaluation_tell_of_unknown_tokens():
 
 
 # ---- the wire
-
-
-KINDS = ["anthropic", "openai", "openai-chat"]
-GIVEN = Price(1, 10, 100)
-
-
-def whole(kind, usage, **more):
-    """An answer of *kind* with *usage* as it is."""
-    if kind == "anthropic":
-        return claude.message(claude.text("hi"), **more) | {"usage": usage}
-    if kind == "openai":
-        return responses.response(responses.message("hi"), usage=usage, **more)
-    return chat.completion({"content": "hi"}, usage=usage, **more)
-
-
-def streamed(kind, answer):
-    if kind == "anthropic":
-        first, *rest = claude.events(answer | {"usage": {"input_tokens": 7, "output_tokens": 3}})
-        first = {**first, "message": {**first["message"], "usage": answer["usage"]}}
-        rest = [event | {"usage": answer["usage"]} if event["type"] == "message_delta" else event for event in rest]
-        return sse(first, *rest)
-    return sse(*(responses.events(answer) if kind == "openai" else chat.chunks(answer)))
-
-
-async def turns(kind, *answers, stream=False, price=GIVEN):
-    """What came of each answer, by one client."""
-    found = []
-    with Provider(*answers) as provider:
-        make = anthropic.AsyncAnthropic if kind == "anthropic" else openai.AsyncOpenAI
-        async with make(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
-            adapter = {"anthropic": Anthropic, "openai": OpenAI, "openai-chat": OpenAIChat}[kind]
-            agent = Agent(adapter("x", client=client, price=price))
-            for _ in answers:
-                turn = await (streaming(agent) if stream else agent.run("go"))
-                assert (turn.status, turn.text) == ("ended", "hi"), turn.error
-                found.append(turn)
-        assert len(provider.bodies) == len(answers)
-    return found
-
-
-async def streaming(agent):
-    stream = agent.stream("go")
-    assert [event async for event in stream]
-    return stream.turn
-
-
-def took(turn):
-    return turn.usage, turn.costs.money, turn.costs.unpriced
-
-
-def names_of(kind):
-    return ("prompt_tokens", "completion_tokens") if kind == "openai-chat" else ("input_tokens", "output_tokens")
-
-
-def sent(kind, stream, *usages):
-    """An answer with each of *usages*."""
-    wholes = [whole(kind, usage) for usage in usages]
-    return [streamed(kind, answer) if stream else json_answer(answer) for answer in wholes]
-
-
-ODD = [None, {}, [], "free", 7, [7], {"input_tokens": {}, "prompt_tokens": [], "output_tokens": "3"}]
-each_way = pytest.mark.parametrize(("kind", "stream"), [(kind, stream) for kind in KINDS for stream in (False, True)])
-
-
-@each_way
-async def test_an_answer_without_counts_is_kept_and_what_it_took_is_unknown(kind, stream):
-    for turn in await turns(kind, *sent(kind, stream, *ODD), stream=stream):
-        assert took(turn) == (Usage(unknown=1), None, 1)
-
-
-@each_way
-async def test_a_count_that_is_none_makes_the_reply_unknown_and_keeps_the_other(kind, stream):
-    taken, given = names_of(kind)
-    usages = [{taken: 7, given: wrong} for wrong in (True, -1, 2**60, 1e300, "3", None)]
-    for turn in await turns(kind, *sent(kind, stream, *usages), stream=stream):
-        assert took(turn) == (Usage(7, 0, unknown=1), None, 1)
-
-
-@each_way
-async def test_counts_that_are_floats_count(kind, stream):
-    taken, given = names_of(kind)
-    fresh = 7.0 - 5.0 * (kind == "anthropic")
-    cached = {"cache_read_input_tokens": 5.0, f"{taken}_details": {"cached_tokens": 5.0}}
-    (turn,) = await turns(kind, *sent(kind, stream, {taken: fresh, given: 3.0, **cached}), stream=stream)
-    assert took(turn) == (Usage(7, 3, 5), pytest.approx((2 * 1 + 5 * 100 + 3 * 10) / 1e6), 0)
-
-
-ODD_DETAILS = [
-    {"service_tier": {"name": "standard"}},
-    {"service_tier": ["standard"]},
-    {"cache_creation": "none", "output_tokens_details": 5},
-    {"iterations": "three"},
-    {"iterations": [None, "x", {"type": ["compaction"]}]},
-    {"cache_creation": {"ephemeral_1h_input_tokens": "many"}},
-]
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_paid_answer_of_claude_is_not_lost_for_an_odd_detail(stream):
-    usages = [{"input_tokens": 7, "output_tokens": 3} | odd for odd in ODD_DETAILS]
-    for turn in await turns("anthropic", *sent("anthropic", stream, *usages), stream=stream):
-        assert took(turn) == (Usage(7, 3), pytest.approx(37e-6), 0)
-
-
-async def test_a_compaction_of_claude_that_is_not_counted_makes_the_cost_unknown():
-    usage = {"input_tokens": 7, "output_tokens": 3, "iterations": [{"type": "compaction", "input_tokens": None}]}
-    (turn,) = await turns("anthropic", *sent("anthropic", False, usage))
-    assert took(turn) == (Usage(7, 3), None, 1)
-
-
-async def test_what_claude_had_written_when_its_stream_began_is_not_what_it_wrote():
-    first, *rest = claude.events(claude.message(claude.text("hi"), input_tokens=7, output_tokens=300))
-    rest = [event | {"usage": None} if event["type"] == "message_delta" else event for event in rest]
-    (turn,) = await turns("anthropic", sse(first, *rest), stream=True)
-    assert took(turn) == (Usage(7, 0, unknown=1), None, 1)
-
-
-async def test_a_stream_that_is_cut_before_its_counts_is_an_answer_of_unknown_cost():
-    chunks = chat.chunks(chat.text("hi"))
-    assert "usage" in chunks[-2]
-    (turn,) = await turns("openai-chat", sse(*chunks[:-2], cut=True), stream=True)
-    assert took(turn) == (Usage(unknown=1), None, 1)
-
-
-CACHED = [
-    {"prompt_tokens_details": {"cached_tokens": 5}},
-    {"num_cached_tokens": 5},
-    {"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 2},
-    {"cached_tokens": 5},
-    {"prompt_tokens_details": {"cached_tokens": 0}, "prompt_cache_hit_tokens": 5},
-    {"prompt_tokens_details": {"cached_tokens": 5}, "cached_tokens": 5},
-]
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_cached_tokens_are_found_where_each_server_says_them(stream):
-    usages = [{"prompt_tokens": 7, "completion_tokens": 3} | cached for cached in CACHED]
-    for turn in await turns("openai-chat", *sent("openai-chat", stream, *usages), stream=stream):
-        assert took(turn) == (Usage(7, 3, 5), pytest.approx((2 * 1 + 5 * 100 + 3 * 10) / 1e6), 0)
-
-
-async def test_counts_are_found_where_kimi_and_groq_stream_them():
-    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_time": 0.25}
-    begin, over, last = chat.chunk({"content": "hi"}), chat.chunk({}, "stop"), {"choices": []}
-    groq = {"x_groq": {"id": "req_1"}}, {"x_groq": {"id": "req_1", "usage": usage}}
-    kimi = sse(begin, chat.chunk({}, "stop", usage=usage), last, "[DONE]")
-    answers = kimi, sse(begin | groq[0], over | groq[1], last | groq[0], "[DONE]")
-    for turn in await turns("openai-chat", *answers, stream=True):
-        assert took(turn) == (Usage(7, 3), pytest.approx(37e-6), 0)
-
-
-@pytest.mark.parametrize(("price", "cost"), [(GIVEN, 37e-6), (None, None)])
-async def test_a_cost_that_is_no_amount_is_not_taken_from_a_server(price, cost):
-    wrong = [True, -0.5, "0.5", None, {"total": 1}, 1e300]
-    usages = [{"prompt_tokens": 7, "completion_tokens": 3, "cost": said} for said in wrong]
-    for turn in await turns("openai-chat", *sent("openai-chat", False, *usages), price=price):
-        assert took(turn) == (Usage(7, 3), pytest.approx(cost), int(cost is None))
-
-
-async def test_a_cost_that_a_server_says_is_known_though_its_tokens_are_not():
-    (turn,) = await turns("openai-chat", *sent("openai-chat", False, {"cost": 0.125}), price=None)
-    assert took(turn) == (Usage(unknown=1), 0.125, 0)
-
-
-async def test_a_server_that_says_no_cost_stops_a_budget_of_money_at_its_first_reply():
-    call = {"id": "a", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
-    answer = json_answer(chat.completion({"tool_calls": [call]}, "tool_calls"))
-    with Provider(*[answer] * 9) as provider:
-        async with openai.AsyncOpenAI(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
-            model = OpenAIChat("qwen3", client=client)
-            model.states_cost = True  # As of one that is made with a `base_url`.
-            turn = await Agent(model, [ping], limits=DOLLAR).run("go")
-    assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 1)
-    assert (turn.usage, turn.costs.money) == (Usage(7, 3), None)
 
 
 # ---- replies that state what cannot be

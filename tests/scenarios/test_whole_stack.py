@@ -5,6 +5,7 @@ import itertools
 import json
 
 import pytest
+from harness.stores import copy_of
 from msgspec import structs
 
 from minideep import (
@@ -12,29 +13,18 @@ from minideep import (
     Edit,
     Limits,
     MemoryCheckpointer,
-    Subagent,
     ToolCall,
     ToolContext,
     Usage,
     create_deep_agent,
 )
-from minideep.backends import FilesystemBackend, StateBackend
-from minideep.checkpoint.layout import head_key
-from minideep.errors import ConfigError, ContextOverflow, ModelError, RateLimited
+from minideep.backends import FilesystemBackend
+from minideep.errors import ContextOverflow, ModelError, RateLimited
 from minideep.events import Compacted, TextDelta
 from minideep.messages import AssistantMessage, Text, ToolMessage, UserMessage
-from minideep.middleware import (
-    MemoryMiddleware,
-    OffloadMiddleware,
-    PromptCachingMiddleware,
-    SkillsMiddleware,
-    SummarizationMiddleware,
-    TodoListMiddleware,
-)
 from minideep.middleware.context import tokens
 from minideep.middleware.context.summarizer import PROMPT
-from minideep.models import Anthropic, FallbackModel, OpenAI, OpenAIChat, ScriptedModel
-from minideep.state import State
+from minideep.models import FallbackModel, ScriptedModel
 from minideep.tools import tool
 
 CHILD = "You do one task for another agent"
@@ -233,14 +223,6 @@ async def test_after_a_failure_at_any_step_the_next_process_asks_the_same(durabi
         assert (await deep(later, store=store, durability=durability).resume("t")).status == "ended"
         assert same(later.main[0], whole.main[step])
         assert later.wrong == []
-
-
-def copy_of(store):
-    """The store as it is now: what a process that is killed now leaves."""
-    rows = dict(store.rows("", "\x7f"))
-    copy = MemoryCheckpointer()
-    copy.append("t", None, rows.pop(head_key("t")), rows)
-    return copy
 
 
 async def test_after_a_kill_at_any_question_the_next_process_asks_the_same():
@@ -494,87 +476,3 @@ async def test_what_is_redacted_in_every_event_comes_back_by_no_file_summary_or_
     assert len(state.files) > 2
     assert model.summaries > 1
     assert not [text for text in kept if "SECRET" in text]
-
-
-# ---- what users put in the place of what is built in
-
-
-class Mine:
-    """Subclasses."""
-
-    class Todos(TodoListMiddleware): ...
-
-    class Offload(OffloadMiddleware): ...
-
-    class Summarization(SummarizationMiddleware): ...
-
-    class Caching(PromptCachingMiddleware): ...
-
-    class Skills(SkillsMiddleware): ...
-
-    class Memory(MemoryMiddleware): ...
-
-
-FILES = StateBackend()
-PARTS = [
-    OffloadMiddleware(FILES, result_tokens=9),
-    SummarizationMiddleware(ScriptedModel([]), FILES),
-    PromptCachingMiddleware("1h"),
-    SkillsMiddleware(["/mine"], FILES),
-    MemoryMiddleware(["/MINE.md"], FILES),
-    Mine.Offload(FILES),
-    Mine.Summarization(ScriptedModel([]), FILES),
-    Mine.Caching(),
-    Mine.Skills(["/mine"], FILES),
-    Mine.Memory(["/MINE.md"], FILES),
-]
-
-
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: type(part).__name__)
-def test_a_part_of_a_built_in_class_or_a_subclass_stands_in_its_place_once(part):
-    usual = deep(ScriptedModel([])).spec
-    spec = deep(ScriptedModel([]), middleware=[part]).spec
-    (place,) = [index for index, built in enumerate(usual.before_model) if isinstance(part, type(built))]
-    assert [index for index, one in enumerate(spec.before_model) if one is part] == [place]
-    assert len(spec.before_model) == len(usual.before_model)
-    assert list(spec.tools) == list(usual.tools)
-
-
-def test_a_subclass_with_a_tool_takes_the_place_of_the_built_in_in_subagents_too():
-    child = Subagent(name="critic", description="finds faults", middleware=[Mine.Todos()])
-    agent = create_deep_agent(ScriptedModel([]), middleware=[Mine.Todos()], subagents=[child])
-    assert list(agent.spec.tools) == list(create_deep_agent(ScriptedModel([])).spec.tools)
-
-
-def test_what_takes_the_place_of_a_built_in_does_so_for_general_purpose_and_for_no_other():
-    class Mine(TodoListMiddleware):
-        prompt = "This list is mine."
-
-    calls = [ToolCall("task", {"description": "d", "subagent_type": name}) for name in ("general-purpose", "other")]
-    model = ScriptedModel([calls, "done", "done", "over"])
-    agent = create_deep_agent(model, subagents=[Subagent(name="other", description="o")], middleware=[Mine()])
-    assert agent.run_sync("go").status == "ended"
-    assert ["This list is mine." in request.system for request in model.requests] == [True, True, False, True]
-
-
-def test_what_is_shown_of_a_parents_messages_cannot_be_shared():
-    with pytest.raises(ConfigError, match="shares 'summarization'"):
-        create_deep_agent(ScriptedModel([]), subagents=[Subagent(name="x", description="x", share=["summarization"])])
-
-
-def test_of_two_parts_of_one_class_the_second_is_added():
-    one, two = PromptCachingMiddleware("1h"), PromptCachingMiddleware("5m")
-    assert deep(ScriptedModel([]), middleware=[one, two]).spec.before_model[-1] is two
-
-
-# ---- windows
-
-
-@pytest.mark.parametrize("kind", [Anthropic, OpenAI, OpenAIChat])
-def test_a_provider_s_model_has_the_window_that_it_is_given(kind):
-    small, unknown = kind("some-model", window=32_000), kind("some-model")
-    backend = StateBackend()
-    meters = [SummarizationMiddleware(model, backend).meter for model in (small, unknown)]
-    agent = deep(small)
-    assert [meter(agent, State()).trigger for meter in meters] == [27_200, 170_000]
-    assert "window" not in vars(small)["_settings"]

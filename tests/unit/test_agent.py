@@ -1,12 +1,15 @@
-"""Threads: what an agent keeps, gives back, and does when the store or the caller misbehaves."""
+"""`Agent`: its threads, who may run one, its inputs, and how it is built."""
 
 import asyncio
-import os
 import pickle
 import subprocess
 import sys
 
 import pytest
+from harness.agents import hang, ok, pay, ping
+from harness.middleware import AskFirst
+from harness.scripts import python
+from harness.stores import InstrumentedStore
 
 from minideep import (
     Agent,
@@ -15,11 +18,9 @@ from minideep import (
     ConfigError,
     DiskCheckpointer,
     Image,
-    Interrupt,
     MemoryCheckpointer,
     Middleware,
     MinideepError,
-    Subagent,
     Text,
     ThreadBusy,
     ThreadConflict,
@@ -31,14 +32,9 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.events import ModelReplied, TextDelta, ToolEnded, ToolReturned, ToolStarted, TurnEnded, UserSaid
+from minideep.blueprint import Blueprint
+from minideep.events import Compacted
 from minideep.models import ScriptedModel
-
-
-@tool
-async def ping(text: str = "pong") -> str:
-    """Answer."""
-    return text
 
 
 async def test_a_thread_remembers_its_earlier_turns(store):
@@ -71,76 +67,11 @@ async def test_another_process_finds_the_same_messages_todos_and_files(tmp_path)
     assert (state.todos, state.files["/a.txt"].content) == ([Todo("a", "in_progress")], "héllo")
 
 
-async def test_a_turn_appends_twice_whatever_its_number_of_steps():
-    for steps in (1, 40):
-        store = CountingStore()
-        await Agent(ScriptedModel([ToolCall("ping")] * steps + ["ok"]), [ping], checkpointer=store).run("go")
-        assert store.appends == 2
-
-
-class CountingStore(MemoryCheckpointer):
-    """A store that counts, and fails when it is told to."""
-
-    def __init__(self):
-        super().__init__()
-        self.appends = 0
-        self.fail = set()
-
-    def append(self, *args):
-        self.appends += 1
-        if self.appends in self.fail:
-            raise OSError("no space left")
-        super().append(*args)
-
-
-async def test_a_failed_save_never_eats_the_answer_and_the_next_boundary_carries_it():
-    store = CountingStore()
-    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
-    store.fail = {2}
-    turn = await agent.run("first", "t")
-    assert (turn.status, turn.text, turn.saved) == ("ended", "one", False)
-    assert str(turn.error) == "the store failed: OSError: no space left"
-    turn = await agent.run("second", "t")
-    assert (turn.saved, turn.error) == (True, None)
-    state = Agent(ScriptedModel([]), checkpointer=store).get_state("t")
-    assert [message.text for message in state.messages] == ["first", "one", "second", "two"]
-
-
-async def test_a_failed_save_keeps_what_subagents_did_too():
-    store = CountingStore()
-    child = Subagent(name="critic", description="", model=ScriptedModel(["bad"]))
-    task = ToolCall("task", {"description": "a", "subagent_type": "critic"}, "t1")
-    agent = create_deep_agent(ScriptedModel([task, "one", "two"]), subagents=[child], checkpointer=store)
-    store.fail = {2}
-    assert not (await agent.run("first", "t")).saved
-    assert (await agent.run("second", "t")).saved
-    assert agent.get_state("t", subagents=True).subagents["t1"].text == "bad"
-
-
-async def test_a_store_that_cannot_write_at_all_does_not_stop_a_turn():
-    store = CountingStore()
-    store.fail = {1, 2}
-    turn = await Agent(ScriptedModel(["one"]), checkpointer=store).run("first", "t")
-    assert (turn.status, turn.text, turn.saved) == ("ended", "one", False)
-
-
-async def test_an_append_that_landed_but_reported_failure_is_not_done_twice():
-    class Liar(MemoryCheckpointer):
-        def append(self, *args):
-            super().append(*args)
-            raise OSError("the connection broke after the commit")
-
-    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=Liar())
-    assert (await agent.run("first", "t")).saved
-    assert (await agent.run("second", "t")).saved
-    assert len(agent.get_state("t").messages) == 4
-
-
-class Unlocked(MemoryCheckpointer):
-    """A store on which nobody can hold a thread."""
-
-    def hold(self, thread):
-        return True
+def unlocked():
+    """A store on which everybody gets hold of every thread."""
+    store = InstrumentedStore()
+    store.locks = False
+    return store
 
 
 async def test_a_second_runner_is_refused_before_it_does_anything(store):
@@ -164,14 +95,14 @@ async def test_a_second_runner_is_refused_before_it_does_anything(store):
     assert [message.text for message in first.get_state("t").messages] == ["first", "mine"]
 
 
-async def test_a_second_runner_waits_when_it_is_asked_to(store):
+async def test_a_second_runner_waits_with_wait_true(store):
     model = ScriptedModel(lambda request: f"{len(request.messages)}")
     agents = [Agent(model, checkpointer=store) for _ in range(4)]
     turns = await asyncio.gather(*(agent.run("go", "t", wait=True) for agent in agents))
     assert sorted(turn.text for turn in turns) == ["1", "3", "5", "7"]
 
 
-async def test_of_runners_on_one_thread_one_runs_and_the_others_call_no_model(store):
+async def test_of_several_runners_on_one_thread_one_runs_and_the_others_call_no_model(store):
     async def slow(request):
         await asyncio.sleep(0.02)
         return "ok"
@@ -184,8 +115,8 @@ async def test_of_runners_on_one_thread_one_runs_and_the_others_call_no_model(st
     assert len(agents[0].get_state("t").messages) == 2
 
 
-async def test_where_nobody_holds_a_thread_the_losers_of_a_race_are_told_and_nothing_saved_is_lost():
-    store, model = Unlocked(), ScriptedModel(lambda request: "ok")
+async def test_without_locks_the_losers_of_a_race_get_a_conflict_and_nothing_saved_is_lost():
+    store, model = unlocked(), ScriptedModel(lambda request: "ok")
     agents = [Agent(model, checkpointer=store) for _ in range(4)]
     outcomes = await asyncio.gather(*(agent.run("go", "t") for agent in agents), return_exceptions=True)
     turns = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
@@ -197,8 +128,8 @@ async def test_where_nobody_holds_a_thread_the_losers_of_a_race_are_told_and_not
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_what_the_other_wrote(depth):
-    store, stopped, models = Unlocked(), [], []
+async def test_a_turn_that_lost_its_thread_fails_stops_its_tools_and_keeps_what_the_other_wrote(depth):
+    store, stopped, models = unlocked(), [], []
 
     @tool
     async def slow() -> str:
@@ -241,12 +172,8 @@ async def test_a_turn_that_lost_its_thread_is_failed_stops_its_tools_and_leaves_
 
 
 @pytest.mark.parametrize("swallowed", [False, True])
-async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durability(swallowed):
-    store, stopped = Unlocked(), []
-
-    class Ask(Middleware):
-        async def before_tool(self, ctx, call):
-            return Interrupt(call, "sure?") if ctx.decision is None else call
+async def test_a_conflict_in_a_child_stops_its_parent(swallowed):
+    store, stopped = unlocked(), []
 
     @tool
     async def lose() -> str:
@@ -276,9 +203,9 @@ async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durab
             raise
 
     asking = Agent(
-        ScriptedModel([ToolCall("ok", {}, "q"), "yes"]), [tool(name="ok")(ping.function)], middleware=[Ask()]
+        ScriptedModel([ToolCall("ok", {}, "q"), "yes"]), [tool(name="ok")(ping.function)], middleware=[AskFirst()]
     )
-    child = Agent(ScriptedModel([ToolCall("lose", {}, "p"), "never"]), [lose], middleware=[Ask()], name="child")
+    child = Agent(ScriptedModel([ToolCall("lose", {}, "p"), "never"]), [lose], middleware=[AskFirst()], name="child")
     model = ScriptedModel([[ToolCall("slow"), ToolCall("below")], "never"])
     agent = Agent(model, [below, slow], checkpointer=store)
     assert (await agent.run("go", "t")).status == "paused"
@@ -288,8 +215,8 @@ async def test_a_conflict_that_a_child_meets_stops_its_parent_whatever_the_durab
     assert (len(model.requests), len(child.spec.model.requests)) == (1, 1)
 
 
-async def test_a_conflict_at_the_boundary_gives_the_answer_back_unsaved():
-    store = Unlocked()
+async def test_a_conflict_at_the_end_of_a_turn_returns_the_answer_unsaved():
+    store = unlocked()
 
     async def answer(request):
         await Agent(ScriptedModel(["theirs"]), checkpointer=store).run("second", "t")
@@ -308,12 +235,8 @@ async def test_different_threads_run_side_by_side(store):
 
 
 async def test_a_killed_turn_goes_on_from_its_input():
-    store, never = Unlocked(), asyncio.Event()
+    store = unlocked()
     agent = Agent(ScriptedModel(["unreachable"]), checkpointer=store)
-
-    async def hang(request):
-        await never.wait()
-
     hanging = asyncio.ensure_future(Agent(ScriptedModel(hang), checkpointer=store).run("go", "t"))
     while store.head("t") is None:
         await asyncio.sleep(0.01)
@@ -333,9 +256,9 @@ async def test_resume_of_an_ended_thread_returns_its_turn_and_calls_nothing(stor
 
 async def test_an_unknown_thread_is_refused():
     agent = Agent(ScriptedModel([]))
-    with pytest.raises(UnknownThread, match="there is no thread 'x'"):
+    with pytest.raises(UnknownThread, match="no thread 'x'; `threads"):
         await agent.resume("x")
-    with pytest.raises(UnknownThread, match="there is no thread 'x'"):
+    with pytest.raises(UnknownThread, match="no thread 'x'; `threads"):
         agent.get_state("x")
 
 
@@ -378,7 +301,7 @@ async def test_an_input_is_text_blocks_or_a_message(given, content):
 
 
 @pytest.mark.parametrize("given", ["", " \n", [], 7, ["text"], None])
-async def test_an_input_that_says_nothing_is_refused_before_any_model_is_asked(given):
+async def test_an_empty_or_wrong_input_is_refused_before_any_model_is_asked(given):
     model = ScriptedModel(["ok"])
     with pytest.raises(ConfigError, match=r"the input is empty|Agent\.run: input(\[0\])? must be "):
         await Agent(model).run(given)
@@ -392,76 +315,13 @@ async def test_a_thread_without_an_id_gets_one_that_can_be_used_again():
     assert len(agent.get_state(turn.thread_id).messages) == 4
 
 
-async def test_what_a_turn_gave_back_does_not_change_later():
+async def test_a_turn_and_a_state_do_not_change_after_they_were_returned():
     agent = Agent(ScriptedModel(["one", "two"]))
     turn = await agent.run("go", "t")
     state = agent.get_state("t")
     before = pickle.dumps((turn.messages, state))
     await agent.run("go on", "t")
     assert pickle.dumps((turn.messages, state)) == before
-
-
-# ---- streams
-
-
-async def test_a_stream_tells_what_happens_in_order_and_then_has_the_turn():
-    stream = Agent(ScriptedModel([ToolCall("ping", {}, "c"), "done"]), [ping]).stream("go")
-    kinds = [type(event) async for event in stream]
-    assert kinds == [
-        UserSaid, ModelReplied, ToolStarted, ToolReturned, ToolEnded, TextDelta, ModelReplied, TurnEnded,
-    ]  # fmt: skip
-    assert stream.turn.text == "done"
-
-
-async def test_who_stops_listening_early_leaves_a_cancelled_thread_that_can_go_on(store):
-    async def hang(request):
-        await asyncio.Event().wait()
-
-    stream = Agent(ScriptedModel(hang), checkpointer=store).stream("go", "t")
-    async for event in stream:
-        assert isinstance(event, UserSaid)
-        break
-    await stream.aclose()
-    agent = Agent(ScriptedModel(["done"]), checkpointer=store)
-    assert agent.get_state("t").status == "cancelled"
-    events = [event async for event in agent.resume_stream("t")]
-    assert isinstance(events[-1], TurnEnded)
-
-
-async def test_a_stream_raises_what_run_would_raise():
-    with pytest.raises(ConfigError, match="the input is empty"):
-        async for _ in Agent(ScriptedModel([])).stream(""):
-            pass
-
-
-# ---- for scripts
-
-
-def test_run_sync_works_without_a_loop_and_reuses_one():
-    agent = Agent(ScriptedModel(["one", "two"]))
-    assert [agent.run_sync("go", "t").text, agent.run_sync("go", "t").text] == ["one", "two"]
-
-
-async def test_run_sync_works_where_a_loop_runs_already():
-    assert Agent(ScriptedModel(["one"])).run_sync("go").text == "one"
-
-
-def test_ctrl_c_in_run_sync_saves_the_thread_and_raises(tmp_path):
-    code = f"""
-import asyncio, os, signal, threading
-from minideep import *
-async def hang(request):
-    os.kill(os.getpid(), signal.SIGINT)
-    await asyncio.Event().wait()
-from minideep.models import ScriptedModel
-agent = Agent(ScriptedModel(hang), checkpointer=DiskCheckpointer({str(tmp_path)!r}))
-try:
-    agent.run_sync("go", "t")
-except KeyboardInterrupt:
-    print(agent.get_state("t").status)
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
-    assert (run.stdout, run.returncode) == ("cancelled\n", 0), run.stderr
 
 
 # ---- construction
@@ -475,7 +335,7 @@ except KeyboardInterrupt:
         ({"redact": "me"}, "Agent: redact must be a plain function, or None, not 'me'"),
     ],
 )
-async def test_what_an_agent_is_given_later_is_checked_before_a_turn_begins(change, problem):
+async def test_a_setting_that_was_set_later_is_checked_before_a_turn_begins(change, problem):
     agent = Agent(ScriptedModel(["never"]))
     vars(agent).update(change)
     with pytest.raises(ConfigError, match=problem):
@@ -483,7 +343,7 @@ async def test_what_an_agent_is_given_later_is_checked_before_a_turn_begins(chan
     assert agent.spec.model.requests == []
 
 
-async def test_decisions_that_are_no_mapping_are_refused(store):
+async def test_decisions_that_are_not_a_mapping_are_refused(store):
     agent = Agent(ScriptedModel(["one"]), checkpointer=store)
     await agent.run("go", "t")
     with pytest.raises(ConfigError, match=r"Agent\.resume: decisions must be a mapping, or None, not \['x'\]"):
@@ -504,25 +364,7 @@ def test_a_wrong_model_is_refused_at_once(model, problem):
         Agent(model)
 
 
-def test_two_tools_of_one_name_are_refused():
-    with pytest.raises(ConfigError, match="two tools are named 'ping'"):
-        Agent("offline:", [ping, ping])
-    with pytest.raises(ConfigError, match="two tools are named 'ls'"):
-        create_deep_agent("offline:", [tool(name="ls")(lambda: "x")])
-
-
-async def test_a_default_agent_has_these_tools_on_every_request():
-    model = ScriptedModel([ToolCall("ls"), "ok"])
-    await create_deep_agent(model, [ping]).run("go")
-    names = [[item.name for item in request.tools] for request in model.requests]
-    assert names[0] == names[1]
-    assert names[0] == [
-        "write_todos", "ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep", "task",
-        "compact_conversation", "ping",
-    ]  # fmt: skip
-
-
-def test_warming_an_agent_imports_its_sdk_and_nothing_else_does():
+def test_preload_imports_the_sdk_of_a_model_and_nothing_else_does():
     code = """
 import asyncio, sys
 from minideep import Agent
@@ -533,11 +375,75 @@ asyncio.run(agent.preload())
 print("openai" in sys.modules)
 asyncio.run(Agent(ScriptedModel([])).preload())
 """
-    env = os.environ | {"OPENAI_API_KEY": "x"}
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
-    assert run.stdout == "False\nTrue\n", run.stderr
+    assert python(code, env={"OPENAI_API_KEY": "x"}) == "False\nTrue\n"
 
 
-async def test_every_error_is_ours():
+async def test_a_conflict_is_a_checkpoint_error_and_that_an_error_of_the_package():
     assert issubclass(CheckpointError, MinideepError)
     assert issubclass(ThreadConflict, CheckpointError)
+
+
+@pytest.mark.parametrize("name", ["model", "tools", "system_prompt", "middleware", "limits", "name", "version"])
+@pytest.mark.parametrize("make", [Agent, create_deep_agent, Blueprint])
+def test_the_parts_of_an_agent_cannot_be_set_afterwards(make, name):
+    agent = make(ScriptedModel([]))
+    with pytest.raises(ConfigError, match=rf"agent\.{name} cannot be changed"):
+        setattr(agent, name, "other")
+
+
+def test_the_settings_that_a_turn_reads_when_it_begins_can_be_set():
+    agent = Agent(ScriptedModel(["so"]))
+    agent.checkpointer, agent.durability, agent.redact = MemoryCheckpointer(), "step", None
+    assert agent.run_sync("go").saved
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"t", "", "x\ud800"])
+@pytest.mark.parametrize("verb", ["get_state", "history", "transcript", "export", "runs", "delete", "fork"])
+def test_every_verb_refuses_a_wrong_thread_id(verb, wrong):
+    agent = Agent(ScriptedModel(ok))
+    agent.run_sync("go", "t")
+    with pytest.raises(ConfigError, match=r"(thread_id|source) must be text of 1 to 500 characters"):
+        getattr(agent, verb)(wrong)
+    assert agent.get_state("t").turn == 1
+
+
+async def test_no_name_of_a_thread_gets_in_the_way_of_another_thread():
+    gate = asyncio.Event()
+
+    async def wait(request):
+        await gate.wait()
+        return "ok"
+
+    agent = Agent(ScriptedModel(wait), checkpointer=MemoryCheckpointer())
+    turns = [asyncio.ensure_future(agent.run("go", name)) for name in ("a\0upkeep", "a")]
+    await asyncio.sleep(0.01)
+    with pytest.raises(ThreadBusy):
+        await asyncio.wait_for(agent.run("go", "a"), 1)
+    gate.set()
+    await asyncio.gather(*turns)
+
+
+async def test_a_turn_has_all_its_messages_though_it_was_compacted_meanwhile():
+    class Compacting(Middleware):
+        async def before_model(self, ctx, request):
+            if ctx.state.step == 2:
+                ctx.record(Compacted(UserMessage("so far"), len(ctx.state.messages)))
+            return request
+
+    agent = Agent(ScriptedModel([ToolCall("pay"), ToolCall("pay"), "end"]), [pay], middleware=[Compacting()])
+    turn = await agent.run("go", "t")
+    assert list(turn.messages) == agent.transcript("t")
+
+
+def test_a_model_needs_a_name():
+    class Nameless:
+        async def complete(self, request, emit): ...
+
+    with pytest.raises(ConfigError, match=r"model must be text or a `Model`, not .*; it has no 'name'"):
+        Agent(Nameless())
+
+
+@pytest.mark.parametrize("given", [[Text(5)], [Image("no bytes")]])
+async def test_an_input_with_a_field_of_the_wrong_type_is_refused(given):
+    with pytest.raises(ConfigError, match=r"Agent\.run: input\[0\]\.(text must be text, not 5|data must be bytes)"):
+        await Agent(ScriptedModel(["ok"])).run(given)

@@ -1,4 +1,4 @@
-"""The virtual files: what an entry is, when it is spilled, evicted and restored, and how large a thread gets by them."""
+"""The virtual files: entries, spilling, eviction, restoring, and the bound of a thread's state."""
 
 import json
 import pickle
@@ -6,17 +6,17 @@ import random
 from hashlib import sha256
 
 import pytest
-from harness.blueprints import GO_ON, Parts, ask, asked, blueprint, end, plan, replan, research
+from harness.blueprints import GO_ON, SOON, Parts, ask, asked, blueprint, end, plan, replan, research
 
-from minideep import ConfigError, Limits, MemoryCheckpointer, Retention, ToolCall
+from minideep import ConfigError, MemoryCheckpointer, Retention, ToolCall
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import Blueprint, Entry, Role
-from minideep.checkpoint import format as codec, retention
+from minideep.checkpoint import format as codec
+from minideep.checkpoint.rewriting import truncate
+from minideep.checkpoint.store import open_store
 from minideep.middleware import FilesystemMiddleware
 from minideep.models import ScriptedModel
 
-SOON = Limits(seconds=1.0)
-"""Ends a turn that would go on for ever: what comes right takes some milliseconds."""
 INLINE = 102_400
 BOUND = 500_000
 OWN_TOOLS = FilesystemMiddleware(StateBackend()).tools
@@ -29,35 +29,35 @@ def digest(text):
 
 
 def sizes(bp, thread="t"):
-    """Bytes of a thread's state, as two serializers see it."""
+    """The bytes of a thread's state in two serializers, and of its board in one."""
     state = bp.get_state(thread)
     return len(codec.encode_state(state)), len(pickle.dumps(state)), len(pickle.dumps(bp.board(thread)))
 
 
 def rows(store, kind):
-    """The names of blobs that the store has, or that are referred to."""
+    """The names of the blobs that the store holds (`blob`) or refers to (`ref`)."""
     return {key.split("/")[1] for key in store.keys(f"{kind}/", f"{kind}0")}
 
 
 def spread(names, **named):
-    """A plan with a subtask for each name, whose task is the name."""
+    """A plan with one subtask for each name, and the name as its task."""
     return plan(*[research(name, task=name, **named) for name in names])
 
 
 def echo(request):
-    """A role that says what it was asked."""
+    """A role that replies with its task."""
     return asked(request).rpartition("## Task\n")[2]
 
 
 def says(**contents):
-    """A role that says, of each task, what is given for it."""
+    """A role that replies to each task with its entry in *contents*."""
     return lambda request: contents.get(echo(request), "x")
 
 
 # ---- an entry
 
 
-def test_an_entry_holds_content_step_and_status_and_where_from(store):
+def test_an_entry_holds_content_step_status_and_location(store):
     bp = blueprint([spread(["a.md", "b.md"])], role=lambda request: f"é {echo(request)}", checkpointer=store)
     bp.run_sync("g", "t")
     assert bp.board("t").files == {
@@ -151,7 +151,7 @@ def aged(steps, status, **named):
 
 
 def holds(bp, name="facts.md"):
-    """Whether a file is there, by all that knows of it."""
+    """Return whether a file is there; board, state and notes must agree."""
     state, path = bp.get_state("t"), f"/research-specialist_1_{name}"
     found = {path in bp.board("t").files, path in state.files, path in state.notes["blueprint.files"]}
     assert len(found) == 1
@@ -168,23 +168,23 @@ def holds(bp, name="facts.md"):
         ("active", 21, False),
     ],
 )
-def test_what_is_done_goes_after_3_steps_and_everything_after_20(status, age, kept, store):
+def test_done_files_are_evicted_after_3_steps_and_all_files_after_20(status, age, kept, store):
     assert holds(aged(age, status, checkpointer=store)) is kept
     assert holds(Blueprint(ScriptedModel([]), checkpointer=store)) is kept
 
 
 @pytest.mark.parametrize(("age", "kept"), [(5, True), (6, False)])
-def test_the_age_of_eviction_is_an_option(age, kept):
+def test_the_age_of_eviction_can_be_set(age, kept):
     assert holds(aged(age, "active", max_file_age_steps=5)) is kept
 
 
 @pytest.mark.parametrize("age", [4, 25])
-def test_what_is_pinned_stays(age):
+def test_pinned_files_stay(age):
     assert not holds(aged(age, "done", pinned=["*.txt", "facts"]))
     assert holds(aged(age, "done", pinned=["*.txt", "fact?.md"]))
 
 
-def test_what_the_answer_stands_on_stays_until_there_is_another_answer(store):
+def test_files_that_an_answer_names_stay_until_the_next_answer(store):
     many = [f"{n}.md" for n in range(5)]
     plans = [plan(research()), spread(many), spread([f"x{n}.md" for n in range(5)])]
     bp = blueprint(plans, [end("{{facts.md}}"), end("{{0.md}}"), end()], checkpointer=store)
@@ -196,7 +196,7 @@ def test_what_the_answer_stands_on_stays_until_there_is_another_answer(store):
     assert names == ["x0.md", "x1.md", "x2.md", "x3.md", "x4.md"]
 
 
-def test_what_the_last_answer_stands_on_outlives_the_next_turn():
+def test_files_that_the_last_answer_names_outlive_a_turn_without_an_answer():
     bp = blueprint([plan(research()), spread([f"{n}.md" for n in range(5)])], [end("{{facts.md}}"), ask()])
     bp.run_sync("one", "t")
     bp.run_sync("two", "t")
@@ -204,7 +204,7 @@ def test_what_the_last_answer_stands_on_outlives_the_next_turn():
 
 
 @pytest.mark.parametrize(("then", "gone"), [(GO_ON, []), (replan(), ["research-specialist_1_facts.md"])])
-def test_what_the_rest_of_the_plan_reads_stays_while_it_is_gone_on_with(then, gone):
+def test_files_that_the_rest_of_the_plan_reads_stay_while_it_continues(then, gone):
     def role(request):
         if "fail" in asked(request):
             raise ValueError("no")
@@ -223,7 +223,7 @@ def test_what_the_rest_of_the_plan_reads_stays_while_it_is_gone_on_with(then, go
     assert first.get("files", []) == gone
 
 
-def test_cleanup_comes_before_every_planning_and_going_on_and_before_the_turn_hands_over():
+def test_cleanup_follows_every_reflection():
     def role(request):
         if "fail" in asked(request):
             raise ValueError("no")
@@ -237,7 +237,7 @@ def test_cleanup_comes_before_every_planning_and_going_on_and_before_the_turn_ha
     assert nodes == ["planner", *wave, *wave, *look, *wave, *look, "planner", *wave, *look]
 
 
-def test_what_is_evicted_before_planning_is_shown_to_the_planner_as_such():
+def test_the_planner_sees_which_files_were_evicted():
     plans = [plan(research()), spread([f"{n}.md" for n in range(4)]), plan(research("z.md"))]
     parts = Parts(plans, [replan(), replan(), end()])
     bp = Blueprint(parts)
@@ -256,7 +256,7 @@ def test_what_is_evicted_before_planning_is_shown_to_the_planner_as_such():
 
 
 def evicted_and_read(store=None, content="old", **named):
-    """A thread whose `facts.md` was evicted, and is read by the last plan."""
+    """A thread whose `facts.md` was evicted and is read by the last plan."""
     plans = [plan(research(task="first")), spread([f"{n}.md" for n in range(4)]), plan(research("z.md", "facts.md"))]
     parts = Parts(plans, [replan(), replan(), end()], says(first=content))
     bp = Blueprint(parts, checkpointer=store, **named)
@@ -290,10 +290,12 @@ def test_an_evicted_file_that_an_answer_names_is_restored_for_it():
     assert (turn.text, holds(bp)) == ("It is old.", True)
 
 
-def test_a_name_that_no_artifact_has_is_refused_with_those_there_are():
+def test_an_unknown_artifact_is_refused_with_the_known_names():
     bp = blueprint([plan(research())])
     bp.run_sync("g", "t")
-    with pytest.raises(ConfigError, match=r"no artifact 'a\.md'; there are facts\.md, research-specialist_1_facts\.md"):
+    with pytest.raises(
+        ConfigError, match=r"no artifact 'a\.md'; artifacts: facts\.md, research-specialist_1_facts\.md"
+    ):
         bp.artifact("t", "a.md")
 
 
@@ -309,7 +311,7 @@ def test_a_blob_goes_with_the_last_kept_boundary_that_refers_to_it(store):
     for turn in range(3, 5):
         bp.run_sync(f"g{turn}", "t")
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     assert digest(content) not in rows(store, "blob")
     assert rows(store, "blob") == rows(store, "ref")
     assert bp.artifact("t", "facts.md") is None
@@ -324,13 +326,13 @@ def test_a_blob_stays_while_a_kept_boundary_refers_to_it(store):
     for turn in range(4):  # Each by a process of its own, which has read the file from nowhere.
         Blueprint(parts, pinned=["facts.md"], checkpointer=store).run_sync(f"g{turn}", "t")
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     bp = Blueprint(parts, checkpointer=store)
     assert (len(bp.history("t")), bp.artifact("t", "facts.md") == content) == (1, True)
     assert rows(store, "blob") == rows(store, "ref")
 
 
-def test_a_file_that_no_kept_boundary_has_is_an_error_to_whoever_reads_it():
+def test_reading_a_file_that_no_kept_boundary_has_fails_the_subtask():
     store = MemoryCheckpointer()
     plans = [
         plan(research(task="first")),
@@ -342,9 +344,9 @@ def test_a_file_that_no_kept_boundary_has_is_an_error_to_whoever_reads_it():
     for turn in range(3):
         bp.run_sync(f"g{turn}", "t")
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     assert bp.run_sync("again", "t").question == "which one?"
-    found = "FileViolation: file 'facts.md' was evicted, and no log that is kept goes back to it"
+    found = "FileViolation: file 'facts.md' was evicted, and the log no longer reaches back to it"
     assert bp.board("t").errors == [f"z.md: {found}"]
     assert f"z.md: {found}" in asked(parts.reflected[-1])
 
@@ -397,14 +399,14 @@ def test_the_largest_are_spilled_first_and_of_one_size_the_oldest(limit, spilled
 
 
 @pytest.mark.parametrize("limit", [50_000, 200_000])
-def test_the_bound_is_an_option(limit):
+def test_the_limit_of_the_state_can_be_set(limit):
     bp = blueprint([spread([f"{n}.md" for n in range(9)])], role=lambda _: "x" * 30_000, state_limit=limit)
     bp.run_sync("g", "t")
     assert max(sizes(bp)) < limit
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_written_asked_and_answered_a_thread_stays_in_its_bound(seed):
+def test_the_state_stays_below_its_limit_whatever_the_models_reply(seed):
     some = random.Random(seed)
 
     def role(request):
@@ -431,7 +433,7 @@ def test_an_answer_that_names_a_file_twice_leaves_room_for_both():
     assert max(sizes(bp)) < BOUND
 
 
-def test_long_reasons_to_plan_anew_do_not_add_up():
+def test_long_reasons_to_replan_do_not_accumulate():
     bp = blueprint(lambda: plan(research()), lambda: replan("x" * 30_000))
     for turn in range(4):
         bp.run_sync(f"g{turn}", "t")
@@ -439,7 +441,7 @@ def test_long_reasons_to_plan_anew_do_not_add_up():
 
 
 def wide(letter):
-    """Plans of a hundred subtasks with names as long as may be, without end."""
+    """An endless supply of plans of a hundred subtasks, with names of the greatest length."""
     count = iter(range(10**6))
     return lambda: plan(*[research(letter * (94 // len(letter.encode())) + f"{next(count):06}") for _ in range(100)])
 
@@ -462,7 +464,7 @@ def test_plans_of_many_long_names_and_a_long_answer_fit_together(letter):
         assert max(sizes(bp)) < BOUND
 
 
-def test_messages_begin_anew_with_each_turn(store):
+def test_the_state_holds_the_messages_of_one_turn(store):
     bp = blueprint([plan(research())] * 6, [end()] * 6, checkpointer=store)
     lengths = []
     for turn in range(6):
@@ -474,7 +476,7 @@ def test_messages_begin_anew_with_each_turn(store):
     assert lengths[1] <= lengths[0] + 1
 
 
-def test_a_turns_artifacts_are_those_that_it_wrote():
+def test_the_artifacts_of_a_turn_are_those_it_wrote():
     bp = blueprint([spread(["a", "b", "c"]), spread(["d", "e", "f"])], [end(), end()], role=lambda _: "x" * 97_000)
     bp.run_sync("one", "t")
     turn = bp.run_sync("two", "t")
@@ -494,7 +496,7 @@ def test_a_name_means_its_last_version_even_if_that_is_the_one_that_was_evicted(
     assert asked(parts.delegated[-1]) == "# facts.md\nversion 2\n\n## Task\nread"
 
 
-def test_a_name_means_the_last_version_that_is_there():
+def test_a_name_means_its_last_version():
     plans = [plan(research(task="version 1")), plan(research(task="version 2")), plan(research("z.md", "facts.md"))]
     parts = Parts(plans, [replan(), replan(), end("{{facts.md}}")], echo)
     bp = Blueprint(parts)
@@ -529,7 +531,7 @@ def test_files_in_the_state_and_on_a_disk_are_used_alike(folder, store):
     assert {f"/{path.name}" for path in folder.iterdir()} == set(there)
 
 
-def test_on_a_disk_what_stands_there_is_what_the_next_subagent_reads(folder):
+def test_on_a_disk_the_next_subagent_reads_what_is_there_now(folder):
     def reflect(request, looks=[]):  # noqa: B006
         looks.append(request)
         (folder / "research-specialist_1_facts.md").write_text("as a person has it")
@@ -541,7 +543,7 @@ def test_on_a_disk_what_stands_there_is_what_the_next_subagent_reads(folder):
     assert turn.text == "as a person has it"
 
 
-def test_a_file_that_is_gone_from_the_disk_is_an_error_to_whoever_reads_it(folder):
+def test_reading_a_file_that_was_deleted_from_the_disk_fails_the_subtask(folder):
     def reflect(request, looks=[]):  # noqa: B006
         looks.append(request)
         (folder / "research-specialist_1_facts.md").unlink(missing_ok=True)
@@ -556,7 +558,7 @@ def test_a_file_that_is_gone_from_the_disk_is_an_error_to_whoever_reads_it(folde
     assert [entry.name for entry in bp.board("t").files.values()] == ["facts.md", "c.md"]
 
 
-def test_a_file_that_a_person_changed_since_it_was_evicted_is_not_taken_for_it(folder):
+def test_an_evicted_file_that_was_changed_on_the_disk_is_not_restored(folder):
     def reflect(request, looks=[]):  # noqa: B006
         looks.append(request)
         if len(looks) == 2:
@@ -567,11 +569,11 @@ def test_a_file_that_a_person_changed_since_it_was_evicted_is_not_taken_for_it(f
     bp = blueprint(plans, reflect, backend=FilesystemBackend(folder))
     bp.run_sync("g", "t")
     assert bp.board("t").errors == [
-        "z.md: FileViolation: file 'facts.md' was evicted, and no log that is kept goes back to it"
+        "z.md: FileViolation: file 'facts.md' was evicted, and the log no longer reaches back to it"
     ]
 
 
-def test_an_answer_that_names_what_is_gone_from_the_disk_does_not_go_on_for_ever(folder):
+def test_an_answer_that_names_a_deleted_file_does_not_loop_for_ever(folder):
     def reflect(request, looks=[]):  # noqa: B006
         looks.append(request)
         if len(looks) == 3:
@@ -590,7 +592,7 @@ def test_a_file_that_is_restored_from_the_disk_stays_on_the_disk(folder):
     assert (turn.status, entry.content, entry.disk_path) == ("ended", None, "/research-specialist_1_facts.md")
 
 
-def test_two_threads_in_one_folder_keep_each_its_own_files(folder):
+def test_two_threads_in_one_folder_do_not_overwrite_each_other(folder):
     backend = FilesystemBackend(folder)
     plans = [plan(research(task="write")), plan(research("b.md", "facts.md", task="read"))]
     parts = Parts(plans, [end(), end()], says(write="of the first"))
@@ -602,7 +604,7 @@ def test_two_threads_in_one_folder_keep_each_its_own_files(folder):
 
 
 @pytest.mark.parametrize("name", ["\U00010400" * 60, "a." + "報" * 90])
-def test_a_name_that_a_plan_may_give_can_be_written_to_a_disk(name, folder):
+def test_every_accepted_name_can_be_written_to_a_disk(name, folder):
     bp = blueprint([plan(research(name)), plan(research("short.md"))], backend=FilesystemBackend(folder))
     assert (bp.run_sync("g", "t").status, bp.board("t").errors) == ("ended", [])
 
@@ -617,7 +619,7 @@ def test_an_artifact_that_cannot_be_written_fails_its_subtask_only(folder):
 
 
 @pytest.mark.parametrize("name", ["../up.md", "/etc/up.md", "a/up.md", "..", "a\\..\\up.md", "a\0"])
-def test_no_name_leads_out_of_the_folder(name, folder):
+def test_no_name_escapes_the_folder(name, folder):
     said = json.dumps({"artifact_name": name, "content": "x", "status": "done"})
     bp = blueprint([plan(research(name))] * 2, backend=FilesystemBackend(folder))
     assert "PlanViolation" in bp.run_sync("g", "t").question
@@ -630,7 +632,7 @@ def test_no_name_leads_out_of_the_folder(name, folder):
 
 
 def typist(*calls):
-    """A role whose model makes these calls, one after the other, and then says `typed`."""
+    """A role whose model makes these calls one after the other and then replies `typed`."""
 
     def model(request):
         done = sum(message.role == "tool" for message in request.messages)
@@ -643,7 +645,7 @@ def write(path, content):
     return ToolCall("write_file", {"file_path": path, "content": content})
 
 
-def test_what_a_role_writes_with_its_own_tools_is_a_file_like_others(store):
+def test_a_file_that_a_role_writes_with_its_own_tools_is_managed_like_others(store):
     large = "y" * 160_000
     plans = [plan(("typist", "type", "log.md")), plan(research("b.md", "notes/a.md", "large.txt", task="read"))]
     parts = Parts(plans, [replan(), end()])
@@ -666,7 +668,7 @@ def test_what_a_role_writes_with_its_own_tools_is_a_file_like_others(store):
 
 
 @pytest.mark.parametrize(("age", "kept"), [(20, True), (21, False)])
-def test_what_a_role_wrote_with_its_own_tools_goes_after_20_steps(age, kept):
+def test_a_file_that_a_role_writes_with_its_own_tools_is_evicted_after_20_steps(age, kept):
     plans = [plan(("typist", "type", "log.md")), spread([f"{n}.md" for n in range(age)])]
     bp = blueprint(plans, [replan(), ask()], roles=[typist(write("/a.md", "mine")), Role("research-specialist", "R")])
     bp.run_sync("g", "t")
@@ -683,7 +685,7 @@ def test_files_that_roles_write_with_their_own_tools_count_towards_the_bound():
     assert bp.read_file("t", "/7.txt") == "7 ".ljust(99_000, "x")
 
 
-def test_what_a_role_deletes_with_its_own_tools_is_gone_from_the_virtual_files():
+def test_a_file_that_a_role_deletes_with_its_own_tools_leaves_the_virtual_files():
     gone = ToolCall("delete", {"file_path": "/research-specialist_1_facts.md"})
     plans = [plan(research(), ("typist", "type", "log.md", ["facts.md"]))]
     bp = blueprint(plans, [ask()], roles=[typist(gone), Role("research-specialist", "R")])

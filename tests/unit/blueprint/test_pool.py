@@ -1,4 +1,4 @@
-"""The pool at work: what each part is asked, who runs when, and what becomes of those that fail."""
+"""The pool at work: requests of subagents, the order of waves, and subtasks that fail."""
 
 import asyncio
 import json
@@ -8,12 +8,16 @@ import pytest
 from harness.blueprints import (
     CODE,
     GO_ON,
+    SOON,
     Parts,
     ask,
     asked,
     blueprint,
     end,
+    entries,
     is_planner,
+    one_turn,
+    outcomes,
     plan,
     replan,
     research,
@@ -32,176 +36,24 @@ from minideep import (
 )
 from minideep.backends import StateBackend
 from minideep.blueprint import RESEARCH_SPECIALIST, STOCK_ROLES, Blueprint, Board, Role
-from minideep.blueprint.prompts import REFLECTION, planner_system
 from minideep.events import TurnEscalated
 from minideep.messages import Text, Usage
 from minideep.middleware import FilesystemMiddleware
 from minideep.models import ScriptedModel
 from minideep.ports import Reply, Request
 
-CANARY = "canary-5150"
 WORKER = Role("worker", "You are a worker.")
-SOON = Limits(seconds=1.0)
-"""Ends a turn that would go on for ever: what comes right takes some milliseconds."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:a pool usually has")
-
-
-def run(parts, **named):
-    """One turn of a blueprint on *parts*, its thread `t`."""
-    bp = Blueprint(parts, **named)
-    return bp, bp.run_sync("the goal", "t")
-
-
-def entries(bp, node="subagent", thread="t"):
-    """The ledger's entries of one part."""
-    return [entry for entry in bp.board(thread).ledger if entry["node"] == node]
-
-
-def outcomes(bp):
-    return [(entry["artifact"], entry["status"], entry.get("error", "")) for entry in entries(bp)]
-
-
-# ---- the planner
-
-
-def test_the_planner_is_asked_with_goal_plan_and_a_summary_of_the_files():
-    parts = Parts([plan(research()), plan(research("b.md"))], [replan("more of it"), end()])
-    run(parts)
-    first, second = map(asked, parts.planned)
-    assert first == "# Goal\nthe goal\n\n# Files\nnone"
-    assert second.split("\n\n")[:2] == [
-        "# Goal\nthe goal",
-        "# Current plan\n1. [done] research-specialist -> facts.md: find out",
-    ]
-    file = {"name": "facts.md", "file": "research-specialist_1_facts.md", "role": "research-specialist"}
-    listed = json.loads(second.split("# Files\n")[1].split("\n")[0])
-    assert listed == {**file, "status": "done", "bytes": 10, "step": 1}
-    assert second.endswith("# Why you are asked again\nmore of it")
-
-
-async def leak(text: str) -> str:
-    """Say something."""
-    raise ValueError(text)
-
-
-@pytest.mark.parametrize("size", [1, 200_000])
-def test_no_content_reaches_planner_reflection_or_trace(size, store):
-    content = CANARY * size if size == 1 else CANARY + "x" * size
-
-    def role(request):
-        if "leaking" in request.system:
-            return ToolCall("leak", {"text": content}) if len(request.messages) == 1 else content
-        if "failing" in request.system:
-            raise ValueError(content)
-        return content
-
-    def refuse(said):
-        raise ValueError(f"not good enough: {said}")
-
-    roles = [
-        Role("fine", "You do."),
-        Role("failing", "You are failing."),
-        Role("leaking", "You are leaking.", tools=[leak]),
-        Role("refused", "You are refused.", validate=refuse),
-    ]
-    everybody = [(role.name, "work", f"{role.name}.md") for role in roles]
-    plans = [plan(*everybody), plan(("fine", "go on", "more.md", ["fine.md"])), plan(("fine", "again", "z.md"))]
-    parts = Parts(plans, [replan(), end("{{fine.md}}"), end()], role)
-    bp = Blueprint(parts, roles, checkpointer=store)
-    turns = [bp.run_sync("the goal", "t"), bp.run_sync("another", "t")]
-    assert [turn.status for turn in turns] == ["ended", "ended"]
-    assert size > 1 or turns[0].text == CANARY
-    assert any(CANARY in asked(request) for request in parts.delegated)
-    assert [r for r in parts.planned + parts.reflected if CANARY in asked(r) + r.system] == []
-    assert (len(bp.trace("t")) > 10, [line for line in bp.trace("t") if CANARY in line]) == (True, [])
-
-
-def test_a_planner_that_writes_contents_or_answers_changes_nothing():
-    said = plan(research(), files={"a.md": CANARY}, content=CANARY, final_answer=CANARY, decision="end")
-    parts = Parts([said], [end("the answer")])
-    bp, turn = run(parts)
-    assert (turn.status, turn.text) == ("ended", "the answer")
-    assert {entry.content for entry in bp.board("t").files.values()} == {"Paris. [1]"}
-    assert CANARY not in json.dumps([bp.board("t").plan, bp.trace("t")])
-
-
-def test_the_final_answer_is_reflections_alone():
-    parts = Parts(["The capital is Paris.", plan(research())], [end("as reflection says")])
-    _, turn = run(parts)
-    assert turn.text == "as reflection says"
-    parts = Parts(["The capital is Paris."] * 2)
-    _, turn = run(parts)
-    assert (turn.status, turn.text) == ("escalated", "")
-
-
-def test_planner_and_reflection_have_no_tools_and_each_is_asked_in_one_message():
-    parts = Parts([plan(research())])
-    run(parts)
-    for request, system in ((parts.planned[0], planner_system(STOCK_ROLES)), (parts.reflected[0], REFLECTION)):
-        assert (request.system, request.tools, len(request.messages)) == (system, (), 1)
-        assert request.schema["additionalProperties"] is False
-
-
-def test_a_role_that_is_added_to_the_pool_is_in_the_next_question_to_the_planner(store):
-    first, second = Parts([plan(research())]), Parts([plan(("worker", "do", "b.md"))])
-    Blueprint(first, checkpointer=store).run_sync("a", "t")
-    turn = Blueprint(second, [*STOCK_ROLES, WORKER], checkpointer=store).run_sync("b", "t")
-    assert ("\n- worker\n" in first.planned[0].system, "\n- worker\n" in second.planned[0].system) == (False, True)
-    assert (turn.status, second.delegated[0].system) == ("ended", "You are a worker.")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        (plan(("ghost", "haunt", "a.md")), "there is no role 'ghost'"),
-        (plan(research("../../etc/passwd")), "no folders and no '..', not '../../etc/passwd'"),
-        (plan(research("a.md", "b.md"), research("b.md", "a.md")), "subtasks 1, 2 wait for each other's artifacts"),
-        (plan(research("a.md", "gone.md")), "read_files names 'gone.md', which is no file"),
-        (plan(), "a plan has 1 to 100 subtasks, not 0"),
-        (plan(*[research(f"{n}.md") for n in range(101)]), "a plan has 1 to 100 subtasks, not 101"),
-        ("First I shall", "no JSON"),
-    ],
-)
-def test_a_plan_that_is_refused_goes_back_to_the_planner_with_the_reason_and_is_never_dispatched(wrong, told):
-    parts = Parts([wrong, plan(research("good.md", task="the good one"))])
-    bp, turn = run(parts)
-    again = asked(parts.planned[1])
-    assert (turn.status, len(parts.planned)) == ("ended", 2)
-    assert again.startswith(asked(parts.planned[0]))
-    assert f"## Your last reply\n{wrong}\n" in again
-    assert told in again.split("## Why it was refused\n")[1]
-    assert [asked(request) for request in parts.delegated] == ["## Task\nthe good one"]
-    assert [entry["status"] for entry in entries(bp, "planner")] == ["done"]
-
-
-def test_a_planner_that_breaks_its_contract_twice_is_shown_to_a_person_with_what_it_said():
-    parts = Parts(["no", "{'subtasks': ["])
-    bp, turn = run(parts)
-    assert (turn.status, parts.delegated, entries(bp, "planner")[0]["error"]) == (
-        "escalated",
-        [],
-        "its reply was refused 2 times (PlanViolation)",
-    )
-    assert "The planner broke its contract 2 times (PlanViolation: no JSON: " in turn.question
-    assert turn.question.endswith("Its last reply was:\n{'subtasks': [")
-    assert bp.board("t").termination == {"reason": "contract"}
-
-
-@pytest.mark.parametrize("said", ["x" * 5_000_000, "{" * 5_000_000, '{"subtasks": [' + "1," * 2_000_000])
-def test_five_megabytes_of_no_plan_cost_a_short_question(said):
-    bp, turn = run(Parts([said, said]))
-    assert (turn.status, len(turn.question) < 3_000) == ("escalated", True)
-    assert len(msgspec.msgpack.encode(bp.board("t").ledger)) < 2_000
 
 
 # ---- a subagent's request
 
 
-def test_a_subagent_is_asked_with_its_roles_prompt_its_files_and_its_task_and_nothing_else():
+def test_a_subagent_sees_its_roles_prompt_its_files_and_its_task_and_nothing_else():
     plans = [plan(research(), ("critic", "judge it", "defects.md", ["facts.md"]))]
     parts = Parts(plans)
-    run(parts)
+    one_turn(parts)
     facts, judge = parts.delegated
     assert facts == Request(STOCK_ROLES[0].prompt, [UserMessage("## Task\nfind out")])
     assert judge == Request(STOCK_ROLES[2].prompt, [UserMessage("# facts.md\nParis. [1]\n\n## Task\njudge it")])
@@ -210,18 +62,18 @@ def test_a_subagent_is_asked_with_its_roles_prompt_its_files_and_its_task_and_no
 def test_a_roles_prompt_is_sent_to_the_letter():
     prompt = "  You are odd. {roles_list}\n\n"
     parts = Parts([plan(("odd", "i", "a.md"))])
-    run(parts, roles=[*STOCK_ROLES, Role("odd", prompt)])
+    one_turn(parts, roles=[*STOCK_ROLES, Role("odd", prompt)])
     assert parts.delegated[0].system == prompt
 
 
 def inherits(request, role):
-    """Whether a subagent's request says more about who it is than its role does."""
+    """Return whether a subagent's request has another system prompt than its role."""
     return request.system != role.prompt or any(message.role == "system" for message in request.messages)
 
 
 def test_a_role_that_is_appended_to_the_planners_prompt_would_be_noticed():
     parts = Parts([plan(research())])
-    run(parts)
+    one_turn(parts)
     (recorded,), planner = parts.delegated, parts.planned[0].system
     assert not inherits(recorded, RESEARCH_SPECIALIST)
     for appended in (f"{planner}\n\n{recorded.system}", f"{recorded.system}\n{planner}"):
@@ -229,7 +81,7 @@ def test_a_role_that_is_appended_to_the_planners_prompt_would_be_noticed():
 
 
 def like_a_model(request):
-    """Replies as whoever its prompt says it is."""
+    """Reply as a model would that follows its prompt."""
     if is_planner(request) or "Split the user's goal" in asked(request):
         return "I decompose this into a subtask."
     return "Paris. [1]"
@@ -237,7 +89,7 @@ def like_a_model(request):
 
 def test_a_research_specialist_asked_for_a_capital_does_not_plan():
     parts = Parts([plan(research(task="What is the capital of France?"))], [end("{{facts.md}}")], like_a_model)
-    _, turn = run(parts)
+    _, turn = one_turn(parts)
     said = turn.text.lower()
     assert ("paris" in said, "decompose" in said, "subtask" in said) == (True, False, False)
     assert like_a_model(parts.planned[0]) == "I decompose this into a subtask."
@@ -249,7 +101,7 @@ def test_every_subagents_recorded_request_begins_with_its_roles_prefix_on_every_
 
     work = [research(), ("code-writer", "write", "a.py"), ("critic", "judge", "c.md", ["a.py"])]
     parts = Parts([plan(*work)] * 3, [replan(), end(), end()], role)
-    bp, _ = run(parts)
+    bp, _ = one_turn(parts)
     bp.run_sync("again", "t")
     prefixes = [request.system[:24] for request in parts.delegated]
     assert len(prefixes) == 12
@@ -264,7 +116,7 @@ def test_every_subagents_recorded_request_begins_with_its_roles_prefix_on_every_
 def test_files_are_named_in_the_plan_and_read_when_the_subtask_is_dispatched(name):
     plans = [plan(research(task="one")), plan(research("b.md", name, task="two"))]
     parts = Parts(plans, [replan(), end()], lambda request: f"said of {asked(request)[-3:]}")
-    run(parts)
+    one_turn(parts)
     assert asked(parts.delegated[1]) == f"# {name}\nsaid of one\n\n## Task\ntwo"
 
 
@@ -279,7 +131,7 @@ def test_a_role_has_its_own_tools_and_no_others():
 
     roles = [Role("digger", "You dig.", tools=[dig]), Role("bird", "You fly.", tools=[fly, dig]), WORKER]
     parts = Parts([plan(*[(role.name, "go", f"{role.name}.md") for role in roles])])
-    run(parts, roles=roles)
+    one_turn(parts, roles=roles)
     found = {request.system: [tool.name for tool in request.tools] for request in parts.delegated}
     assert found == {"You dig.": ["dig"], "You fly.": ["fly", "dig"], "You are a worker.": []}
 
@@ -315,17 +167,17 @@ def test_each_part_and_role_may_have_a_model_and_limits_of_its_own():
     ],
 )
 def test_a_reply_becomes_an_artifact_with_name_content_and_status(said, name, content, status, store):
-    bp, _ = run(Parts([plan(research())] * 9, [ask()], lambda _: said), checkpointer=store)
+    bp, _ = one_turn(Parts([plan(research())] * 9, [ask()], lambda _: said), checkpointer=store)
     (entry,) = bp.board("t").files.values()
     assert (entry.name, entry.content, entry.status, entry.bytes) == (name, content, status, len(content.encode()))
     assert bp.artifact("t", name) == content
 
 
-def test_what_is_delivered_under_another_name_is_kept_and_what_was_planned_is_missing():
+def test_an_artifact_under_another_name_is_kept_and_the_planned_one_is_missing():
     said = '{"artifact_name": "other.md", "content": "Paris.", "status": "done"}'
     plans = [plan(research(), ("critic", "judge", "c.md", ["facts.md"]))]
     parts = Parts(plans, [ask()], lambda _: said)
-    bp, _ = run(parts)
+    bp, _ = one_turn(parts)
     assert outcomes(bp) == [("other.md", "done", "delivered instead of facts.md")]
     assert '{"missing":["c.md","facts.md"],"unexpected":["other.md"],"failed":["facts.md"]}' in asked(
         parts.reflected[0]
@@ -340,10 +192,10 @@ def test_what_is_delivered_under_another_name_is_kept_and_what_was_planned_is_mi
         json.dumps({"artifact_name": name, "content": CODE, "status": "done"}) for name in ("../up.py", "/etc/x", "a/b")
     ],
 )
-def test_a_reply_that_is_refused_goes_back_to_the_subagent_once_with_the_reason_and_is_never_a_file(refused):
+def test_a_refused_reply_goes_back_to_the_subagent_once_with_the_reason_and_never_becomes_a_file(refused):
     replies = iter([refused, CODE])
     parts = Parts([plan(("code-writer", "write", "a.py"))], role=lambda _: next(replies))
-    bp, turn = run(parts)
+    bp, turn = one_turn(parts)
     first, second = map(asked, parts.delegated)
     assert second.startswith(f"{first}\n\n## Your last reply\n{refused}\n\n## Why it was refused\n")
     assert second.endswith("\n\nReply again, in full.")
@@ -351,12 +203,12 @@ def test_a_reply_that_is_refused_goes_back_to_the_subagent_once_with_the_reason_
     assert (turn.status, [entry.content for entry in bp.board("t").files.values()]) == ("ended", [CODE])
 
 
-def test_a_subagent_that_tells_how_it_went_instead_of_delivering_has_failed_and_left_nothing():
+def test_a_subagent_that_reports_instead_of_delivering_fails_and_leaves_no_file():
     trace = "user: write it\nassistant: I call a tool\ntool: done\nassistant: here is print(1)"
     parts = Parts(
         [plan(("code-writer", "write", "a.py"), research())], [ask()], lambda r: trace if "code" in r.system else "x"
     )
-    bp, turn = run(parts)
+    bp, turn = one_turn(parts)
     assert (turn.status, len(parts.delegated)) == ("escalated", 3)
     assert outcomes(bp) == [
         ("a.py", "failed", "its reply was refused 2 times (ArtifactViolation)"),
@@ -367,14 +219,14 @@ def test_a_subagent_that_tells_how_it_went_instead_of_delivering_has_failed_and_
 
 
 class Odd(Exception):
-    """Cannot say what it is."""
+    """An exception whose text cannot be read."""
 
     def __str__(self):
         raise RuntimeError("not even this")
 
 
 def validated(raised, *, times=9):
-    """A worker whose validator raises *raised*, or returns it, so many times."""
+    """A worker whose validator raises or returns *raised*, so many times."""
     left = [times]
 
     def validate(content):
@@ -400,9 +252,9 @@ def validated(raised, *, times=9):
         (False, "it is not what a worker must deliver"),
     ],
 )
-def test_whatever_a_validator_raises_is_told_to_the_subagent(verdict, told):
+def test_the_subagent_reads_whatever_its_validator_raises(verdict, told):
     parts = Parts([plan(("worker", "work", "a.md"))], role=lambda _: "text")
-    bp, turn = run(parts, roles=[validated(verdict, times=1)])
+    bp, turn = one_turn(parts, roles=[validated(verdict, times=1)])
     assert asked(parts.delegated[1]) == (
         f"## Task\nwork\n\n## Your last reply\ntext\n\n## Why it was refused\n{told}\n\nReply again, in full."
     )
@@ -410,20 +262,20 @@ def test_whatever_a_validator_raises_is_told_to_the_subagent(verdict, told):
 
 
 @pytest.mark.parametrize("verdict", [None, True, 0, "", "fine", []])
-def test_a_validator_that_returns_anything_but_false_lets_through(verdict):
+def test_a_validator_that_returns_anything_but_false_accepts(verdict):
     parts = Parts([plan(("worker", "work", "a.md"))], role=lambda _: "text")
-    bp, _ = run(parts, roles=[validated(verdict)])
+    bp, _ = one_turn(parts, roles=[validated(verdict)])
     assert (len(parts.delegated), outcomes(bp)) == (1, [("a.md", "done", "")])
 
 
-def test_a_validator_that_raises_what_no_encoding_can_say_fails_its_subtask_only():
+def test_a_validator_whose_error_cannot_be_encoded_fails_its_subtask_only():
     parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "text")
-    _, turn = run(parts, roles=[validated(ValueError("\udcff"), times=99)], limits=SOON)
+    _, turn = one_turn(parts, roles=[validated(ValueError("\udcff"), times=99)], limits=SOON)
     assert (turn.status, turn.question, len(parts.delegated)) == ("escalated", "which one?", 2)
 
 
 @pytest.mark.parametrize("verdict", [Odd(), asyncio.CancelledError()])
-async def test_a_part_that_breaks_fails_the_turn_which_may_be_resumed(verdict):
+async def test_a_part_that_breaks_fails_the_turn_which_can_be_resumed(verdict):
     parts = Parts([plan(("worker", "work", "a.md"))], [end("fine")], lambda _: "text")
     bp = Blueprint(parts, [validated(verdict, times=1)], limits=SOON)
     turn = await bp.run("g", "t")
@@ -439,27 +291,27 @@ async def test_a_validator_that_exits_fails_its_subtask_only():
     assert (turn.status, turn.question) == ("escalated", "which one?")
 
 
-def test_a_subagent_is_told_the_beginning_of_a_refusal_of_five_megabytes():
+def test_a_subagent_reads_only_the_beginning_of_a_refusal_of_five_megabytes():
     parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "x" * 5_000_000)
-    run(parts, roles=[validated(ValueError("y" * 5_000_000))])
+    one_turn(parts, roles=[validated(ValueError("y" * 5_000_000))])
     assert len(asked(parts.delegated[1])) < 50_000
 
 
 @pytest.mark.parametrize("stop", ["truncated", "refused"])
-def test_a_reply_that_was_cut_off_or_refused_by_the_model_is_no_finished_artifact(stop):
+def test_a_reply_that_was_truncated_or_refused_by_the_model_is_not_an_artifact(stop):
     parts = Parts([plan(research())], [ask()], lambda _: Reply(AssistantMessage("Half of"), stop=stop))
-    bp, _ = run(parts)
+    bp, _ = one_turn(parts)
     assert outcomes(bp)[0][:2] == ("facts.md", "failed")
 
 
-def test_an_artifact_that_is_not_done_is_nothing_to_end_with():
+def test_a_turn_cannot_end_with_an_artifact_that_is_not_done():
     said = iter(["active", "done"])
     parts = Parts(
         [plan(research()), plan(research())],
         [end("too soon"), end("now")],
         lambda _: json.dumps({"artifact_name": "facts.md", "content": "x", "status": next(said)}),
     )
-    bp, turn = run(parts)
+    bp, turn = one_turn(parts)
     assert (turn.text, [entry["status"] for entry in entries(bp)]) == ("now", ["active", "done"])
     assert asked(parts.planned[1]).endswith("the answer was refused: no artifact is done yet")
 
@@ -506,7 +358,7 @@ async def test_a_subtask_waits_for_what_it_reads_and_sees_all_of_it():
     assert len(parts.reflected) == 1
 
 
-def test_a_clean_wave_is_followed_without_asking_and_one_with_an_error_is_not():
+def test_reflection_is_asked_after_a_wave_with_an_error_and_after_the_last_one_only():
     def role(request):
         if "fail" in asked(request):
             raise ValueError("no")
@@ -514,17 +366,17 @@ def test_a_clean_wave_is_followed_without_asking_and_one_with_an_error_is_not():
 
     clean = [research("a.md"), research("b.md", "a.md"), research("c.md", "b.md")]
     parts = Parts([plan(*clean)], role=role)
-    run(parts)
+    one_turn(parts)
     assert len(parts.reflected) == 1
     parts = Parts([plan(*clean, research("x.md", task="fail"))], [GO_ON, end()], role)
-    bp, turn = run(parts)
+    bp, turn = one_turn(parts)
     order = [entry["node"] for entry in bp.board("t").ledger]
     assert (turn.status, order[:4]) == ("ended", ["planner", "subagent", "subagent", "reflection"])
     assert [name for name, _, _ in outcomes(bp)] == ["a.md", "x.md", "b.md", "c.md"]
     assert (len(parts.planned), len(parts.reflected)) == (1, 2)
 
 
-async def test_results_are_taken_in_in_the_order_of_the_plan_whoever_is_first(store):
+async def test_results_are_recorded_in_the_order_of_the_plan_whoever_finishes_first(store):
     names = [f"{n}.md" for n in range(5)]
     ended, over = [], [asyncio.Event() for _ in range(6)]
     over[5].set()
@@ -552,7 +404,7 @@ def test_a_hundred_subtasks_are_one_wave():
     assert [entry["step"] for entry in entries(bp)] == list(range(1, 101))
 
 
-def test_steps_count_subtasks_and_go_on_over_waves_plans_and_turns():
+def test_steps_count_subtasks_over_waves_plans_and_turns():
     two, chain = plan(research("a.md"), research("b.md")), plan(research("c.md"), research("d.md", "c.md"))
     bp = blueprint([two, chain, two], [replan(), end(), end()])
     bp.run_sync("g", "t")
@@ -575,7 +427,7 @@ def test_two_subagents_that_deliver_one_name_in_one_round_both_keep_what_they_wr
         return "[]" if "critic" in request.system else f"version {asked(request)[-1]}"
 
     parts = Parts(plans, role=role)
-    bp, _turn = run(parts, checkpointer=store)
+    bp, _turn = one_turn(parts, checkpointer=store)
     assert {path: entry.content for path, entry in bp.board("t").files.items()} == {
         "/research-specialist_1_facts.md": "version 1",
         "/critic_2_facts.md": "[]",
@@ -589,13 +441,13 @@ def test_two_subagents_that_deliver_one_name_in_one_round_both_keep_what_they_wr
 def test_a_subtask_reads_the_version_that_it_waited_for():
     plans = [plan(research("x.md", task="1"), research("out.md", "x.md", task="2"), research("x.md", task="3"))]
     parts = Parts(plans, role=lambda request: f"version {asked(request)[-1]}")
-    run(parts)
+    one_turn(parts)
     assert asked(parts.delegated[-1]) == "# x.md\nversion 1\n\n## Task\n2"
 
 
-def test_a_file_that_is_named_twice_is_given_once():
+def test_a_file_that_is_named_twice_is_shown_once():
     parts = Parts([plan(research(), research("b.md", "facts.md", "facts.md"))])
-    run(parts)
+    one_turn(parts)
     assert asked(parts.delegated[1]).count("# facts.md") == 1
 
 
@@ -641,10 +493,10 @@ FAILING = [
 
 
 @pytest.mark.parametrize(("role", "error"), FAILING, ids=lambda given: given if isinstance(given, str) else "")
-def test_a_subtask_that_fails_is_an_entry_that_reflection_sees_and_its_siblings_keep_theirs(role, error, store):
+def test_reflection_sees_a_failed_subtask_and_its_siblings_keep_their_artifacts(role, error, store):
     plans = [plan(research("a.md"), ("worker", "work", "w.md"), research("b.md"), research("c.md", "w.md"))]
     parts = Parts(plans, [end("{{a.md}}")])
-    bp, turn = run(parts, roles=[*STOCK_ROLES, role], checkpointer=store)
+    bp, turn = one_turn(parts, roles=[*STOCK_ROLES, role], checkpointer=store)
     assert (turn.status, turn.text) == ("ended", "Paris. [1]")
     assert outcomes(bp) == [("a.md", "done", ""), ("w.md", "failed", error), ("b.md", "done", "")]
     seen = asked(parts.reflected[0])
@@ -653,15 +505,15 @@ def test_a_subtask_that_fails_is_an_entry_that_reflection_sees_and_its_siblings_
     assert bp.board("t").errors == [f"w.md: {error}"]
 
 
-def test_a_planner_is_told_what_went_wrong():
+def test_the_planner_sees_what_went_wrong():
     role = FAILING[0][0]
     parts = Parts([plan(("worker", "work", "w.md")), plan(research())], [replan(), end()])
-    run(parts, roles=[*STOCK_ROLES, role])
+    one_turn(parts, roles=[*STOCK_ROLES, role])
     assert "# What went wrong\nw.md: its run failed (ModelError)" in asked(parts.planned[1])
 
 
 def test_a_subtask_that_takes_too_long_is_recorded_as_cancelled():
-    bp, _ = run(Parts([plan(("worker", "work", "w.md"))], [ask()]), roles=[FAILING[3][0]])
+    bp, _ = one_turn(Parts([plan(("worker", "work", "w.md"))], [ask()]), roles=[FAILING[3][0]])
     assert [(run.agent, run.status) for run in bp.runs("t")] == [
         ("planner", "ended"),
         ("worker", "cancelled"),
@@ -669,10 +521,10 @@ def test_a_subtask_that_takes_too_long_is_recorded_as_cancelled():
     ]
 
 
-def test_a_role_that_asks_the_user_is_answered_by_way_of_the_planner():
+def test_the_users_answer_to_a_role_goes_to_the_planner():
     role = Role("worker", "p", model=ScriptedModel(lambda _: ToolCall("inquire")), tools=[inquire])
     parts = Parts([plan(research("a.md"), ("worker", "work", "w.md")), plan(research("b.md"))])
-    bp, turn = run(parts, roles=[*STOCK_ROLES, role])
+    bp, turn = one_turn(parts, roles=[*STOCK_ROLES, role])
     assert (turn.status, turn.question) == ("escalated", "worker asks: in which year?")
     assert bp.board("t").termination == {"reason": "escalate", "by": "worker"}
     assert bp.run_sync("in 1970", "t").status == "ended"
@@ -681,7 +533,7 @@ def test_a_role_that_asks_the_user_is_answered_by_way_of_the_planner():
     assert "1. [done] research-specialist -> a.md: find out\n2. [failed] worker -> w.md: work" in again
 
 
-async def test_a_turn_that_goes_on_without_one_of_its_roles_says_so(store):
+async def test_a_turn_that_is_resumed_without_one_of_its_roles_escalates(store):
     begun = asyncio.Event()
 
     async def role(request):
@@ -697,16 +549,16 @@ async def test_a_turn_that_goes_on_without_one_of_its_roles_says_so(store):
     assert (turn.status, turn.question) == ("escalated", "which one?")
 
 
-async def test_a_turn_whose_last_look_failed_by_the_model_can_be_resumed():
+async def test_a_turn_can_be_resumed_after_the_model_failed_at_the_last_reflection():
     bp = blueprint([plan(research())], [RateLimited("slow"), end("fine")], max_reflection_depth=1, limits=SOON)
     assert isinstance((await bp.run("g", "t")).error, RateLimited)
     turn = await bp.resume("t")
     assert (turn.status, turn.text) == ("ended", "fine")
 
 
-def test_a_cleanup_without_any_file_finds_what_it_needs():
+def test_cleanup_works_without_any_file():
     failing = Role("worker", "p", validate=lambda _: False)
-    bp, turn = run(Parts([plan(("worker", "work", "w.md"))] * 2, [replan(), ask()]), roles=[failing])
+    bp, turn = one_turn(Parts([plan(("worker", "work", "w.md"))] * 2, [replan(), ask()]), roles=[failing])
     assert (turn.status, bp.board("t").files) == ("escalated", {})
     assert [entry["node"] for entry in bp.board("t").ledger] == ["planner", "subagent", "reflection", "cleanup"] * 2
 
@@ -715,7 +567,7 @@ def test_a_cleanup_without_any_file_finds_what_it_needs():
 
 
 def events(bp, goals):
-    """What happened in each run of a thread, without clocks and ids."""
+    """The events of each run of a thread, without clocks."""
 
     async def told():
         found = {}
@@ -738,7 +590,7 @@ def plainly(event):
     return timeless(msgspec.to_builtins(event))
 
 
-def test_the_same_script_gives_the_same_events_whoever_is_first():
+def test_the_same_script_produces_the_same_events_whoever_finishes_first():
     def lived(first):
         async def role(request):
             for _ in range(5 * (first in asked(request))):
@@ -770,7 +622,7 @@ def test_two_blueprints_take_turns_on_one_thread(store):
     assert "one -> done" in asked(critics.planned[0])
 
 
-async def test_of_two_blueprints_at_once_on_one_thread_the_second_is_refused(store):
+async def test_a_second_blueprint_on_a_running_thread_is_refused(store):
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def role(request):
@@ -787,7 +639,7 @@ async def test_of_two_blueprints_at_once_on_one_thread_the_second_is_refused(sto
     assert ((await task).status, second.planner.agent.spec.model.requests) == ("ended", [])
 
 
-def test_what_is_remembered_has_its_named_fields():
+def test_the_board_has_its_named_fields():
     wanted = [
         "messages",
         "plan",
@@ -801,7 +653,7 @@ def test_what_is_remembered_has_its_named_fields():
         "termination",
     ]
     assert set(wanted) <= set(Board.__struct_fields__)
-    bp, _ = run(Parts([plan(research())], [end("{{facts.md}}")]), checkpointer=MemoryCheckpointer())
+    bp, _ = one_turn(Parts([plan(research())], [end("{{facts.md}}")]), checkpointer=MemoryCheckpointer())
     board = bp.board("t")
     assert [len(board.messages) > 0, len(board.plan["subtasks"]), len(board.files), board.step, board.reflection_depth] == [
         True, 1, 1, 1, 1,
@@ -813,11 +665,11 @@ def test_what_is_remembered_has_its_named_fields():
 def test_a_role_with_file_tools_is_asked_like_any_other():
     tools = FilesystemMiddleware(StateBackend()).tools
     parts = Parts([plan(("worker", "work", "a.md"))])
-    run(parts, roles=[Role("worker", "You work.", tools=tools)])
+    one_turn(parts, roles=[Role("worker", "You work.", tools=tools)])
     assert (parts.delegated[0].system, asked(parts.delegated[0])) == ("You work.", "## Task\nwork")
 
 
-def test_text_blocks_are_a_goal_and_other_blocks_are_not():
+def test_a_goal_may_be_text_blocks_but_no_other_blocks():
     bp = blueprint([plan(research())])
     assert bp.run_sync([Text("find "), Text("out")], "t").status == "ended"
     assert "# Goal\nfind out\n" in asked(bp.planner.agent.spec.model.planned[0])

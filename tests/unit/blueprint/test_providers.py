@@ -1,4 +1,4 @@
-"""A blueprint on real SDKs, against servers on loopback: one key is enough, and the provider's JSON mode is used."""
+"""A blueprint on real SDKs against servers on loopback: one key is enough, and the provider's JSON mode is used."""
 
 import anthropic
 import openai
@@ -76,7 +76,7 @@ async def test_planner_and_reflection_ask_for_json_in_the_providers_own_mode_and
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_json_mode_that_gives_null_for_what_is_missing_is_understood(name):
+async def test_null_stands_for_a_missing_field_in_a_providers_json_mode(name):
     decision = '{"decision": "end", "reason": null, "final_answer": "done", "question": null}'
     _, turn, _ = await run(name, (*REPLIES[:2], decision))
     assert (turn.status, turn.text) == ("ended", "done"), turn.error

@@ -1,4 +1,4 @@
-"""Reflection: what it is told, what it may decide, how often it is asked, and what becomes of an answer."""
+"""Reflection: its request, its decisions, how often it is asked, and the final answer."""
 
 import json
 
@@ -34,7 +34,7 @@ def wordy(name, status="active"):
 # ---- what it is told
 
 
-async def test_it_is_told_goal_plan_files_errors_and_steps():
+async def test_reflection_sees_goal_plan_files_errors_and_steps():
     def role(request):
         return "字" * 50_000 if "long" in asked(request) else RateLimited("slow")
 
@@ -70,14 +70,14 @@ async def test_an_artifact_under_another_name_is_unexpected_and_the_planned_one_
     assert told["What went wrong"] == "b.md: delivered instead of a.md"
 
 
-async def test_what_an_earlier_plan_of_the_goal_has_delivered_is_not_unexpected():
+async def test_an_artifact_of_an_earlier_plan_for_the_goal_is_not_unexpected():
     model = Parts([plan(research("a.md")), plan(research("b.md"))], [replan(), end()])
     await Blueprint(model).run("go")
     told = sections(model.reflected[1])
     assert json.loads(told["Planned and delivered"]) == {"missing": [], "unexpected": [], "failed": []}
 
 
-async def test_it_is_told_what_the_user_has_said_since_the_goal():
+async def test_reflection_sees_what_the_user_said_since_the_goal():
     model = Parts(numbered(), [ask("which?"), end()])
     agent = Blueprint(model)
     await agent.run("go", "t")
@@ -85,7 +85,7 @@ async def test_it_is_told_what_the_user_has_said_since_the_goal():
     assert sections(model.reflected[1])["The user said since"] == "the blue one"
 
 
-def test_its_prompt_forbids_to_rewrite_files_and_to_invent_facts():
+def test_its_prompt_forbids_rewriting_files_and_inventing_facts():
     assert "do not invent facts, do not rewrite files" in REFLECTION
     assert "Decide by these alone" in REFLECTION
 
@@ -113,7 +113,7 @@ async def test_each_decision_ends_the_turn_as_it_says(store, said, status, text,
     assert board.decision in ("end", "escalate")
 
 
-async def test_to_replan_asks_the_planner_again_and_tells_it_why():
+async def test_replan_asks_the_planner_again_and_says_why():
     model = Parts([plan(research("a.md")), plan(research("b.md"))], [replan("b is missing"), end()])
     agent = Blueprint(model)
     assert (await agent.run("go", "t")).status == "ended"
@@ -121,7 +121,7 @@ async def test_to_replan_asks_the_planner_again_and_tells_it_why():
     assert nodes(agent) == ["planner", "subagent", "reflection", "cleanup"] * 2
 
 
-async def test_to_continue_goes_on_with_what_is_left_of_the_plan_and_asks_no_planner():
+async def test_continue_runs_the_rest_of_the_plan_without_asking_the_planner():
     def role(request):
         return RateLimited("slow") if asked(request).endswith("lost") else "Paris"
 
@@ -134,14 +134,14 @@ async def test_to_continue_goes_on_with_what_is_left_of_the_plan_and_asks_no_pla
     assert nodes(agent) == parts
 
 
-async def test_to_continue_with_nothing_left_is_to_replan_for_that_reason():
+async def test_continue_with_nothing_left_becomes_replan():
     model = Parts([plan(research("a.md")), plan(research("b.md"))], [GO_ON, end()])
     assert (await Blueprint(model).run("go")).status == "ended"
     reason = "the plan was to be continued, but nothing of it is left"
     assert sections(model.planned[1])["Why you are asked again"] == reason
 
 
-async def test_to_continue_with_what_can_never_begin_is_to_replan_and_names_it():
+async def test_continue_with_subtasks_that_can_never_begin_becomes_replan_and_names_them():
     plans = [plan(research("a.md"), research("b.md", "a.md")), plan(research("a.md"))]
     model = Parts(plans, [GO_ON, ask()], lambda: RateLimited("slow"))
     await Blueprint(model).run("go")
@@ -162,12 +162,12 @@ BAD = [
     ('{"decision": "escalate", "question": ""}', "a decision to escalate needs a question that is not empty"),
     ('{"decision": "end", "final_answer": 5}', "Expected `str`, got `int` - at `$.final_answer`"),
     (end("x" * 33_000), "a decision has at most 32,768 bytes, not 33,0"),
-    (end("{{nothing.md}}"), "final_answer names artifacts that are not there: ['nothing.md']; there are facts.md"),
+    (end("{{nothing.md}}"), "final_answer names unknown artifacts: ['nothing.md']; artifacts: facts.md"),
 ]
 
 
 @pytest.mark.parametrize(("said", "why"), BAD, ids=range(len(BAD)))
-async def test_a_reply_that_is_no_decision_is_refused_once_with_the_reason(said, why):
+async def test_a_reply_that_is_not_a_decision_is_refused_once_with_the_reason(said, why):
     model = Parts([plan(research())], [said, end("so")])
     agent = Blueprint(model)
     turn = await agent.run("go", "t")
@@ -177,12 +177,12 @@ async def test_a_reply_that_is_no_decision_is_refused_once_with_the_reason(said,
 
 
 @pytest.mark.parametrize(("said", "why"), BAD, ids=range(len(BAD)))
-async def test_after_two_such_replies_a_person_is_asked_and_shown_what_was_said(said, why):
+async def test_after_two_such_replies_a_person_is_asked_and_sees_the_last_one(said, why):
     model = Parts([plan(research())], [said, said])
     agent = Blueprint(model)
     turn = await agent.run("go", "t")
     assert (turn.status, agent.board("t").termination) == ("escalated", {"reason": "contract"})
-    assert turn.question.startswith(f"The reflection broke its contract 2 times (ReflectionViolation: {why}")
+    assert turn.question.startswith(f"The reflection broke its contract twice (ReflectionViolation: {why}")
     assert turn.question.endswith(f"Its last reply was:\n{said[:2_000]}")
     assert (len(model.reflected), len(model.planned), len(model.delegated)) == (2, 1, 1)
 
@@ -199,7 +199,7 @@ async def test_a_model_that_fails_when_it_is_asked_again_fails_the_turn(part):
 
 @pytest.mark.parametrize("said", [replan("again"), GO_ON, end()], ids=["replan", "continue", "end without an artifact"])
 @pytest.mark.parametrize("depth", [1, 3, 5, 60])
-async def test_at_the_cap_a_person_is_asked_and_nothing_more_is_begun(store, said, depth):
+async def test_at_the_cap_a_person_is_asked_and_nothing_more_begins(store, said, depth):
     role = "" if "end" in said else "Paris"
     model = Parts(numbered(), lambda: said, lambda: role)
     more = {} if depth == 5 else {"max_reflection_depth": depth}
@@ -222,7 +222,7 @@ async def test_the_question_at_the_cap_says_what_reflection_wanted():
 
 
 @pytest.mark.parametrize("said", [end(), ask()])
-async def test_the_last_look_may_still_end_or_ask(said):
+async def test_the_last_reflection_may_still_end_or_ask(said):
     model = Parts(numbered(), [replan(), replan(), said])
     agent = Blueprint(model, max_reflection_depth=3)
     turn = await agent.run("go", "t")
@@ -230,15 +230,15 @@ async def test_the_last_look_may_still_end_or_ask(said):
     assert turn.status in ("ended", "escalated")
 
 
-async def test_a_reply_that_is_asked_for_again_counts_and_the_cap_holds_all_the_same():
+async def test_a_second_try_counts_towards_the_cap():
     model = Parts(numbered(), ["no", replan(), "no", "never asked for"])
     agent = Blueprint(model, max_reflection_depth=3)
     turn = await agent.run("go", "t")
     assert (turn.status, len(model.reflected)) == ("escalated", 3)
-    assert turn.question.startswith("The reflection broke its contract 1 times")
+    assert turn.question.startswith("The reflection broke its contract once")
 
 
-async def test_each_turn_of_a_user_has_its_looks_anew(store):
+async def test_each_turn_has_the_full_number_of_reflections(store):
     model = Parts(numbered(), lambda: replan())
     agent = Blueprint(model, max_reflection_depth=2, checkpointer=store)
     turns = [await agent.run(text, "t") for text in ("go", "on", "and on")]
@@ -247,7 +247,7 @@ async def test_each_turn_of_a_user_has_its_looks_anew(store):
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-async def test_a_look_that_failed_can_be_resumed_even_if_it_was_the_last_one(depth):
+async def test_a_failed_reflection_can_be_resumed_even_if_it_was_the_last_one(depth):
     model = Parts(numbered(), [*[RateLimited("slow")] * depth, end("so")])
     agent = bounded(Blueprint(model, max_reflection_depth=depth))
     turn = await agent.run("go", "t")
@@ -263,7 +263,7 @@ REFUSED = "the answer was refused: no artifact is done yet"
 
 
 @pytest.mark.parametrize("role", ["", wordy("facts.md"), RateLimited("slow")], ids=["nothing", "active", "failed"])
-async def test_an_end_before_any_artifact_is_done_is_to_replan(role):
+async def test_end_before_any_artifact_is_done_becomes_replan(role):
     done = iter([role, role, "Paris"] if role == "" else [role, "Paris"])
     model = Parts([plan(research()), plan(research())], [end("too early"), end("so")], lambda: next(done))
     agent = Blueprint(model)
@@ -273,14 +273,14 @@ async def test_an_end_before_any_artifact_is_done_is_to_replan(role):
     assert "too early" not in [message.text for message in turn.messages]
 
 
-async def test_an_end_before_any_artifact_is_done_asks_a_person_at_the_cap():
+async def test_end_before_any_artifact_is_done_asks_a_person_at_the_cap():
     agent = Blueprint(Parts([plan(research())], [end("too early")], lambda: ""), max_reflection_depth=1)
     turn = await agent.run("go", "t")
     assert (turn.status, turn.text) == ("escalated", "")
     assert turn.question == f"{CAP} It was to replan: {REFUSED}. How shall I go on?"
 
 
-async def test_an_artifact_that_was_evicted_since_was_produced_all_the_same():
+async def test_an_evicted_artifact_counts_as_produced():
     fails = iter(["Paris", *[""] * 8])
     plans = [plan(research("a.md")), plan(*(research(f"{n}.md") for n in "bcde"))]
     agent = Blueprint(Parts(plans, [replan(), end("so")], lambda: next(fails)))
@@ -288,7 +288,7 @@ async def test_an_artifact_that_was_evicted_since_was_produced_all_the_same():
     assert (turn.status, turn.text, agent.board("t").files) == ("ended", "so", {})
 
 
-async def test_an_artifact_of_an_earlier_goal_is_none_of_this_one():
+async def test_an_artifact_of_an_earlier_goal_does_not_count_for_this_one():
     said = iter(["Paris", "", "", "Rome"])
     model = Parts(numbered(), [end("one"), end("too early"), end("two")], lambda: next(said))
     agent = Blueprint(model)
@@ -297,7 +297,7 @@ async def test_an_artifact_of_an_earlier_goal_is_none_of_this_one():
     assert sections(model.planned[2])["Why you are asked again"] == REFUSED
 
 
-async def test_an_artifact_from_before_a_question_is_one_of_the_same_goal():
+async def test_an_artifact_from_before_a_question_counts_for_the_same_goal():
     said = iter(["Paris", "", ""])
     agent = Blueprint(Parts(numbered(), [ask(), end("so")], lambda: next(said)))
     await agent.run("go", "t")
@@ -317,19 +317,19 @@ async def test_the_answer_holds_the_artifacts_that_it_names(store, name):
     assert agent.board("t").final_answer == f"It is {{{{{name}}}}} and {{{{{name}}}}}!"
 
 
-async def test_what_an_artifact_holds_in_such_braces_stays_as_it_is():
+async def test_placeholders_inside_an_artifact_are_not_filled_in():
     model = Parts([plan(research("a.md"), research("b.md"))], [end("{{a.md}}")], lambda: "use {{b.md}} or \\1 {{x}}")
     assert (await Blueprint(model).run("go")).text == "use {{b.md}} or \\1 {{x}}"
 
 
-async def test_the_newest_artifact_of_a_name_is_put_in_and_older_ones_by_their_file():
+async def test_a_name_in_an_answer_means_its_newest_artifact_and_a_file_name_an_older_one():
     said = iter(["old", "new"])
     reflections = [replan(), end("{{a.md}} for {{research-specialist_1_a.md}}")]
     model = Parts([plan(research("a.md"))] * 2, reflections, lambda: next(said))
     assert (await Blueprint(model).run("go")).text == "new for old"
 
 
-async def test_an_artifact_that_is_named_comes_back_though_it_was_evicted(store):
+async def test_an_evicted_artifact_that_the_answer_names_is_restored(store):
     plans = [plan(("code-writer", "x", "a.py")), plan(*(research(f"{n}.md") for n in "bcde"))]
     agent = Blueprint(Parts(plans, [replan(), end("{{a.py}}")]), checkpointer=store)
     turn = await agent.run("go", "t")
@@ -348,7 +348,7 @@ async def test_an_artifact_too_long_for_an_answer_is_only_named():
 
 
 @pytest.mark.parametrize("evicted", [False, True])
-async def test_an_answer_that_names_a_file_which_is_gone_from_the_disk_is_refused(tmp_path, evicted):
+async def test_an_answer_that_names_a_deleted_file_is_refused(tmp_path, evicted):
     def reflections(request):
         if evicted and len(model.reflected) == 1:
             return replan("four more, and it is evicted")
@@ -364,7 +364,7 @@ async def test_an_answer_that_names_a_file_which_is_gone_from_the_disk_is_refuse
     assert "a.md" in sections(model.planned[-1])["Why you are asked again"]
 
 
-async def test_answers_of_code_and_of_files_on_a_disk_are_filled_in_as_well(tmp_path):
+async def test_an_answer_is_filled_in_from_code_and_from_files_on_a_disk(tmp_path):
     agent = Blueprint(
         Parts([plan(("code-writer", "x", "a.py"))], [end("{{a.py}}")]), backend=FilesystemBackend(tmp_path)
     )

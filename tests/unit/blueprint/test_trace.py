@@ -1,4 +1,4 @@
-"""What is seen of a blueprint's turns, by a person, by models and by providers: names and sizes, and no content."""
+"""Names and sizes, never content: all that planner, reflection and trace show of a blueprint's files."""
 
 import json
 import os
@@ -53,7 +53,7 @@ ROLES = [
 
 
 def leaking(request):
-    """A role that says the secret in every way there is."""
+    """A role that leaks the secret in every possible way."""
     task = asked(request).partition("\n\n## Your last reply")[0].split("\n")[-1]
     replies = {
         "plain": f"it is {SECRET}",
@@ -89,7 +89,7 @@ TASKS = [
 
 
 @pytest.mark.parametrize("durability", ["turn", "tool"])
-async def test_what_is_in_files_is_seen_by_roles_and_users_and_never_by_planner_reflection_or_trace(store, durability):
+async def test_only_roles_and_users_see_the_content_of_files(store, durability):
     late = [("research-specialist", "plain", f"late{n}.md", ["plain.md", "long.md", "notes.txt"]) for n in range(5)]
     plans = [*[plan(*TASKS)] * 2, plan(*late), plan(("curious", "ask", "asked.md")), *[plan(*late[:1])] * 3]
     said = ["no JSON", replan(), replan(), replan(), end("{{plain.md}} {{long.md}} {{late0.md}}"), end("{{object.md}}")]
@@ -129,14 +129,14 @@ async def test_the_trace_says_of_each_part_what_it_did(store):
     ]  # fmt: skip
 
 
-async def test_the_trace_of_a_long_turn_is_whole_though_the_state_holds_the_end_of_it():
+async def test_the_trace_of_a_long_turn_is_whole_though_the_state_holds_only_its_end():
     _, agent = rounds(120, 100)
     await agent.run("go", "t")
     assert nodes(agent) == ["planner", "subagent", "reflection", "cleanup"] * 120
     assert len(agent.board("t").ledger) < 410
 
 
-async def test_the_trace_goes_on_after_old_boundaries_were_cut_off(tmp_path):
+async def test_the_trace_is_whole_after_old_boundaries_were_cut_off(tmp_path):
     with DiskCheckpointer(tmp_path / "state", retention=Retention(boundaries=1)) as disk:
         agent = Blueprint(Parts(numbered(), lambda: end()), checkpointer=disk)
         for number in range(40):

@@ -1,4 +1,4 @@
-"""Turns of a blueprint: from a goal to an answer or a question, what is appended, and how the next one goes on."""
+"""Turns of a blueprint: from a goal to an answer or a question, their appends, and how the next turn continues."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ from harness.blueprints import (
     said_by_role,
     sections,
 )
+from harness.stores import FaultyStore
 from msgspec import structs
-from scenarios.test_failing_store import Failing
 
 from minideep import (
     Approve,
@@ -55,7 +55,7 @@ WAVE = plan(research("a.md", task="one"), research("b.md", task="two"), research
 
 
 class Counted:
-    """A store that notes the bytes of each append, joins apart, under what *when* says at that moment."""
+    """A store that notes the bytes of each append but merges, with the value of *when* at that moment."""
 
     def __init__(self, store, when=lambda: 0):
         self.store, self.when, self.appends = store, when, []
@@ -70,7 +70,7 @@ class Counted:
 
 
 def timeless(board):
-    """All of a board that is the same each time: without clocks."""
+    """A board as plain data without its clocks."""
     ledger = [{key: value for key, value in entry.items() if key != "seconds"} for entry in board.ledger]
     whole = structs.asdict(structs.replace(board, ledger=ledger))
     return whole | {"messages": [message.text for message in board.messages]}
@@ -79,7 +79,7 @@ def timeless(board):
 # ---- the order of the parts
 
 
-async def test_the_parts_follow_each_other_as_the_topology_says(store):
+async def test_the_parts_follow_each_other_as_the_graph_says(store):
     wave = plan(research("a.md"), research("b.md", "a.md"))
     agent = Blueprint(Parts([wave, plan(research("c.md"))], [replan(), end()]), checkpointer=store)
     turn = await agent.run("go", "t")
@@ -95,7 +95,7 @@ async def test_the_parts_follow_each_other_as_the_topology_says(store):
     ]  # fmt: skip
 
 
-async def test_the_files_that_a_wave_wrote_are_there_before_anybody_reflects(store):
+async def test_the_files_of_a_wave_are_there_before_reflection_is_asked(store):
     def reflections(request):
         assert [json.loads(line)["name"] for line in sections(request)["Artifacts"].splitlines()] == [
             "a.md",
@@ -110,7 +110,7 @@ async def test_the_files_that_a_wave_wrote_are_there_before_anybody_reflects(sto
     )  # fmt: skip
 
 
-async def test_old_files_have_left_before_the_planner_is_asked_again_and_before_the_turn_is_over(store):
+async def test_old_files_are_evicted_before_the_planner_is_asked_again_and_before_the_turn_ends(store):
     planned = iter([plan(research("old.md")), WAVE, plan(research("d.md")), plan(research("e.md"), research("f.md"))])
     model = Parts(lambda: next(planned), [replan(), replan(), replan(), end()])
     agent = Blueprint(model, checkpointer=store)
@@ -154,14 +154,14 @@ async def test_a_turn_of_three_rounds_is_one_run_with_two_appends_and_one_bounda
         ([end("{{a.md}}")], lambda: "x" * 200_000, {}, "ended"),
     ],
 )
-async def test_however_a_turn_is_over_it_appends_twice(store, reflections, role, more, status):
+async def test_a_turn_appends_twice_however_it_ends(store, reflections, role, more, status):
     counted = Counted(store)
     turn = await Blueprint(Parts([WAVE], reflections, role), checkpointer=counted, **more).run("go", "t")
     assert (turn.status, turn.saved, len(counted.appends)) == (status, True, 2)
 
 
 @pytest.mark.parametrize("durability", ["step", "tool"])
-async def test_what_is_saved_earlier_is_the_same_in_the_end(store, durability):
+async def test_every_durability_leaves_the_same_thread(store, durability):
     def agent(store, durability):
         parts = Parts([WAVE, plan(("code-writer", "x", "d.py", ["a.md"]))], [replan(), end("{{d.py}}")])
         return Blueprint(parts, checkpointer=store, durability=durability)
@@ -174,16 +174,16 @@ async def test_what_is_saved_earlier_is_the_same_in_the_end(store, durability):
 
 
 async def test_any_store_with_the_ports_operations_will_do():
-    agent = Blueprint(Parts([WAVE], [end("{{a.md}}")]), checkpointer=Failing(MemoryCheckpointer()))
+    agent = Blueprint(Parts([WAVE], [end("{{a.md}}")]), checkpointer=FaultyStore(MemoryCheckpointer()))
     assert (await agent.run("go", "t")).text == "Paris. [1]"
 
 
 @pytest.mark.parametrize("durability", ["turn", "step"])
 @pytest.mark.parametrize("outage", [False, True], ids=["once", "until it is healed"])
-async def test_wherever_a_store_fails_the_answer_comes_back_and_is_saved_later(durability, outage):
+async def test_wherever_a_store_fails_the_answer_is_returned_and_saved_later(durability, outage):
     for at in count(1):
         model = Parts(numbered(), [end("{{f1.md}}"), end("{{f2.md}}"), end("{{f2.md}}")], lambda: "x" * 150_000)
-        failing = Failing(MemoryCheckpointer())
+        failing = FaultyStore(MemoryCheckpointer())
         agent = Blueprint(model, checkpointer=failing, durability=durability)
         await agent.run("one", "t")
         failing.fail(at, OSError, outage)
@@ -208,7 +208,7 @@ async def test_wherever_a_store_fails_the_answer_comes_back_and_is_saved_later(d
 # ---- a question, and the person's answer
 
 
-async def test_a_person_answers_the_question_and_the_planner_is_told_with_the_old_plan_and_what_went_wrong(store):
+async def test_the_planner_sees_the_users_answer_with_the_old_plan_and_what_went_wrong(store):
     def role(request):
         return RateLimited("slow") if asked(request).endswith("two") else "Paris"
 
@@ -232,7 +232,7 @@ async def test_a_person_answers_the_question_and_the_planner_is_told_with_the_ol
     assert asked(model.delegated[0]) == "# a.md\nParis\n\n## Task\nfind out"
 
 
-async def test_several_questions_about_one_goal_leave_all_answers_with_the_planner():
+async def test_the_planner_sees_all_answers_to_several_questions_about_one_goal():
     model = Parts(numbered(), [ask("which?"), ask("how many?"), end()])
     agent = Blueprint(model)
     for text in ("go", "the blue one", "three"):
@@ -250,14 +250,14 @@ async def ask_user(question: str, ctx: ToolContext) -> str:
 
 
 def asking(request):
-    """A role that asks what its task says."""
+    """A role that asks the user what its task says."""
     return ToolCall("ask_user", {"question": asked(request).split("\n")[-1]})
 
 
 ASKERS = [Role(name, f"You are {name}.", [ask_user]) for name in ("ann", "ben", "cid")]
 
 
-async def test_what_a_role_asks_is_asked_of_the_user_and_no_reflection_comes_before():
+async def test_a_roles_question_goes_to_the_user_without_reflection():
     model = Parts([plan(("ann", "colour?", "a.md")), plan(("ben", "go", "b.md"))], [end()],
                   lambda request: asking(request) if "ann" in request.system else "Paris")  # fmt: skip
     agent = Blueprint(model, ASKERS)
@@ -268,7 +268,7 @@ async def test_what_a_role_asks_is_asked_of_the_user_and_no_reflection_comes_bef
     assert sections(model.planned[1])["The user said since"] == "blue"
 
 
-async def test_all_that_roles_ask_at_once_is_asked_of_the_user():
+async def test_the_questions_of_all_roles_go_to_the_user_at_once():
     agent = Blueprint(Parts([plan(("ann", "colour?", "a.md"), ("ben", "size?", "b.md"))], [], asking), ASKERS)
     turn = await agent.run("go", "t")
     assert turn.status == "escalated"
@@ -302,7 +302,7 @@ async def test_a_plan_waits_for_a_person_and_nothing_is_dispatched(store):
     ("decision", "done"),
     [(Approve(), ["a.md"]), (Edit({"plan": EDITED}), ["b.json"]), (Edit({"plan": EDITED, "problem": "x"}), ["b.json"])],
 )
-async def test_what_a_person_lets_through_is_done_by_another_process(store, decision, done):
+async def test_another_process_carries_out_an_approved_plan(store, decision, done):
     (wait,) = (await approving(store)[1].run("go", "t")).interrupts
     model, agent = approving(store)
     turn = await agent.resume("t", {wait.call_id: decision})
@@ -311,13 +311,13 @@ async def test_what_a_person_lets_through_is_done_by_another_process(store, deci
     assert agent.board("t").subtasks[0].expected_artifact == done[0]
 
 
-async def test_an_edited_plan_that_breaks_the_contract_goes_back_to_the_person_who_edited_it(store):
+async def test_an_edit_that_breaks_the_contract_goes_back_to_the_person(store):
     model, agent = approving(store)
     (wait,) = (await agent.run("go", "t")).interrupts
     wrong = {"subtasks": [{**PLAN["subtasks"][0], "role": "nobody"}]}
     turn = await agent.resume("t", {wait.call_id: Edit({"plan": wrong})})
     (wait,) = turn.interrupts
-    problem = "subtask 1: there is no role 'nobody'; there are research-specialist, code-writer, critic"
+    problem = "subtask 1: unknown role 'nobody'; roles: research-specialist, code-writer, critic"
     assert (turn.status, wait.call.args) == ("paused", {"plan": wrong, "problem": problem})
     assert (len(model.planned), model.delegated) == (1, [])
     turn = await agent.resume("t", {wait.call_id: Edit({"plan": PLAN})})
@@ -325,7 +325,7 @@ async def test_an_edited_plan_that_breaks_the_contract_goes_back_to_the_person_w
 
 
 @pytest.mark.parametrize("edit", [{"subtasks": []}, EDITED, {"plan": [EDITED]}, {"plan": None}, {}])
-async def test_an_edit_that_is_no_plan_goes_back_to_the_person_as_well(edit):
+async def test_an_edit_that_is_not_a_plan_goes_back_to_the_person(edit):
     model, agent = approving(None)
     (wait,) = (await agent.run("go", "t")).interrupts
     turn = await agent.resume("t", {wait.call_id: Edit(edit)})
@@ -337,7 +337,7 @@ async def test_an_edit_that_is_no_plan_goes_back_to_the_person_as_well(edit):
     "wrong", [None, "x", [5], [{"role": 5}], [{**EDITED["subtasks"][0], "subagent_role": "nobody"}]]
 )
 @pytest.mark.parametrize("then", [Reject("too dear"), "something else"], ids=["reject", "message"])
-async def test_after_an_edit_of_the_wrong_shape_the_planner_can_be_asked_anew(wrong, then):
+async def test_the_planner_can_be_asked_again_after_an_edit_of_the_wrong_shape(wrong, then):
     model, agent = approving(None)
     (wait,) = (await bounded(agent).run("go", "t")).interrupts
     turn = await agent.resume("t", {wait.call_id: Edit({"plan": {"subtasks": wrong}})})
@@ -353,7 +353,7 @@ async def test_after_an_edit_of_the_wrong_shape_the_planner_can_be_asked_anew(wr
         (Respond("only the first one"), "only the first one"),
     ],
 )
-async def test_a_plan_that_is_not_let_through_goes_back_to_the_planner_with_the_reason(store, decision, why):
+async def test_a_rejected_plan_goes_back_to_the_planner_with_the_reason(store, decision, why):
     model, agent = approving(store)
     (wait,) = (await agent.run("go", "t")).interrupts
     turn = await agent.resume("t", {wait.call_id: decision})
@@ -409,12 +409,12 @@ async def test_a_rejection_counts_however_long_the_turn_is():
     ("limits", "says"),
     [(Limits(tokens=35), "35 tokens and has spent 40"), (Limits(cost=0.9), "0.9 US dollars and has spent 1")],
 )
-async def test_a_spent_budget_asks_whether_to_go_on_and_a_yes_goes_on(store, limits, says):
+async def test_a_spent_budget_asks_the_user_and_a_yes_continues(store, limits, says):
     subtasks = json.loads(WAVE)["subtasks"] + json.loads(plan(research("d.md", "a.md")))["subtasks"]
     model = Tens([json.dumps({"subtasks": subtasks}), plan(research("e.md", "a.md"))], [end("so")])
     agent = Blueprint(model, checkpointer=store, limits=limits)
     turn = await agent.run("go", "t")
-    question = f"This turn may spend {says}; 1 subtasks are left. Shall I go on?"
+    question = f"This turn may spend {says}; subtasks left: 1. Shall I go on?"
     assert (turn.status, turn.question, turn.saved) == ("escalated", question, True)
     assert agent.board("t").termination == {"reason": "budget"}
     turn = await agent.run("yes", "t")
@@ -424,7 +424,7 @@ async def test_a_spent_budget_asks_whether_to_go_on_and_a_yes_goes_on(store, lim
     assert told["Why you are asked again"].endswith(question)
 
 
-async def test_old_files_have_left_when_a_budget_stops_the_turn():
+async def test_old_files_are_evicted_when_a_budget_stops_the_turn():
     five = plan(*(research(f"{name}.md") for name in "bcdef"))
     agent = Blueprint(Tens([plan(research("a.md")), five], [replan()]), limits=Limits(tokens=85))
     turn = await agent.run("go", "t")
@@ -444,11 +444,11 @@ async def test_the_seconds_of_a_turn_are_a_budget_as_well(store):
 
 
 @pytest.mark.parametrize("limits", [Limits(tokens=0), Limits(cost=0), Limits(seconds=0)])
-async def test_a_budget_of_nothing_asks_no_model_and_then_the_user(limits):
+async def test_a_budget_of_zero_asks_the_user_and_no_model(limits):
     model = Parts([])
     turn = await Blueprint(model, limits=limits).run("go", "t")
     assert (turn.status, model.requests) == ("escalated", [])
-    assert turn.question.endswith("0 subtasks are left. Shall I go on?")
+    assert turn.question.endswith("subtasks left: 0. Shall I go on?")
 
 
 async def test_a_budget_that_is_spent_while_a_part_is_asked_again_asks_the_user():
@@ -480,7 +480,7 @@ async def test_a_decision_that_takes_the_rest_of_a_budget_counts(said, status):
 # ---- turn after turn
 
 
-async def test_messages_are_those_of_the_turn_and_earlier_goals_are_remembered_by_a_line(store):
+async def test_the_planner_sees_each_earlier_goal_as_one_line(store):
     model = Parts(numbered(), lambda: end(f"answer {len(model.planned)}, {{{{f{len(model.planned)}.md}}}}"))
     agent = Blueprint(model, checkpointer=store)
     turns = [await agent.run(f"goal {n}", "t") for n in range(1, 9)]
@@ -495,7 +495,7 @@ async def test_messages_are_those_of_the_turn_and_earlier_goals_are_remembered_b
     assert [message.text for message in agent.transcript("t")].count("answer 1, Paris. [1]") == 1
 
 
-async def test_another_goal_begins_without_the_plan_and_the_errors_of_the_last_one_and_its_steps_follow():
+async def test_a_new_goal_begins_without_the_old_plan_and_errors_and_its_steps_count_on():
     said = iter([RateLimited("slow"), "Paris", "Rome"])
     model = Parts(
         [plan(research("a.md"), research("b.md")), plan(research("c.md"))], [end("one"), end("two")], lambda: next(said)
@@ -509,7 +509,7 @@ async def test_another_goal_begins_without_the_plan_and_the_errors_of_the_last_o
     assert steps == [(1, 1), (1, 2), (2, 3)]
 
 
-async def test_what_is_remembered_of_a_thread_stays_small_however_long_it_is(store):
+async def test_the_state_stays_small_however_long_the_thread_is(store):
     model = Parts(
         lambda: plan(research("r.md"), research("s.md")), lambda: end("{{r.md}} and more"), lambda: "x" * 90_000
     )
@@ -529,14 +529,14 @@ def state_size(agent):
     return max(len(codec.encode_state(state)), len(pickle.dumps(state)))
 
 
-async def test_long_reasons_of_reflections_do_not_add_up_in_the_state():
+async def test_long_reasons_of_reflection_do_not_accumulate_in_the_state():
     model = Parts(numbered(), lambda: replan("r" * 30_000))
     agent = Blueprint(model, max_reflection_depth=20)
     await agent.run("go", "t")
     assert state_size(agent) < 250_000
 
 
-async def test_long_plans_that_are_approved_do_not_add_up_in_the_state():
+async def test_long_approved_plans_do_not_accumulate_in_the_state():
     subtasks = [("critic", "i" * 600, f"x{n}.json") for n in range(90)]
     agent = Blueprint(Parts(lambda: plan(*subtasks), lambda: replan()), approve_plan=True, max_reflection_depth=20)
     turn = await agent.run("go", "t")
@@ -582,12 +582,12 @@ async def test_many_files_just_below_the_limit_of_one_leave_a_small_state(store)
 
 
 @pytest.mark.parametrize("size", [20_000, 160_000])
-async def test_the_log_grows_with_the_number_of_rounds_and_no_faster(size):
+async def test_the_log_grows_no_faster_than_the_number_of_rounds(size):
     few, many = [await rounds(number, size)[1].run("go") for number in (6, 60)]
     assert many.costs.bytes_raw < 1.3 * 10 * few.costs.bytes_raw
 
 
-async def test_the_log_of_small_rounds_grows_no_faster_once_there_are_many():
+async def test_the_log_of_many_small_rounds_grows_no_faster_than_their_number():
     few, many = [await rounds(number, 100)[1].run("go") for number in (60, 180)]
     assert many.costs.bytes_raw < 1.3 * 3 * few.costs.bytes_raw
 
@@ -609,7 +609,7 @@ async def test_round_fifty_appends_no_more_than_twice_what_round_five_does(store
     "error", [RateLimited, Overloaded, AuthenticationFailed, ContextOverflow, ModelError, ValueError]
 )
 @pytest.mark.parametrize("part", ["planner", "reflection"])
-async def test_a_model_that_fails_fails_the_turn_as_what_it_is_and_a_resume_goes_on(store, part, error):
+async def test_a_failing_model_fails_the_turn_with_its_own_error_and_resume_continues(store, part, error):
     failed, parts = [error("broken")], {"plans": [WAVE], "reflections": [end("so")]}
     name = {"planner": "plans", "reflection": "reflections"}[part]
     model = Parts(**(parts | {name: failed + parts[name]}))
@@ -623,7 +623,7 @@ async def test_a_model_that_fails_fails_the_turn_as_what_it_is_and_a_resume_goes
     assert (len(model.planned) + len(model.reflected), len(model.delegated)) == (3, 3)
 
 
-async def test_a_role_whose_model_fails_is_an_entry_that_reflection_sees_and_not_the_end():
+async def test_reflection_sees_the_failure_of_a_roles_model_and_the_turn_continues():
     def role(request):
         raise (
             RateLimited("slow")
@@ -650,7 +650,7 @@ async def test_a_new_message_after_a_failure_is_about_the_same_goal():
     assert (turn.text, told["Goal"], told["The user said since"]) == ("so", "go", "try again")
 
 
-async def test_in_a_thread_that_is_gone_on_with_without_one_of_its_roles_its_subtasks_have_failed(store):
+async def test_subtasks_of_a_role_that_no_longer_exists_fail_when_the_thread_is_resumed(store):
     hangs = asyncio.Event()
     task = asyncio.create_task(Blueprint(Parts([WAVE], [], lambda _: hangs.wait()), checkpointer=store).run("go", "t"))
     while not reader(store).threads() or len(asyncio.all_tasks()) < 5:
@@ -661,14 +661,17 @@ async def test_in_a_thread_that_is_gone_on_with_without_one_of_its_roles_its_sub
     agent = Blueprint(Parts([], [ask()]), others, checkpointer=store)
     turn = await bounded(agent).resume("t")
     assert turn.status == "escalated"
-    assert "PlanViolation: there is no role 'research-specialist' any more" in agent.board("t").errors[0]
+    assert (
+        "PlanViolation: unknown role 'research-specialist'; the plan was made with other roles"
+        in agent.board("t").errors[0]
+    )
 
 
 # ---- going on
 
 
 @pytest.mark.parametrize("reflection", [end("so"), ask("which?")])
-async def test_a_turn_that_is_over_is_given_back_and_nobody_is_asked(store, reflection):
+async def test_resume_returns_a_finished_turn_without_asking_any_model(store, reflection):
     before = await Blueprint(Parts([WAVE], [reflection]), checkpointer=store).run("go", "t")
     counted = Counted(store)
     model = Parts([])
@@ -677,7 +680,7 @@ async def test_a_turn_that_is_over_is_given_back_and_nobody_is_asked(store, refl
     assert (turn.messages, model.requests, counted.appends) == (before.messages, [], [])
 
 
-async def test_a_thread_that_nobody_knows_cannot_be_read_or_gone_on_with(store):
+async def test_an_unknown_thread_cannot_be_read_or_resumed(store):
     agent = Blueprint(Parts([]), checkpointer=store)
     with pytest.raises(UnknownThread):
         await agent.resume("t")
@@ -687,7 +690,7 @@ async def test_a_thread_that_nobody_knows_cannot_be_read_or_gone_on_with(store):
 
 
 @pytest.mark.parametrize("from_thread", [False, True], ids=["from another task", "from another thread"])
-async def test_a_turn_that_is_cancelled_can_be_read_and_gone_on_with_and_repeats_nothing(store, from_thread):
+async def test_a_cancelled_turn_can_be_read_and_resumed_and_repeats_nothing(store, from_thread):
     hangs, done = asyncio.Event(), []
 
     async def role(request):
@@ -719,7 +722,7 @@ async def test_a_turn_that_is_cancelled_can_be_read_and_gone_on_with_and_repeats
     assert [file.name for file in reader(store).board("t").files.values()] == ["a.md", "b.md", "c.md"]
 
 
-async def test_where_each_result_is_saved_a_wave_that_is_cut_short_repeats_nothing_that_was_done(store):
+async def test_with_durability_tool_an_interrupted_wave_repeats_no_finished_subtask(store):
     hangs, done = asyncio.Event(), []
 
     async def role(request):
@@ -741,7 +744,7 @@ async def test_where_each_result_is_saved_a_wave_that_is_cut_short_repeats_nothi
     assert [asked(request) for request in model.delegated] == ["## Task\ntwo"]
 
 
-async def test_it_runs_for_scripts_and_inside_a_running_loop_alike():
+async def test_run_sync_works_inside_a_running_loop_too():
     def agent():
         return Blueprint(Parts([WAVE, plan(research("d.md"))], [replan(), end("{{d.md}}")]))
 
@@ -751,7 +754,7 @@ async def test_it_runs_for_scripts_and_inside_a_running_loop_alike():
     assert timeless(one.board("t")) == timeless(other.board("t"))
 
 
-def test_it_runs_without_any_loop():
+def test_run_sync_works_without_a_loop():
     assert Blueprint(Parts([WAVE], [end("so")])).run_sync("go").text == "so"
 
 
@@ -779,7 +782,7 @@ async def test_two_blueprints_take_turns_on_one_thread(store):
     assert timeless(board) == timeless(second.board("t"))
 
 
-async def test_a_fork_at_a_boundary_goes_its_own_way(store):
+async def test_a_fork_at_a_boundary_is_independent(store):
     agent = Blueprint(Parts([WAVE], [ask("which?")], lambda: "x" * 150_000), checkpointer=store)
     await agent.run("go", "t")
     asked_then = agent.board("t")
@@ -793,7 +796,7 @@ async def test_a_fork_at_a_boundary_goes_its_own_way(store):
     assert agent.artifact("u", "a.md") == "x" * 150_000
 
 
-async def test_what_happens_is_told_while_it_happens(store):
+async def test_a_turn_streams_its_events(store):
     stream = Blueprint(Parts([plan(research())], [end("{{facts.md}}")]), checkpointer=store).stream("go", "t")
     events = [event async for event in stream]
     parts = ["planner", "subagent_dispatcher", "reflection", "cleanup"]
@@ -804,14 +807,14 @@ async def test_what_happens_is_told_while_it_happens(store):
 
 
 @pytest.mark.parametrize("goal", [b"x", 5, None])
-async def test_a_goal_that_is_no_text_is_refused(goal):
+async def test_a_goal_that_is_not_text_is_refused(goal):
     with pytest.raises(ConfigError):
         await Blueprint(Parts([])).run(goal, "t")
 
 
-async def test_a_goal_too_long_to_be_remembered_is_refused_before_anything_is_done(store):
+async def test_a_goal_that_is_too_long_is_refused_before_anything_is_done(store):
     agent = Blueprint(Parts([WAVE], [end()]), checkpointer=store)
-    with pytest.raises(ConfigError, match="the goal has 50,001 bytes, at most 50,000 are remembered"):
+    with pytest.raises(ConfigError, match="the goal has 50,001 bytes, and the state has room for 50,000"):
         await agent.run("x" * 50_001, "t")
     assert agent.threads() == []
     assert (await agent.run("x" * 50_000, "t")).status == "ended"

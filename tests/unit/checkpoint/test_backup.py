@@ -63,7 +63,7 @@ while True:
         pair = {value for _, value in copy.rows("pair/", "pair0")}
         assert pair in (set(), {copy.head("other")})
         assert len(copy.keys("blob/", "blob0")) == 40
-        check = copy._writer.use(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1)
+        check = copy._writer.run(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1)
         assert check == [("ok",)]
 
 
@@ -76,7 +76,7 @@ def test_a_backup_goes_into_a_new_or_an_empty_directory_only(tmp_path):
         (tmp_path / "file").write_text("mine")
         (tmp_path / "link").symlink_to(tmp_path / "nowhere")
         for name in ("empty", "file", "link", "state"):
-            with pytest.raises(ConfigError, match=f"cannot back up to '.*{name}': it is there"):
+            with pytest.raises(ConfigError, match=f"cannot back up to '.*{name}': it exists"):
                 store.backup(tmp_path / name)
         assert (tmp_path / "file").read_text() == "mine"
 

@@ -7,10 +7,12 @@ import textwrap
 
 import msgspec
 import pytest
-from unit.checkpoint.test_history import agent_on
+from harness.histories import agent_on
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Retention
-from minideep.checkpoint import layout as names, retention
+from minideep.checkpoint import layout as names, maintenance
+from minideep.checkpoint.maintenance import expire
+from minideep.checkpoint.store import open_store
 from minideep.models import ScriptedModel
 
 HOUR, DAY, YEAR = 3600, 86_400, 365 * 86_400
@@ -37,13 +39,13 @@ def used(store, *threads):
 def test_a_thread_is_marked_first_and_deleted_a_day_or_a_tenth_of_its_time_later(store, seconds, grace):
     then = used(store, "t")
     store.retention = Retention(seconds=seconds)
-    retention.expire(store, then + seconds - 1)
+    expire(open_store(store), then + seconds - 1)
     assert store.keys("mark/", "mark0") == []
     due = then + seconds + 1
     for now in (due, due + 1, due + grace - 1):
-        retention.expire(store, now)
+        expire(open_store(store), now)
         assert threads(store) == ["t"]
-    retention.expire(store, due + grace)
+    expire(open_store(store), due + grace)
     assert store.keys("", "\x7f") == []
 
 
@@ -51,8 +53,8 @@ def test_a_clock_that_is_a_year_ahead_for_one_turn_deletes_nothing(store):
     then = used(store, "a", "b", "c")
     store.retention = Retention(seconds=30 * DAY)
     for turn in range(10):  # Now and then the clock is wrong, for longer and longer.
-        retention.expire(store, then + turn * DAY + YEAR + turn * HOUR)
-        retention.expire(store, then + turn * DAY + 5)
+        expire(open_store(store), then + turn * DAY + YEAR + turn * HOUR)
+        expire(open_store(store), then + turn * DAY + 5)
     assert threads(store) == ["a", "b", "c"]
     assert store.keys("mark/", "mark0") == []
 
@@ -60,25 +62,25 @@ def test_a_clock_that_is_a_year_ahead_for_one_turn_deletes_nothing(store):
 def test_a_mark_of_the_future_is_made_anew(store):
     then = used(store, "t")
     store.retention = Retention(seconds=HOUR)
-    retention.expire(store, then + YEAR)
-    retention.expire(store, then + 2 * HOUR)
-    retention.expire(store, then + 2 * HOUR + 60)
+    expire(open_store(store), then + YEAR)
+    expire(open_store(store), then + 2 * HOUR)
+    expire(open_store(store), then + 2 * HOUR + 60)
     assert threads(store) == ["t"]
-    retention.expire(store, then + 2 * HOUR + HOUR / 10)
+    expire(open_store(store), then + 2 * HOUR + HOUR / 10)
     assert threads(store) == []
 
 
 def test_a_thread_that_is_used_after_it_was_marked_is_kept(store):
     then = used(store, "t", "u")
     store.retention = Retention(seconds=HOUR)
-    retention.expire(store, then + 2 * HOUR)
+    expire(open_store(store), then + 2 * HOUR)
     store.retention = Retention()
     used(store, "t")
     store.retention = Retention(seconds=HOUR)
-    retention.expire(store, then + 9 * HOUR)
+    expire(open_store(store), then + 9 * HOUR)
     assert threads(store) == ["t"]
     used(store, "t")
-    retention.expire(store, then + 60)
+    expire(open_store(store), then + 60)
     assert (threads(store), store.keys("mark/", "mark0")) == (["t"], [])
 
 
@@ -93,7 +95,7 @@ def test_a_thread_that_waits_for_a_person_or_was_cut_short_is_kept(store):
     store.close()
     store.retention = Retention(seconds=HOUR)
     for hours in (2, 3, 4, YEAR):
-        retention.expire(store, changed.updated + hours * HOUR)
+        expire(open_store(store), changed.updated + hours * HOUR)
     assert threads(store) == ["ask", "killed", "pay", "payer"]
     assert store.keys("mark/", "mark0") == []
 
@@ -101,16 +103,16 @@ def test_a_thread_that_waits_for_a_person_or_was_cut_short_is_kept(store):
 def test_a_thread_that_is_run_or_was_changed_at_the_last_moment_is_kept(store):
     then = used(store, "t")
     store.retention = Retention(seconds=HOUR)
-    retention.expire(store, then + 2 * HOUR)
+    expire(open_store(store), then + 2 * HOUR)
     assert store.hold("t")
-    retention.expire(store, then + 3 * HOUR)
+    expire(open_store(store), then + 3 * HOUR)
     assert threads(store) == ["t"]
     store.release("t")
     before = store.head("t")
     store.append("t", before, before + b"", {"use/t/x": b"", "ref/x/t": b""})
     changed = msgspec.structs.replace(names.read_head("t", before), append=b"another")
     store.append("t", before, msgspec.msgpack.encode(changed), {})
-    retention._delete(store, "t", before)
+    maintenance._delete(open_store(store), "t", before)
     assert threads(store) == ["t"]
 
 
@@ -118,9 +120,10 @@ def test_a_mark_outlives_the_process_and_a_fork_has_none(tmp_path):
     code = """
     import sys
     from minideep import DiskCheckpointer, Retention
-    from minideep.checkpoint import retention
+    from minideep.checkpoint.maintenance import expire
+    from minideep.checkpoint.store import open_store
     with DiskCheckpointer(sys.argv[1], retention=Retention(seconds=3600)) as store:
-        retention.expire(store, float(sys.argv[2]))
+        expire(open_store(store), float(sys.argv[2]))
     """
     with DiskCheckpointer(tmp_path) as store:
         then = used(store, "t")
@@ -139,10 +142,10 @@ def test_a_mark_outlives_the_process_and_a_fork_has_none(tmp_path):
 def test_a_damaged_mark_or_head_keeps_its_thread_and_stops_nothing(store):
     then = used(store, "a", "b", "c")
     store.retention = Retention(seconds=HOUR)
-    retention.expire(store, then + 2 * HOUR)
+    expire(open_store(store), then + 2 * HOUR)
     store.append("a", store.head("a"), store.head("a"), {"mark/a/": b"\x92\xa1\xff"})
     store.append("b", store.head("b"), b"\xff", {})
-    retention.expire(store, then + 3 * HOUR)
+    expire(open_store(store), then + 3 * HOUR)
     assert threads(store) == ["a", "b"]
 
 
@@ -154,7 +157,7 @@ def test_each_store_is_looked_at_though_others_come_and_go():
         head = names.read_head("t", store.head("t"))
         old = msgspec.structs.replace(head, updated=head.updated - 2 * YEAR)
         store.append("t", store.head("t"), msgspec.msgpack.encode(old), {})
-        retention._last_look.pop(store)
+        maintenance._last_look.pop(store)
         used(store, "u")
         assert store.keys("mark/", "mark0") == ["mark/t/"]
         del store

@@ -142,7 +142,7 @@ def test_what_cannot_be_saved_is_refused_when_it_is_recorded(value):
 
 
 def test_an_event_of_the_wrong_types_is_refused_when_it_is_read_back():
-    with pytest.raises(IllegalEvent, match="could not be read back: Expected"):
+    with pytest.raises(IllegalEvent, match="cannot be read back: Expected"):
         decode(encode(1, TodosWritten((Todo(7),))))
 
 

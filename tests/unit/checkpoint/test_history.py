@@ -1,10 +1,10 @@
 """What a thread went through: every boundary can be looked at, whatever was joined, compacted, cut off or forked since."""
 
-import asyncio
 import json
-import time
 
 import pytest
+from harness.agents import ping
+from harness.histories import TURNS, agent_on, join_all, resumed, whole
 from hypothesis import example, given, settings, strategies as st
 
 from minideep import (
@@ -12,137 +12,16 @@ from minideep import (
     Approve,
     ConfigError,
     HistoryCut,
-    Interrupt,
     MemoryCheckpointer,
-    Middleware,
-    Subagent,
     Text,
     ToolCall,
-    ToolContext,
     UnknownThread,
-    UserMessage,
     create_deep_agent,
-    tool,
 )
-from minideep.checkpoint import layout as names, log as reading, retention
-from minideep.checkpoint.joining import join
-from minideep.events import Compacted, Noted, TurnEscalated
+from minideep.checkpoint import open_store
+from minideep.checkpoint.rewriting import truncate
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
-from minideep.runtime.sync import run_sync
-
-
-@tool
-async def ping(text: str = "pong") -> str:
-    """Answer."""
-    return text
-
-
-@tool
-async def ask_back(ctx: ToolContext) -> str:
-    """Ask the person."""
-    ctx.record(TurnEscalated(time.time(), "which?"))
-    await asyncio.sleep(0)
-    return "asked"
-
-
-@tool
-async def pay(ctx: ToolContext) -> str:
-    """Pay."""
-    ctx.record(Noted("ledger", "paid", ctx.call_id, "append"))
-    return "paid"
-
-
-@tool
-async def fail() -> str:
-    """Fail the turn."""
-    return "never"
-
-
-class Moods(Middleware):
-    """Asks before `pay`, fails the turn at `fail`, and compacts when the text says so."""
-
-    async def before_tool(self, ctx, call):
-        if call.name == "fail":
-            raise RuntimeError("broken")
-        return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
-
-    async def before_finish(self, ctx):
-        if ctx.state.said.text in ("compact", "forgetful"):
-            ctx.record(Compacted(UserMessage(f"so far {ctx.state.turn}"), len(ctx.state.messages) - 1))
-
-
-def task(kind="helper"):
-    return ToolCall("task", {"description": kind, "subagent_type": kind})
-
-
-TURNS = {
-    "plain": ["done"],
-    "compact": [ToolCall("ping"), "compacted"],
-    "files": [ToolCall("write_file", {"file_path": "/a", "content": "one " * 2000}),
-              ToolCall("edit_file", {"file_path": "/a", "old_string": "one one", "new_string": "two", "replace_all": True}), "ok"],
-    "large": [ToolCall("write_file", {"file_path": "/large", "content": "large " * 20_000}), "ok"],
-    "todos": [ToolCall("write_todos", {"todos": [{"content": "a", "status": "completed"}]}), "ok"],
-    "task": [[task(), ToolCall("ping", {"text": "x" * 300})], "ok"],
-    "pay": [[ToolCall("pay"), ToolCall("ping")], "paid"],
-    "payer": [[task("payer"), ToolCall("ping")], "paid"],
-    "forgetful": [[task("forgetful"), ToolCall("ping")], "paid"],
-    "ask": [[ToolCall("ask_back"), ToolCall("ping")]],
-    "fail": [[ToolCall("fail")]],
-}  # fmt: skip
-
-
-def policy(request):
-    """The script of the turn that the last thing a person said asks for."""
-    said = max(n for n, message in enumerate(request.messages) if message.role == "user")
-    name = request.messages[said].text
-    if name.startswith("so far"):
-        return "compacted"
-    steps = TURNS.get(name, ["ok"])
-    done = sum(message.role == "assistant" for message in request.messages[said:])
-    return steps[done] if done < len(steps) else "ok"
-
-
-def helper(request):
-    return ToolCall("write_file", {"file_path": "/helped", "content": "h"}) if len(request.messages) == 1 else "helped"
-
-
-def payer(request):
-    return ToolCall("pay") if len(request.messages) == 1 else "paid"
-
-
-def agent_on(store, **settings):
-    children = [
-        Subagent(name="helper", description="", model=ScriptedModel(helper)),
-        *(
-            Subagent(name=name, description="", model=ScriptedModel(payer), tools=[pay], middleware=[Moods()])
-            for name in ("payer", "forgetful")
-        ),
-    ]
-    return create_deep_agent(
-        ScriptedModel(policy), [ping, ask_back, pay, fail], subagents=children, middleware=[Moods()],
-        checkpointer=store, **settings,
-    )  # fmt: skip
-
-
-def whole(state, store):
-    """A state with every content where it can be compared, and so its subagents."""
-    for file in list(state.files):
-        reading.fill(store, state.files, file)
-    for child in state.subagents.values():
-        child.files = state.files
-        whole(child, store)
-    return json.loads(json.dumps(plain(state)))
-
-
-def plain(state):
-    files = {file: (str(entry.content), entry.sha256, entry.by) for file, entry in state.files.items()}
-    rest = {name: str(getattr(state, name)) for name in state.__struct_fields__ if name not in ("files", "subagents")}
-    return {**rest, "files": files, "subagents": {key: plain(child) for key, child in state.subagents.items()}}
-
-
-def resumed(agent, thread, decisions):
-    return run_sync(agent.resume(thread, decisions))
 
 
 def lived(store, schedule, **settings):
@@ -156,18 +35,6 @@ def lived(store, schedule, **settings):
             seen[len(seen) + 1] = whole(agent.get_state("t", subagents=True), store)
     store.close()
     return agent, seen
-
-
-def join_all(store, thread="t"):
-    """Join whatever is there to join, base by base."""
-    bases = {}
-    for key in store.keys("base/", "base0"):
-        bases.setdefault(key.split("/")[2], []).append(names.number_in(key))
-    groups = {}
-    for key in store.keys(f"log/{thread}/", f"log/{thread}0"):
-        path, number = key.split("/")[2], names.number_in(key)
-        groups.setdefault((path, sum(number > base for base in bases.get(path, ()))), []).append(key)
-    return sum(join(store, thread, keys) > 0 for keys in groups.values() if len(keys) > 1)
 
 
 SCHEDULES = st.lists(st.sampled_from(sorted(TURNS)), min_size=1, max_size=7)
@@ -224,7 +91,7 @@ def test_after_a_cut_the_kept_boundaries_are_what_they_were_and_the_others_are_r
     if joined:
         join_all(store)
     store.retention = Retention(boundaries=keep)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     first = max(1, len(seen) - keep + 1) if len(seen) > keep + keep // 4 else 1
     for at in range(1, first):
         with pytest.raises(HistoryCut, match=f"thread 't' begins with boundary {first}; retention removed"):
@@ -252,10 +119,10 @@ def test_a_boundary_that_never_was_is_refused_by_name(store):
     for at in (0, -1, True, "1", None.__class__):
         with pytest.raises(ConfigError, match="get_state: at must be a whole number of 1 or more, or None, not "):
             agent.get_state("t", at=at)
-    with pytest.raises(ConfigError, match="thread 't' has no boundary 2; there are 1"):
+    with pytest.raises(ConfigError, match="thread 't' has no boundary 2; its newest one is 1"):
         agent.get_state("t", at=2)
     for read in (agent.get_state, agent.history, agent.transcript, agent.runs, agent.export, agent.fork, agent.delete):
-        with pytest.raises(UnknownThread, match="there is no thread 'nope'"):
+        with pytest.raises(UnknownThread, match="no thread 'nope'"):
             read("nope")
     assert [info.thread_id for info in agent.threads()] == ["t"]
 
@@ -310,7 +177,7 @@ def test_a_run_below_is_found_by_its_call_and_has_a_history_and_a_transcript(sto
         "assistant",
     ]
     assert [line.status for line in agent.history("t", run.call_id)] == ["ended"]
-    with pytest.raises(ConfigError, match=f"no run is called 'x'; there are '{run.call_id}'"):
+    with pytest.raises(ConfigError, match=f"no run is called 'x'; runs: '{run.call_id}'"):
         agent.transcript("t", "x")
 
 
@@ -365,7 +232,7 @@ def test_large_files_are_read_wherever_they_are_kept(store):
     assert (entry.content, entry.blob, entry.size) == (None, True, 120_000)
     assert fresh.read_file("t", "/large") == "large " * 20_000
     assert fresh.read_file("t", "/a").startswith("two")
-    with pytest.raises(ConfigError, match="thread 't' has no file '/a'; there are /large"):
+    with pytest.raises(ConfigError, match="thread 't' has no file '/a'; its files: /large"):
         fresh.read_file("t", "/a", at=1)
 
 
@@ -376,7 +243,7 @@ def test_a_fork_of_a_waiting_thread_can_be_answered_another_way(store):
     for thread in ("t", "f"):
         (wait,) = agent.get_state(thread).interrupts
         assert resumed(agent, thread, {wait.call_id: Approve()}).text == "paid"
-    with pytest.raises(ConfigError, match="there is a thread 'f' already"):
+    with pytest.raises(ConfigError, match="thread 'f' exists already"):
         agent.fork("t", thread_id="f")
 
 
@@ -428,7 +295,7 @@ def test_a_reader_reads_again_when_the_thread_is_cut_meanwhile():
 
     def cut():
         store.retention = Retention(boundaries=1)
-        retention.cut(store, "t")
+        truncate(open_store(store), "t")
 
     store.meanwhile = cut
     assert [boundary.at for boundary in agent.history("t")] == [3]
@@ -444,7 +311,7 @@ class Late(MemoryCheckpointer):
     def rows(self, start, stop):
         if self.late and start == "log/t//":
             self.late = False
-            retention.cut(self, "t")
+            truncate(open_store(self), "t")
         return super().rows(start, stop)
 
 

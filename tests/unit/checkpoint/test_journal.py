@@ -39,9 +39,11 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import format as codec, layout as names, retention
-from minideep.checkpoint.joining import BLOCK, CRUMBS, MANY, MergeQueue, join
+from minideep.checkpoint import format as codec, layout as names
 from minideep.checkpoint.log import SegmentRef
+from minideep.checkpoint.merge_queue import BLOCK, CRUMBS, MANY, MergeQueue
+from minideep.checkpoint.rewriting import merge, truncate
+from minideep.checkpoint.store import open_store
 from minideep.events import Compacted, FileEdited, FileWritten, ModelReplied, ToolReturned
 from minideep.models import ScriptedModel
 from minideep.runtime.sync import run_sync
@@ -396,38 +398,41 @@ async def test_a_store_that_others_lock_holds_up_the_loop_for_a_moment_only(tmp_
 # ---- joining
 
 
-def piece(raw, number=0, closes=False, last=None):
-    return SegmentRef(f"log/t//{number:016}-{last or number:016}", raw, last or number, closes)
+def piece(raw, number=0, last=None):
+    return SegmentRef(f"log/t//{number:016}-{last or number:016}", raw, last or number)
 
 
 def test_segments_wait_until_they_fill_a_block_and_a_full_one_is_left_alone():
     quarter, one, full = piece(BLOCK // 4), piece(1), piece(BLOCK)
-    tail = MergeQueue([quarter] * 3)
-    assert tail.take(over=False) == []
-    tail.add(quarter)
-    tail.add(one)
-    assert tail.take(over=False) == [[quarter] * 4]
+    queue = MergeQueue([quarter] * 3)
+    assert queue.take(over=False) == []
+    queue.add(quarter)
+    queue.add(one)
+    assert queue.take(over=False) == [[quarter] * 4]
     assert MergeQueue([full, full, one]).take(over=False) == []
     assert MergeQueue([one, full] * 3).take(over=False) == []
 
 
 def test_no_block_reaches_over_a_base_and_a_run_that_is_over_leaves_no_crumbs():
-    one, last = piece(1), piece(1, closes=True)
-    tail = MergeQueue([one, last, one, one])
-    assert (tail.take(over=False), tail.take(over=False)) == ([[one, last]], [])
+    one, last = piece(1), piece(1, 1)
+    queue = MergeQueue([one])
+    queue.add(last, closes=True)
+    queue.add(one)
+    queue.add(one)
+    assert (queue.take(over=False), queue.take(over=False)) == ([[one, last]], [])
     assert MergeQueue([one] * CRUMBS).take(over=True) == [[one] * CRUMBS]
     assert MergeQueue([one] * (CRUMBS - 1)).take(over=True) == []
 
 
 def test_many_small_segments_are_joined_and_wait_on_as_one():
     pieces = [piece(1, n) for n in range(MANY * MANY)]
-    tail = MergeQueue(pieces)
-    groups = tail.take(over=False)
+    queue = MergeQueue(pieces)
+    groups = queue.take(over=False)
     assert groups[0] == pieces[:MANY]
     assert len(groups) == MANY + 1
     assert groups[-1] == [piece(MANY, n, last=n + MANY - 1) for n in range(0, MANY * MANY, MANY)]
-    tail.add(piece(BLOCK - MANY * MANY, 9999))
-    assert tail.take(over=False) == [[piece(MANY * MANY, 0, last=MANY * MANY - 1), piece(BLOCK - MANY * MANY, 9999)]]
+    queue.add(piece(BLOCK - MANY * MANY, 9999))
+    assert queue.take(over=False) == [[piece(MANY * MANY, 0, last=MANY * MANY - 1), piece(BLOCK - MANY * MANY, 9999)]]
 
 
 async def test_a_long_chat_of_short_turns_takes_little_more_room_than_what_was_said(tmp_path):
@@ -480,11 +485,11 @@ def test_a_join_that_comes_too_late_changes_nothing(store):
         agent.run_sync(f"say {n}", "t")
     keys = store.keys("log/", "log0")
     before = store.rows("log/", "log0")
-    assert join(store, "t", [*keys[:3], "log/t//9"]) == 0
-    assert join(store, "u", keys[:3]) == 0
+    assert merge(open_store(store), "t", [*keys[:3], "log/t//9"]) == 0
+    assert merge(open_store(store), "u", keys[:3]) == 0
     assert store.rows("log/", "log0") == before
-    assert join(store, "t", keys[1:3]) > 0
-    assert join(store, "t", keys[:3]) == 0  # One of them is gone.
+    assert merge(open_store(store), "t", keys[1:3]) > 0
+    assert merge(open_store(store), "t", keys[:3]) == 0  # One of them is gone.
     assert [message.text for message in agent.get_state("t").messages][::2] == ["say 0", "say 1", "say 2"]
 
 
@@ -506,7 +511,7 @@ def test_a_join_of_a_thread_that_was_deleted_and_begun_again_changes_nothing():
     for text in ("first", "second"):
         agent.run_sync(text, "t")
     store.sly = True
-    assert join(store, "t", store.keys("log/t//", "log/t/0")) == 0
+    assert merge(open_store(store), "t", store.keys("log/t//", "log/t/0")) == 0
     assert [message.text for message in agent.transcript("t")] == ["other", "three", "again", "four"]
 
 
@@ -518,7 +523,7 @@ def test_a_join_of_segments_whose_first_was_cut_off_meanwhile_changes_nothing():
             found = super().rows(start, stop)
             if self.sly and start == keys[3]:
                 self.sly = False
-                retention.cut(self, "t")
+                truncate(open_store(self), "t")
             return found
 
     store = Sly()
@@ -527,7 +532,7 @@ def test_a_join_of_segments_whose_first_was_cut_off_meanwhile_changes_nothing():
         agent.run_sync(f"say {n}", "t")
     keys = store.keys("log/t//", "log/t/0")
     store.retention, store.sly = Retention(boundaries=2), True
-    assert join(store, "t", keys[3:6]) == 0
+    assert merge(open_store(store), "t", keys[3:6]) == 0
     assert len(agent.history("t")) == 2
     assert Agent(ScriptedModel(["four"]), checkpointer=store).run_sync("say 3", "t").saved
 
@@ -637,7 +642,7 @@ async def test_what_is_kept_apart_does_not_stay_in_memory(store):
     agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
     turn = await agent.run("go", "t")
     assert turn.artifacts["/a"].content == content
-    (journal,) = agent._threads._kept.values()
+    (journal,) = agent._turns._kept.values()
     assert (journal.root.files["/a"].content, journal.root.files["/a"].blob) == (None, True)
     assert content[:20] in (await agent.run("go", "t")).messages[2].text
 
@@ -649,7 +654,7 @@ async def test_a_lost_or_damaged_blob_is_named(store):
     (key,) = store.keys("blob/", "blob0")
     data, head = store.get(key), store.head("t")
     for change, match in [
-        (codec.seal_blob(b"other"), "does not hold what its name says"),
+        (codec.seal_blob(b"other"), "does not match its name"),
         (data[:-4], "cannot be read"),
         (codec.BLOB + bytes((9, 0)) + data[5:], "has format 9.0"),
         (codec.BLOB + data[3:5] + zstandard.compress(bytes(2**26)), "claims 67,108,864 bytes"),
@@ -758,7 +763,7 @@ async def test_a_cut_lets_go_of_the_blobs_that_nothing_left_names(store):
     assert len(store.keys("blob/", "blob0")) == 4  # Two files, and the two replies that wrote them.
     agent.fork("t", at=1, thread_id="f")
     store.retention = Retention(boundaries=1)
-    retention.cut(store, "t")
+    truncate(open_store(store), "t")
     assert agent.read_file("t", "/a") == last
     assert len(store.keys("use/t/", "use/t0")) == 1  # The file; the replies that are in context stand in the base.
     assert len(store.keys("blob/", "blob0")) == 3  # And the fork's two.
@@ -846,7 +851,7 @@ async def test_what_redact_takes_out_is_used_but_never_saved(store):
     ("redact", "match"),
     [
         (lambda event: 1 / 0, "`redact` raised ZeroDivisionError; nothing was saved"),
-        (lambda event: None, "`redact` must give a UserSaid, not NoneType"),
+        (lambda event: None, "`redact` must return a UserSaid, not NoneType"),
     ],
 )
 async def test_a_redaction_that_fails_costs_the_save_and_not_the_answer(store, redact, match):
@@ -876,7 +881,7 @@ async def test_a_redacted_thread_compacts_and_goes_on(store):
     for _ in range(4):
         assert (await agent.run("go", "t")).saved
     assert len(store.keys("base/", "base0")) == 4
-    assert all(b"SECRET" not in codec._body(data, key, codec.BASE)[1] for key, data in store.rows("base/", "base0"))
+    assert all(b"SECRET" not in codec._body(data, key, codec.SNAPSHOT)[1] for key, data in store.rows("base/", "base0"))
     fresh = Agent(ScriptedModel([]), checkpointer=store)
     assert (fresh.get_state("t"), fresh.read_file("t", "/a")) == (agent.get_state("t"), "my XXXXXX")
 

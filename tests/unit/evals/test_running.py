@@ -1,10 +1,168 @@
-"""An assertion of an evaluation may end however it likes: it is that case's failure, and the others are run."""
+"""Running a golden set: each case has a thread of its own, and a failure stays with its case."""
+
+import asyncio
 
 import pytest
+from harness.blueprints import asked, plan, research
+from harness.evaluations import CAPITAL, each, failures, script
 
-from minideep import Agent
-from minideep.evals import Golden, evaluate
+from minideep import Agent, ConfigError, MemoryCheckpointer, ToolCall, ToolContext
+from minideep.blueprint import Blueprint
+from minideep.evals import ASSERTIONS, Failure, Golden, evaluate
 from minideep.models import ScriptedModel
+
+
+async def test_a_case_is_a_whole_turn_on_a_thread_of_its_own_that_stays(store):
+    model = script()
+    blueprint = Blueprint(model, checkpointer=store)
+    report = await evaluate(blueprint, [CAPITAL, CAPITAL])
+    assert report.passed, report.table()
+    threads = [case.thread_id for case in report.cases]
+    assert sorted(threads) == sorted(one.thread_id for one in blueprint.threads())
+    assert [blueprint.artifact(thread, "facts.md") for thread in threads] == ["Paris,  it is."] * 2
+    assert len(model.requests) == 6
+
+
+async def test_without_a_checkpointer_the_agent_keeps_the_threads_in_memory():
+    blueprint = Blueprint(script())
+    report = await evaluate(blueprint, [CAPITAL])
+    assert blueprint.board(report.cases[0].thread_id).goal == CAPITAL.goal
+
+
+async def test_an_assertion_sees_golden_turn_state_board_and_every_request_by_agent():
+    seen = []
+    blueprint = Blueprint(script(each("a.md", "facts.md")))
+    await evaluate(blueprint, [CAPITAL], [seen.append])
+    (one,) = seen
+    assert [agent for agent, _ in one.requests] == ["planner", *["research-specialist"] * 2, "reflection"]
+    assert (one.golden, one.turn.text, one.board.step) == (CAPITAL, "It is Paris,  it is.", 2)
+    assert sorted(run.agent for run in one.state.subagents.values()) == sorted(agent for agent, _ in one.requests)
+    assert [entry["node"] for entry in one.board.ledger] == [
+        "planner", "subagent", "subagent", "reflection", "cleanup",
+    ]  # fmt: skip
+    assert set(one.roles) == {"research-specialist", "code-writer", "critic"}
+
+
+async def test_concurrency_bounds_the_running_cases_and_each_has_its_own_requests():
+    running, most, seen = set(), [], []
+
+    async def role(request):
+        running.add(id(request))
+        most.append(len(running))
+        await asyncio.sleep(0.005)
+        running.discard(id(request))
+        return asked(request)
+
+    model = script(lambda request: plan(research(task=asked(request).split("\n")[1])), role=role)
+    goals = [f"goal {place}" for place in range(5)]
+    report = await evaluate(Blueprint(model), map(Golden, goals), [*ASSERTIONS, seen.append], concurrency=2)
+    assert report.passed, report.table()
+    assert max(most) == 2
+    assert [case.golden.goal for case in report.cases] == goals
+    assert [{goal for goal in goals if goal in str(one.requests)} for one in seen] == [
+        {one.golden.goal} for one in seen
+    ]
+
+
+async def test_a_case_that_raises_fails_and_the_others_run():
+    report = await evaluate(Blueprint(script()), [Golden("long " * 20_000), CAPITAL])
+    assert [case.status for case in report.cases] == ["raised", "ended"]
+    assert [(one.assertion, one.problem[:35]) for one in report.cases[0].failures] == [
+        ("turn", "ConfigError: the goal has 100,000 b"),
+    ]  # fmt: skip
+    assert report.cases[1].passed
+
+
+async def test_a_case_that_takes_too_long_fails_and_its_thread_stays():
+    blueprint = Blueprint(script(role=lambda _: asyncio.sleep(60)))
+    report = await evaluate(blueprint, [CAPITAL], timeout=0.05)
+    (case,) = report.cases
+    assert (case.status, case.failures) == ("raised", (Failure("turn", "TimeoutError: it took longer than 0.05 s"),))
+    assert blueprint.get_state(case.thread_id).status == "cancelled"
+
+
+async def test_a_timeout_of_the_agents_own_keeps_its_text():
+    class Late(Agent):
+        async def run(self, *args, **options):
+            raise TimeoutError("the proxy gave up")
+
+    assert await failures(Late(ScriptedModel([]))) == {"turn": "TimeoutError: the proxy gave up"}
+
+
+async def test_a_turn_that_cannot_be_saved_fails_its_case():
+    class Full(MemoryCheckpointer):
+        def append(self, *args, **options):
+            raise OSError("no space left")
+
+    found = await failures(Blueprint(script(), checkpointer=Full()))
+    assert "no space left" in found.pop("turn")
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"goldens": []}, "there are no goldens"),
+        ({"concurrency": 0}, "concurrency must be a whole number above 0, not 0"),
+        ({"concurrency": True}, "concurrency must be a whole number above 0, not True"),
+        ({"timeout": 0}, "timeout must be a number above 0, or None, not 0"),
+        (
+            {"assertions": [failures]},
+            r"assertions\[0\] must be a plain function, not <function .*; it is a coroutine function",
+        ),
+        ({"assertions": ["x"]}, r"assertions\[0\] must be a plain function, not 'x'"),
+    ],
+)
+async def test_unusable_arguments_are_refused_before_any_model_is_asked(given, problem):
+    model = script()
+    with pytest.raises(ConfigError, match=problem):
+        await evaluate(Blueprint(model), **{"goldens": [CAPITAL]} | given)
+    assert model.requests == []
+
+
+async def test_a_plain_agent_passes_the_stock_assertions():
+    async def look(ctx: ToolContext) -> str:
+        return "nothing"
+
+    model = ScriptedModel([ToolCall("look"), "Paris"])
+    seen = []
+    agent = Agent(model, [look])
+    report = await evaluate(agent, [Golden("Where?", "paris")], [*ASSERTIONS, seen.append])
+    assert report.passed, report.table()
+    assert list(seen[0].requests) == [("main", request) for request in model.requests]
+    assert agent.spec.model is model
+
+
+# ---- assertions of one's own
+
+
+async def test_a_users_assertion_fails_by_what_it_returns_or_raises():
+    def says(_):
+        return "too dull"
+
+    def asserts(trajectory):
+        assert trajectory.turn.text == "x"  # pytest rewrites this one
+
+    def asserts_nothing(trajectory):
+        raise AssertionError
+
+    def breaks(trajectory):
+        return trajectory.nothing
+
+    def predicate(_):
+        return True
+
+    def holds(_):
+        return None
+
+    found = await failures(Blueprint(script()), assertions=[says, asserts, asserts_nothing, breaks, predicate, holds])
+    assert found.pop("asserts").startswith("AssertionError: assert 'It is Paris,")
+    assert found == {
+        "says": "too dull",
+        "asserts_nothing": "AssertionError: raise AssertionError",
+        "breaks": "AttributeError: 'Trajectory' object has no attribute 'nothing'",
+        "predicate": "it returned True; return what is wrong, or None",
+    }
 
 
 def exits(trajectory):
@@ -16,8 +174,8 @@ def fails(trajectory):
 
 
 @pytest.mark.parametrize(("assertion", "problem"), [(exits, "SystemExit: 3"), (fails, "Failed: it is too long")])
-async def test_what_is_no_exception_is_that_cases_failure(assertion, problem):
+async def test_an_assertion_that_exits_fails_its_case_only(assertion, problem):
     report = await evaluate(Agent(ScriptedModel(lambda request: "yes")), [Golden("a"), Golden("b")], [assertion])
-    assert [(case.status, [failure.said for failure in case.failures]) for case in report.cases] == [
+    assert [(case.status, [str(failure) for failure in case.failures]) for case in report.cases] == [
         ("ended", [f"{assertion.__name__}: {problem}"])
     ] * 2

@@ -3,10 +3,8 @@
 import json
 
 import pytest
-import unit.models.test_anthropic as claude
-from contracts.test_model import ls, reply
 from harness.providers import Provider
-from minideep.models.recovering import Recovering
+from harness.wires import claude, ls, reply
 
 from minideep import Agent, ConfigError, Subagent, ToolCall, create_deep_agent, tool
 from minideep.models import Anthropic, FallbackModel, OpenAI, OpenAIChat, Profile, RateLimiter, ScriptedModel
@@ -82,7 +80,7 @@ async def test_the_prompt_that_never_changes_ends_with_the_suffix():
     assert "Say please." in second.system[second.stable :]
 
 
-@pytest.mark.parametrize("around", [RateLimiter, Recovering, lambda model: FallbackModel([model, ScriptedModel([])])])
+@pytest.mark.parametrize("around", [RateLimiter, lambda model: FallbackModel([model, ScriptedModel([])])])
 def test_what_stands_around_a_model_has_its_profile(around):
     assert Agent(around(profiled()), [ls], "You look.").spec.system == "You look.\n\nBe brief."
     assert Agent(around(ScriptedModel([])), [ls], "You look.").spec.system == "You look."
@@ -104,7 +102,7 @@ async def test_it_is_no_setting_of_the_request():
 
 
 def test_what_is_no_profile_is_refused():
-    with pytest.raises(ConfigError, match="model 'scripted': profile is a `Profile`, not 'brief'"):
+    with pytest.raises(ConfigError, match="model 'scripted': profile must be a `Profile`, not 'brief'"):
         Agent(profiled(profile="brief"))
 
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 import pytest
+from harness.agents import answers, ping, results
+from harness.middleware import AskFirst
 
 from minideep import (
     Agent,
@@ -13,7 +15,6 @@ from minideep import (
     ConfigError,
     DiskCheckpointer,
     Edit,
-    Interrupt,
     Limits,
     Middleware,
     Overloaded,
@@ -30,7 +31,6 @@ from minideep import (
 )
 from minideep.events import Noted
 from minideep.models import ScriptedModel
-from minideep.ports import Middleware as Port
 
 
 @tool
@@ -48,11 +48,7 @@ def critic(*script, **more):
                     model=ScriptedModel(script), **more)  # fmt: skip
 
 
-def answers(turn):
-    return [message.text for message in turn.messages if isinstance(message, ToolMessage)]
-
-
-async def test_a_subagent_gets_its_own_prompt_and_nothing_of_its_parent():
+async def test_a_subagent_sees_its_own_prompt_and_nothing_of_its_parent():
     child = ScriptedModel([ToolCall("look", {"at": "it"}), "bad"])
     about = Subagent(name="critic", description="finds faults", system_prompt="You find faults.", model=child)
     parent = ScriptedModel([task("judge it"), "thanks"])
@@ -67,7 +63,7 @@ async def test_a_subagent_gets_its_own_prompt_and_nothing_of_its_parent():
     assert len(turn.messages) == 4
 
 
-async def test_the_whole_history_of_a_subagent_is_there_after_the_run_and_a_restart(store):
+async def test_the_history_of_a_subagent_is_stored(store):
     def agent(*script):
         child = critic(ToolCall("look", {"at": "it"}, "x1"), "bad")
         return create_deep_agent(ScriptedModel(script), [look], subagents=[child], checkpointer=store)
@@ -85,7 +81,7 @@ async def test_the_whole_history_of_a_subagent_is_there_after_the_run_and_a_rest
     assert agent().get_state("thread").subagents == {}
 
 
-async def test_the_general_purpose_subagent_is_there_and_has_a_log_too():
+async def test_the_general_purpose_subagent_has_a_log_too():
     def say(request):
         if "task" in [item.name for item in request.tools]:
             return task("look", "general-purpose", "t1") if len(request.messages) == 1 else "done"
@@ -163,7 +159,7 @@ async def test_one_call_id_in_two_runs_is_two_calls():
         ),
     ],
 )
-async def test_the_parent_is_told_how_a_subagent_ended(script, told, is_error):
+async def test_the_result_of_a_task_says_how_the_subagent_ended(script, told, is_error):
     child = critic(*script, limits=Limits(steps=2))
     turn = await create_deep_agent(ScriptedModel([task("a"), "ok"]), [look], subagents=[child]).run("go")
     message = turn.messages[2]
@@ -172,7 +168,7 @@ async def test_the_parent_is_told_how_a_subagent_ended(script, told, is_error):
     assert (turn.status, turn.text) == ("ended", "ok")
 
 
-async def test_the_last_words_are_the_last_that_are_not_empty():
+async def test_the_answer_of_a_subagent_is_its_last_text_that_is_not_empty():
     class Nudge(Middleware):
         async def before_finish(self, ctx):
             return UserMessage("go on") if len(ctx.state.messages) < 4 else None
@@ -193,13 +189,13 @@ async def test_the_last_words_are_the_last_that_are_not_empty():
         ),
     ],
 )
-async def test_a_wrong_task_call_is_told_what_would_be_right(call, told):
+async def test_a_wrong_call_of_task_is_answered_with_what_would_be_right(call, told):
     turn = await create_deep_agent(ScriptedModel([call, "ok"]), subagents=[critic()]).run("go")
     assert answers(turn)[0].startswith(told)
 
 
-async def test_notes_cross_only_by_name():
-    class Plan(Port):
+async def test_a_subagent_gets_the_notes_that_it_shares_by_name():
+    class Plan(Middleware):
         async def before_model(self, ctx, request):
             if not ctx.path and "Plan" not in ctx.state.notes:
                 ctx.record(Noted("Plan", "goal", "win"))
@@ -224,7 +220,7 @@ def test_two_subagents_of_one_name_are_refused():
         create_deep_agent(ScriptedModel([]), subagents=[critic(), critic()])
 
 
-async def test_files_are_the_threads_and_todos_the_runs():
+async def test_files_belong_to_the_thread_and_todos_to_the_run():
     todos = ToolCall("write_todos", {"todos": [{"content": "mine", "status": "pending"}]})
     child = critic([ToolCall("write_file", {"file_path": "/a", "content": "child"}), todos], "wrote")
     agent = create_deep_agent(
@@ -267,12 +263,126 @@ async def test_a_second_child_without_a_key_of_its_own_is_refused(caplog):
     assert "already runs a child under key None" in answers(turn)[0]
 
 
+async def in_group(ctx, one, two):
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ctx.run(one, "a", "x")), group.create_task(ctx.run(two, "b", "y"))]
+    return " ".join(task.result().text for task in tasks)
+
+
+async def in_gather(ctx, one, two):
+    return " ".join(turn.text for turn in await asyncio.gather(ctx.run(one, "a", "x"), ctx.run(two, "b", "y")))
+
+
+async def caught(ctx, one, two):
+    try:
+        return f"{(await ctx.run(one, 'a', 'x')).text} {(await ctx.run(two, 'b', 'y')).text}"
+    except BaseException:
+        return "caught"
+
+
+@pytest.mark.parametrize("how", [in_group, in_gather, caught])
+async def test_however_a_tool_runs_children_every_question_is_asked_and_nothing_runs_twice(how):
+    done = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        done.append(amount)
+        return "paid"
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        await asyncio.sleep(0.01)
+        done.append("work")
+        return "worked"
+
+    def say(name):
+        def reply(request):
+            said = sum(message.role == "assistant" for message in request.messages)
+            return [[ToolCall("work"), ToolCall("pay", {"amount": name})], f"{name} done"][said]
+
+        return reply
+
+    one, two = (Agent(ScriptedModel(say(n)), [pay, work], middleware=[AskFirst("pay")], name=f"{n}") for n in (1, 2))
+
+    @tool
+    async def both(ctx: ToolContext) -> str:
+        """Have both done."""
+        return await how(ctx, one, two)
+
+    def lead(request):
+        return "all done" if len(request.messages) > 1 else ToolCall("both", {}, "c")
+
+    agent = Agent(ScriptedModel(lead), [both])
+    turn = await agent.run("go", "t")
+    for _ in range(4):
+        if turn.status != "paused":
+            break
+        turn = await agent.resume("t", {"/".join((*w.path, w.call_id)): Approve() for w in turn.interrupts})
+    assert (turn.status, turn.text) == ("ended", "all done")
+    assert sorted(item for item in done if item != "work") == [1, 2]
+    if how is not in_group:  # A TaskGroup cancels the sibling, in the middle of its work.
+        assert done.count("work") == 2
+
+
+async def test_a_child_that_ended_is_not_run_again_when_its_sibling_goes_on():
+    asked = []
+
+    def spend(request):
+        asked.append(1)
+        return ToolCall("ping")
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    spender = Agent(ScriptedModel(spend), [ping], limits=Limits(steps=2), name="spender")
+    payer = Agent(ScriptedModel(lambda r: "paid" if len(r.messages) > 1 else ToolCall("pay", {"amount": 1}, "p")),
+                  [pay], middleware=[AskFirst("pay")], name="payer")  # fmt: skip
+
+    @tool
+    async def both(ctx: ToolContext) -> str:
+        """Have both done."""
+        return f"{(await ctx.run(spender, 'a', 'x')).status} {(await ctx.run(payer, 'b', 'y')).text}"
+
+    agent = Agent(ScriptedModel([ToolCall("both"), "ok"]), [both])
+    await agent.run("go", "t")
+    turn = await agent.resume("t", {"p": Approve()})
+    assert (results(turn)[0].text, len(asked)) == ("exhausted paid", 2)
+
+
+async def test_the_key_of_a_child_must_be_text_that_can_be_stored(caplog):
+    helper = Agent(ScriptedModel(["one"]), name="helper")
+
+    @tool
+    async def odd(ctx: ToolContext) -> str:
+        """Run."""
+        return (await ctx.run(helper, "x", key="f\udc80")).text
+
+    agent = Agent(ScriptedModel([ToolCall("odd"), "ok"]), [odd])
+    turn = await agent.run("go", "t")
+    assert "holds what UTF-8 cannot say" in results(turn)[0].text
+    assert turn.saved
+
+
+async def test_the_artifacts_of_a_child_are_its_own():
+    found = []
+    child = Agent(ScriptedModel(["nothing written"]), name="child")
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Delegate."""
+        found.append((await ctx.run(child, "x")).artifacts)
+        return "ok"
+
+    write = ToolCall("write_file", {"file_path": "/a", "content": "x"})
+    await create_deep_agent(ScriptedModel([write, ToolCall("delegate"), "ok"]), [delegate]).run("go")
+    assert found == [{}]
+
+
 # ---- pauses
-
-
-class Ask(Middleware):
-    async def before_tool(self, ctx, call):
-        return Interrupt(call, "may I?") if call.name == "pay" and ctx.decision is None else call
 
 
 class Bank:
@@ -301,7 +411,7 @@ def payer(bank, amount, depth, **more):
         script = [task("pay", "payer", f"d{depth}"), f"level {depth} done"]
         return Subagent(name="payer", description="", model=Replay(script), subagents=[inner], tools=bank.tools)
     script = [[ToolCall("note", {"text": f"n{amount}"}), ToolCall("pay", {"amount": amount}, f"p{amount}")], "paid"]
-    return Subagent(name="payer", description="", model=Replay(script), tools=bank.tools, middleware=[Ask()])
+    return Subagent(name="payer", description="", model=Replay(script), tools=bank.tools, middleware=[AskFirst("pay")])
 
 
 class Replay:
@@ -358,7 +468,7 @@ async def test_parallel_children_pause_together_and_may_be_answered_one_by_one(s
     assert answers(turn) == ["paid", "paid"]
 
 
-async def test_an_id_that_two_runs_wait_under_must_be_given_with_its_path():
+async def test_an_id_under_which_two_runs_wait_must_be_given_with_its_path():
     bank = Bank()
     script = [[task("pay", "payer", "a"), task("pay", "payer", "b")], "all done"]
     agent = create_deep_agent(Replay(script), subagents=[payer(bank, 5, 0)])
@@ -370,7 +480,7 @@ async def test_an_id_that_two_runs_wait_under_must_be_given_with_its_path():
     assert (turn.status, bank.done) == ("ended", ["n5", "n5", 5])
 
 
-async def test_a_message_instead_of_a_decision_closes_every_run_that_waited(store):
+async def test_a_message_instead_of_a_decision_cancels_every_run_that_waited(store):
     bank = Bank()
 
     def agent(script):
@@ -383,9 +493,9 @@ async def test_a_message_instead_of_a_decision_closes_every_run_that_waited(stor
     assert (child.status, child.subagents["d1"].status) == ("cancelled", "cancelled")
 
 
-async def test_a_broad_except_in_a_tool_does_not_swallow_the_question():
+async def test_a_broad_except_in_a_tool_does_not_swallow_a_pause():
     bank = Bank()
-    waiter = Agent(Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[Ask()])
+    waiter = Agent(Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[AskFirst("pay")])
 
     @tool
     async def careless(ctx: ToolContext) -> str:
@@ -400,10 +510,12 @@ async def test_a_broad_except_in_a_tool_does_not_swallow_the_question():
     assert answers(turn) == ["paid"]
 
 
-async def test_a_child_known_with_another_input_is_refused(store, caplog):
+async def test_a_child_that_was_begun_with_another_input_is_refused(store, caplog):
     bank = Bank()
     inputs = iter(["pay", "steal"])
-    waiter = Agent(Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[Ask()], name="w")
+    waiter = Agent(
+        Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[AskFirst("pay")], name="w"
+    )
 
     @tool
     async def fickle(ctx: ToolContext) -> str:
@@ -480,7 +592,7 @@ async def test_the_ledger_of_a_turn_counts_its_subagents():
     assert (costs.steps, costs.tool_calls, costs.tool_chars) == (4, 2, len("saw x") + len("bad"))
 
 
-async def test_what_a_parent_grows_by_is_what_its_subagent_answers():
+async def test_a_parent_grows_only_by_the_answer_of_its_subagent():
     child = critic(*([ToolCall("look", {"at": "x" * 5000})] * 40), "short")
     agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "ok"]), [look], subagents=[child])
     turn = await agent.run("go", "t")
@@ -493,7 +605,7 @@ async def test_what_a_parent_grows_by_is_what_its_subagent_answers():
 # ---- a history of its own
 
 
-async def test_everything_a_subagent_said_is_kept_and_its_parent_gets_one_message(store):
+async def test_all_messages_of_a_subagent_are_kept_and_its_parent_gets_one(store):
     seen = ToolCall("look", {"at": "it"}, "x1")
     again = ToolCall("look", {"at": "that"}, "x2")
     first = AssistantMessage((Thinking("hm", "anthropic", b"{}"), Text("I look twice"), seen, again))
@@ -520,7 +632,7 @@ async def test_everything_a_subagent_said_is_kept_and_its_parent_gets_one_messag
     ]
 
 
-async def test_each_turn_is_kept_where_the_agent_keeps_it_then(tmp_path):
+async def test_each_turn_is_kept_in_the_store_that_the_agent_has_then(tmp_path):
     agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "ok"] * 2), subagents=[critic("one", "two")])
     found = []
     for name in ("first", "second"):
@@ -577,7 +689,7 @@ with DiskCheckpointer({str(tmp_path)!r}) as store:
     assert run.stdout == f"critic ended {said}\nand bye ['t1']\n", run.stderr
 
 
-async def test_a_nested_subagent_takes_from_its_parent_what_it_does_not_say():
+async def test_a_nested_subagent_inherits_what_it_does_not_set():
     tools = []
 
     def say(request):

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
+from harness.office import Office, calls_of, edited, full, note, pay, plan, say, waiting, work, worker
+from harness.scripts import python
+from harness.stores import InstrumentedStore
 from hypothesis import given, settings, strategies as st
 
 from minideep import (
@@ -20,13 +20,11 @@ from minideep import (
     Middleware,
     Reject,
     Respond,
-    Subagent,
     ThreadConflict,
     ToolCall,
     ToolContext,
     ToolMessage,
     ToolResult,
-    create_deep_agent,
     tool,
 )
 from minideep.events import ToolStarted, TurnEscalated
@@ -34,73 +32,6 @@ from minideep.middleware import HumanInTheLoopMiddleware
 from minideep.models import ScriptedModel
 
 # ---- one model for every agent: a message is a plan, a list of rounds, each a list of calls
-
-
-def note(number):
-    return ["note", {"n": number}, f"n{number}"]
-
-
-def pay(number):
-    return ["pay", {"n": number}, f"p{number}"]
-
-
-def work(id, *rounds):
-    """A call that hands *rounds* to a subagent."""
-    return ["task", {"description": json.dumps(rounds), "subagent_type": "worker"}, id]
-
-
-def plan(*rounds):
-    return json.dumps(rounds)
-
-
-def say(request):
-    """Make the calls of the plan's next round; in the end say what the last message's calls were told."""
-    messages = list(request.messages)
-    began = max(place for place, message in enumerate(messages) if message.role == "user")
-    rounds, said = json.loads(messages[began].text), messages[began + 1 :]
-    done = sum(message.role == "assistant" for message in said)
-    if done < len(rounds):
-        return [ToolCall(*call) for call in rounds[done]]
-    return " ".join(f"[{message.text}]" for message in said if message.role == "tool") or "nothing"
-
-
-class Office:
-    """Agents that note and pay, on one store: one for all turns, or another for each, as in another process."""
-
-    def __init__(self, store, anew=False, **more):
-        self.store, self.anew = store, anew
-        self.more = {"interrupt_on": {"pay": True}, "subagents": [worker(subagents=[worker()])], **more}
-        self.did = []
-        self._agent = None
-
-    @property
-    def agent(self):
-        if self.anew or self._agent is None:
-            tools = [tool(self.note), tool(self.pay)]
-            self._agent = create_deep_agent(ScriptedModel(say), tools, checkpointer=self.store, **self.more)
-        return self._agent
-
-    async def note(self, n: int) -> str:
-        self.did.append(f"note {n}")
-        return f"noted {n}"
-
-    async def pay(self, n: int) -> str:
-        self.did.append(f"pay {n}")
-        return f"paid {n}"
-
-    async def run(self, *rounds):
-        return await self.agent.run(plan(*rounds), "t")
-
-    async def resume(self, decisions=None):
-        return await self.agent.resume("t", decisions)
-
-    def state(self):
-        """The thread as a fresh reader finds it."""
-        return Agent(ScriptedModel([]), checkpointer=self.store).get_state("t", subagents=True)
-
-
-def worker(**more):
-    return Subagent(name="worker", description="works", **more)
 
 
 @pytest.fixture(params=["one agent", "another agent"])
@@ -113,25 +44,12 @@ def office(store, anew):
     return Office(store, anew)
 
 
-def full(wait):
-    return "/".join((*wait.path, wait.call_id))
-
-
-def waiting(turn):
-    return [full(wait) for wait in turn.interrupts]
-
-
 # ---- who asks
 
 MAIN = [[note(1), pay(2), note(3)]]
 CHILD = [[note(0), work("a", *MAIN), note(4)]]
 GRANDCHILD = [[work("b", *CHILD), note(5)]]
 PARALLEL = [[work("a", [pay(2)], [note(1)]), work("b", [note(3)]), work("c", [note(4), pay(5)])]]
-
-
-def edited(text, n):
-    """What is told of a call of which a person changed the arguments."""
-    return f'{text}\n[A person changed this call; its arguments were {{"n":{n}}}]'
 
 
 ANSWERS = {"Approve": Approve(), "Edit": Edit({"n": 7}), "Reject": Reject("too dear"), "Respond": Respond("a gift")}
@@ -153,7 +71,7 @@ TOLD = {
     ],
     ids=["main", "child", "grandchild"],
 )
-async def test_a_call_of_any_agent_waits_alone_and_each_decision_does_what_it_says(office, kind, rounds, name, said):
+async def test_a_call_of_any_agent_waits_and_each_decision_does_what_it_says(office, kind, rounds, name, said):
     turn = await office.run(*rounds)
     assert (turn.status, waiting(turn)) == ("paused", [name])
     assert (turn.interrupts[0].call.args, turn.interrupts[0].reason) == (
@@ -167,19 +85,11 @@ async def test_a_call_of_any_agent_waits_alone_and_each_decision_does_what_it_sa
     assert office.did[len(before) :] == {"Approve": ["pay 2"], "Edit": ["pay 7"]}.get(kind, [])
 
 
-def calls_of(rounds):
-    """Every call of a plan, those of its subagents included."""
-    for call in (call for step in rounds for call in step):
-        yield call
-        if call[0] == "task":
-            yield from calls_of(json.loads(call[1]["description"]))
-
-
 def notes(rounds):
     return [call for call in calls_of(rounds) if call[0] == "note"]
 
 
-async def test_a_rejection_is_an_error_result_and_an_answer_is_none(office):
+async def test_a_rejection_is_an_error_result_and_a_response_is_not(office):
     await office.run([pay(1), pay(2)])
     turn = await office.resume({"p1": Reject(), "p2": Respond("a gift")})
     told = [(message.text, message.is_error) for message in turn.messages if isinstance(message, ToolMessage)]
@@ -211,7 +121,7 @@ async def test_finished_siblings_keep_their_results_while_a_call_waits(office):
 
 
 @pytest.mark.parametrize("order", [["p2", "p5"], ["p5", "p2"], ["p2 p5"]])
-async def test_parallel_subagents_are_answered_together_or_one_by_one_and_finished_ones_are_left_alone(office, order):
+async def test_parallel_subagents_are_answered_together_or_one_by_one_and_finished_ones_do_not_run_again(office, order):
     turn = await office.run(*PARALLEL)
     assert waiting(turn) == ["a/p2", "c/p5"]
     assert {key: child.status for key, child in office.state().subagents.items()} == {
@@ -257,7 +167,7 @@ class Together(Office):
         return await super().note(n)
 
 
-async def test_an_id_that_waits_twice_is_given_with_its_path(store, anew):
+async def test_an_id_under_which_two_calls_wait_must_be_given_with_its_path(store, anew):
     office = Together(store, anew)
     turn = await office.run([work("a", [note(1), pay(1)]), work("b", [note(2), pay(1)])])
     assert waiting(turn) == ["a/p1", "b/p1"]
@@ -271,7 +181,7 @@ async def test_an_id_that_waits_twice_is_given_with_its_path(store, anew):
     assert turn.text == f"[[noted 1] [a person rejected this call: no]] [[noted 2] [{edited('paid 2', 2)}]]"
 
 
-async def test_an_id_that_waits_already_is_not_given_again(office):
+async def test_a_call_whose_id_waits_already_gets_another_one(office):
     turn = await office.run([work("a", [pay(1)]), work("b", [pay(1)])])
     assert {wait.path for wait in turn.interrupts} == {("a",), ("b",)}
     first, second = turn.interrupts
@@ -281,7 +191,7 @@ async def test_an_id_that_waits_already_is_not_given_again(office):
     assert (turn.text, office.did) == ("[[paid 1]] [[a person rejected this call]]", ["pay 1"])
 
 
-async def test_only_what_was_decided_is_started_again(office):
+async def test_only_calls_that_were_decided_start_again(office):
     await office.run([pay(1), note(2), work("a", [pay(3)]), work("b", [pay(4)])])
     stream = office.agent.resume_stream("t", {"p4": Approve()})
     started = [(event.path, event.call.id) async for event in stream if isinstance(event, ToolStarted)]
@@ -315,7 +225,7 @@ async def test_a_decision_for_nothing_that_waits_is_refused_and_changes_nothing(
     assert (await office.resume({"p2": Approve()})).status == "ended"
 
 
-async def test_a_decision_is_not_given_twice(office):
+async def test_a_decision_cannot_be_given_twice(office):
     await office.run([pay(1), pay(2)])
     await office.resume({"p1": Approve()})
     with pytest.raises(ConfigError, match="no pending call 'p1'; pending: p2"):
@@ -337,7 +247,7 @@ async def test_of_two_who_decide_at_once_one_is_refused_and_the_call_runs_once(s
     assert office.did[did:] == ["pay 2"]
 
 
-async def test_resume_without_a_decision_asks_again_and_does_nothing(office):
+async def test_resume_without_a_decision_returns_the_pause_and_does_nothing(office):
     first = await office.run(*CHILD)
     head, did = office.store.head("t"), list(office.did)
     turn = await office.resume()
@@ -345,7 +255,7 @@ async def test_resume_without_a_decision_asks_again_and_does_nothing(office):
     assert (office.store.head("t"), office.did) == (head, did)
 
 
-async def test_arguments_that_a_person_got_wrong_are_told_to_the_model(office):
+async def test_the_model_is_told_what_is_wrong_with_arguments_that_a_person_gave(office):
     await office.run([pay(1)])
     turn = await office.resume({"p1": Edit({"amount": 1})})
     assert turn.status == "ended"
@@ -356,7 +266,7 @@ async def test_arguments_that_a_person_got_wrong_are_told_to_the_model(office):
 # ---- another message instead
 
 
-async def test_a_message_instead_of_a_decision_answers_the_call_and_closes_paused_children(office):
+async def test_a_message_instead_of_a_decision_answers_the_call_and_cancels_paused_subagents(office):
     await office.run([pay(1), note(2), work("a", [work("b", [pay(3)])]), work("c", [note(4)])])
     turn = await office.run([note(5)])
     assert (turn.status, turn.text) == ("ended", "[noted 5]")
@@ -381,19 +291,9 @@ async def test_a_message_instead_of_a_decision_answers_the_call_and_closes_pause
 # ---- what a pause costs
 
 
-class Counting(MemoryCheckpointer):
-    """A store that counts its appends."""
-
-    appends = 0
-
-    def append(self, *args):
-        self.appends += 1
-        super().append(*args)
-
-
 @pytest.mark.parametrize("rounds", [MAIN, GRANDCHILD, PARALLEL])
-async def test_a_turn_appends_twice_and_twice_for_each_call_that_a_person_let_run(anew, rounds):
-    store = Counting()
+async def test_a_turn_appends_twice_and_twice_more_for_each_approved_call(anew, rounds):
+    store = InstrumentedStore()
     office = Office(store, anew)
     turn = await office.run(*rounds)
     assert (turn.status, store.appends) == ("paused", 2)
@@ -402,7 +302,7 @@ async def test_a_turn_appends_twice_and_twice_for_each_call_that_a_person_let_ru
     assert (turn.status, store.appends) == ("ended", 4 + 2 * len(decided))
 
 
-async def test_a_resumed_turn_asks_the_model_only_for_what_comes_after(store, anew):
+async def test_a_resumed_turn_repeats_no_model_call(store, anew):
     model = ScriptedModel(say)
     office = Office(store, anew, subagents=[worker(model=model)])
     await office.run([work("a", [note(1), pay(2)]), work("b", [note(3)])])
@@ -414,31 +314,32 @@ async def test_a_resumed_turn_asks_the_model_only_for_what_comes_after(store, an
 # ---- another process
 
 
-def test_another_process_answers_for_a_call_two_levels_down(tmp_path):
+def test_another_process_decides_a_call_two_levels_down(tmp_path):
     async def ask():
         with DiskCheckpointer(tmp_path) as store:
             office = Office(store)
             return waiting(await office.run(*GRANDCHILD)), office.did
 
     names, did = asyncio.run(ask())
-    code = f"""
-import asyncio, json, sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from unit.runtime.test_decisions import *
-async def answer():
-    with DiskCheckpointer({str(tmp_path)!r}) as store:
-        office = Office(store)
-        turn = await office.resume({{"b/a/p2": Edit({{"n": 7}})}})
-        print(json.dumps([turn.status, turn.text, office.did]))
-asyncio.run(answer())
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    code = """
+        import asyncio, json, sys
+        from harness.office import Office
+        from minideep import DiskCheckpointer, Edit
+
+        async def answer():
+            with DiskCheckpointer(sys.argv[1]) as store:
+                office = Office(store)
+                turn = await office.resume({"b/a/p2": Edit({"n": 7})})
+                print(json.dumps([turn.status, turn.text, office.did]))
+
+        asyncio.run(answer())
+    """
     assert (names, did) == (["b/a/p2"], ["note 5", "note 0", "note 4", "note 1", "note 3"])
     said = f"[[noted 0] [[noted 1] [{edited('paid 7', 7)}] [noted 3]] [noted 4]] [noted 5]"
-    assert json.loads(run.stdout or "[]") == ["ended", said, ["pay 7"]], run.stderr
+    assert json.loads(python(code, tmp_path)) == ["ended", said, ["pay 7"]]
 
 
-# ---- the law: whatever is asked by whomever, and answered in whatever pieces
+# ---- any plan, answered in any pieces
 
 
 def plans(depth):
@@ -517,81 +418,10 @@ def done(rounds, decided):
 # ---- what `interrupt_on` says
 
 
-async def statuses(office):
-    """Who of the main agent, a worker and a worker's worker waits to pay."""
-    turn = await office.run([pay(1), work("a", [pay(2), work("b", [pay(3)])])])
-    return [wait.call.args["n"] for wait in turn.interrupts]
-
-
-@pytest.mark.parametrize(
-    ("main", "child", "grandchild", "waits"),
-    [
-        ({"pay": True}, None, None, [1, 2, 3]),
-        ({"pay": True}, {"pay": False}, None, [1]),
-        ({"pay": True}, {"note": True}, None, [1, 2, 3]),
-        ({"pay": True}, {}, {"pay": False}, [1, 2]),
-        ({"pay": True}, {"pay": False}, {"pay": True}, [1, 3]),
-        (None, {"pay": True}, None, [2, 3]),
-        (None, None, {"pay": True}, [3]),
-        ({"pay": False}, None, None, []),
-        (None, None, None, []),
-    ],
-)
-async def test_a_subagent_says_only_what_differs_from_its_parent(main, child, grandchild, waits):
-    below = worker(interrupt_on=child, subagents=[worker(interrupt_on=grandchild)])
-    assert await statuses(Office(MemoryCheckpointer(), interrupt_on=main, subagents=[below])) == waits
-
-
-async def test_the_general_purpose_subagent_asks_too():
-    office = Office(MemoryCheckpointer())
-    call = ["task", {"description": plan([pay(1)]), "subagent_type": "general-purpose"}, "g"]
-    assert waiting(await office.run([call])) == ["g/p1"]
-
-
-@pytest.mark.parametrize(
-    ("more", "problem"),
-    [
-        ({"interrupt_on": {"buy": True}}, "agent 'main': interrupt_on names 'buy', which neither it nor a subagent"),
-        (
-            {"interrupt_on": {"buy": False}},
-            "the tools are compact_conversation, delete, edit_file, glob, grep, ls, note, pay, read_file, ",
-        ),
-        (
-            {"interrupt_on": {"pay": "yes"}},
-            r"create_deep_agent: interrupt_on\['pay'\] must be True or False, not 'yes'",
-        ),
-        ({"interrupt_on": {"pay": lambda call: True}}, r"interrupt_on\['pay'\] must be True or False, not <function"),
-        ({"interrupt_on": ["pay"]}, r"interrupt_on must be a mapping, or None, not \['pay'\]"),
-        ({"subagents": [worker(interrupt_on={"buy": True})]}, "agent 'worker': interrupt_on names 'buy'"),
-        ({"subagents": [worker(interrupt_on={"task": True})]}, "agent 'worker': interrupt_on names 'task'"),
-        ({"subagents": [worker(tools=[], interrupt_on={"pay": True})]}, "agent 'worker': interrupt_on names 'pay'"),
-    ],
-)
-def test_an_interrupt_on_that_could_not_work_is_refused_when_the_agent_is_built(more, problem):
-    with pytest.raises(ConfigError, match=problem):
-        assert Office(MemoryCheckpointer(), **more).agent
-
-
 @tool
 async def rare() -> str:
     """Do something that only one subagent can do."""
     return "done"
-
-
-def test_a_tool_that_only_a_subagent_deep_below_has_may_be_named():
-    below = [worker(subagents=[worker(tools=[rare])])]
-    assert Office(MemoryCheckpointer(), interrupt_on={"rare": True}, subagents=below).agent
-    below = [worker(interrupt_on={"rare": True}, subagents=[worker(tools=[rare])])]
-    assert Office(MemoryCheckpointer(), interrupt_on=None, subagents=below).agent
-
-
-def test_without_interrupt_on_no_hook_runs():
-    def asking(**more):
-        hooks = Office(MemoryCheckpointer(), **more).agent.spec.tool_hooks
-        return [hook.middleware.name for hook in hooks if hook.before]
-
-    assert asking() == ["HumanInTheLoopMiddleware"]
-    assert asking(interrupt_on=None) == asking(interrupt_on={"pay": False}) == []
 
 
 class Law(Middleware):
@@ -610,13 +440,6 @@ async def test_a_person_is_asked_about_what_would_run_and_cannot_allow_what_is_f
     assert [wait.call.args["n"] for wait in turn.interrupts] == [10, 20]
     turn = await office.resume({"p1": Approve(), "p2": Edit({"n": 30})})
     assert (turn.text, office.did) == ("[paid 10] [too much] [too much]", ["pay 10"])
-
-
-async def test_the_middleware_works_on_a_bare_agent():
-    script = ScriptedModel([ToolCall("rare", {}, "r"), "ok"])
-    agent = Agent(script, [rare], middleware=[HumanInTheLoopMiddleware({"rare": True})])
-    assert (await agent.run("go", "t")).status == "paused"
-    assert (await agent.resume("t", {"r": Approve()})).text == "ok"
 
 
 # ---- tools that run children themselves
@@ -652,7 +475,7 @@ async def test_children_of_one_call_pause_together_and_finished_ones_are_not_run
 # ---- a call that is decided, and what happens then
 
 
-async def test_a_task_that_was_allowed_is_not_asked_about_again_when_its_subagent_waits(office):
+async def test_an_approved_task_is_not_asked_about_again_when_its_subagent_waits(office):
     office.more["interrupt_on"] = {"pay": True, "task": True}
     assert waiting(await office.run([work("a", [note(1), pay(2)])])) == ["a"]
     turn = await office.resume({"a": Edit(work("a", [note(3), pay(4)])[1])})
@@ -662,22 +485,19 @@ async def test_a_task_that_was_allowed_is_not_asked_about_again_when_its_subagen
     assert office.did == ["note 3", "pay 4"]
 
 
-class Spy(Middleware):
-    def __init__(self):
-        self.told = []
+async def test_after_tool_sees_results_and_no_pause(office):
+    seen = []
 
-    async def after_tool(self, ctx, call, result):
-        self.told.append((call.name, result.text))
-        return result
+    class Spy(Middleware):
+        async def after_tool(self, ctx, call, result):
+            seen.append((call.name, result.text))
+            return result
 
-
-async def test_after_tool_is_told_of_results_and_of_no_pause(office):
-    spy = Spy()
-    office.more["middleware"] = [spy]
+    office.more["middleware"] = [Spy()]
     await office.run([work("a", [pay(2)])])
-    assert spy.told == []
+    assert seen == []
     await office.resume({"p2": Approve()})
-    assert spy.told == [("pay", "paid 2"), ("task", "[paid 2]")]
+    assert seen == [("pay", "paid 2"), ("task", "[paid 2]")]
 
 
 async def test_the_ledger_does_not_count_children_that_did_not_run():
@@ -728,7 +548,7 @@ async def test_a_hook_that_fails_beside_a_call_that_asks_fails_the_turn():
 
 
 @pytest.mark.parametrize("raw", [b"{bad", b"[1]", b'"x"', b"\xff", b""])
-async def test_an_edit_that_is_no_mapping_is_refused(office, raw):
+async def test_an_edit_whose_arguments_are_not_a_mapping_is_refused(office, raw):
     await office.run([pay(1)])
     with pytest.raises(ConfigError, match="'p1': an Edit takes the call's arguments as a mapping, not b"):
         await office.resume({"p1": Edit(raw)})
@@ -736,21 +556,25 @@ async def test_an_edit_that_is_no_mapping_is_refused(office, raw):
 
 
 @pytest.mark.parametrize(("rounds", "path"), [(MAIN, []), (GRANDCHILD, ["b", "a"])])
-def test_a_call_that_was_allowed_and_killed_waits_again_and_says_so(tmp_path, rounds, path):
-    code = f"""
-import os, sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from unit.runtime.test_decisions import *
-class Dying(Office):
-    async def pay(self, n: int) -> str:
-        os._exit(9)
-async def go():
-    office = Dying(DiskCheckpointer({str(tmp_path)!r}))
-    await office.run(*{rounds!r})
-    await office.resume({{"p2": Approve()}})
-asyncio.run(go())
-"""
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 9
+def test_an_approved_call_whose_process_was_killed_waits_again_and_says_so(tmp_path, rounds, path):
+    code = """
+        import asyncio, json, os, sys
+        from harness.office import Office
+        from minideep import Approve, DiskCheckpointer
+
+        class Dying(Office):
+            async def pay(self, n: int) -> str:
+                print("dies", flush=True)
+                os._exit(0)
+
+        async def go():
+            office = Dying(DiskCheckpointer(sys.argv[1]))
+            await office.run(*json.loads(sys.argv[2]))
+            await office.resume({"p2": Approve()})
+
+        asyncio.run(go())
+    """
+    assert python(code, tmp_path, json.dumps(rounds)) == "dies\n"
     with DiskCheckpointer(tmp_path) as store:
         office = Office(store, anew=True)
         turn = asyncio.run(office.resume())
@@ -761,7 +585,7 @@ asyncio.run(go())
         assert office.did == ["pay 2"]
 
 
-async def test_a_call_that_was_edited_and_cut_short_says_what_began(office):
+async def test_an_edited_call_that_was_cancelled_says_what_had_begun(office):
     started = asyncio.Event()
 
     async def slow(n: int) -> str:
@@ -786,7 +610,7 @@ async def test_a_call_that_was_edited_and_cut_short_says_what_began(office):
     assert office.did == [2, 1]
 
 
-async def test_a_call_that_was_allowed_and_cancelled_waits_again(office):
+async def test_an_approved_call_that_was_cancelled_waits_again(office):
     started = asyncio.Event()
 
     async def slow() -> str:
@@ -808,28 +632,20 @@ async def test_a_call_that_was_allowed_and_cancelled_waits_again(office):
     assert (turn.status, waiting(turn), office.did) == ("paused", ["s"], ["slow"])
 
 
-class Raced(MemoryCheckpointer):
-    """A store where nobody can hold a thread, and somebody else acts just before a subagent's log is read."""
-
-    meanwhile = None
-
-    def hold(self, thread):
-        return True
-
-    def rows(self, start, stop):
-        if self.meanwhile and start.startswith("log/t/a/"):
-            other = threading.Thread(target=asyncio.run, args=(self.meanwhile,))
-            self.meanwhile = None
-            other.start()
-            other.join()
-        return super().rows(start, stop)
-
-
-async def test_who_reads_a_subagents_log_too_late_is_told_of_a_conflict_not_of_damage():
-    store = Raced()
+async def test_a_subagents_log_that_changes_while_it_is_read_is_a_conflict_and_not_damage():
+    store = InstrumentedStore()
+    store.locks = False
     first, second = Office(store), Office(store)
     await first.run(*CHILD)
-    store.meanwhile = first.resume({"p2": Approve()})
+
+    def let_the_other_go_first(operation, *args):
+        if operation == "rows" and args[0].startswith("log/t/a/"):
+            store.before = None
+            other = threading.Thread(target=asyncio.run, args=(first.resume({"p2": Approve()}),))
+            other.start()
+            other.join()
+
+    store.before = let_the_other_go_first
     with pytest.raises(ThreadConflict):
         await second.resume({"p2": Approve()})
     assert (first.did[4:], second.did, first.state().status) == (["pay 2"], [], "ended")

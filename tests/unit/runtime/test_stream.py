@@ -1,4 +1,4 @@
-"""Streams: what a listener is told and in which order, a slow one, and one that leaves in the middle."""
+"""Streams: which events come in which order, slow consumers, and consumers that break out early."""
 
 import asyncio
 import gc
@@ -11,10 +11,22 @@ from itertools import groupby
 
 import pytest
 from contracts.test_model import FORMATS, connected, ls, reply
+from harness.agents import hang, ping, sub, task
 from harness.providers import Provider, cut
 from hypothesis import given, strategies as st
 
-from minideep import Agent, Subagent, ThreadBusy, ToolCall, ToolContext, Turn, Usage, create_deep_agent, tool
+from minideep import (
+    Agent,
+    ConfigError,
+    Reply,
+    ThreadBusy,
+    ToolCall,
+    ToolContext,
+    Turn,
+    Usage,
+    create_deep_agent,
+    tool,
+)
 from minideep.events import (
     ArgsDelta,
     FileWritten,
@@ -33,35 +45,37 @@ from minideep.events import (
 )
 from minideep.models import ScriptedModel
 from minideep.models.scripted import as_reply
-from minideep.ports import Reply
 from minideep.runtime.stream import Stream
-
-
-def task(kind, id):
-    return ToolCall("task", {"description": "do it", "subagent_type": kind}, id)
-
-
-def sub(name, script, **more):
-    return Subagent(name=name, description="does it", model=ScriptedModel(script), **more)
 
 
 def todos(what, id=None):
     return ToolCall("write_todos", {"todos": [{"content": what, "status": "in_progress"}]}, id)
 
 
-async def hang(request):
-    await asyncio.Event().wait()
-
-
 def joined(events, kind):
     return "".join(event.text for event in events if isinstance(event, kind))
 
 
-# ---- what is told
+# ---- events and their order
+
+
+async def test_a_stream_yields_events_in_order_and_then_has_the_turn():
+    stream = Agent(ScriptedModel([ToolCall("ping", {}, "c"), "done"]), [ping]).stream("go")
+    kinds = [type(event) async for event in stream]
+    assert kinds == [
+        UserSaid, ModelReplied, ToolStarted, ToolReturned, ToolEnded, TextDelta, ModelReplied, TurnEnded,
+    ]  # fmt: skip
+    assert stream.turn.text == "done"
+
+
+async def test_a_stream_raises_what_run_would_raise():
+    with pytest.raises(ConfigError, match="the input is empty"):
+        async for _ in Agent(ScriptedModel([])).stream(""):
+            pass
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-async def test_text_thinking_and_arguments_are_told_in_pieces_that_make_the_reply(kind):
+async def test_the_deltas_of_text_thinking_and_arguments_add_up_to_the_reply(kind):
     call = ("a", {"path": "/x"})
     with Provider(reply(kind, call, text="I look", stream=True), reply(kind, text="done", stream=True)) as provider:
         async with connected(kind, provider.url) as model:
@@ -75,9 +89,9 @@ async def test_text_thinking_and_arguments_are_told_in_pieces_that_make_the_repl
     assert (joined(heard, TextDelta), stream.turn.text) == ("I lookdone", "done")
 
 
-async def test_what_a_run_does_is_told_in_its_order_with_the_path_of_the_run():
-    inner = sub("inner", [todos("inner", "i1"), "in"])
-    outer = sub("outer", [task("inner", "t2"), "out"], subagents=[inner])
+async def test_the_events_of_each_run_come_in_order_with_the_path_of_the_run():
+    inner = sub("inner", ScriptedModel([todos("inner", "i1"), "in"]))
+    outer = sub("outer", ScriptedModel([task("inner", "t2"), "out"]), subagents=[inner])
     write = ToolCall("write_file", {"file_path": "/a", "content": "A"}, "w")
     agent = create_deep_agent(ScriptedModel([todos("mine", "d"), write, task("outer", "t1"), "ok"]), subagents=[outer])
     runs = {}
@@ -104,8 +118,8 @@ async def test_what_a_run_does_is_told_in_its_order_with_the_path_of_the_run():
     }
 
 
-async def test_the_todos_of_a_subagent_are_told_as_its_own_while_its_text_and_its_parents_list_stand():
-    child = sub("critic", [[todos("the child's", "c1"), "I plan"], "done"])
+async def test_the_todos_and_texts_of_a_subagent_are_told_apart_from_those_of_its_parent():
+    child = sub("critic", ScriptedModel([[todos("the child's", "c1"), "I plan"], "done"]))
     agent = create_deep_agent(
         ScriptedModel([todos("the parent's", "p1"), task("critic", "t1"), "ok"]), subagents=[child]
     )
@@ -121,11 +135,11 @@ async def test_the_todos_of_a_subagent_are_told_as_its_own_while_its_text_and_it
     assert [todo.content for todo in agent.get_state("t").todos] == ["the parent's"]
 
 
-async def test_what_the_replies_took_adds_up_to_the_ledger_of_the_turn():
+async def test_usage_and_cost_of_the_replies_add_up_to_the_ledger_of_the_turn():
     def dear(say, cost):
         return Reply(as_reply(say).message, Usage(7, 3, 5), cost=cost)
 
-    child = sub("critic", [dear("done", 0.25)])
+    child = sub("critic", ScriptedModel([dear("done", 0.25)]))
     agent = create_deep_agent(ScriptedModel([dear(task("critic", "t1"), None), dear("ok", 0.5)]), subagents=[child])
     stream = agent.stream("go", "t")
     replies = [event async for event in stream if isinstance(event, ModelReplied)]
@@ -136,11 +150,11 @@ async def test_what_the_replies_took_adds_up_to_the_ledger_of_the_turn():
     assert (run.tokens, run.cost, agent.get_state("t").cost) == (10, 0.25, 0.5)
 
 
-async def test_a_stream_of_a_subagent_that_breaks_begins_anew_under_its_path():
+async def test_a_broken_stream_of_a_subagent_restarts_under_its_path():
     whole = reply("anthropic", text="a long answer that is cut", stream=True)
     with Provider(cut(whole, len(whole.body) // 2), reply("anthropic", text="whole", stream=True)) as provider:
         async with connected("anthropic", provider.url) as model:
-            child = Subagent(name="critic", description="does it", model=model)
+            child = sub("critic", model)
             agent = create_deep_agent(ScriptedModel([task("critic", "t1"), "ok"]), subagents=[child])
             events = [event async for event in agent.stream("go") if event.path == ("t1",)]
     assert [event.path for event in events if isinstance(event, Restarted)] == [("t1",)]
@@ -148,10 +162,10 @@ async def test_a_stream_of_a_subagent_that_breaks_begins_anew_under_its_path():
     assert joined(events[again:], TextDelta) == "whole"
 
 
-# ---- a slow listener
+# ---- slow consumers
 
 
-async def test_who_is_slow_gets_all_of_a_text_in_larger_pieces():
+async def test_a_slow_consumer_receives_fewer_larger_deltas_and_the_whole_text():
     class Talker:
         name = "talker"
 
@@ -176,7 +190,7 @@ HAPPENED = st.lists(st.tuples(PIECES | ARGS | OTHERS, st.sampled_from([(), ("a",
 
 
 @given(HAPPENED, st.lists(st.booleans(), max_size=10))
-def test_each_run_is_told_in_its_order_and_whole_however_slow_the_listener(happened, pauses):
+def test_a_consumer_of_any_speed_receives_all_of_each_run_in_order(happened, pauses):
     happened = [with_path(event, path) for event, path in happened]
 
     async def turn(emit):
@@ -208,7 +222,7 @@ def test_each_run_is_told_in_its_order_and_whole_however_slow_the_listener(happe
     assert runs(asyncio.run(heard())) == runs(happened)
 
 
-async def test_a_tool_on_a_thread_never_waits_for_who_listens():
+async def test_a_tool_on_a_thread_never_waits_for_the_consumer():
     @tool
     def work(ctx: ToolContext) -> str:
         """Tell and record much."""
@@ -225,7 +239,7 @@ async def test_a_tool_on_a_thread_never_waits_for_who_listens():
     assert (kinds.count(Noted), stream.turn.text) == (200, "done")
 
 
-# ---- who leaves in the middle
+# ---- consumers that break out early
 
 
 async def begun(stream):
@@ -280,7 +294,7 @@ async def lets_go(stream):
 
 
 @pytest.mark.parametrize("leaves", [closes, fails, is_cancelled, runs_out_of_time, lets_go])
-async def test_who_leaves_early_cancels_cleanly_and_the_thread_goes_on(store, leaves, caplog):
+async def test_a_consumer_that_breaks_out_cancels_the_turn_and_the_thread_can_go_on(store, leaves, caplog):
     caplog.set_level(logging.WARNING)
     waiting = asyncio.Event()
 
@@ -291,7 +305,7 @@ async def test_who_leaves_early_cancels_cleanly_and_the_thread_goes_on(store, le
         return "waited"
 
     def agent():
-        child = sub("critic", [ToolCall("wait"), "critique"] if not waiting.is_set() else ["critique"])
+        child = sub("critic", ScriptedModel([ToolCall("wait"), "critique"] if not waiting.is_set() else ["critique"]))
         script = [task("critic", "t1"), "fine"] if not waiting.is_set() else ["fine"]
         return create_deep_agent(ScriptedModel(script), [wait], subagents=[child], checkpointer=store)
 
@@ -308,7 +322,7 @@ async def test_who_leaves_early_cancels_cleanly_and_the_thread_goes_on(store, le
     assert caplog.messages == []
 
 
-async def test_who_leaves_while_a_provider_speaks_hangs_up():
+async def test_breaking_out_closes_the_connection_to_the_provider():
     speaking = reply("anthropic", text="a very long answer", stream=True)
     with Provider(replace(cut(speaking), cut=False, hold=True)) as provider:
         async with connected("anthropic", provider.url) as model:
@@ -323,7 +337,7 @@ async def test_who_leaves_while_a_provider_speaks_hangs_up():
 
 
 @pytest.mark.parametrize("ticks", range(5))
-async def test_an_error_that_nobody_stays_to_hear_is_no_warning(ticks, caplog):
+async def test_an_error_that_comes_after_the_consumer_left_is_no_warning(ticks, caplog):
     agent = Agent(ScriptedModel(hang))
     async with agent.stream("go", "t") as first:
         await anext(first)
@@ -339,7 +353,7 @@ async def test_an_error_that_nobody_stays_to_hear_is_no_warning(ticks, caplog):
     assert caplog.messages == []
 
 
-async def test_a_tool_that_is_left_behind_on_its_thread_disturbs_nobody(store):
+async def test_a_tool_that_is_left_behind_on_its_thread_changes_nothing(store):
     release, tried = threading.Event(), []
 
     @tool(timeout=0.05)
@@ -362,3 +376,29 @@ async def test_a_tool_that_is_left_behind_on_its_thread_disturbs_nobody(store):
         await asyncio.sleep(0.01)
     assert tried == ["ToolError"]
     assert "late" not in agent.get_state("t").notes.get("me", {})
+
+
+async def test_a_stream_that_is_closed_early_leaves_a_cancelled_thread_that_can_go_on(store):
+    stream = Agent(ScriptedModel(hang), checkpointer=store).stream("go", "t")
+    async for event in stream:
+        assert isinstance(event, UserSaid)
+        break
+    await stream.aclose()
+    agent = Agent(ScriptedModel(["done"]), checkpointer=store)
+    assert agent.get_state("t").status == "cancelled"
+    events = [event async for event in agent.resume_stream("t")]
+    assert isinstance(events[-1], TurnEnded)
+
+
+async def test_a_stream_that_is_dropped_without_being_closed_cancels_its_turn(store):
+    agent = Agent(ScriptedModel(hang), checkpointer=store)
+    async for _ in agent.stream("go", "t"):
+        break
+    for _ in range(200):
+        if [info.status for info in agent.threads()] == ["cancelled"]:
+            break
+        await asyncio.sleep(0.01)
+    assert agent.get_state("t").status == "cancelled"
+    async with agent.resume_stream("t") as stream:
+        await anext(stream)
+    assert agent.get_state("t").status == "cancelled"

@@ -1,21 +1,30 @@
-"""Whatever ends a run reaches the caller, and the loop that scripts share goes on."""
+"""`run_sync`: whatever ends a run reaches the caller, and the event loop that scripts share goes on."""
 
 import asyncio
 import gc
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
+from harness.agents import results
+from harness.scripts import python
 
-from minideep import Agent, AssistantMessage, ConfigError, Middleware, ToolCall, ToolContext, ToolError, tool
-from minideep.events import TextDelta
+from minideep import (
+    Agent,
+    AssistantMessage,
+    Middleware,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    tool,
+)
+from minideep.events import (
+    TextDelta,
+)
 from minideep.models import ScriptedModel
 from minideep.runtime.sync import run_sync
-from minideep.tools import Tool
 
 ENOUGH = 100
 """Seconds after which a call is taken to hang."""
@@ -97,7 +106,7 @@ CASES += [(place, KeyboardInterrupt) for place in TOOLS]
 
 @pytest.mark.parametrize("way", [in_a_script, in_a_coroutine, on_a_loop])
 @pytest.mark.parametrize(("place", "kind"), CASES)
-def test_what_is_no_exception_reaches_the_caller_and_the_thread_is_saved(place, kind, way):
+def test_a_base_exception_reaches_the_caller_and_the_thread_is_saved(place, kind, way):
     agent = agent_where(place, kind("stop"))
     raised = ends(lambda: way(agent))
     assert (type(raised), raised.args) == (kind, ("stop",))
@@ -108,14 +117,14 @@ def test_what_is_no_exception_reaches_the_caller_and_the_thread_is_saved(place, 
 
 @pytest.mark.parametrize("way", [in_a_script, in_a_coroutine, on_a_loop])
 @pytest.mark.parametrize("place", TOOLS)
-def test_an_exit_in_a_tool_is_that_calls_error_result(place, way):
+def test_an_exit_in_a_tool_is_the_error_result_of_its_call(place, way):
     turn = ends(lambda: way(agent_where(place, SystemExit("stop"))))
     assert turn.status == "ended"
     assert turn.messages[-2].is_error
     assert turn.messages[-2].text.endswith("failed: SystemExit: stop")
 
 
-def test_the_calls_beside_one_that_stops_the_loop_go_on():
+def test_turns_beside_one_that_stops_the_loop_go_on():
     async def long(request):
         await asyncio.sleep(0.2)
         return "still here"
@@ -128,7 +137,7 @@ def test_the_calls_beside_one_that_stops_the_loop_go_on():
     assert [turn.text for turn in beside] == ["still here"]
 
 
-def test_a_loop_that_somebody_stops_goes_on():
+def test_a_loop_that_a_model_stops_goes_on():
     async def stops(request):
         asyncio.get_running_loop().stop()
         await asyncio.sleep(0.01)
@@ -139,7 +148,7 @@ def test_a_loop_that_somebody_stops_goes_on():
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_loop_that_is_broken_is_replaced_and_its_callers_are_told():
+def test_a_broken_loop_is_replaced_and_its_callers_get_an_error():
     async def breaks(request):
         loop = asyncio.get_running_loop()
         for when in (ENOUGH, 1j, ENOUGH):  # The loop compares them with each other, and with its clock.
@@ -164,7 +173,7 @@ def test_a_loop_that_is_broken_is_replaced_and_its_callers_are_told():
     gc.collect()  # What the broken loop has left is complained of here, and not in the next test.
 
 
-def test_a_coroutine_that_cancels_itself_reaches_the_caller():
+def test_the_cancellation_of_a_coroutine_by_itself_reaches_the_caller():
     async def cancelled():
         asyncio.current_task().cancel()
         await asyncio.sleep(0)
@@ -194,9 +203,7 @@ print(Agent(ScriptedModel(["fine"])).run_sync("and now?").text)
 
 @pytest.mark.parametrize(("name", "raised"), [("SIGINT", "KeyboardInterrupt"), ("SIGTERM", "SystemExit")])
 def test_a_signal_cancels_the_turn_saves_it_and_raises(name, raised):
-    code = INTERRUPTED.format(name=name)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=ENOUGH)
-    assert run.stdout == f"{raised} cancelled\nfine\n", run.stderr
+    assert python(INTERRUPTED.format(name=name), seconds=ENOUGH) == f"{raised} cancelled\nfine\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
@@ -215,11 +222,10 @@ if (child := os.fork()) == 0:
     os._exit(0)
 print(os.waitpid(child, 0)[1], go())
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=ENOUGH)
-    assert run.stdout == "['seen', 'done']\n0 ['seen', 'done']\n", run.stderr
+    assert python(code, seconds=ENOUGH) == "['seen', 'done']\n0 ['seen', 'done']\n"
 
 
-def test_the_handler_of_a_signal_is_not_kept_waiting_by_a_call_that_never_began():
+def test_a_signal_handler_does_not_wait_for_a_call_that_never_began():
     """Cancelled before its first step, a coroutine runs nothing, not even its `finally`."""
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
 
@@ -243,23 +249,7 @@ def test_the_handler_of_a_signal_is_not_kept_waiting_by_a_call_that_never_began(
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
-WRONG = ["5", -1, 0, 0.0, True, float("nan"), float("inf"), 1j, 10**400, []]
-
-
-@pytest.mark.parametrize("timeout", WRONG, ids=[str(wrong)[:10] for wrong in WRONG])
-def test_a_wrong_timeout_is_refused_whenever_it_is_set(timeout):
-    async def look() -> str:
-        return "seen"
-
-    with pytest.raises(ConfigError, match=r"timeout (must be|is) a number( of seconds)? above 0, or None"):
-        Tool(look, timeout=timeout)
-    right = Tool(look, timeout=1)
-    with pytest.raises(ConfigError, match="not "):
-        right.timeout = timeout
-    assert right.timeout == 1
-
-
-def test_what_run_sync_runs_cannot_wait_for_the_loop_that_waits_for_it():
+def test_a_call_below_run_sync_on_the_loop_cannot_wait_for_that_loop():
     told, outer = [], []
 
     @tool
@@ -282,4 +272,42 @@ def test_what_run_sync_runs_cannot_wait_for_the_loop_that_waits_for_it():
     agent = Agent(ScriptedModel([ToolCall("ask"), "out"]), [ask])
     assert ends(lambda: asyncio.run(agent.run("go"))).text == "out"
     assert len(told) == 1
-    assert "waits, in `run_sync`, for what this is part of" in told[0]
+    assert "is blocked in `run_sync`, which waits for this very call" in told[0]
+
+
+def test_run_sync_within_run_sync_is_refused_with_the_remedy():
+    inner = Agent(ScriptedModel(["ok"]))
+
+    @tool
+    async def nested() -> str:
+        """Nest."""
+        return inner.run_sync("x").text
+
+    turn = Agent(ScriptedModel([ToolCall("nested"), "ok"]), [nested]).run_sync("go")
+    assert "`await agent.run(...)` there" in results(turn)[0].text
+
+
+def test_run_sync_works_without_a_loop_and_reuses_one():
+    agent = Agent(ScriptedModel(["one", "two"]))
+    assert [agent.run_sync("go", "t").text, agent.run_sync("go", "t").text] == ["one", "two"]
+
+
+async def test_run_sync_works_where_a_loop_runs_already():
+    assert Agent(ScriptedModel(["one"])).run_sync("go").text == "one"
+
+
+def test_ctrl_c_in_run_sync_saves_the_thread_and_raises(tmp_path):
+    code = """
+import asyncio, os, signal, sys
+from minideep import *
+async def hang(request):
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.Event().wait()
+from minideep.models import ScriptedModel
+agent = Agent(ScriptedModel(hang), checkpointer=DiskCheckpointer(sys.argv[1]))
+try:
+    agent.run_sync("go", "t")
+except KeyboardInterrupt:
+    print(agent.get_state("t").status)
+"""
+    assert python(code, tmp_path) == "cancelled\n"

@@ -1,0 +1,78 @@
+"""The public names, for type checkers."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .agent import Agent as Agent
+from .checkpoint import (
+    Boundary as Boundary,
+    Damage as Damage,
+    Difference as Difference,
+    DiskCheckpointer as DiskCheckpointer,
+    MemoryCheckpointer as MemoryCheckpointer,
+    RunInfo as RunInfo,
+    ThreadInfo as ThreadInfo,
+)
+from .context import ToolContext as ToolContext
+from .costs import Costs as Costs, Spent as Spent
+from .deep_agent import create_deep_agent as create_deep_agent
+from .errors import (
+    ArtifactViolation as ArtifactViolation,
+    AuthenticationFailed as AuthenticationFailed,
+    CheckpointError as CheckpointError,
+    ConfigError as ConfigError,
+    ContextOverflow as ContextOverflow,
+    ContractViolation as ContractViolation,
+    CorruptSegment as CorruptSegment,
+    FileViolation as FileViolation,
+    HistoryCut as HistoryCut,
+    IllegalEvent as IllegalEvent,
+    LimitExceeded as LimitExceeded,
+    MiddlewareError as MiddlewareError,
+    MinideepError as MinideepError,
+    ModelError as ModelError,
+    Overloaded as Overloaded,
+    PlanViolation as PlanViolation,
+    RateLimited as RateLimited,
+    ReflectionViolation as ReflectionViolation,
+    SegmentTooLarge as SegmentTooLarge,
+    ThreadBusy as ThreadBusy,
+    ThreadConflict as ThreadConflict,
+    ToolError as ToolError,
+    UnknownThread as UnknownThread,
+    UnknownVersion as UnknownVersion,
+)
+from .messages import (
+    AssistantMessage as AssistantMessage,
+    Document as Document,
+    Image as Image,
+    ProviderBlock as ProviderBlock,
+    Text as Text,
+    Thinking as Thinking,
+    ToolCall as ToolCall,
+    ToolMessage as ToolMessage,
+    ToolResult as ToolResult,
+    Usage as Usage,
+    UserMessage as UserMessage,
+)
+from .middleware.subagents import Subagent as Subagent
+from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention
+from .runtime.process import configure_process as configure_process
+from .runtime.stream import Stream as Stream
+from .state import (
+    Approve as Approve,
+    Edit as Edit,
+    FileEntry as FileEntry,
+    Interrupt as Interrupt,
+    Limits as Limits,
+    Reject as Reject,
+    Respond as Respond,
+    State as State,
+    Todo as Todo,
+)
+from .tools import Tool as Tool, tool as tool
+from .turn import Turn as Turn
+
+__all__: list[str]
+
+def lazy_names(package: str, homes: dict[str, str]) -> Callable[[str], Any]: ...

@@ -1,0 +1,173 @@
+"""Threads at their boundaries: the states of the past, which events of other runs belong to them, and their list."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from ..errors import CheckpointError, ConfigError
+from ..events import (
+    FILE_EVENTS,
+    AnyEvent,
+    Decided,
+    FileWritten,
+    Resumed,
+    TurnCancelled,
+    TurnEnded,
+    TurnEscalated,
+    TurnExhausted,
+    TurnFailed,
+    TurnPaused,
+    UserSaid,
+)
+from ..messages import Usage
+from ..state import FileEntry, Path, State, Status
+from .log import Log
+from .replay import content_of, last_snapshot, read_run, replay, segments
+
+ENDINGS = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
+"""Events that end a turn."""
+
+
+class Boundary(Struct, frozen=True):
+    """The end of a turn: an item of `Agent.history()`."""
+
+    at: int
+    """Its number, from 1, as `get_state(at=)` and `fork(at=)` take it."""
+    status: Status
+    reason: str
+    """`done`, `truncated`, `refused`, the limit that was reached, or the kind of error."""
+    time: float
+    """Seconds since 1970."""
+    said: str
+    """The beginning of the last accepted message."""
+    text: str
+    """The beginning of the agent's last text."""
+    steps: int
+    """Model replies of the turn."""
+    tool_calls: int
+    usage: Usage
+    """Tokens of the run so far."""
+
+
+def accepts(event: AnyEvent) -> bool:
+    """Return whether a turn of the main run begins with *event*."""
+    return isinstance(event, Resumed | Decided) or (isinstance(event, UserSaid) and not event.by)
+
+
+def at_boundary(state: State) -> bool:
+    """Return whether the turn is over or paused."""
+    return state.status not in ("ready", "running")
+
+
+def beginning(log: Log, path: Path) -> State:
+    """Return the state in which a run's log begins: a new one, or the snapshot at which retention truncated it."""
+    truncation = log.head.truncation
+    if truncation is None or path:
+        return State()
+    return last_snapshot(log, path, lambda header: header.last == truncation.number)[0]
+
+
+def state_at(log: Log, at: int) -> tuple[State, int]:
+    """Return the main run at its boundary *at*, and the number of the thread's last event that belongs to it.
+
+    Raises:
+        ConfigError: there is no such boundary.
+        HistoryCut: retention removed it.
+        CheckpointError: it cannot be read.
+    """
+    state, stop = last_snapshot(log, (), lambda header: header.turn <= at)
+    try:
+        for _, entries in segments(log, (), state.number, stop):
+            for number, event in entries:
+                if state.turn == at and at_boundary(state) and accepts(event):
+                    return state, number - 1
+                replay(log, state, number, event)
+    except CheckpointError:
+        if not (state.turn == at and at_boundary(state)):  # Damage behind the boundary does not hide it.
+            raise
+    if state.turn == at and at_boundary(state):
+        return state, log.head.number if state.number == log.head.last else state.number
+    newest = state.turn - (not at_boundary(state))
+    raise ConfigError(f"thread {log.thread_id!r} has no boundary {at}; its newest one is {newest}")
+
+
+def run_at(log: Log, path: Path, extent: int) -> State:
+    """Return a run as of the thread's event *extent*."""
+    state, stop = last_snapshot(log, path, lambda header: header.last <= extent)
+    for _, entries in segments(log, path, state.number, stop):
+        for number, event in entries:
+            if number > extent:
+                return state
+            replay(log, state, number, event)
+    return state
+
+
+def read_state(log: Log, at: int | None, subagents: bool) -> State:
+    """Return the thread at a boundary, or as it was last saved; with *subagents* each run stands in its parent."""
+    root, extent = root_at(log, at)
+    if subagents:
+        attach(root, ((path, run_at(log, path, extent)) for path in runs_at(log, extent)))
+    return root
+
+
+def root_at(log: Log, at: int | None) -> tuple[State, int]:
+    """`state_at`, or the main run as it was last saved."""
+    return (read_run(log, ())[0], log.head.number) if at is None else state_at(log, at)
+
+
+def runs_at(log: Log, extent: int) -> list[Path]:
+    """Return the runs below the main one that had begun by the event *extent*, parents first, then by beginning."""
+    begun = [path for path, row in log.runs.items() if row.first <= extent]
+    return sorted(begun, key=lambda path: (len(path), log.runs[path].first))
+
+
+def attach(root: State, runs: Iterable[tuple[Path, State]]) -> None:
+    """Put each run into the `subagents` of the one above it. All share the thread's files."""
+    states: dict[Path, State] = {(): root}
+    for path, state in runs:
+        state.files = root.files
+        states[path] = state
+        states[path[:-1]].subagents[path[-1]] = state
+
+
+def find_content(log: Log, file: str, sha256: str) -> str | bytes | None:
+    """Return the content that a file had when its hash was *sha256*, by the saved events; None if none holds it."""
+    state = beginning(log, ())
+    if file in state.files and state.files[file].sha256 == sha256:
+        return content_of(log.store, state.files[file])
+    for _, entries in segments(log, (), state.number):
+        for _, event in entries:
+            if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
+                return content_of(log.store, FileEntry(event.content, event.size, sha256, event.at, blob=event.blob))
+    return None
+
+
+def boundaries(log: Log, path: Path = ()) -> Iterator[Boundary]:
+    """Yield the boundaries of a run, in order."""
+    truncation = log.head.truncation
+    state, when, listed = beginning(log, path), truncation.time if truncation else 0.0, 0
+    for _, entries in segments(log, path, state.number):
+        for number, event in entries:
+            if at_boundary(state) and accepts(event) and state.turn > listed:  # Several decisions begin one turn.
+                yield _boundary(state, when)
+                listed = state.turn
+            if not isinstance(event, FILE_EVENTS):  # A boundary says nothing of files, and an edit would fetch one.
+                replay(log, state, number, event)
+            if isinstance(event, ENDINGS):
+                when = event.at
+    if at_boundary(state):
+        yield _boundary(state, when)
+
+
+def _boundary(state: State, when: float) -> Boundary:
+    return Boundary(
+        at=state.turn,
+        status=state.status,
+        reason=state.reason,
+        time=when,
+        said=state.said.text[:80] if state.said else "",
+        text=state.text[:80],
+        steps=state.step,
+        tool_calls=state.tool_calls,
+        usage=state.usage,
+    )

@@ -1,0 +1,37 @@
+"""Unique ids for calls: some servers say `call_0` in every reply."""
+
+import itertools
+
+from ..messages import AnyBlock, ToolCall, is_json, parse_arguments
+
+
+def unique_call_ids(
+    blocks: tuple[AnyBlock, ...], taken: set[str], waiting: set[str], number: int
+) -> tuple[AnyBlock, ...]:
+    """Return the blocks of a reply with a new id for each call that has none, or whose id is *taken* or *waiting*; the
+    ids of all its calls are added to *taken*.
+
+    An id must identify one call in all that is shown to the model, one waiting call, and one child run; otherwise the
+    answer to one call could be given to another. *number*, of the event that will hold the reply, makes new ids unique.
+    """
+    found = list(blocks)
+    for place, block in enumerate(blocks):
+        if isinstance(block, ToolCall):
+            if not block.id or not is_json(block.raw) or _is_ambiguous(block.id, taken, waiting):
+                found[place] = block = _renamed(block, f"call_{number}_{place}", taken, waiting)
+            taken.add(block.id)
+    return tuple(found)
+
+
+def _is_ambiguous(call_id: str, taken: set[str], waiting: set[str]) -> bool:
+    # A slash separates the key of a child from its call.
+    return call_id in taken or call_id in waiting or "/" in call_id
+
+
+def _renamed(call: ToolCall, new_id: str, taken: set[str], waiting: set[str]) -> ToolCall:
+    raw, wanted = call.raw, call.id or new_id
+    for count in itertools.count():
+        if not _is_ambiguous(wanted, taken, waiting):
+            break
+        wanted = new_id + (f"_{count}" if count else "")
+    return ToolCall(call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted)

@@ -1,0 +1,186 @@
+"""Rewriting a log: small segments are merged, old boundaries are cut off, and a fork begins as a copy."""
+
+import contextlib
+import secrets
+
+from msgspec import structs
+
+from ..errors import ConfigError, CorruptSegment, ThreadBusy, ThreadConflict
+from ..state import Path, State
+from . import layout
+from .batch import Batch
+from .boundaries import boundaries, root_at, run_at, runs_at, state_at
+from .format import change_header, cut_segment, merge_segments, read_header
+from .holding import hold_briefly
+from .layout import Head
+from .log import Log
+from .replay import check_owner, read_consistently
+from .store import MAINTENANCE_TIMEOUT, WRITE_TIMEOUT, CheckedStore, unknown_thread
+
+MERGE_TRIES = 100
+TRIES = 10
+
+
+def merge(store: CheckedStore, thread_id: str, keys: list[str]) -> int:
+    """Replace the consecutive segments under *keys* by one; return the bytes that this reclaims.
+
+    Appends may happen meanwhile: the head stays as it is, and so does what readers find. A key says which events its
+    segment holds: if another process has merged or cut one of them, it is gone, and nothing is done.
+    """
+    head_row = store.head(thread_id)
+    found = store.rows(keys[0], keys[-1] + "\0")
+    if head_row is None or [key for key, _ in found] != keys:
+        return 0
+    block = merge_segments(found)
+    epoch = layout.read_head(thread_id, head_row).epoch
+    key = layout.merged_key(keys[0], read_header(block, keys[0]).last)
+    for _ in range(MERGE_TRIES):
+        head_row = store.head(thread_id)
+        if head_row is None or layout.read_head(thread_id, head_row).epoch != epoch:
+            return 0  # It was deleted, and perhaps begun again.
+        try:
+            store.append(thread_id, head_row, head_row, {key: block}, keys, timeout=MAINTENANCE_TIMEOUT)
+        except ThreadConflict:
+            continue
+        return sum(len(data) for _, data in found) - len(block)
+    return 0
+
+
+# ---- truncation
+
+
+def is_due(store: CheckedStore, head: Head) -> bool:
+    """Return whether a thread has a quarter more boundaries than are kept: a truncation writes a snapshot, so it is
+    not worth while at every turn.
+    """
+    keep = store.retention.boundaries
+    first = head.truncation.turn if head.truncation else 1
+    return keep is not None and _newest(head) - first + 1 > keep + keep // 4
+
+
+def _newest(head: Head) -> int:
+    """Return the newest boundary: a turn that was interrupted has none yet."""
+    return head.turn - (head.status == "running")
+
+
+def truncate(store: CheckedStore, thread_id: str) -> None:
+    """Remove what is older than the boundaries that the store keeps. If the thread is in use, leave it to the next."""
+    with contextlib.suppress(ThreadBusy), hold_briefly(store, thread_id):
+        for _ in range(TRIES):
+            log = read_consistently(store, thread_id, lambda log: log)
+            if log is None or not is_due(store, log.head):
+                return
+            with contextlib.suppress(ThreadConflict):  # Segments were merged meanwhile.
+                _truncate(log, _newest(log.head) - (store.retention.boundaries or 1) + 1)
+                return
+
+
+def _truncate(log: Log, turn: int) -> None:
+    """Let the thread begin with the boundary *turn*."""
+    store, thread_id, batch = log.store, log.thread_id, Batch(log)
+    state, extent = state_at(log, turn)
+    number = state.number
+    batch.truncate(state, next(one.time for one in boundaries(log) if one.at == turn))
+    start, behind = layout.log_prefix(thread_id, ()), layout.segments_from(thread_id, (), number + 1)
+    for key, data in store.rows(start, behind)[-1:]:  # It may hold events of both sides.
+        rest = cut_segment(data, key, number, after=True)
+        if rest is not None:
+            batch.copy(rest, key)
+    later = layout.snapshot_key(thread_id, (), number + 1)
+    for key in store.keys(later, layout.after(layout.snapshot_prefix(thread_id, ())))[:1]:
+        data = store.get(key) or b""
+        batch.reclaimed += len(data)
+        batch.copy(change_header(data, key, prior=number), key)
+    batch.delete(store.keys(start, behind))
+    batch.delete(store.keys(layout.snapshot_prefix(thread_id, ()), later))
+    for path in _finished(log, state, extent):
+        for prefix in (layout.log_prefix(thread_id, path), layout.snapshot_prefix(thread_id, path)):
+            batch.delete(store.keys(prefix, layout.after(prefix)))
+        batch.delete([layout.run_key(thread_id, path)])
+    batch.commit(WRITE_TIMEOUT)
+
+
+def _finished(log: Log, state: State, extent: int) -> list[Path]:
+    """Return the runs that were over by the event *extent*, and that no open call of *state* can resume."""
+    unanswered = {call_id for call_id, entry in state.open.items() if entry.result is None}
+    return [
+        path for path, row in log.runs.items() if row.last <= extent and path[0].partition("/")[0] not in unanswered
+    ]
+
+
+# ---- forks
+
+
+def fork(store: CheckedStore, source: str, at: int | None, new_id: str) -> None:
+    """Begin the thread *new_id* as *source* was at boundary *at*, or as it was last saved. Compressed rows are copied
+    as they are; blobs are shared.
+
+    Raises:
+        UnknownThread: there is no thread *source*.
+        ConfigError: there is no such boundary, or a thread *new_id* exists.
+        HistoryCut: retention removed the boundary.
+        CheckpointError: the thread cannot be read, or the store failed.
+    """
+    batch = read_consistently(store, source, lambda log: _copied(log, at, new_id))
+    if batch is None:
+        raise unknown_thread(source)
+    try:
+        batch.commit(WRITE_TIMEOUT)
+    except ThreadConflict:
+        raise ConfigError(f"thread {new_id!r} exists already; give the fork another id") from None
+
+
+def _copied(log: Log, at: int | None, new_id: str) -> Batch:
+    """Collect the rows of the new thread."""
+    root, extent = root_at(log, at)
+    head = structs.replace(
+        log.head, number=extent, epoch=secrets.token_bytes(8), bytes_raw=0, bytes_stored=0, snapshot=0
+    )
+    paths = runs_at(log, extent)
+    rows = {path: structs.replace(log.runs[path], bytes_raw=0, bytes_stored=0, snapshot=0) for path in paths}
+    batch = Batch(Log(log.store, new_id, None, head, rows))
+    batch.state((), root)
+    names = _copy_run(log, (), extent, batch)
+    for path in paths:
+        batch.state(path, run_at(log, path, extent))
+        names |= _copy_run(log, path, extent, batch)
+    for name in names:
+        batch.put(layout.blob_key(name), _blob(log, name))
+    _check_unchanged(log)  # Last: all rows that were copied existed until now.
+    return batch
+
+
+def _copy_run(log: Log, path: Path, extent: int, batch: Batch) -> set[str]:
+    """Copy the segments and snapshots of one run up to the event *extent*; return the blobs that they refer to."""
+    new_id, names = batch.log.thread_id, set[str]()
+    start, stop = layout.log_prefix(log.thread_id, path), layout.segments_from(log.thread_id, path, extent + 1)
+    found = log.store.rows(start, stop)
+    start, stop = layout.snapshot_prefix(log.thread_id, path), layout.snapshot_key(log.thread_id, path, extent + 1)
+    for key, data in [*found, *log.store.rows(start, stop)]:
+        header = read_header(data, key)
+        check_owner(log, path, header, key)
+        part = cut_segment(data, key, extent, after=False) if header.last > extent else data
+        if part is not None:
+            batch.copy(change_header(part, key, thread=new_id), key)
+            names.update(header.blobs)
+    return names
+
+
+def _blob(log: Log, name: str) -> bytes:
+    data = log.store.get(layout.blob_key(name))
+    if data is None:  # An empty row in its place would stand for it in every thread that refers to it.
+        raise CorruptSegment(f"blob {name!r} is missing")
+    return data
+
+
+def _check_unchanged(log: Log) -> None:
+    """Check that what was read at several moments is what one moment would have shown: a log only grows, until it is
+    truncated or deleted.
+
+    Raises:
+        CorruptSegment: it was; then it is read again.
+    """
+    now = log.store.head(log.thread_id)
+    head = None if now is None else layout.read_head(log.thread_id, now)
+    if head is None or (head.epoch, head.truncation) != (log.head.epoch, log.head.truncation):
+        raise CorruptSegment(f"thread {log.thread_id!r} was truncated or deleted meanwhile")

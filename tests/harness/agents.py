@@ -1,0 +1,92 @@
+"""Tools, calls and subagents that many tests need, and what a turn or a thread says in the form in which it is compared."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from minideep import Agent, Subagent, ToolCall, ToolMessage, Turn, tool
+from minideep.messages import Message
+from minideep.ports import Request
+from minideep.state import State
+
+PING = ToolCall("ping")
+
+
+@tool
+async def ping(text: str = "pong") -> str:
+    """Answer."""
+    return text
+
+
+async def hang(request: object) -> None:
+    """A model that never answers."""
+    await asyncio.Event().wait()
+
+
+def ok(request: object) -> str:
+    """A model that always gives the same answer."""
+    return "ok"
+
+
+def task(kind: str, id: str | None = None, description: str = "do it") -> ToolCall:
+    return ToolCall("task", {"description": description, "subagent_type": kind}, id)
+
+
+def sub(name: str, model: Any, **more: Any) -> Subagent:
+    return Subagent(name=name, description="does it", model=model, **more)
+
+
+def results(turn: Turn) -> list[ToolMessage]:
+    return [message for message in turn.messages if isinstance(message, ToolMessage)]
+
+
+def answers(turn: Turn) -> list[str]:
+    return [message.text for message in results(turn)]
+
+
+def texts(messages: Iterable[Message]) -> list[str]:
+    return [message.text for message in messages]
+
+
+def stored(agent: Agent, thread: str = "t") -> State:
+    """The thread as a fresh reader finds it, with the runs below it."""
+    reader = Agent("offline:", checkpointer=agent.checkpointer or agent._own)
+    return reader.get_state(thread, subagents=True)
+
+
+async def cancelled(agent: Agent, started: asyncio.Event, thread: str = "t") -> None:
+    """Run until *started* is set, and cancel the turn then."""
+    turn = asyncio.ensure_future(agent.run("go", thread))
+    await started.wait()
+    turn.cancel()
+    await asyncio.wait([turn])
+    assert turn.cancelled()
+
+
+@tool
+async def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def pays(request: Request) -> ToolCall | str:
+    """A model that answers a person with a call of `pay`, under the id `p`, and its result with `done`."""
+    return ToolCall("pay", {}, "p") if request.messages[-1].role == "user" else "done"
+
+
+def pings(*texts: str) -> list[ToolCall]:
+    return [ToolCall("ping", {"text": text}) for text in texts]
+
+
+@tool
+async def delete(file_path: str) -> str:
+    """Delete a file."""
+    raise AssertionError("it was run")
+
+
+def deleting() -> ToolCall:
+    return ToolCall("delete", {"file_path": "/keep.txt"}, "d1")
+
+
+def writing() -> ToolCall:
+    return ToolCall("write_file", {"file_path": "/keep.txt", "content": "dear"}, "w1")

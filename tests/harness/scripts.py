@@ -1,0 +1,22 @@
+"""Scripts in a process of their own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[1]
+
+
+def python(code: str, *args: object, seconds: float = 60, **more: Any) -> str:
+    """Run *code*, which may import `harness`, with *args* in `sys.argv`, and return what it prints.
+
+    A test that forks, or takes rights away from its process, is run so: the process of the tests has threads.
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, args)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])} | more.pop("env", {})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=env, **more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
