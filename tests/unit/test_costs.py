@@ -79,7 +79,7 @@ async def test_a_spent_budget_stops_the_turn_and_what_was_done_is_kept(store, li
     reason = "tokens" if limits.tokens else "cost"
     assert (turn.status, turn.reason, turn.saved) == ("exhausted", reason, True)
     assert (turn.usage.total, turn.costs.money, answers(turn)) == (20, 0.5, ["pong", "pong"])
-    with pytest.raises(LimitExceeded, match=f"limit of {reason}; `resume` goes on"):
+    with pytest.raises(LimitExceeded, match=f"limit of {reason}; `resume` continues"):
         turn.raise_for_status()
     reader = Agent("offline:", checkpointer=store)
     state = reader.get_state("t")

@@ -474,7 +474,7 @@ async def test_an_id_under_which_two_runs_wait_must_be_given_with_its_path():
     agent = create_deep_agent(Replay(script), subagents=[payer(bank, 5, 0)])
     turn = await agent.run("go", "t")
     assert len(turn.interrupts) == 2
-    with pytest.raises(ConfigError, match="more than one call waits under 'p5'; waiting are a/p5, b/p5"):
+    with pytest.raises(ConfigError, match="several pending calls are named 'p5'; pending: a/p5, b/p5"):
         await agent.resume("t", {"p5": Approve()})
     turn = await agent.resume("t", {"a/p5": Approve(), "b/p5": Reject()})
     assert (turn.status, bank.done) == ("ended", ["n5", "n5", 5])

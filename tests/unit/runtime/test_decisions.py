@@ -172,7 +172,7 @@ async def test_an_id_under_which_two_calls_wait_must_be_given_with_its_path(stor
     turn = await office.run([work("a", [note(1), pay(1)]), work("b", [note(2), pay(1)])])
     assert waiting(turn) == ["a/p1", "b/p1"]
     before, did = office.state(), list(office.did)
-    with pytest.raises(ConfigError, match="more than one call waits under 'p1'; waiting are a/p1, b/p1"):
+    with pytest.raises(ConfigError, match="several pending calls are named 'p1'; pending: a/p1, b/p1"):
         await office.resume({"p1": Approve()})
     assert (office.state(), office.did) == (before, did)
     turn = await office.resume({"b/p1": Edit({"n": 2})})
@@ -204,12 +204,12 @@ async def test_only_calls_that_were_decided_start_again(office):
 @pytest.mark.parametrize(
     ("decisions", "problem"),
     [
-        ({"p9": Approve()}, "no call waits under 'p9'; waiting are a/p2"),
-        ({"n1": Approve()}, "no call waits under 'n1'"),
-        ({"a": Approve()}, "no call waits under 'a'"),
-        ({"b/p2": Approve()}, "no call waits under 'b/p2'"),
-        ({"p2": Approve(), "p9": Approve()}, "no call waits under 'p9'"),
-        ({"p2": Approve(), "a/p2": Reject()}, "two decisions are for the call that waits under 'a/p2'"),
+        ({"p9": Approve()}, "no pending call 'p9'; pending: a/p2"),
+        ({"n1": Approve()}, "no pending call 'n1'"),
+        ({"a": Approve()}, "no pending call 'a'"),
+        ({"b/p2": Approve()}, "no pending call 'b/p2'"),
+        ({"p2": Approve(), "p9": Approve()}, "no pending call 'p9'"),
+        ({"p2": Approve(), "a/p2": Reject()}, "two decisions are for the pending call 'a/p2'"),
         (
             {"p2": "approve"},
             r"decisions\['p2'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not 'approve'",
@@ -228,10 +228,10 @@ async def test_a_decision_for_nothing_that_waits_is_refused_and_changes_nothing(
 async def test_a_decision_cannot_be_given_twice(office):
     await office.run([pay(1), pay(2)])
     await office.resume({"p1": Approve()})
-    with pytest.raises(ConfigError, match="no call waits under 'p1'; waiting are p2"):
+    with pytest.raises(ConfigError, match="no pending call 'p1'; pending: p2"):
         await office.resume({"p1": Approve()})
     await office.resume({"p2": Approve()})
-    with pytest.raises(ConfigError, match="no call waits under 'p2'; waiting are none"):
+    with pytest.raises(ConfigError, match="no pending call 'p2'; pending: none"):
         await office.resume({"p2": Approve()})
     assert office.did == ["pay 1", "pay 2"]
 
@@ -284,7 +284,7 @@ async def test_a_message_instead_of_a_decision_answers_the_call_and_cancels_paus
     assert (children["a"].status, children["a"].subagents["b"].status) == ("cancelled", "cancelled")
     assert children["c"].status == "ended"
     assert "pay 1" not in office.did
-    with pytest.raises(ConfigError, match="waiting are none"):
+    with pytest.raises(ConfigError, match="pending: none"):
         await office.resume({"p3": Approve()})
 
 
@@ -550,7 +550,7 @@ async def test_a_hook_that_fails_beside_a_call_that_asks_fails_the_turn():
 @pytest.mark.parametrize("raw", [b"{bad", b"[1]", b'"x"', b"\xff", b""])
 async def test_an_edit_whose_arguments_are_not_a_mapping_is_refused(office, raw):
     await office.run([pay(1)])
-    with pytest.raises(ConfigError, match="'p1': an Edit holds the call's arguments as a mapping, not b"):
+    with pytest.raises(ConfigError, match="'p1': an Edit takes the call's arguments as a mapping, not b"):
         await office.resume({"p1": Edit(raw)})
     assert office.state().status == "paused"
 

@@ -110,7 +110,7 @@ async def test_decisions_are_checked_before_any_is_recorded():
     agent = Agent(ScriptedModel(script), [ping], middleware=[AskFirst("ping")])
     await agent.run("go", "t")
     before = agent.get_state("t")
-    with pytest.raises(ConfigError, match="no call waits under 'x'; waiting are p, q"):
+    with pytest.raises(ConfigError, match="no pending call 'x'; pending: p, q"):
         await agent.resume("t", {"p": Approve(), "x": Approve()})
     with pytest.raises(
         ConfigError, match=r"decisions\['.*'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not True"
@@ -125,7 +125,7 @@ async def test_decisions_are_checked_before_any_is_recorded():
     [
         ({"p": Reject(None)}, r"decisions\['p'\]\.reason must be text, not None"),
         ({"p": Reject("\ud800")}, "cannot be kept"),
-        ({"p": Approve(), "/p": Approve()}, "no call waits under '/p'"),
+        ({"p": Approve(), "/p": Approve()}, "no pending call '/p'"),
     ],
 )
 async def test_a_decision_of_the_wrong_form_is_refused_before_anything_is_recorded(decisions, problem):
@@ -146,7 +146,7 @@ async def test_two_decisions_for_one_call_are_refused():
 
     agent = Agent(ScriptedModel([ToolCall("delegate", {}, "d"), "ok"]), [delegate])
     await agent.run("go", "t")
-    with pytest.raises(ConfigError, match="two decisions are for the call"):
+    with pytest.raises(ConfigError, match="two decisions are for the pending call"):
         await agent.resume("t", {"p": Approve(), "d/p": Reject()})
 
 
