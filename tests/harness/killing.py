@@ -16,14 +16,13 @@ from random import Random
 
 from msgspec import Struct, field
 
+from harness.middleware import AskFirst
 from minideep import (
     Agent,
     Approve,
     AssistantMessage,
     DiskCheckpointer,
-    Interrupt,
     MemoryCheckpointer,
-    Middleware,
     State,
     Subagent,
     ToolCall,
@@ -128,11 +127,6 @@ def pauses() -> Plan:
 # ---- the worker
 
 
-class Ask(Middleware):
-    async def before_tool(self, ctx, call):
-        return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
-
-
 def asked(messages: Sequence[object]) -> tuple[str, int]:
     """The input that *messages* end with, and how often it was replied to."""
     last = max(place for place, message in enumerate(messages) if isinstance(message, UserMessage))
@@ -160,13 +154,13 @@ def worker(plan: Plan, store: Store, diary: Diary, durability: str, pause: Calla
         await did("tool", name)
         return f"paid {name}"
 
-    inner = Subagent(name="inner", description="digs deeper", middleware=[Ask()])
-    helper = Subagent(name="helper", description="helps", middleware=[Ask()], subagents=[inner])
+    inner = Subagent(name="inner", description="digs deeper", middleware=[AskFirst("pay")])
+    helper = Subagent(name="helper", description="helps", middleware=[AskFirst("pay")], subagents=[inner])
     return create_deep_agent(
         ScriptedModel(say),
         [work, pay],
         subagents=[helper, inner],
-        middleware=[Ask()],
+        middleware=[AskFirst("pay")],
         checkpointer=store,
         durability=durability,
     )

@@ -1,4 +1,4 @@
-"""Whatever stands in a store, and under whatever key, reading it gives an answer or an error of ours, and costs little."""
+"""Damaged stores: reading any row under any key returns an answer or raises an error of the package, at a bounded cost."""
 
 import asyncio
 import hashlib
@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import zstandard
+from harness.histories import agent_on, cut, resumed
 from hypothesis import given, strategies as st
-from harness.histories import agent_on, resumed
 
 from minideep import (
     Agent,
@@ -24,13 +24,12 @@ from minideep import (
     DiskCheckpointer,
     MemoryCheckpointer,
     MinideepError,
-    Retention,
     SegmentTooLarge,
     ToolCall,
     ToolContext,
     tool,
 )
-from minideep.checkpoint import format as codec, layout as names, retention
+from minideep.checkpoint import format as codec, layout as names
 from minideep.checkpoint.messagepack import holds_more
 from minideep.events import FileEdited, FileWritten, Noted
 from minideep.models import ScriptedModel
@@ -215,12 +214,12 @@ def look(seed):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_only_an_error_of_ours_comes_out_whatever_is_damaged(part):
+def test_whatever_is_damaged_only_errors_of_the_package_are_raised(part):
     for seed in range(part, DAMAGES, 4):
         look(seed)
 
 
-def test_what_was_not_ours_stays_out_of_the_way_on_a_disk(tmp_path):
+def test_foreign_rows_on_a_disk_do_not_get_in_the_way_of_a_thread(tmp_path):
     """Keys and values of every type that SQLite knows, beside a thread."""
     keys = [
         "'head/\xff'",
@@ -256,7 +255,7 @@ def test_what_was_not_ours_stays_out_of_the_way_on_a_disk(tmp_path):
             ask(agent.delete, one.thread_id)
 
 
-def test_a_thread_whose_head_is_no_text_is_listed_as_damaged_beside_the_others(store):
+def test_a_thread_with_an_unreadable_head_is_listed_as_damaged_beside_the_others(store):
     agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
     for thread in ("a", "b", "c"):
         agent.run_sync("hello", thread)
@@ -317,7 +316,7 @@ def read_bombs(megabytes):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="tells how much memory a process has")
-def test_what_is_decoded_is_counted_before_memory_is_spent():
+def test_values_are_counted_before_memory_is_spent_on_decoding_them():
     """Most of these took 1.2 GB while it was not counted."""
     run = subprocess.run(
         [sys.executable, "-c", "from scenarios.test_damage import read_bombs; read_bombs(200)"],
@@ -334,7 +333,7 @@ def test_what_is_decoded_is_counted_before_memory_is_spent():
     lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=3), inner, max_size=20),
     max_leaves=60,
 ))  # fmt: skip
-def test_values_are_counted_as_they_are_decoded(value):
+def test_the_count_of_values_is_what_decoding_makes(value):
     def count(one):
         inner = [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else ()
         return 1 + sum(map(count, inner))
@@ -344,14 +343,14 @@ def test_values_are_counted_as_they_are_decoded(value):
     assert not holds_more(data, values)
 
 
-def test_an_event_that_could_not_be_read_back_for_its_size_is_refused_when_it_is_recorded():
+def test_an_event_too_large_to_be_read_back_is_refused_when_it_is_recorded():
     with pytest.raises(SegmentTooLarge, match="Noted holds more than 1,048,576 values"):
         codec.encode(1, Noted("me", "k", [[]] * (2**20 + 1)))
     codec.encode(1, Noted("me", "k", [[]] * 2**19))
     codec.encode(1, Noted("me", "k", "é" * 2**22))
 
 
-def test_an_edit_that_makes_more_of_a_file_than_it_says_is_refused(store):
+def test_an_edit_that_makes_a_larger_file_than_it_states_is_refused(store):
     """Forty kilobytes that replace each letter of forty kilobytes make 1.6 gigabytes."""
 
     @tool

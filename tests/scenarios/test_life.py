@@ -1,4 +1,4 @@
-"""Whole lives of threads: whatever is done to them in whatever order, what was saved is there, and nothing else."""
+"""Whole lives of threads: after any operations in any order, what was saved is stored, and nothing else."""
 
 import asyncio
 import contextlib
@@ -447,12 +447,12 @@ async def lived(make, deeds):
 
 @settings(max_examples=LIVES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(DEEDS, min_size=1, max_size=LENGTH))
-def test_whatever_is_done_to_threads_what_was_saved_is_there_and_nothing_else(deeds):
+def test_after_any_operations_what_was_saved_is_stored_and_nothing_else(deeds):
     asyncio.run(lived(lambda n: MemoryCheckpointer(), deeds))
 
 
 @settings(max_examples=LIVES // 10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(deeds=st.lists(DEEDS, min_size=1, max_size=LENGTH))
-def test_the_same_on_a_disk(tmp_path_factory, deeds):
+def test_after_any_operations_on_a_disk_what_was_saved_is_stored_and_nothing_else(tmp_path_factory, deeds):
     folder = tmp_path_factory.mktemp("life")
     asyncio.run(lived(lambda n: DiskCheckpointer(folder / str(n)), deeds))

@@ -1,4 +1,4 @@
-"""File tools never touch the folder of a store: to open and close its files would drop the locks of the process."""
+"""File tools never touch the folder of a store: closing a file in it would drop the locks of the process."""
 
 import os
 import subprocess
