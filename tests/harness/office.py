@@ -45,7 +45,11 @@ class Office:
 
     def __init__(self, store, anew=False, **more):
         self.store, self.anew = store, anew
-        self.more = {"interrupt_on": {"pay": True}, "subagents": [worker(subagents=[worker()])], **more}
+        self.more = {
+            "interrupt_on": {"pay": True},
+            "subagents": [worker(subagents=[worker(subagents=[worker()])])],
+            **more,
+        }
         self.did = []
         self._agent = None
 

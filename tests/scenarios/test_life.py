@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import time
 from collections import defaultdict
 
 import pytest
-from harness.histories import TURNS, Moods, helper, join_all, payer, policy, task as delegate, whole
+from harness.histories import TURNS, agent_on, ask_back, fail, join_all, task as delegate, whole
 from harness.stores import FaultyStore
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import structs
@@ -23,24 +22,21 @@ from minideep import (
     MemoryCheckpointer,
     Reject,
     Respond,
-    Subagent,
     ThreadBusy,
     ThreadConflict,
     ToolCall,
     ToolContext,
     UnknownThread,
-    create_deep_agent,
     tool,
 )
 from minideep.checkpoint import layout as names, retention
-from minideep.events import FileWritten, Noted, ToolReturned, TurnEscalated
-from minideep.models import ScriptedModel
+from minideep.events import FileWritten, Noted, ToolReturned
 from minideep.ports import Retention
 
 LIVES, LENGTH = 50, 16
 """How many lives a run of the tests lives, and of how many deeds; a long look takes 5,000 of 40."""
 
-TURNS |= {
+KINDS = TURNS | {
     "hush": [ToolCall("write_file", {"file_path": "/h", "content": "hush " * 3000}),
              [ToolCall("edit_file", {"file_path": "/h", "old_string": "hush hush", "new_string": "b", "replace_all": True}),
               ToolCall("ping", {"text": "hush " * 40})], "ok"],
@@ -117,28 +113,14 @@ class Life:
             ctx.record(Noted("ledger", "paid", ctx.call_id, "append"))
             return f"paid {amount}"
 
-        @tool
-        async def ask_back(ctx: ToolContext) -> str:
-            ctx.record(TurnEscalated(time.time(), "which?"))
-            await asyncio.sleep(0)
-            return "asked"
-
-        @tool
-        async def fail() -> str:
-            return "never"
-
-        children = [
-            Subagent(name="helper", description="", model=ScriptedModel(helper)),
-            *(
-                Subagent(name=name, description="", model=ScriptedModel(payer), tools=[pay], middleware=[Moods()])
-                for name in ("payer", "forgetful")
-            ),
-        ]
-        return create_deep_agent(
-            ScriptedModel(policy), [ping, ask_back, pay, fail], subagents=children, middleware=[Moods()],
-            checkpointer=self.stores[on], durability=durability, redact=redact,
+        return agent_on(
+            self.stores[on],
+            [ping, ask_back, pay, fail],
+            KINDS,
+            durability=durability,
+            redact=redact,
             limits=Limits(steps=4),
-        )  # fmt: skip
+        )
 
     def audit(self, ctx):
         """A call that is run was let run, the store knows that it begins, and does not know what it returned."""
@@ -423,7 +405,7 @@ def deed(name, *args):
     return st.tuples(st.just(name), WHO, THREAD, *args)
 
 
-KIND = st.sampled_from([*sorted(TURNS), "large", "large", "grow", "compact", "payer", "many", "forgetful"])
+KIND = st.sampled_from([*sorted(KINDS), "large", "large", "grow", "compact", "payer", "many", "forgetful"])
 RUN = deed("run", KIND, FAULT, CANCEL)
 RESUME = deed("resume", ANSWERS, FAULT, CANCEL)
 DEEDS = st.one_of(

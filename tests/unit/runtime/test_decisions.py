@@ -49,6 +49,7 @@ def office(store, anew):
 MAIN = [[note(1), pay(2), note(3)]]
 CHILD = [[note(0), work("a", *MAIN), note(4)]]
 GRANDCHILD = [[work("b", *CHILD), note(5)]]
+GREAT_GRANDCHILD = [[work("c", *GRANDCHILD)]]
 PARALLEL = [[work("a", [pay(2)], [note(1)]), work("b", [note(3)]), work("c", [note(4), pay(5)])]]
 
 
@@ -68,8 +69,9 @@ TOLD = {
         (MAIN, "p2", "[noted 1] [{}] [noted 3]"),
         (CHILD, "a/p2", "[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]"),
         (GRANDCHILD, "b/a/p2", "[[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]] [noted 5]"),
+        (GREAT_GRANDCHILD, "c/b/a/p2", "[[[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]] [noted 5]]"),
     ],
-    ids=["main", "child", "grandchild"],
+    ids=["main", "child", "grandchild", "great-grandchild"],
 )
 async def test_a_call_of_any_agent_waits_and_each_decision_does_what_it_says(office, kind, rounds, name, said):
     turn = await office.run(*rounds)
