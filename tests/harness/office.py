@@ -1,4 +1,7 @@
-"""An office whose agents do what a plan says: one scripted model for every agent, notes that run and payments that wait."""
+"""Agents that do what a plan says: notes run, payments wait for a person, and work goes to subagents.
+
+One scripted model serves every agent. Its input is a plan as JSON: a list of rounds, each a list of calls.
+"""
 
 import json
 

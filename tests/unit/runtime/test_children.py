@@ -1,4 +1,4 @@
-"""Children: fresh messages, a log of their own in the parent's transaction, pauses through every level."""
+"""Children: their own messages and logs, pauses and cancels on every level, and what their parents see."""
 
 import asyncio
 import subprocess
@@ -125,7 +125,7 @@ async def test_parallel_subagents_run_side_by_side_and_answer_in_call_order():
     assert answers(turn) == ["ONE", "TWO", "LAST"]
 
 
-async def test_subagents_nest_if_they_are_given_subagents():
+async def test_subagents_may_have_subagents():
     inner = Subagent(name="inner", description="deeper", model=ScriptedModel(["deep"]))
     outer = critic(task("dig", "inner", "t2"), "outer done", subagents=[inner])
     agent = create_deep_agent(ScriptedModel([task("judge", id="t1"), "ok"]), subagents=[outer])

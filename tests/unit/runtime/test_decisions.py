@@ -1,4 +1,4 @@
-"""Calls that wait for a person: whoever makes them, however they are answered, nothing runs twice and nothing is lost."""
+"""Calls that wait for a person, in any agent of a tree: each decision does what it says, and nothing runs twice."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def office(store, anew):
     return Office(store, anew)
 
 
-# ---- who asks
+# ---- decisions on every level
 
 MAIN = [[note(1), pay(2), note(3)]]
 CHILD = [[note(0), work("a", *MAIN), note(4)]]
@@ -238,7 +238,7 @@ async def test_a_decision_cannot_be_given_twice(office):
     assert office.did == ["pay 1", "pay 2"]
 
 
-async def test_of_two_who_decide_at_once_one_is_refused_and_the_call_runs_once(store):
+async def test_of_two_simultaneous_decisions_one_is_refused_and_the_call_runs_once(store):
     office, other = Office(store), Office(store)
     other.did = office.did
     await office.run(*MAIN)
@@ -290,7 +290,7 @@ async def test_a_message_instead_of_a_decision_answers_the_call_and_cancels_paus
         await office.resume({"p3": Approve()})
 
 
-# ---- what a pause costs
+# ---- the cost of a pause
 
 
 @pytest.mark.parametrize("rounds", [MAIN, GRANDCHILD, PARALLEL])
