@@ -1,12 +1,11 @@
 """Children: their own messages and logs, pauses and cancels on every level, and what their parents see."""
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
-from harness.agents import answers, pay, pays, ping, results
+from harness.agents import answers, cancelled, pay, pays, ping, results, sub
 from harness.middleware import AskFirst
+from harness.scripts import python
 
 from minideep import (
     Agent,
@@ -101,7 +100,7 @@ async def test_a_checkpointer_set_after_the_agent_was_built_keeps_subagents_too(
 
 async def test_two_runs_of_one_subagent_know_nothing_of_each_other():
     model = ScriptedModel(["first", "second"])
-    about = Subagent(name="critic", description="finds faults", model=model)
+    about = sub("critic", model)
     agent = create_deep_agent(ScriptedModel([task("one", id="a"), task("two", id="b"), "ok"]), subagents=[about])
     turn = await agent.run("go", "thread")
     assert [list(request.messages) for request in model.requests] == [[UserMessage("one")], [UserMessage("two")]]
@@ -119,7 +118,7 @@ async def test_parallel_subagents_run_side_by_side_and_answer_in_call_order():
         await gate.wait()
         return request.messages[0].text.upper()
 
-    about = Subagent(name="critic", description="finds faults", model=ScriptedModel(say))
+    about = sub("critic", ScriptedModel(say))
     script = [[task(text) for text in ("one", "two", "last")], "ok"]
     turn = await create_deep_agent(ScriptedModel(script), subagents=[about]).run("go")
     assert answers(turn) == ["ONE", "TWO", "LAST"]
@@ -383,19 +382,6 @@ async def test_the_artifacts_of_a_child_are_its_own():
 # ---- pauses
 
 
-class Replay:
-    """Says what stands in the script where the conversation is, so that a second process may go on with it."""
-
-    name = "replay"
-
-    def __init__(self, script):
-        self.script = script
-
-    async def complete(self, request, emit):
-        said = sum(message.role == "assistant" for message in request.messages)
-        return await ScriptedModel([self.script[said]]).complete(request, emit)
-
-
 async def test_a_broad_except_in_a_tool_does_not_swallow_a_pause():
     waiter = Agent(ScriptedModel(pays), [pay], middleware=[AskFirst()])
 
@@ -406,7 +392,7 @@ async def test_a_broad_except_in_a_tool_does_not_swallow_a_pause():
         except Exception:
             return "swallowed"
 
-    agent = Agent(Replay([ToolCall("careless", {}, "c"), "done"]), [careless])
+    agent = Agent(ScriptedModel([ToolCall("careless", {}, "c"), "done"]), [careless])
     assert (await agent.run("go", "t")).status == "paused"
     turn = await agent.resume("t", {"p": Approve()})
     assert answers(turn) == ["done"]
@@ -425,7 +411,7 @@ async def test_a_child_that_was_begun_with_another_input_is_refused(store, caplo
     async def fickle(ctx: ToolContext) -> str:
         return (await ctx.run(waiter, next(inputs))).text
 
-    agent = Agent(Replay([ToolCall("fickle", {}, "c"), "done"]), [fickle], checkpointer=store)
+    agent = Agent(ScriptedModel([ToolCall("fickle", {}, "c"), "done"]), [fickle], checkpointer=store)
     await agent.run("go", "t")
     turn = await agent.resume("t", {"p": Approve()})
     assert "was begun by agent 'w' or with another input" in answers(turn)[0]
@@ -442,13 +428,9 @@ async def test_cancelling_records_every_level_and_resume_goes_on_with_the_child(
             await asyncio.sleep(60)
         return "slow"
 
-    child = Subagent(name="critic", description="", tools=[slow], model=Replay([ToolCall("slow", {}, "s"), "bad"]))
-    agent = create_deep_agent(Replay([task("a", id="t1"), "ok"]), subagents=[child])
-    turn = asyncio.ensure_future(agent.run("go", "t"))
-    await started.wait()
-    turn.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await turn
+    child = sub("critic", ScriptedModel([ToolCall("slow", {}, "s"), "bad"]), tools=[slow])
+    agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "ok"]), subagents=[child])
+    await cancelled(agent, started)
     state = agent.get_state("t", subagents=True)
     assert (state.status, state.subagents["t1"].status) == ("cancelled", "cancelled")
     turn = await agent.resume("t")
@@ -465,12 +447,9 @@ async def test_a_new_message_after_a_cancel_leaves_the_old_child_alone():
         await asyncio.sleep(60)
         return ""
 
-    child = Subagent(name="critic", description="", tools=[slow], model=Replay([ToolCall("slow", {}, "s"), "bad"]))
-    agent = create_deep_agent(Replay([task("a", id="t1"), "fine"]), subagents=[child])
-    turn = asyncio.ensure_future(agent.run("go", "t"))
-    await started.wait()
-    turn.cancel()
-    await asyncio.wait([turn])
+    child = sub("critic", ScriptedModel([ToolCall("slow", {}, "s"), "bad"]), tools=[slow])
+    agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "fine"]), subagents=[child])
+    await cancelled(agent, started)
     turn = await agent.run("never mind", "t")
     assert (turn.status, turn.text) == ("ended", "fine")
     assert agent.get_state("t", subagents=True).subagents["t1"].status == "cancelled"
@@ -548,7 +527,7 @@ async def test_each_turn_is_kept_in_the_store_that_the_agent_has_then(tmp_path):
 
 async def test_a_later_turn_begins_a_new_run_of_the_subagent_and_keeps_the_old_one(store):
     model = ScriptedModel(["first", "second"])
-    about = Subagent(name="critic", description="finds faults", model=model)
+    about = sub("critic", model)
     script = [task("one", id="a"), "ok", task("two", id="b"), "ok"]
     agent = create_deep_agent(ScriptedModel(script), subagents=[about], checkpointer=store)
     await agent.run("go", "t")
@@ -578,18 +557,19 @@ def test_another_process_reads_what_a_subagent_did_and_goes_on_with_the_thread(t
         agent = create_deep_agent(ScriptedModel([task("judge it", id="t1"), "thanks"]), [look], subagents=[child],
                                   checkpointer=store)  # fmt: skip
         agent.run_sync("go", "t")
-    code = f"""
-from minideep import *
-from minideep.models import ScriptedModel
-with DiskCheckpointer({str(tmp_path)!r}) as store:
-    agent = create_deep_agent(ScriptedModel(["and bye"]), checkpointer=store)
-    child = agent.get_state("t", subagents=True).subagents["t1"]
-    print(child.agent, child.status, [(m.role, m.text) for m in child.messages])
-    print(agent.run_sync("more", "t").text, list(agent.get_state("t", subagents=True).subagents))
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    code = """
+        import sys
+        from minideep import DiskCheckpointer, create_deep_agent
+        from minideep.models import ScriptedModel
+
+        with DiskCheckpointer(sys.argv[1]) as store:
+            agent = create_deep_agent(ScriptedModel(["and bye"]), checkpointer=store)
+            child = agent.get_state("t", subagents=True).subagents["t1"]
+            print(child.agent, child.status, [(m.role, m.text) for m in child.messages])
+            print(agent.run_sync("more", "t").text, list(agent.get_state("t", subagents=True).subagents))
+    """
     said = [("user", "judge it"), ("assistant", ""), ("tool", "saw it"), ("assistant", "bad")]
-    assert run.stdout == f"critic ended {said}\nand bye ['t1']\n", run.stderr
+    assert python(code, tmp_path) == f"critic ended {said}\nand bye ['t1']\n"
 
 
 async def test_a_nested_subagent_inherits_what_it_does_not_set():

@@ -587,6 +587,12 @@ def test_an_approved_call_whose_process_was_killed_waits_again_and_says_so(tmp_p
         assert office.did == ["pay 2"]
 
 
+def offer(office, function):
+    """Give the agents another tool, calls of which wait."""
+    part = type("Offer", (Middleware,), {"tools": (tool(function),)})()
+    office.more |= {"interrupt_on": {function.__name__: True}, "middleware": [part]}
+
+
 async def test_an_edited_call_that_was_cancelled_says_what_had_begun(office):
     started = asyncio.Event()
 
@@ -596,10 +602,7 @@ async def test_an_edited_call_that_was_cancelled_says_what_had_begun(office):
         await asyncio.sleep(60 if len(office.did) == 1 else 0)
         return ""
 
-    office.more |= {
-        "interrupt_on": {"slow": True},
-        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
-    }
+    offer(office, slow)
     await office.run([["slow", {"n": 1}, "s"]])
     turn = asyncio.ensure_future(office.resume({"s": Edit({"n": 2})}))
     await started.wait()
@@ -621,10 +624,7 @@ async def test_an_approved_call_that_was_cancelled_waits_again(office):
         await asyncio.sleep(60 if office.did == ["slow"] else 0)
         return ""
 
-    office.more |= {
-        "interrupt_on": {"slow": True},
-        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
-    }
+    offer(office, slow)
     await office.run([["slow", {}, "s"]])
     turn = asyncio.ensure_future(office.resume({"s": Approve()}))
     await started.wait()
