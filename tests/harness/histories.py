@@ -135,7 +135,12 @@ def join_all(store, thread="t"):
     for key in store.keys(f"log/{thread}/", f"log/{thread}0"):
         path, number = key.split("/")[2], names.number_in(key)
         groups.setdefault((path, sum(number > base for base in bases.get(path, ()))), []).append(key)
-    return sum(join(store, thread, keys) > 0 for keys in groups.values() if len(keys) > 1)
+    return sum(merge(store, keys, thread) > 0 for keys in groups.values() if len(keys) > 1)
+
+
+def merge(store, keys, thread="t"):
+    """Merge the segments with these keys into one."""
+    return join(store, thread, keys)
 
 
 def cut(store, boundaries, thread="t"):

@@ -5,7 +5,7 @@ import contextlib
 from collections import defaultdict
 
 import pytest
-from harness.histories import TURNS, agent_on, ask_back, fail, join_all, task as delegate, whole
+from harness.histories import TURNS, agent_on, ask_back, cut, fail, join_all, task as delegate, whole
 from harness.stores import FaultyStore
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import structs
@@ -29,7 +29,7 @@ from minideep import (
     UnknownThread,
     tool,
 )
-from minideep.checkpoint import layout as names, retention
+from minideep.checkpoint import layout as names
 from minideep.events import FileWritten, Noted, ToolReturned
 from minideep.ports import Retention
 
@@ -307,7 +307,7 @@ class Life:
         for store in (*self.healthy, *self.stores):
             store.retention = Retention(boundaries=boundaries)
         if now:
-            retention.cut(self.healthy[key[0]], key[1])
+            cut(self.healthy[key[0]], boundaries, key[1])
 
     async def join(self, who, key):
         join_all(self.healthy[key[0]], key[1])

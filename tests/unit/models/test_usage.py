@@ -1,13 +1,9 @@
 """Tokens and costs as providers say them, or fail to: what is not known is unknown, never nothing."""
 
-import anthropic
-import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
 from harness.agents import ping
 from harness.providers import Provider, json_answer, sse
+from harness.wires import FORMATS, WIRES, chat, claude, connected
 
 from minideep import (
     Agent,
@@ -15,44 +11,33 @@ from minideep import (
     Usage,
 )
 from minideep.models import (
-    Anthropic,
-    OpenAI,
-    OpenAIChat,
     Price,
 )
 
 GIVEN = Price(1, 10, 100)
 
 
-KINDS = ["anthropic", "openai", "openai-chat"]
-
-
-def whole(kind, usage, **more):
+def whole(kind, usage):
     """An answer of *kind* with *usage* as it is."""
-    if kind == "anthropic":
-        return claude.message(claude.text("hi"), **more) | {"usage": usage}
-    if kind == "openai":
-        return responses.response(responses.message("hi"), usage=usage, **more)
-    return chat.completion({"content": "hi"}, usage=usage, **more)
+    return WIRES[kind].said("hi") | {"usage": usage}
 
 
 def streamed(kind, answer):
-    if kind == "anthropic":
-        first, *rest = claude.events(answer | {"usage": {"input_tokens": 7, "output_tokens": 3}})
-        first = {**first, "message": {**first["message"], "usage": answer["usage"]}}
-        rest = [event | {"usage": answer["usage"]} if event["type"] == "message_delta" else event for event in rest]
-        return sse(first, *rest)
-    return sse(*(responses.events(answer) if kind == "openai" else chat.chunks(answer)))
+    events = WIRES[kind].events
+    if kind != "anthropic":
+        return sse(*events(answer))
+    first, *rest = events(answer | {"usage": {"input_tokens": 7, "output_tokens": 3}})
+    first = {**first, "message": {**first["message"], "usage": answer["usage"]}}
+    rest = [event | {"usage": answer["usage"]} if event["type"] == "message_delta" else event for event in rest]
+    return sse(first, *rest)
 
 
 async def turns(kind, *answers, stream=False, price=GIVEN):
-    """What came of each answer, by one client."""
+    """The turn that each answer leads to, by one client."""
     found = []
     with Provider(*answers) as provider:
-        make = anthropic.AsyncAnthropic if kind == "anthropic" else openai.AsyncOpenAI
-        async with make(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
-            adapter = {"anthropic": Anthropic, "openai": OpenAI, "openai-chat": OpenAIChat}[kind]
-            agent = Agent(adapter("x", client=client, price=price))
+        async with connected(kind, provider.url, "x", price=price) as model:
+            agent = Agent(model)
             for _ in answers:
                 turn = await (streaming(agent) if stream else agent.run("go"))
                 assert (turn.status, turn.text) == ("ended", "hi"), turn.error
@@ -84,7 +69,7 @@ def sent(kind, stream, *usages):
 ODD = [None, {}, [], "free", 7, [7], {"input_tokens": {}, "prompt_tokens": [], "output_tokens": "3"}]
 
 
-each_way = pytest.mark.parametrize(("kind", "stream"), [(kind, stream) for kind in KINDS for stream in (False, True)])
+each_way = pytest.mark.parametrize(("kind", "stream"), [(kind, stream) for kind in FORMATS for stream in (False, True)])
 
 
 @each_way
@@ -141,7 +126,7 @@ async def test_the_output_tokens_at_the_beginning_of_a_stream_of_claude_are_not_
 
 
 async def test_a_stream_that_ends_before_its_counts_has_unknown_usage():
-    chunks = chat.chunks(chat.text("hi"))
+    chunks = chat.events(chat.said("hi"))
     assert "usage" in chunks[-2]
     (turn,) = await turns("openai-chat", sse(*chunks[:-2], cut=True), stream=True)
     assert took(turn) == (Usage(unknown=1), None, 1)
@@ -191,8 +176,7 @@ async def test_a_server_that_states_no_cost_exhausts_a_budget_of_money_at_its_fi
     call = {"id": "a", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
     answer = json_answer(chat.completion({"tool_calls": [call]}, "tool_calls"))
     with Provider(*[answer] * 9) as provider:
-        async with openai.AsyncOpenAI(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
-            model = OpenAIChat("qwen3", client=client)
+        async with connected("openai-chat", provider.url, "qwen3") as model:
             model.states_cost = True  # As of one that is made with a `base_url`.
             turn = await Agent(model, [ping], limits=DOLLAR).run("go")
     assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 1)
