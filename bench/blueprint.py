@@ -1,12 +1,12 @@
-"""What a blueprint's turn costs that writes much: 50 rounds, each with a new file of 160 KB, on a real store.
+"""Measure a turn of a blueprint that writes much: 50 rounds, each with a new file of 160 KB, on a real store.
 
     python bench/blueprint.py
 
-A round is planner, one subtask, reflection and cleanup, with models that answer at once. Prints what such a turn takes
-and keeps, and fails over its bounds: how often it appends; its state; late rounds to early ones; saving 50 rounds to
-saving 5; with `durability="step"` the appends of a late round to those of an early one; a wave of 8 subtasks to one of
-1. Beside it, if `langgraph` can be imported, as many rounds of a graph of four nodes that answer at once, with
-`MemorySaver` and all files in its state. Each turn has a process of its own: memory that another has used is faster.
+A round is planner, one subtask, reflection and cleanup, with models that answer at once. Prints with bounds: appends;
+the size of the state; late rounds against early ones; saving 50 rounds against saving 5; with `durability="step"` the
+appends of a late round against those of an early one; a wave of 8 subtasks against a wave of 1. If `langgraph` is
+installed, it also runs as many rounds of a graph of four nodes that answer at once, with `MemorySaver` and all files in
+its state. Each turn has a process of its own, because memory that another one has used is faster.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from time import perf_counter
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 from boundary import prose
-from growth import bound, failed
+from bounds import bound, verdict
 
 from minideep import Agent, DiskCheckpointer
 from minideep.blueprint import Blueprint
@@ -39,32 +39,32 @@ TEXTS = [prose(160 * 1024) for _ in range(ROUNDS)]
 
 
 def fresh(act: Callable[..., Any], *how: Any) -> list[Any]:
-    """What *act* gives, some times, each in a new process."""
+    """Call *act* several times, each in a new process, and return the results."""
     with get_context("fork").Pool(1, maxtasksperchild=1) as pool:
         return pool.starmap(act, [how] * RUNS, chunksize=1)
 
 
 def middle(times: Iterable[float]) -> float:
-    """The median, in milliseconds."""
+    """Return the median, in milliseconds."""
     return statistics.median(times) * 1000
 
 
 def early_and_late(what: str, runs: list[list[float]], most: float | None = None) -> None:
-    """Of seconds a round: the best of all runs for each round, and the median of some rounds."""
+    """Print the medians of early and late rounds, in the best of all runs for each round."""
     best = [min(times) for times in zip(*runs, strict=True)]
     early, late = middle(best[EARLY]), middle(best[LATE])
-    told = f"{what}: {early:.2f} ms early, {late:.2f} ms late, ratio"
+    line = f"{what}: {early:.2f} ms early, {late:.2f} ms late, ratio"
     if most is None:
-        print(f"  {told:58} {late / early:10,.2f}")
+        print(f"  {line:66} {late / early:10,.2f}")
     else:
-        bound(told, late / early, most)
+        bound(line, late / early, most)
 
 
 # ---- minideep
 
 
 class Counting(DiskCheckpointer):
-    """Notes the seconds of each append that moves the head: one that joins segments leaves it as it is."""
+    """Notes the seconds of each append that moves the head; one that merges segments does not."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
@@ -78,7 +78,7 @@ class Counting(DiskCheckpointer):
 
 
 class Lived(NamedTuple):
-    """One turn. Seconds and bytes."""
+    """The measurements of one turn, in seconds and bytes."""
 
     seconds: float
     rounds: list[float]
@@ -99,14 +99,14 @@ def plan(*names: str) -> str:
 
 
 def decisions(rounds: int) -> Iterator[str]:
-    """What reflection says."""
+    """Yield the replies of reflection."""
     for count in range(1, rounds):
         yield to_json({"decision": "replan", "reason": f"part {count + 1} is missing"}).decode()
     yield '{"decision": "end", "final_answer": "All parts are written."}'
 
 
 def live(rounds: int, durability: Any) -> Lived:
-    """One turn of so many rounds, in a new store that is open."""
+    """Run one turn of *rounds* rounds in a new store that is already open."""
     said, marks = decisions(rounds), list[tuple[float, int]]()
 
     def reflect(request: object) -> str:
@@ -154,7 +154,7 @@ def turns() -> None:
 
 
 def wave(width: int) -> float:
-    """Seconds of a turn with one wave of so many subtasks, whose model takes 50 ms for each."""
+    """Return the seconds of a turn with one wave of *width* subtasks of 50 ms each."""
     agent = Blueprint(
         ScriptedModel(lambda request: asyncio.sleep(0.05, "done")),
         planner_model=ScriptedModel([plan(*(f"part{count}.md" for count in range(width)))]),
@@ -196,13 +196,13 @@ def dispatch(state: GraphState) -> dict:
 
 
 def clean_up(state: GraphState) -> dict:
-    """Leaves out what is older than 20 steps, which the union of the old files with these puts in again."""
+    """Leave out files older than 20 steps, which the reducer, a union with the old files, adds again."""
     files = state["files"].items()
     return {"files": {name: one for name, one in files if state["step"] - one["written_at_step"] <= 20}}
 
 
 def run_graph(durability: Any) -> GraphRun:
-    """Planner, dispatcher, cleanup and reflection as plain nodes."""
+    """Run planner, dispatcher, cleanup and reflection as plain nodes."""
     from langgraph.checkpoint.memory import MemorySaver
     from langgraph.graph import END, StateGraph
 
@@ -240,7 +240,7 @@ def run_graph(durability: Any) -> GraphRun:
 
 def graphs() -> None:
     if importlib.util.find_spec("langgraph") is None:
-        print("LangGraph is not here; after `pip install langgraph` its figures stand beside these")
+        print("LangGraph is not installed; with it, its figures are printed here")
         return
     for durability in ("async", "sync", "exit"):
         runs = fresh(run_graph, durability)
@@ -257,8 +257,7 @@ def main() -> int:
     turns()
     fan_out()
     graphs()
-    print(f"over the bound: {', '.join(failed)}" if failed else "within the bounds")
-    return bool(failed)
+    return verdict()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What a checkpoint costs: the boundary of a turn, and each part of it apart.
+"""Measure a checkpoint: the boundary of a turn, and each part of it alone.
 
     python bench/boundary.py
 
 For each store: milliseconds of saving a turn (both appends) early and late in a thread of many turns, and bytes before
-and after compression. Then one append of three results of 2,000 characters: encoding, compressing, storing, and the hop
-to the store's thread that a larger one takes, each apart, beside a bare `diskcache.Cache.add` and a raw `sqlite3`
-insert of the same bytes in the same run. Fails if the median append costs more than 3 times the bare add.
+and after compression. Then the parts of one append of three results of 2,000 characters: encoding, compressing,
+storing, and the hop to the store's thread that a larger append takes; beside them a bare `diskcache.Cache.add` and a
+raw `sqlite3` insert of the same bytes. Fails if the median append costs more than 3 times the bare add.
 """
 
 import asyncio
@@ -27,13 +27,12 @@ from minideep.events import ToolReturned
 from minideep.models import ScriptedModel
 
 TURNS, ROUNDS, MOST = 300, 2000, 3.0
-INSERT = "INSERT INTO rows VALUES (?, ?)"
 WORDS = Path(__file__).read_text().split()
 RANDOM = Random(7)
 
 
 def prose(size: int) -> str:
-    """Text that was never said before, about as compressible as prose."""
+    """Return new text, about as compressible as prose."""
     text = ""
     while len(text) < size:
         text += f"{RANDOM.choice(WORDS)} {RANDOM.randrange(10**4)} "
@@ -47,7 +46,7 @@ async def look() -> str:
 
 
 async def thread(store: object, turns: int, steps: int) -> list[tuple[float, int, int]]:
-    """Milliseconds of saving, raw and stored bytes, a turn."""
+    """Return the milliseconds of saving, the raw bytes and the stored bytes of each turn."""
     script = ([ToolCall("look")] * steps + ["done"]) * turns
     agent = Agent(ScriptedModel(script), [look], checkpointer=store)  # type: ignore[arg-type]
     costs = [(await agent.run("go", "t")).costs for _ in range(turns)]
@@ -64,21 +63,21 @@ def report(name: str, rows: list[tuple[float, int, int]]) -> None:
 
 
 def timed(act: Callable[[], object]) -> float:
-    """Milliseconds."""
+    """Return the milliseconds that *act* takes."""
     started = perf_counter()
     act()
     return (perf_counter() - started) * 1000
 
 
 async def hop(executor: Executor) -> float:
-    """Milliseconds that it takes to have nothing done on another thread."""
+    """Return the milliseconds of a call on another thread that does nothing."""
     started = perf_counter()
     await asyncio.get_running_loop().run_in_executor(executor, int)
     return (perf_counter() - started) * 1000
 
 
 def apart(folder: str) -> bool:
-    """Each part of an append, in turn with the others, so that all see the same machine. Whether the bound is kept."""
+    """Time each part of an append, interleaved so that all see the same load; return True within the bound."""
     events = [ToolReturned(f"c{number}", prose(2000)) for number in range(3)]
     bodies = [codec.encode(number, event) for number, event in enumerate(events, 1)]
     header = codec.Header("t", (), 1, 3, 0, b"id", codec.raw_size(bodies), 1.0)

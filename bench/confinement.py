@@ -1,10 +1,10 @@
-"""What file tools cost, and whether they can be led out of their root.
+"""Measure what file tools cost, and try to lead them out of their root.
 
     python bench/confinement.py [tries=60000]
 
-First the milliseconds of walking a tree of 10,000 files and reading 1,000 of them, the best of several rounds. Then so
-many reads, lists, walks, writes and deletions while another process swaps a folder for a link to the outside; ends with
-1 if one of them had an effect there.
+First the milliseconds of walking a tree of 10,000 files and of reading 1,000 of them, the best of several rounds. Then
+so many reads, lists, walks, writes and deletes while another process swaps a folder for a link to the outside. Exits
+with 1 if one of them had an effect there.
 """
 
 import sys
@@ -12,10 +12,9 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from contracts.test_backend import context
-from harness.swapping import Swapped
+from campaign import run
+from harness.killing import expect
+from harness.swapping import Swapped, context
 
 from minideep.backends import FilesystemBackend
 
@@ -31,7 +30,7 @@ def tree(folder: Path) -> None:
 
 
 def speed(folder: Path) -> tuple[float, float]:
-    """Milliseconds of a walk of 10,000 files, and of 1,000 reads."""
+    """Return the milliseconds of a walk of 10,000 files, and of 1,000 reads."""
     tree(folder)
     backend, ctx = FilesystemBackend(folder), context()
     walks, reads = list[float](), list[float]()
@@ -46,16 +45,15 @@ def speed(folder: Path) -> tuple[float, float]:
     return min(walks) * 1e3, min(reads) * 1e3
 
 
-def main() -> int:
-    tries = int(sys.argv[1]) if len(sys.argv) > 1 else 60_000
+def attack(tries: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         walk, read = speed(Path(folder))
     print(f"a walk of 10,000 files: {walk:.0f} ms; 1,000 reads: {read:.0f} ms")
     with tempfile.TemporaryDirectory() as folder:
         done, escaped = Swapped(Path(folder)).attack(tries)
     print(f"{tries:,} tries beside a swapping process; done inside: {dict(done)}; outside: {dict(escaped)}")
-    return 1 if escaped else 0
+    expect(not escaped, "a file tool was led out of its root")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(attack, int((sys.argv[1:] or ["60000"])[0])))

@@ -1,37 +1,36 @@
-"""What damage does to a store, and what is said of one that is busy: as in the tests, for as long as you like.
+"""Damage stores and ask each of them everything; then fork and verify stores that somebody else writes to.
 
     python bench/damage.py [stores=5000] [seconds=60] [seed=1000]
 
-Damages so many stores, each in one row or two: flipped, cut off, replaced, missing, forged with a right checksum,
-under another key. Each is asked everything that an agent can be asked, and verified. Then for so many seconds each:
-forks of a thread that is cut, and verifying a store that another process writes to. Ends with 1 at what is wrong; an
-error that is not ours names the number that `test_damage.look` was called with.
+A store is damaged in one row or two: flipped, cut off, replaced, missing, forged with a correct checksum, or under
+another key. Forking and verifying take so many seconds each. Exits with 1 at the first violation; an error that is not
+of minideep is raised with the number of its store.
 """
 
 import logging
 import sys
 import tempfile
 from pathlib import Path
-from time import monotonic
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from campaign import run
+from harness import busy, damage
+from harness.killing import expect
 
-from scenarios import test_damage, test_fork_races
-from unit.checkpoint import test_verify
+
+def attack(stores: int, seconds: int, seed: int) -> None:
+    logging.disable(logging.CRITICAL)  # Maintenance after a turn warns about each damaged store.
+    damage.campaign(stores, seed)
+    print(f"{stores:,} damaged stores: no error that is not of minideep")
+    with tempfile.TemporaryDirectory() as folder:
+        forks, torn = busy.forks_beside_a_writer(Path(folder, "forks"), seconds)
+        print(f"{forks:,} forks beside a writer in {seconds} s: {len(torn)} were not whole {torn[:3]}")
+        looks, alarms = busy.verified_beside_a_writer(Path(folder, "verified"), seconds)
+        print(f"{looks:,} looks at a store beside a writer in {seconds} s: {len(alarms)} false alarms {alarms[:3]}")
+    expect(not torn and not alarms, "a fork was torn, or a sound store was called damaged")
 
 
 def main(stores: int = 5000, seconds: int = 60, seed: int = 1000) -> int:
-    logging.disable(logging.CRITICAL)  # What is done after turns says that it could not be.
-    began = monotonic()
-    for one in range(seed, seed + stores):
-        test_damage.look(one)
-    print(f"{stores:,} damaged stores in {monotonic() - began:.0f} s: no error that is not ours")
-    with tempfile.TemporaryDirectory() as folder:
-        forks, torn = test_fork_races.forks_beside_a_writer(Path(folder, "forks"), seconds)
-        print(f"{forks:,} forks beside a writer in {seconds} s: {len(torn)} were not whole {torn[:3]}")
-        looks, alarms = test_verify.verified_beside_a_writer(Path(folder, "verified"), seconds)
-        print(f"{looks:,} looks at a store beside a writer in {seconds} s: {len(alarms)} false alarms {alarms[:3]}")
-    return int(bool(torn or alarms))
+    return run(attack, stores, seconds, seed)
 
 
 if __name__ == "__main__":

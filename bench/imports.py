@@ -1,8 +1,8 @@
-"""What it costs to begin: importing the public names and building a default agent, beside its four dependencies alone.
+"""Measure a start: importing the public names and building a default agent, beside importing the dependencies alone.
 
     python bench/imports.py
 
-Milliseconds, the best of several processes, with compiled bytecode for both (compiled into a folder of its own first).
+Milliseconds, the best of several processes; both have compiled bytecode, in a folder of their own.
 """
 
 import os
@@ -22,7 +22,7 @@ RUNS = 15
 
 
 def best(code: str, env: dict[str, str]) -> float:
-    """Milliseconds that *code* takes in a new process, less what an empty one takes."""
+    """Return the milliseconds that *code* takes in a new process, less those of an empty one."""
 
     def once(program: str) -> float:
         started = perf_counter()

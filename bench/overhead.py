@@ -1,4 +1,4 @@
-"""What every request carries before anything is said: the system prompt and the tools of a default agent.
+"""Measure what every request of a default agent carries: its system prompt and its tools.
 
     python bench/overhead.py
 
@@ -18,8 +18,8 @@ def main() -> int:
     spec = create_deep_agent(ScriptedModel([])).spec
     sizes = {"system prompt": len(spec.system)}
     for tool in spec.tool_list:
-        told = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-        sizes[tool.name] = len(json.dumps(told, separators=(",", ":"), ensure_ascii=False))
+        form = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+        sizes[tool.name] = len(json.dumps(form, separators=(",", ":"), ensure_ascii=False))
     for name, size in sizes.items():
         print(f"{name:15} {size / 4:7.0f}")
     total = sum(sizes.values()) / 4

@@ -1,9 +1,9 @@
-"""What a step costs: one model reply and its tools, with a model and tools that answer at once.
+"""Measure a step, one model reply and its tools, with a model and tools that answer at once.
 
     python bench/step.py
 
-Microseconds a step of wall time, the best of several runs, with every request kept. The bounds are the project's own;
-the command fails if one is broken.
+Microseconds of wall time per step, the best of several runs, with every request kept. Exits with the number of figures
+over their bounds.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ async def ping(text: str = "") -> str:
 
 
 def spent(make: Callable[[ScriptedModel], Agent], calls: int, steps: int) -> list[float]:
-    """When each model call began, in seconds, over one turn of *steps* steps with *calls* parallel calls each."""
+    """Run one turn of *steps* steps with *calls* parallel calls each; return when each model call began, in seconds."""
     reply = [ToolCall("ping", {"text": "x"}) for _ in range(calls)]
     times: list[float] = []
 
@@ -44,7 +44,7 @@ def per_step(times: list[float], first: int, last: int) -> float:
 
 
 def best(make: Callable[[ScriptedModel], Agent], calls: int, steps: int) -> tuple[float, float]:
-    """Microseconds a step early (10 to 110) and late (the last 100), the best of some runs."""
+    """Return the microseconds per step, early (10 to 110) and late (the last 100), the best of several runs."""
     runs = [spent(make, calls, steps) for _ in range(RUNS)]
     return min(per_step(run, 10, 110) for run in runs), min(per_step(run, steps - 100, steps) for run in runs)
 

@@ -1,10 +1,10 @@
-"""Arguments are checked against a function's own annotations: a wrong one is refused, by name, before anything is done.
+"""Checks arguments against a function's own annotations, and refuses a wrong one by name before anything is done.
 
-Annotations are read when a function is first called. What they cannot say is added to them, see `kinds`.
+Annotations are read when a function is first called, so that importing costs nothing. See `kinds` for what they accept.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import isclass, iscoroutinefunction, isfunction
 from typing import Any, TypeVar, cast
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def checked(function: T) -> T:
-    """A function whose arguments are checked; of a class, its constructor and its public methods.
+    """Make a function check its arguments; of a class, the constructor and the public methods.
 
     >>> @checked
     ... def repeat(text: str, times: int = 1) -> str:
@@ -33,23 +33,23 @@ def checked(function: T) -> T:
 
 
 def check(value: Any, annotation: Any, name: str, owner: str) -> None:
-    """Check one value against an annotation, or against the kind that was made of one.
+    """Check one value against an annotation, or against the `Kind` made of one.
 
     Raises:
-        ConfigError: it does not fit; says what of *owner* is wrong, what is wanted, and what was given.
+        ConfigError: the value does not fit; says which *name* of *owner* it is, what is expected, and what was found.
     """
     _check(value, annotation if isinstance(annotation, Kind) else kind_of(annotation), name, owner)
 
 
 def check_fields(thing: object) -> None:
-    """Check the fields of a Struct, for its `__post_init__`; or the attributes that the class of an object declares.
+    """Check the fields of a Struct, for its `__post_init__`, or the attributes that the class of an object declares.
 
     Raises:
         ConfigError: one of them does not fit.
     """
     kind = type(thing)
-    for name, wanted in fields_of(kind):
-        _check(getattr(thing, name), wanted, name, kind.__name__)
+    for name, expected in fields_of(kind):
+        _check(getattr(thing, name), expected, name, kind.__name__)
 
 
 def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,6 +60,7 @@ def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
         args, kwargs = arguments.checked(args, kwargs)
         return function(*args, **kwargs)
 
+    # Callers and frameworks ask whether a function is a coroutine function, so its wrapper must be one, too.
     @wraps(function)
     async def call_async(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = arguments.checked(args, kwargs)
@@ -74,17 +75,23 @@ class _Arguments:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._owner = function.__qualname__.removesuffix(".__init__")
-        self._kinds: dict[str, Kind] | None = None
-        self._positional: list[tuple[str, Kind]] = []
+
+    @cached_property
+    def _kinds(self) -> dict[str, Kind]:
+        return parameters_of(self._function)
+
+    @cached_property
+    def _positional(self) -> list[tuple[str, Kind]]:
+        code = self._function.__code__
+        return [(name, self._kinds.get(name, ANYTHING)) for name in code.co_varnames[: code.co_argcount]]
 
     def checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments; one that can be read only once is a generator that checks what it gives."""
-        kinds = self._kinds if self._kinds is not None else self._read()
+        """Return the arguments, with an iterator replaced by one that checks its items as they are read."""
         for place, ((name, kind), value) in enumerate(zip(self._positional, args, strict=False)):
             if kind is not ANYTHING and (items := self._items(name, kind, value)):
                 args = (*args[:place], items, *args[place + 1 :])
         for name, value in kwargs.items():
-            kind = kinds.get(name, ANYTHING)  # If there is no such parameter, Python says so.
+            kind = self._kinds.get(name, ANYTHING)  # Python itself refuses a parameter that does not exist.
             if kind is not ANYTHING and (items := self._items(name, kind, value)):
                 kwargs = {**kwargs, name: items}
         return args, kwargs
@@ -93,15 +100,9 @@ class _Arguments:
         items = _check(value, kind, name, self._owner).items
         return _checking(value, items, name, self._owner) if items and not isinstance(value, Collection) else None
 
-    def _read(self) -> dict[str, Kind]:
-        code = self._function.__code__
-        self._kinds = kinds = parameters_of(self._function)
-        self._positional = [(name, kinds.get(name, ANYTHING)) for name in code.co_varnames[: code.co_argcount]]
-        return kinds
-
 
 def _check(value: Any, kind: Kind, name: str, owner: str) -> Shape:
-    """Check a value and all that it holds; returns the shape that it has."""
+    """Check a value and all its parts; return the shape that accepts it."""
     for shape in kind.shapes:
         if shape.accepts(value):
             if shape.parts is not None:

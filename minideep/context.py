@@ -9,11 +9,11 @@ from .costs import Spent
 from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosWritten, TurnEscalated
 from .kinds import Rule, having
+from .loops import call_on
 from .messages import Input, clean
 from .state import Decision, Interrupt, OpenCall, Path, State
 from .tools import Injected
 from .turn import Turn
-from .workers import call_on
 
 OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
 """What tools and hooks may record."""

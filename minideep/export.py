@@ -1,4 +1,4 @@
-"""Messages and events as plain JSON, for other programs to read."""
+"""Converts messages and events to plain JSON, for other programs to read."""
 
 import re
 from base64 import b64encode
@@ -13,32 +13,32 @@ ROLES = {"user": "human", "assistant": "ai", "tool": "tool"}
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""What a terminal may obey or not show, and JSON lets stand as it is: DEL, C1, and controls of lines and directions."""
+"""Characters that a terminal may obey or hide and JSON leaves as they are: DEL, C1, line and direction controls."""
 
 
 def json_line(value: Any) -> str:
-    r"""Plain data as one line of JSON that is safe to print: control and bidirectional characters are escaped.
+    r"""Return plain data as one line of JSON that is safe to print: control and bidirectional characters are escaped.
 
     >>> print(json_line({"file": "invoice\u202efdp.exe"}))
     {"file":"invoice\u202efdp.exe"}
 
     Raises:
-        TypeError: *value* holds something that JSON cannot say.
+        TypeError: *value* holds something that JSON cannot express.
     """
     return _UNSEEN.sub(_escaped, to_json(value).decode())
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """A character as JSON's escape; two of them where it takes two units of UTF-16."""
+    """Return a character as JSON escapes it: as two escapes if it takes two units of UTF-16."""
     units = found[0].encode("utf-16-be").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def message_json(message: Message) -> dict[str, Any]:
-    """A message as `{"type": "human" | "ai" | "tool", "content", ...}`.
+    """Return a message as `{"type": "human" | "ai" | "tool", "content", ...}`.
 
-    An `ai` message has `tool_calls`, each `{"id", "name", "args"}`; a `tool` message `name`, `tool_call_id` and
-    `is_error`. The content is text, or a list of blocks where it holds more than text and calls.
+    An `ai` message has `tool_calls`, each `{"id", "name", "args"}`; a `tool` message has `name`, `tool_call_id` and
+    `is_error`. The content is text, or a list of blocks if it holds more than text and calls.
     """
     said = [block for block in message.blocks if not isinstance(block, ToolCall)]
     plain_text = all(isinstance(block, Text) for block in said)
@@ -51,12 +51,12 @@ def message_json(message: Message) -> dict[str, Any]:
 
 
 def event_json(event: Struct) -> dict[str, Any]:
-    """An event as `{"event": its name, "path": [...], ...}` with its other fields by name."""
+    """Return an event as `{"event": its name, "path": [...], ...}` with its other fields by name."""
     return {"event": type(event).__name__, "path": list(getattr(event, "path", ())), **plain(event)}
 
 
 def plain(value: Any) -> Any:
-    """*value* as JSON can say it: structs by field name, bytes as base64."""
+    """Return *value* as plain data: structs by field name, bytes as base64."""
     match value:
         case UserMessage() | AssistantMessage() | ToolMessage():
             return message_json(value)

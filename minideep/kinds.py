@@ -1,11 +1,13 @@
-"""What an annotation accepts at run time: types, protocols by their members, and what `Annotated` adds to them.
+"""Reads annotations: types, protocols by their members, and the conditions that `Annotated` adds.
 
-Bounds of a number are added as a `msgspec.Meta`, all else as a `Rule`.
+A bound of a number is added as a `msgspec.Meta`, everything else as a `Rule`.
 """
 
 import builtins
+import operator
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from inspect import isclass, iscoroutinefunction, isfunction
 from reprlib import Repr
@@ -13,16 +15,16 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 from weakref import WeakSet
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-_repr = Repr()  # Cuts what is long, and stands a `__repr__` that raises.
+_repr = Repr()  # Shortens long values, and survives a `__repr__` that raises.
 _repr.maxstring = _repr.maxother = 100
 shown = _repr.repr
-"""A wrong value as an error shows it."""
+"""Renders a wrong value for an error message."""
 
 
 class Rule(Struct, frozen=True):
-    """What holds besides a type; *wanted* says both: `Annotated[str, Rule(str.isascii, "ASCII text")]`."""
+    """A condition besides a type; *wanted* describes both: `Annotated[str, Rule(str.isascii, "ASCII text")]`."""
 
     holds: Callable[[Any], object]
     wanted: str
@@ -32,17 +34,17 @@ class Shape(Struct, frozen=True):
     """One of the types that an annotation allows."""
 
     accepts: Callable[[Any], object]
-    """Looks at the value itself, not at what it holds."""
+    """Tests the value itself, not its parts."""
     parts: "Callable[[Any], Iterable[tuple[str, Kind, Any]]] | None" = None
-    """What an accepted value holds that is checked as well: where, its kind, and the part."""
+    """Yields the parts of an accepted value to check as well: place, kind and part."""
     items: "Kind | None" = None
-    """The kind of what an iterable gives."""
+    """The kind of the items of an iterable."""
     hint: Callable[[Any], str] | None = None
-    """What to do instead, for a value that is not accepted; empty if there is nothing to say."""
+    """Returns the remedy for a value that is not accepted, or an empty string."""
 
 
 class Kind(Struct, frozen=True):
-    """What an annotation accepts: any of the shapes."""
+    """The values that an annotation accepts: those of any of its shapes."""
 
     wanted: str
     shapes: tuple[Shape, ...]
@@ -55,10 +57,10 @@ ANYTHING = Kind("anything", (Shape(lambda value: True),))
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Kind]:
-    """The kinds of a function's parameters that are annotated."""
+    """Return the kinds of a function's annotated parameters."""
     try:
         hints = get_type_hints(function, include_extras=True)
-    except NameError:  # A name is imported for type checkers only: it allows anything.
+    except NameError:  # A name that is imported for type checkers only allows anything.
         hints = get_type_hints(function, localns=_Names(function.__globals__), include_extras=True)
     hints.pop("return", None)
     return {name: kind_of(hint) for name, hint in hints.items()}
@@ -71,7 +73,7 @@ class _Names(dict[str, Any]):
 
 @cache
 def fields_of(kind: type) -> tuple[tuple[str, Kind], ...]:
-    """The fields of a Struct, or the attributes that a class declares, but for those that may be anything."""
+    """Return the fields of a Struct, or the attributes that a class declares, without those that allow anything."""
     hints = get_type_hints(kind, include_extras=True)
     names = cast(Any, kind).__struct_fields__ if issubclass(kind, Struct) else hints
     kinds = ((name, kind_of(hints[name])) for name in names)
@@ -79,88 +81,84 @@ def fields_of(kind: type) -> tuple[tuple[str, Kind], ...]:
 
 
 def kind_of(hint: Any) -> Kind:
-    """What an annotation accepts."""
+    """Return the values that an annotation accepts."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _narrowed(kind_of(args[0]), args[1:])
     if origin in (Union, UnionType):
-        return _one_of([kind_of(arg) for arg in args])
+        kinds = [kind_of(arg) for arg in args]
+        wanted, shapes = _either([kind.wanted for kind in kinds]), (shape for kind in kinds for shape in kind.shapes)
+        return ANYTHING if ANYTHING in kinds else Kind(wanted, tuple(shapes))
     if origin is Literal:
-        return Kind(_either([*map(repr, args)]), (Shape(lambda value: any(_is(value, option) for option in args)),))
+        # Equal is not enough: 1 is equal to True.
+        same = Shape(lambda value: any(type(value) is type(arg) and value == arg for arg in args))
+        return Kind(_either([*map(repr, args)]), (same,))
     if isclass(origin):
         return _generic(origin, args)
-    if hint in _PLAIN:
-        wanted, accepts = _PLAIN[hint]
-        return Kind(wanted, (Shape(accepts),))
+    if hint in _NAMES:
+        return _plain(hint)
     return _instance(hint) if isclass(hint) and hint not in (object, Any) else ANYTHING
 
 
-def _is_number(value: Any) -> bool:
-    # NaN is equal to nothing, and would pass every comparison with a bound.
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
-
-
-_PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
-    NoneType: ("None", lambda value: value is None),
-    str: ("text", lambda value: isinstance(value, str)),
-    bytes: ("bytes", lambda value: isinstance(value, bytes)),
-    bool: ("True or False", lambda value: isinstance(value, bool)),
-    int: ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    float: ("a number", _is_number),
-}
-
-
-def _is(value: Any, option: Any) -> bool:
-    return type(value) is type(option) and value == option
-
-
 def _either(wanted: Sequence[str]) -> str:
-    """`'a', 'b' or 'c'`; None stands behind a comma, as what goes before may be long."""
+    """Join to `'a', 'b' or 'c'`; None stands behind a comma, as what goes before may be long."""
     *first, last = wanted
     return f"{', '.join(first)}{',' if last == 'None' else ''} or {last}" if first else last
 
 
-def _one_of(kinds: list[Kind]) -> Kind:
-    if ANYTHING in kinds:
-        return ANYTHING
-    return Kind(_either([kind.wanted for kind in kinds]), tuple(shape for kind in kinds for shape in kind.shapes))
+_NAMES: dict[Any, str] = {NoneType: "None", str: "text", bytes: "bytes", bool: "True or False", int: "a whole number"}
+_NAMES[float] = "a number"
 
 
-# ---- what `Annotated` adds
+def _plain(kind: type) -> Kind:
+    """A plain type without its subclasses: msgspec does not encode those, and would refuse one late, when recorded.
+
+    It does encode the members of an Enum, as their values.
+    """
+    exact = (int, float) if kind is float else (kind,)
+
+    def accepts(value: Any) -> bool:
+        # NaN is equal to nothing, and would pass every comparison with a bound.
+        return (type(value) in exact or (isinstance(value, Enum) and isinstance(value, exact))) and value == value
+
+    def hint(value: Any) -> str:
+        is_subclass = isinstance(value, exact) and type(value) not in (*exact, bool)
+        return f"convert it with {kind.__name__}(), as a subclass cannot be stored" if is_subclass else ""
+
+    return Kind(_NAMES[kind], (Shape(accepts, hint=hint),))
+
+
+# ---- conditions that `Annotated` adds
+
+
+_BOUNDS: list[tuple[str, str, Callable[[Any, Any], bool]]] = [
+    ("ge", " of {:,} or more", operator.ge),
+    ("gt", " above {:,}", operator.gt),
+    ("le", " of at most {:,}", operator.le),
+    ("lt", " below {:,}", operator.lt),
+]
 
 
 def _narrowed(kind: Kind, rules: Sequence[Any]) -> Kind:
-    wanted, holds = kind.wanted, list[Callable[[Any], object]]()
     for rule in rules:
+        if isinstance(rule, Meta):
+            rule = _within(rule, kind.wanted)
         if isinstance(rule, Rule):
-            wanted = rule.wanted
-            holds.append(rule.holds)
-        elif isinstance(rule, Meta):
-            wanted += _bounds(rule)
-            holds.append(_within(rule))
-    return Kind(wanted, tuple(_with(shape, holds) for shape in kind.shapes))
+            kind = Kind(rule.wanted, tuple(_with(shape, rule.holds) for shape in kind.shapes))
+    return kind
 
 
-def _with(shape: Shape, holds: Sequence[Callable[[Any], object]]) -> Shape:
-    accepts = shape.accepts
-    return Shape(
-        lambda value: accepts(value) and all(hold(value) for hold in holds), shape.parts, shape.items, shape.hint
-    )
+def _with(shape: Shape, holds: Callable[[Any], object]) -> Shape:
+    def accepts(value: Any) -> object:
+        return shape.accepts(value) and holds(value)
+
+    return structs.replace(shape, accepts=accepts)
 
 
-def _bounds(rule: Meta) -> str:
-    says = {" of {:,} or more": rule.ge, " above {:,}": rule.gt, " of at most {:,}": rule.le, " below {:,}": rule.lt}
-    return " and".join(text.format(bound) for text, bound in says.items() if bound is not None)
-
-
-def _within(rule: Meta) -> Callable[[Any], bool]:
-    ge, gt, le, lt = rule.ge, rule.gt, rule.le, rule.lt
-
-    def holds(value: Any) -> bool:
-        above = (ge is None or value >= ge) and (gt is None or value > gt)
-        return above and (le is None or value <= le) and (lt is None or value < lt)
-
-    return holds
+def _within(meta: Meta, wanted: str) -> Rule:
+    bounds = [(text, test, bound) for name, text, test in _BOUNDS if (bound := getattr(meta, name)) is not None]
+    says = " and".join(text.format(bound) for text, _, bound in bounds)
+    return Rule(lambda value: all(test(value, bound) for _, test, bound in bounds), wanted + says)
 
 
 # ---- mappings, lists and functions
@@ -172,7 +170,7 @@ def _generic(origin: type[Any], args: Sequence[Any]) -> Kind:
     if origin is tuple and args[-1:] != (...,):
         return _row([kind_of(arg) for arg in args])
     if issubclass(origin, Iterable):
-        # What is kept as a tuple may be given as a list.
+        # A list may be given for what is kept as a tuple.
         return _several(cast(type, Sequence if origin in (list, tuple) else origin), kind_of(args[0]))
     return _function(args) if origin.__name__ == "Callable" else _instance(origin)
 
@@ -202,8 +200,8 @@ def _several(origin: type, item: Kind) -> Kind:
         return isinstance(given, origin) and not isinstance(given, str | bytes | Mapping)
 
     def parts(given: Iterable[Any]) -> Iterator[tuple[str, Kind, Any]]:
-        if isinstance(given, Collection):  # Else it may end when it is read once, and is checked then.
-            yield from ((f"[{place}]", item, one) for place, one in enumerate(given))
+        # Reading an iterator here would use it up; its items are checked as they are read.
+        return ((f"[{place}]", item, one) for place, one in enumerate(given if isinstance(given, Collection) else ()))
 
     def hint(given: Any) -> str:
         return f"write [{shown(given)}]" if item is not ANYTHING and item.accepts(given) else ""
@@ -212,7 +210,7 @@ def _several(origin: type, item: Kind) -> Kind:
 
 
 def _function(args: Sequence[Any]) -> Kind:
-    """A function; where it must return something at once, no coroutine function."""
+    """A function, and no coroutine function where the caller needs the result at once."""
     returned = args[-1] if args else Any
     origins = [get_origin(hint) for hint in (returned, *get_args(returned))]
     if returned is Any or any(isclass(origin) and issubclass(origin, Awaitable) for origin in origins):
@@ -225,27 +223,26 @@ def _function(args: Sequence[Any]) -> Kind:
     return Kind("a plain function", (accepts,))
 
 
-# ---- instances of classes, and what has the members of a protocol
+# ---- instances of classes, and objects with the members of a protocol
 
 
 def _instance(kind: type[Any]) -> Kind:
-    """An instance, and what it holds where nothing else checks that: the fields of Structs that logs are made of, whose
-    constructors must be fast, and the attributes that our other classes declare.
+    """An instance, and those of its parts that nothing else checks.
+
+    These are the fields of the Structs in a log, whose constructors must be fast, and the attributes that our other
+    classes declare.
     """
     if getattr(kind, "_is_protocol", False):
         return _protocol(kind)
     config = cast(Any, kind).__struct_config__ if issubclass(kind, Struct) else None
-
-    def parts(given: Any) -> Iterator[tuple[str, Kind, Any]]:
-        of = cast(type[Any], type(given)) if config else kind
-        return ((f".{name}", inner, getattr(given, name)) for name, inner in fields_of(of))
+    deep = config.array_like and config.frozen if config else kind.__module__.startswith(f"{__package__}.")
+    parts = _members(None if config else kind) if deep else None
 
     def hint(given: Any) -> str:
-        return f"give an instance of it, {given.__name__}()" if isclass(given) and kind in given.__mro__ else ""
+        return _instead(given) if isclass(given) and kind in given.__mro__ else ""
 
-    deep = config.array_like and config.frozen if config else kind.__module__.startswith(f"{__package__}.")
-    shape = Shape(lambda given: isinstance(given, kind), parts if deep else None, hint=hint)
-    return Kind(f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} `{kind.__name__}`", (shape,))
+    article = "an" if kind.__name__[0] in "AEIO" else "a"
+    return Kind(f"{article} `{kind.__name__}`", (Shape(lambda given: isinstance(given, kind), parts, hint=hint),))
 
 
 def _protocol(kind: type[Any]) -> Kind:
@@ -253,7 +250,7 @@ def _protocol(kind: type[Any]) -> Kind:
     members = own | dict.fromkeys(kind.__annotations__, False)
     methods = [name for name, is_method in own.items() if is_method]
     known: WeakSet[type] = WeakSet()
-    """Classes that have all members, for this is asked at every turn."""
+    """Classes with all members: this is asked in every turn."""
 
     def missing(given: Any) -> list[str]:
         return [name for name, is_method in members.items() if not has(given, name, is_method)]
@@ -268,31 +265,36 @@ def _protocol(kind: type[Any]) -> Kind:
             known.add(of)
         return True
 
-    def parts(given: Any) -> Iterator[tuple[str, Kind, Any]]:
-        return ((f".{name}", inner, getattr(given, name)) for name, inner in fields_of(kind))
-
     def hint(given: Any) -> str:
         if isclass(given):
-            whole = all(callable(getattr(given, name, None)) for name in methods)
-            return f"give an instance of it, {given.__name__}()" if whole else ""
+            return _instead(given) if all(callable(getattr(given, name, None)) for name in methods) else ""
         return f"it has no {', '.join(map(repr, missing(given)))}" if type(given).__module__ != "builtins" else ""
 
-    return Kind(f"a `{kind.__name__}`", (Shape(accepts, parts, hint=hint),))
+    return Kind(f"a `{kind.__name__}`", (Shape(accepts, _members(kind), hint=hint),))
+
+
+def _members(kind: type | None) -> Callable[[Any], Iterator[tuple[str, Kind, Any]]]:
+    """Return a function that yields the attributes that *kind*, or the class of the value itself, declares."""
+    return lambda given: ((f".{name}", inner, getattr(given, name)) for name, inner in fields_of(kind or type(given)))
+
+
+def _instead(given: type) -> str:
+    return f"pass an instance, {given.__name__}()"
 
 
 def has(given: Any, name: str, is_method: bool = False) -> bool:
-    """Whether a value has a member; a property is not asked for its value."""
+    """Return whether a value has a member, without reading a property."""
     found = getattr(cast(Any, type(given)), name, None)
     if found is None:
         return callable(getattr(given, name, None)) if is_method else hasattr(given, name)
     return callable(found) or not is_method
 
 
-# ---- what several functions take
+# ---- annotations that several functions share
 
 
 def having(member: str, wanted: str) -> Rule:
-    """What is known by a member, where its class must not be imported."""
+    """Return a rule that knows a value by a member, for a class that must not be imported."""
     return Rule(lambda value: not isclass(value) and has(value, member), wanted)
 
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
-    ["errors", "kinds", "checks", "messages", "workers", "folders", "structured"],
+    ["errors", "kinds", "checks", "messages", "loops", "workers", "folders", "structured"],
     ["state", "events"],
     ["core", "costs", "tools", "export"],
     ["turn", "context"],
@@ -49,7 +49,8 @@ def imports(path):
             base = tuple(part for part in target if part)
             for alias in node.names:
                 module = PACKAGE.joinpath(*base, alias.name)
-                yield (*base, alias.name) if module.with_suffix(".py").exists() or not base else base
+                is_module = module.with_suffix(".py").exists() or module.is_dir()
+                yield (*base, alias.name) if is_module else base or ("__init__",)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=IDS)
@@ -143,7 +144,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "middleware.context.compaction": 1,  # the model door: the summarizer
         "evals.running": 1,  # the hook door: an agent that is evaluated, and what it is held against
         "runtime.turns": 1,  # takes back what a refused input has recorded
-        "workers": 2,  # hand an exception from a tool's thread to the loop, and back
+        "loops": 2,  # hand an exception from a tool's thread to the loop, and back
     }
 
 

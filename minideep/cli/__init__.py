@@ -1,4 +1,4 @@
-"""The terminal: `minideep run`, `plan`, `resume`, and what shows, forks and deletes threads."""
+"""The terminal: `minideep run`, `plan` and `resume`, and the commands that show, fork, check and delete threads."""
 
 import argparse
 import asyncio
@@ -7,154 +7,70 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import ConfigError, MinideepError, UnknownThread
-from .text import LogLines, aside, resuming
+from .text import LogLines, aside, resume_command
 
-ROOT = "the folder whose threads are meant"
-ROOTS = {
-    "run": "the folder it may read and write",
-    "plan": "the folder it may read",
-    "eval": "the folder it may read",
-    "resume": f"{ROOT}, and on which the thread goes on",
-}
 FAILED, USAGE, CANCELLED = 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 ended, 1 failed (of `eval`: a case did; of `check`: something is damaged), 2 usage, 3 paused or escalated,
+    0 ended, 1 failed (`eval`: a case failed; `check`: something is damaged), 2 usage, 3 paused or escalated,
     4 exhausted, 130 cancelled.
     """
     for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:  # Closed by whoever started us.
+        if getattr(sys, stream) is None:  # The process was started with this descriptor closed.
             setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115
     options = parser().parse_args(argv)
-    logging.lastResort = LogLines()  # Python's own prints tracebacks, and what a model said as it is.
+    logging.lastResort = LogLines()  # Python's own prints tracebacks, and control characters that a model wrote.
     try:
         from . import commands
     except ModuleNotFoundError as exc:
-        return _say(f"the terminal needs {exc.name!r}: pip install 'minideep[cli]'", USAGE)
+        return _fail(f"the terminal needs {exc.name!r}: pip install 'minideep[cli]'", USAGE)
     try:
         return getattr(commands, options.command)(options)
     except UnknownThread:
-        found = f"there is no thread {options.thread!r} here"
-        return _say(f"{found}; `minideep threads` lists those that are, --root or --state names another place", USAGE)
+        places = "`minideep threads` lists those that do, --root or --state selects another place"
+        return _fail(f"thread {options.thread!r} does not exist here; {places}", USAGE)
     except ConfigError as exc:
-        return _say(str(exc), USAGE)
+        return _fail(str(exc), USAGE)
     except MinideepError as exc:
-        return _say(f"{type(exc).__name__}: {exc}", FAILED)
+        return _fail(f"{type(exc).__name__}: {exc}", FAILED)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        again = resuming(options) if getattr(options, "thread", None) else ""
-        return _say(f"cancelled; `{again}` goes on with it" if again else "cancelled", CANCELLED)
-    except BrokenPipeError:
-        # The reader went away; Python would complain when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        again = f"; resume with `{resume_command(options)}`" if getattr(options, "thread", None) else ""
+        return _fail(f"cancelled{again}", CANCELLED)
     except OSError as exc:
+        # Python flushes the rest when it ends, and would complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _say(f"cannot write the output: {exc}", FAILED)
+        if isinstance(exc, BrokenPipeError):  # The reader, such as `head`, has seen enough.
+            return FAILED
+        return _fail(f"cannot write the output: {exc}", FAILED)
 
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="minideep", description="Deep agents on one loop whose every cost is visible.")
     commands = top.add_subparsers(dest="command", required=True)
-
-    run = commands.add_parser("run", help="give an agent a goal, and files to work on")
-    _about_a_turn(run)
-    _about_changes(run)
-    _about_an_agent(run)
-    plan = commands.add_parser("plan", help="have a goal planned, done by subagents, and judged, until it is reached")
-    _about_a_turn(plan)
-    plan.add_argument(
-        "--approve",
-        action=argparse.BooleanOptionalAction,
-        help="show each plan and wait for `resume --approve` (default: as the thread has it, or no)",
-    )
-    plan.set_defaults(agent=None)
-    _about_resuming(commands.add_parser("resume", help="resume a paused, failed, cancelled or interrupted turn"))
-    _evaluation(commands.add_parser("eval", help="run a golden set with the stock blueprint; exits 1 if a case fails"))
-
-    commands.add_parser("threads", help="list the threads, the last used one first")
-    show = commands.add_parser("show", help="print what was said in a thread")
-    show.add_argument("thread")
-    show.add_argument("--subagents", action="store_true", help="print what its subagents said, too")
-    _about_an_agent(show)
-    commands.add_parser("history", help="list where a thread's turns handed over").add_argument("thread")
-    _about_forking(commands.add_parser("fork", help="begin a thread as another one was, and go on from there"))
-    export = commands.add_parser("export", help="print all messages of a thread and its subagents as lines of JSON")
-    export.add_argument("thread")
-    commands.add_parser("delete", help="remove a thread with its subagents and files").add_argument("thread")
-    commands.add_parser("check", help="read all that is kept, and name what is damaged; exits 1 if anything is")
-    for name, command in commands.choices.items():
-        command.add_argument("--root", type=Path, metavar="DIR", help=f"{ROOTS.get(name, ROOT)} (default: this one)")
+    for name, (summary, options) in _COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        for option in options.split():
+            command.add_argument(option, **_OPTIONS[option])
+        root = f"{_ROOTS.get(name, 'the folder whose threads to use')} (default: the current one)"
+        command.add_argument("--root", type=Path, metavar="DIR", help=root)
         command.add_argument(
-            "--state", type=Path, metavar="DIR", help="where threads are kept (default: a private folder for each root)"
+            "--state", type=Path, metavar="DIR", help="the folder that keeps threads (default: a private one per root)"
         )
+    commands.choices["plan"].set_defaults(agent=None)
+    commands.choices["eval"].set_defaults(command="evaluate")
+    decision = commands.choices["resume"].add_mutually_exclusive_group()
+    decision.add_argument("--approve", action="store_true", help="approve every pending call")
+    decision.add_argument("--reject", metavar="REASON", help="reject every pending call, with a reason")
+    decision.add_argument(
+        "--plan", type=Path, metavar="FILE", help="replace the pending plan by a JSON file, and run it"
+    )
     return top
-
-
-def _about_a_turn(command: argparse.ArgumentParser) -> None:
-    command.add_argument("goal", help="what is to be done")
-    _about_the_model(command)
-    command.add_argument("--thread", help="the thread to go on with, or to begin (default: a new one)")
-    command.add_argument(
-        "--drop-waiting", action="store_true", help="go on with a thread that waits for you, without what waits"
-    )
-    _about_steps_and_output(command)
-
-
-def _about_the_model(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", help="provider:model, such as anthropic:claude-sonnet-4-6 or offline:")
-
-
-def _about_steps_and_output(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--limit-steps", type=_positive, metavar="N", help="model replies a run (default: as the thread has it, or 100)"
-    )
-    command.add_argument("--json", action="store_true", help="print one event a line, as JSON")
-
-
-def _about_changes(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--yes", action="store_true", help="let it change and delete your files without asking (never what is in .git)"
-    )
-
-
-def _about_an_agent(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--agent", metavar="MODULE:NAME", help="an agent of your own: an Agent, or a function that returns one"
-    )
-
-
-def _about_resuming(command: argparse.ArgumentParser) -> None:
-    command.add_argument("thread")
-    decision = command.add_mutually_exclusive_group()
-    decision.add_argument("--approve", action="store_true", help="let everything run that waits for you")
-    decision.add_argument("--reject", metavar="REASON", help="let nothing of it run, and say why")
-    decision.add_argument("--plan", type=Path, metavar="FILE", help="let the plan that waits run as FILE has it, JSON")
-    _about_the_model(command)
-    _about_steps_and_output(command)
-    _about_changes(command)
-    _about_an_agent(command)
-
-
-def _about_forking(command: argparse.ArgumentParser) -> None:
-    command.add_argument("thread")
-    command.add_argument(
-        "--at", type=_positive, metavar="N", help="at the boundary N of `history` (default: as it is now)"
-    )
-    command.add_argument("--name", help="the id of the new thread (default: a new one, which is printed)")
-    _about_an_agent(command)
-
-
-def _evaluation(command: argparse.ArgumentParser) -> None:
-    command.set_defaults(command="evaluate")
-    command.add_argument("file", type=Path, help="JSON lines: goal, expected_final_answer, expected_artifact_set")
-    _about_the_model(command)
-    command.add_argument("--junit", type=Path, metavar="OUT.xml", help="write the results as JUnit XML, too")
-    command.add_argument("--concurrency", type=_positive, default=1, metavar="N", help="cases at a time (1)")
 
 
 def _positive(text: str) -> int:
@@ -163,6 +79,62 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _say(problem: str, code: int) -> int:
+_TURN = "goal --model --thread --drop-waiting --limit-steps --json"
+_COMMANDS = {
+    "run": ("let an agent work on a goal, in a folder of files", f"{_TURN} --yes --agent"),
+    "plan": ("plan a goal, let subagents do it, and judge the result", f"{_TURN} --approve"),
+    "resume": (
+        "resume a paused, failed, cancelled or interrupted turn",
+        "thread --model --limit-steps --json --yes --agent",
+    ),
+    "eval": (
+        "run a golden set with the stock blueprint; exit with 1 if a case fails",
+        "file --model --junit --concurrency",
+    ),
+    "threads": ("list the threads, most recently used first", ""),
+    "show": ("print the messages of a thread", "thread --subagents --agent"),
+    "history": ("list the boundaries of a thread, where its turns ended or paused", "thread"),
+    "fork": ("start a new thread as a copy of another one", "thread --at --name --agent"),
+    "export": ("print all messages of a thread and its subagents as lines of JSON", "thread"),
+    "delete": ("delete a thread with its subagents and files", "thread"),
+    "check": ("read everything that is kept and report damage; exit with 1 if there is any", ""),
+}
+"""Each command with its summary and its options."""
+_ROOTS = {
+    "run": "the folder it may read and write",
+    "plan": "the folder it may read",
+    "eval": "the folder it may read",
+    "resume": "the folder whose threads to use, and to work on",
+}
+_FLAG = "store_true"
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "goal": {"help": "the task"},
+    "thread": {"help": "the id of the thread"},
+    "file": {"type": Path, "help": "JSON lines: goal, expected_final_answer, expected_artifact_set"},
+    "--model": {"help": "provider:model, such as anthropic:claude-sonnet-4-6 or offline:"},
+    "--thread": {"help": "the thread to continue or to start (default: a new one)"},
+    "--drop-waiting": {"action": _FLAG, "help": "continue a thread that waits for you, and drop the pending calls"},
+    "--limit-steps": {
+        "type": _positive,
+        "metavar": "N",
+        "help": "the most model replies of a run (default: the thread's own limit, or 100)",
+    },
+    "--json": {"action": _FLAG, "help": "print each event as a line of JSON"},
+    "--approve": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "show each plan and wait for `resume --approve` (default: the thread's own setting, or no)",
+    },
+    "--yes": {"action": _FLAG, "help": "change and delete your files without asking (never what is in .git)"},
+    "--agent": {"metavar": "MODULE:NAME", "help": "an agent of your own: an Agent, or a function that returns one"},
+    "--junit": {"type": Path, "metavar": "OUT.xml", "help": "also write the results as JUnit XML"},
+    "--concurrency": {"type": _positive, "default": 1, "metavar": "N", "help": "cases at a time (default: 1)"},
+    "--subagents": {"action": _FLAG, "help": "also print the messages of its subagents"},
+    "--at": {"type": _positive, "metavar": "N", "help": "copy up to boundary N of `history` (default: everything)"},
+    "--name": {"help": "the id of the new thread (default: a new one, which is printed)"},
+}
+"""The options by their names, as `add_argument` takes them."""
+
+
+def _fail(problem: str, code: int) -> int:
     aside(" ".join(problem.split("\n")))
     return code

@@ -1,4 +1,4 @@
-"""The agents that the terminal runs: its own two, and those of other programs."""
+"""Builds the two agents of the terminal, and imports those of other programs."""
 
 import importlib
 import inspect
@@ -9,62 +9,61 @@ from typing import Any
 
 from msgspec import structs
 
-from ..agent import Agent
-from ..backends.filesystem import FilesystemBackend
+from .. import Agent, Limits, Middleware, create_deep_agent
+from ..backends import FilesystemBackend
 from ..blueprint import STOCK_ROLES, Blueprint
-from ..deep_agent import create_deep_agent
 from ..errors import ConfigError
-from ..middleware.filesystem.tools import FilesystemMiddleware
-from ..ports import Middleware, Store
-from ..state import Limits
-from .settings import Settings, about
+from ..middleware import FilesystemMiddleware
+from ..ports import Store
+from .settings import Settings, with_settings
 
 READING = frozenset({"ls", "read_file", "glob", "grep"})
 
 
-def deep_agent(settings: Settings, store: Store | None, asking: Middleware) -> Agent:
-    """The agent of `run`, which may change what is in its root as far as *asking* lets it."""
+def deep_agent(settings: Settings, store: Store | None, guard: Middleware) -> Agent:
+    """Return the agent of `run`, which may change the files of its root as far as *guard* lets it."""
     agent = create_deep_agent(
         settings.model,
         backend=FilesystemBackend(settings.root),
-        middleware=[asking],
+        middleware=[guard],
         limits=Limits(steps=settings.limit_steps),
         checkpointer=store,
     )
-    agent.spec = about(agent.spec, settings)
+    agent.spec = with_settings(agent.spec, settings)
     return agent
 
 
 def blueprint(settings: Settings, store: Store | None) -> Blueprint:
-    """The agent of `plan`: its roles may read what is in the root, and change nothing there; what they deliver is the
-    thread's. The limit of steps is that of each subagent.
+    """Return the agent of `plan`. Its roles may read the files of the root, and deliver into the thread.
+
+    The limit of steps holds for each subagent.
     """
-    looking = [tool for tool in FilesystemMiddleware(FilesystemBackend(settings.root)).tools if tool.name in READING]
-    roles = [structs.replace(role, tools=looking) for role in STOCK_ROLES]
+    reading = [tool for tool in FilesystemMiddleware(FilesystemBackend(settings.root)).tools if tool.name in READING]
+    roles = [structs.replace(role, tools=reading) for role in STOCK_ROLES]
     limits = Limits(steps=settings.limit_steps)
     agent = Blueprint(settings.model, roles, checkpointer=store, limits=limits, approve_plan=settings.approve)
-    agent.spec = about(agent.spec, settings)
+    agent.spec = with_settings(agent.spec, settings)
     return agent
 
 
 def imported(where: str) -> Agent:
-    """The agent that `--agent module:name` means: an `Agent`, or what a function without arguments returns.
+    """Return the agent of `--agent module:name`: an `Agent`, or the result of a function without arguments.
 
-    The module may be in the current folder. What its own code raises, other than by its imports, comes out as it is.
+    The module may be in the current folder. Exceptions of its own code pass, except an `ImportError`.
 
     Raises:
-        ConfigError: there is no such module, name or agent.
+        ConfigError: the module, the name or the agent does not exist.
     """
     module_name, _, name = where.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), name)):
-        raise ConfigError(f"--agent is module:name, such as `--agent app:agent`, not {where!r}")
+        raise ConfigError(f"--agent must be module:name, such as `--agent app:agent`, not {where!r}")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
     except ImportError as exc:
         missing = isinstance(exc, ModuleNotFoundError) and f"{module_name}.".startswith(f"{exc.name}.")
-        problem = f"there is no module {module_name!r} in {here!r} or installed" if missing else str(exc)
+        problem = f"module {module_name!r} is neither in {here!r} nor installed" if missing else str(exc)
         raise ConfigError(f"--agent {where}: {problem}") from None
     if not hasattr(module, name):
         raise ConfigError(f"--agent {where}: module {module_name!r} has no {name!r}")

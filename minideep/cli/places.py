@@ -1,4 +1,4 @@
-"""Where threads are kept: in a private folder of the user, one for each root, unless `--state` names another."""
+"""Finds the store of a root: in a private folder of the user, one per root, unless `--state` names another."""
 
 import os
 import re
@@ -8,29 +8,28 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from ..checkpoint.disk import DiskCheckpointer
-from ..checkpoint.memory import MemoryCheckpointer
+from .. import DiskCheckpointer, MemoryCheckpointer
 from ..errors import ConfigError
 from .text import aside
 
 OLD = ".minideep"
-"""The folder inside a root where earlier versions kept its threads. It is read and used, and never made."""
+"""The folder inside a root where earlier versions kept its threads. An existing one is used; none is created."""
 
 
-def kept_in(options: Namespace) -> DiskCheckpointer:
-    """The store of the threads that a command looks for.
+def existing_store(options: Namespace) -> DiskCheckpointer:
+    """Return the store in which a command looks for its thread.
 
     Raises:
-        ConfigError: the root is no folder, or the environment names no folder for the user's state.
+        ConfigError: the root is not a folder, or the environment names no folder for the user's state.
     """
     return DiskCheckpointer(_directory(options))
 
 
-def begun_in(options: Namespace) -> DiskCheckpointer | MemoryCheckpointer:
-    """The store of a thread that may be new: in memory, and this is said, where no folder can be made.
+def writable_store(options: Namespace) -> DiskCheckpointer | MemoryCheckpointer:
+    """Return the store of a thread that may be new: one in memory, with a warning, if no folder can be created.
 
     Raises:
-        ConfigError: the root is no folder.
+        ConfigError: the root is not a folder.
     """
     checked_root(options.root)
     try:
@@ -48,14 +47,14 @@ def begun_in(options: Namespace) -> DiskCheckpointer | MemoryCheckpointer:
 
 
 def checked_root(root: Path | None) -> Path:
-    """*root*, or the current folder, with all links followed.
+    """Return *root*, or the current folder, with all links followed.
 
     Raises:
-        ConfigError: it is no folder.
+        ConfigError: it is not a folder.
     """
     real = Path(os.path.realpath(root or Path()))
     if not os.path.isdir(real):  # noqa: PTH112 - Path.is_dir raises where it may not look.
-        raise ConfigError(f"--root {str(root)!r} is no folder; for threads of one that is gone, give --state")
+        raise ConfigError(f"--root {str(root)!r} is not a folder; to reach the threads of a deleted one, pass --state")
     return real
 
 
@@ -64,17 +63,17 @@ def _directory(options: Namespace) -> Path:
         return options.state
     root = checked_root(options.root)
     private, old = private_folder(root, sys.platform, os.environ), root / OLD
-    # The private folder goes first: what lies in a root may have come with a download, or from a model.
+    # The private folder wins: a folder inside a root may have come with a download, or from a model.
     if private and _holds_threads(private):
         if _holds_threads(old):
-            aside(f"{str(old)!r} holds older threads; `--state {old}` finds them")
+            aside(f"{str(old)!r} holds older threads; `--state {old}` selects them")
         return private
     if _holds_threads(old):
         aside(f"using the threads in {str(old)!r}, where earlier versions kept them")
         return old
     if private is None:
         wanted = "LOCALAPPDATA" if sys.platform == "win32" else "HOME"
-        raise ConfigError(f"{wanted} does not say where your state is kept; set it, or name a folder with --state")
+        raise ConfigError(f"{wanted} names no folder for your threads; set it, or pass --state")
     return private
 
 
@@ -83,9 +82,9 @@ def _holds_threads(directory: Path) -> bool:
 
 
 def private_folder(root: Path, platform: str, environ: Mapping[str, str]) -> Path | None:
-    """The folder for the threads of *root*, whether it exists or not; None if the environment names no place.
+    """Return the folder for the threads of *root*, existing or not; None if the environment names no place.
 
-    Its name is the root's own and a hash of the root's real path, so that two roots never share one.
+    Its name has that of the root and a hash of the root's real path, so that two roots never share one.
     """
     base = _state_home(platform, environ)
     real = os.path.normcase(os.path.realpath(root))
@@ -97,7 +96,7 @@ def _state_home(platform: str, environ: Mapping[str, str]) -> Path | None:
     if platform == "win32":
         return Path(local) if (local := environ.get("LOCALAPPDATA")) else None
     xdg, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
-    if platform != "darwin" and xdg.startswith("/"):  # A relative one is to be ignored, says the specification.
+    if platform != "darwin" and xdg.startswith("/"):  # The XDG specification says to ignore a relative one.
         return Path(xdg)
     if not home.startswith("/"):
         return None

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal about calls that wait, and shows what each of them would change."""
+"""Asks the person at the terminal about pending calls, and shows what each of them would change."""
 
 import difflib
 import os
@@ -11,43 +11,43 @@ from ..errors import ToolError
 from ..messages import ToolCall
 from ..middleware.filesystem.edits import replacement
 from ..state import Approve, Decision, Interrupt, Reject
-from .asking import AskBeforeChanges
+from .approval import AskBeforeChanges
 from .text import safe
 
 QUESTION = "run it? [y]es, [n]o, [a]ll from now on, except .git: "
 MOST_LINES, WIDTH = 40, 160
-"""What is shown of a change."""
+"""The most lines and columns of a change that are shown."""
 MOST_COMPARED = 200_000
-"""Bytes of a file that is compared line by line: that takes time with their square."""
+"""The largest file, in bytes, that is compared line by line: the time grows with the square of its lines."""
 
 
-def somebody_is_there() -> bool:
-    """Whether a person can be asked: who types at a terminal, and sees the question there."""
+def is_interactive() -> bool:
+    """Return True if a person can be asked, who types at a terminal and sees the question there."""
     return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
-def ask(interrupts: Sequence[Interrupt], asking: AskBeforeChanges) -> dict[str, Decision]:
-    """The person's decisions, by the path and id of their calls; without those that the person leaves waiting."""
+def ask(interrupts: Sequence[Interrupt], guard: AskBeforeChanges) -> dict[str, Decision]:
+    """Ask about each call; return the decisions by path and id of the call, without the calls that stay pending."""
     decisions: dict[str, Decision] = {}
     for wait in interrupts:
-        decision = Approve() if asking.allowed and not asking.needs_decision(wait.call) else _asked(wait, asking)
+        decision = Approve() if guard.allowed and not guard.needs_decision(wait.call) else _asked(wait, guard)
         if decision is None:
             break
         decisions["/".join((*wait.path, wait.call_id))] = decision
     return decisions
 
 
-def _asked(wait: Interrupt, asking: AskBeforeChanges) -> Decision | None:
-    """The decision about one call; None at the end of the input."""
+def _asked(wait: Interrupt, guard: AskBeforeChanges) -> Decision | None:
+    """Ask about one call; return None at the end of the input."""
     _say(f"{wait.call.name}: {wait.reason}")
-    for line in preview(wait.call, asking):
+    for line in preview(wait.call, guard):
         _say(f"  {line if len(line) <= WIDTH else line[:WIDTH] + '…'}")
     while True:
         match _typed():
             case "":
                 return None
             case answer if (word := answer.strip().lower()) in ("y", "yes", "a", "all"):
-                asking.allowed = asking.allowed or word[0] == "a"
+                guard.allowed = guard.allowed or word[0] == "a"
                 return Approve()
             case answer if answer.strip().lower() in ("n", "no"):
                 return Reject("the person said no")
@@ -56,30 +56,30 @@ def _asked(wait: Interrupt, asking: AskBeforeChanges) -> Decision | None:
 
 
 def _typed() -> str:
-    """A line that the person types; nothing at the end of the input."""
+    """Return the line that the person types; an empty string at the end of the input."""
     sys.stderr.write(QUESTION)
     sys.stderr.flush()
     answer = ""
     try:
         answer = sys.stdin.readline()
     finally:
-        if not answer:  # Ctrl-C or Ctrl-D: what is printed next begins a line.
+        if not answer:  # After Ctrl-C or Ctrl-D the next output must begin on a line of its own.
             _say("")
     return answer
 
 
-def preview(call: ToolCall, asking: AskBeforeChanges) -> list[str]:
-    """What a call would change, as the lines of a short unified diff."""
-    target = asking.target(call)
-    real = asking.real(call.name, target) if target else None
+def preview(call: ToolCall, guard: AskBeforeChanges) -> list[str]:
+    """Return the change that a call would make, as the lines of a short unified diff."""
+    target = guard.target(call)
+    real = guard.real(call.name, target) if target else None
     path = shown(target)
     if real is None:
         return []
     try:
         if call.name == "delete":
-            return [f"deletes the folder {path} with all that is in it" if real.is_dir() else f"deletes {path}"]
-        if os.path.lexists(real) and not real.is_file():  # A pipe would be waited for.
-            return [f"{path} is no regular file"]
+            return [f"deletes the folder {path} and everything in it" if real.is_dir() else f"deletes {path}"]
+        if os.path.lexists(real) and not real.is_file():  # Reading a pipe would block.
+            return [f"{path} is not a regular file"]
         before = real.read_bytes() if real.exists() else b""
         after = changed(call, target, before)
     except (OSError, ToolError) as exc:
@@ -87,16 +87,16 @@ def preview(call: ToolCall, asking: AskBeforeChanges) -> list[str]:
     old, new = decode(before), decode(after)
     if old is None or new is None or max(len(before), len(after)) > MOST_COMPARED:
         return [f"{path}: {len(before):,} bytes become {len(after):,}"]
-    lines = list(_diff(path, old.text, new.text)) or ["only the ends of lines change"]
+    lines = list(_diff(path, old.text, new.text)) or ["only line endings change"]
     more = [f"… and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
     return [*lines[:MOST_LINES], *more]
 
 
 def changed(call: ToolCall, path: str, before: bytes) -> bytes:
-    """The bytes of a file after a call of `write_file` or `edit_file`.
+    """Return the bytes of a file after a call of `write_file` or `edit_file`.
 
     Raises:
-        ToolError: the call would be an error.
+        ToolError: the call would fail.
     """
     args = {name: str(value) for name, value in call.args.items()}
     if call.name == "write_file":
@@ -115,4 +115,4 @@ def _diff(path: str, before: str, after: str) -> Iterator[str]:
 
 
 def _say(text: str) -> None:
-    print(safe(text).replace("\n", " "), file=sys.stderr, flush=True)  # noqa: T201 - This is what a terminal is for.
+    print(safe(text).replace("\n", " "), file=sys.stderr, flush=True)  # noqa: T201 - The terminal prints.

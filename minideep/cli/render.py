@@ -1,6 +1,6 @@
-"""What a turn, a thread and a list of threads look like in a terminal.
+"""Renders turns, threads and lists of threads on a terminal.
 
-Nothing that a model or a tool says can move the cursor or set a colour: control characters are shown, not sent.
+No text of a model or a tool can move the cursor or set a colour: control characters are shown, not sent.
 """
 
 import io
@@ -17,10 +17,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..checkpoint.history import Boundary
-from ..checkpoint.layout import ThreadInfo
-from ..checkpoint.verify import Damage
-from ..costs import Costs, in_words
+from .. import AssistantMessage, Boundary, Costs, Damage, State, ThreadInfo, Todo, ToolCall, ToolMessage, Turn
+from ..costs import in_words
 from ..errors import LimitExceeded
 from ..events import (
     Noted,
@@ -33,10 +31,8 @@ from ..events import (
     ToolWaiting,
     UserSaid,
 )
-from ..messages import AssistantMessage, ToolCall, ToolMessage, to_json
-from ..middleware.todos import unfinished
-from ..state import Path, State, Todo
-from ..turn import Turn
+from ..messages import to_json
+from ..state import Path
 from .text import one_line, safe
 
 STYLES = {"pending": "dim", "in_progress": "yellow", "completed": "green"}
@@ -49,7 +45,7 @@ class Screen:
 
     def __init__(self) -> None:
         if isinstance(out := cast(Any, sys.stdout), io.TextIOWrapper):
-            out.reconfigure(errors="backslashreplace")  # What the terminal has no letter for is spelled out.
+            out.reconfigure(errors="backslashreplace")  # Characters that the terminal lacks are spelled out.
         self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.icons = ICONS if _can_say("".join(ICONS.values())) else ASCII
         self._todos: dict[Path, tuple[Todo, ...]] = {}
@@ -57,16 +53,16 @@ class Screen:
         self._midline = False
 
     def line(self, text: str) -> None:
-        """A line as it is."""
+        """Print a line unchanged."""
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
     def begin(self, thread: str, using: str) -> None:
-        """Show what is run."""
+        """Show the thread, and the agent or its settings."""
         self._print(f"thread {thread}\n{using}", style="dim")
 
     def event(self, event: StreamEvent) -> None:
-        """Show what happened, if it is worth a line."""
+        """Show an event, if it is worth a line."""
         match event:
             case TextDelta(text) if not event.path:
                 self.console.print(Text(safe(text)), end="")
@@ -84,50 +80,46 @@ class Screen:
             case UserSaid(message) if event.path or event.by:
                 self._step(event.path, ">", "magenta", f"{event.by or event.agent}: {one_line(message.text, 100)}")
             case Noted("blueprint", key, value):
-                for line in told_of(key, value):
+                for line in blueprint_lines(key, value):
                     self._step(event.path, " ", "bold", line)
             case Restarted() if not event.path:
-                self._print("… the stream broke and begins anew", style="yellow")
+                self._print("… the stream broke; the reply starts again", style="yellow")
             case _:
                 pass
 
     def turn(self, turn: Turn, preview: Callable[[ToolCall], Sequence[str]], *, again: str) -> None:
-        """Show how the turn ended and what it cost, and how it goes on: by the command *again*, or not at all.
-        *preview* says what a call that waits would change.
+        """Show how the turn ended, what it cost, and how to resume it: with the command *again*, unless that is empty.
+
+        *preview* returns the change that a pending call would make.
         """
         self._newline()
         if turn.status != "ended":
             self._print(": ".join(filter(None, (turn.status, reason_of(turn)))), style="yellow")
         elif not (turn.costs.steps or turn.costs.tool_calls):
-            self._print("it has ended: nothing is left to resume", style="yellow")
+            self._print("already ended: nothing to resume", style="yellow")
         elif turn.reason != "done":
             self._print(f"the last reply was {turn.reason}", style="yellow")
         for wait in turn.interrupts:
-            self._print(f"waits for a person: {'/'.join((*wait.path, wait.call_id))} {describe(wait.call)}")
+            self._print(f"waits for your decision: {'/'.join((*wait.path, wait.call_id))} {describe(wait.call)}")
             for line in preview(wait.call):
                 self._print(f"  {line}")
             if wait.call.name == "approve_plan":
                 plan, problem = wait.call.args.get("plan"), wait.call.args.get("problem")
                 self._print("\n".join([msgspec.json.format(to_json(plan)).decode(), *([problem] if problem else [])]))
         written = self._todos.get((), ())
-        if turn.status != "paused" and (left := unfinished(written)):
-            self._print(f"todos: {len(left)} of {len(written)} are not done", style="yellow")
+        if turn.status != "paused" and (left := sum(todo.status != "completed" for todo in written)):
+            self._print(f"todos: {left} of {len(written)} not done", style="yellow")
         self.costs(turn.costs)
-        if again and turn.saved:  # Else the log has said that it is not.
-            self._hint(turn, again)
+        hints = dict.fromkeys(("failed", "cancelled", "exhausted"), f"resume with `{again}`") | {
+            "paused": f"decide with `{again} --approve` or `--reject REASON`",
+            "escalated": f"continue with `--thread {shlex.quote(turn.thread_id)}`, with your answer as the goal",
+        }
+        if again and turn.saved and turn.status in hints:  # A turn that was not saved has been logged as such.
+            self._print(hints[turn.status], style="dim")
 
     def costs(self, costs: Costs) -> None:
-        """Show the ledger of a turn."""
+        """Show the costs of a turn."""
         self._print(summary(costs), style="dim")
-
-    def _hint(self, turn: Turn, again: str) -> None:
-        """Show how a turn that did not end goes on."""
-        if turn.status in ("failed", "cancelled", "exhausted"):
-            self._print(f"`{again}` goes on with it", style="dim")
-        elif turn.status == "escalated":
-            self._print(f"`--thread {shlex.quote(turn.thread_id)}` with your answer for a goal goes on", style="dim")
-        elif turn.status == "paused":
-            self._print(f"`{again} --approve` or `--reject REASON` decides", style="dim")
 
     def threads(self, threads: Sequence[ThreadInfo]) -> None:
         if not threads:
@@ -143,10 +135,10 @@ class Screen:
             )
             for one in threads
         ]
-        return self._table(("thread", "status", "turns", "updated", "stored", "began with"), rows)
+        return self._table(("thread", "status", "turns", "updated", "stored", "first message"), rows)
 
     def damages(self, damages: Sequence[Damage], threads: int, segments: int) -> None:
-        """A line for each thing that is damaged, and one for what was read."""
+        """Print a line for each damaged row or thread, and a summary."""
         for one in damages:
             where = f"thread {one.thread}" if one.thread else f"row {one.key}"
             self.line(safe(f"{where}: {one.problem}").replace("\n", "\\n"))
@@ -154,12 +146,12 @@ class Screen:
         self.line(f"{threads:,} threads and {segments:,} segments read: {found}")
 
     def history(self, boundaries: Sequence[Boundary]) -> None:
-        """A line for each time that a turn handed over."""
+        """Print a line for each boundary of a thread."""
         rows = [
             (str(one.at), clock(one.time), one.status, str(one.steps), one.said, one.text or one.reason)
             for one in boundaries
         ]
-        self._table(("at", "time", "status", "replies", "said", "answered"), rows)
+        self._table(("at", "time", "status", "replies", "input", "answer"), rows)
 
     def _table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table = Table(*heads, box=None, pad_edge=False)
@@ -168,7 +160,7 @@ class Screen:
         self.console.print(table, soft_wrap=False)
 
     def transcript(self, thread: str, state: State, *, whole: bool, path: Path = ()) -> None:
-        """Show what is in a run's context, and its subagents: a line each, or all that they said."""
+        """Print the messages of a run, and a line for each of its subagents, or, with *whole*, their messages too."""
         name = f"thread {thread}" if not path else f"subagent {state.agent} {'/'.join(path)}"
         tokens = in_words(state.usage.total, state.usage.unknown)
         self._step(path, "#", "bold", f"{name}: {state.status}, {tokens} tokens")
@@ -199,7 +191,7 @@ class Screen:
         self._step(event.path, icon, style, f"{describe(call) if call else event.name} ({took})")
 
     def _list(self, path: Path, todos: tuple[Todo, ...]) -> None:
-        """The todo panel, when the list is not the one that was shown last; each run has its own."""
+        """Show the todo list of a run, unless it is the one that was shown last."""
         if self._todos.get(path, ()) == tuple(todos):
             return
         self._todos[path] = tuple(todos)
@@ -233,14 +225,14 @@ class Screen:
 
 
 def reason_of(turn: Turn) -> str:
-    """Why a turn did not end: what it asks, its error, or its reason."""
+    """Return why a turn did not end: its question, its error, or its reason."""
     if turn.status == "exhausted":
         return f"{turn.reason}: {turn.error}" if isinstance(turn.error, LimitExceeded) else turn.reason
     return turn.question or (f"{type(turn.error).__name__}: {turn.error}" if turn.error else turn.reason)
 
 
 def summary(costs: Costs) -> str:
-    """The ledger as one line: the three budgets (model replies, tool output, state), then tokens, money and time."""
+    """Return costs on one line: the three budgets (model replies, tool output, state), tokens, money and time."""
     usage = costs.usage
     cached = f", {usage.cache_read / usage.input:.0%} of it cached" if usage.cache_read and usage.input else ""
     tokens = f"{in_words(usage.input, usage.unknown)} tokens in{cached}, {usage.output:,} out"
@@ -259,30 +251,30 @@ def summary(costs: Costs) -> str:
 
 
 def describe(call: ToolCall) -> str:
-    """A call in a few words: its name and its first short argument."""
+    """Return a call in a few words: its name and its first short argument."""
     if call.name == "task":
         return f"task {call.args.get('subagent_type', '')}: {one_line(str(call.args.get('description', '')), 60)}"
     values = [value for value in call.args.values() if isinstance(value, str | int | float) and value != ""]
     return f"{call.name} {one_line(str(values[0]), 80)}" if values else call.name
 
 
-def told_of(key: str, value: Any) -> list[str]:
-    """What a blueprint has noted, as far as it is worth a line: a plan, or what one of its parts did."""
+def blueprint_lines(key: str, value: Any) -> list[str]:
+    """Return the lines that show a note of a blueprint: a plan, or the outcome of one of its nodes."""
     if key == "plan" and value:
-        return [f"{place}. {described(subtask)}" for place, subtask in enumerate(value["subtasks"], start=1)]
-    if key == "ledger" and "node" in value and (line := came_of(value)):
+        return [f"{place}. {describe_subtask(subtask)}" for place, subtask in enumerate(value["subtasks"], start=1)]
+    if key == "ledger" and "node" in value and (line := outcome(value)):
         return [line]
     return []
 
 
-def described(subtask: dict[str, Any]) -> str:
-    """A subtask of a plan in one line."""
-    reads = f", which reads {', '.join(subtask['read_files'])}" if subtask.get("read_files") else ""
+def describe_subtask(subtask: dict[str, Any]) -> str:
+    """Return a subtask of a plan on one line."""
+    reads = f", reads {', '.join(subtask['read_files'])}" if subtask.get("read_files") else ""
     return f"{subtask['role']} -> {subtask['expected_artifact']}{reads}: {one_line(subtask['instruction'], 100)}"
 
 
-def came_of(record: dict[str, Any]) -> str:
-    """What a part of a blueprint did, in one line, if that is worth one."""
+def outcome(record: dict[str, Any]) -> str:
+    """Return the outcome of a node of a blueprint on one line; empty if it is not worth one."""
     match record["node"]:
         case "subagent":
             about = [size(record["bytes"])] if "file" in record else []
@@ -297,15 +289,15 @@ def came_of(record: dict[str, Any]) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A moment for people, in their own time."""
+    """Return a time for people, in their own time zone."""
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):  # A damaged event may say any number.
+    except (OverflowError, ValueError, OSError):  # A damaged event may hold any number.
         return "?"
 
 
 def size(count: int) -> str:
-    """A number of bytes for people."""
+    """Return a number of bytes for people."""
     return f"{count} B" if count < 1000 else f"{count / 1000:.1f} KB" if count < 1e6 else f"{count / 1e6:.1f} MB"
 
 

@@ -1,7 +1,7 @@
-"""What a thread of the terminal runs with: recorded in its log with each input, and read from there.
+"""The settings of a thread of the terminal, recorded in its log with each input.
 
-Earlier versions kept it in a file beside the threads. Such a file is read where the log says nothing; it is data that
-a model may have written, so it never wins over the log, and never chooses another root than the person did.
+Earlier versions kept them in a file beside the threads. Such a file is still read if the log has none. A model may have
+written it, so it never wins over the log, and never selects another root than the person did.
 """
 
 from argparse import Namespace
@@ -20,47 +20,47 @@ from ..state import State
 from .places import checked_root
 
 KEY = "terminal"
-"""The item of `AgentSpec.about` that holds the settings."""
+"""The key of the settings in `AgentSpec.about`."""
 
 
 class Settings(Struct, frozen=True):
-    """How an agent of the terminal is built."""
+    """The settings of an agent of the terminal."""
 
     model: str
     root: str
-    """The folder that it may work on, with all links followed."""
+    """The folder that the agent may work on, with all links followed."""
     limit_steps: int = 100
     command: Literal["run", "plan"] = "run"
     approve: bool = False
-    """Whether a plan waits for a person."""
+    """True if a plan waits for a person."""
 
     def __str__(self) -> str:
         return f"model {self.model}, root {self.root}"
 
 
-def about(spec: AgentSpec, settings: Settings) -> AgentSpec:
-    """*spec* with the settings among what is recorded of its agent."""
+def with_settings(spec: AgentSpec, settings: Settings) -> AgentSpec:
+    """Return *spec* with the settings among the facts that are recorded about its agent."""
     return structs.replace(spec, about={**spec.about, KEY: msgspec.to_builtins(settings)})
 
 
 def recorded(state: State) -> Settings | None:
-    """The settings in a thread's log; None if they are not there: it is of a library's agent, or of an old version.
+    """Return the settings in a thread's log; None for a thread of another program or of an earlier version.
 
     Raises:
-        CheckpointError: they are no settings.
+        CheckpointError: they cannot be read.
     """
     noted: dict[str, Any] = state.notes.get("agent", {})
     try:
         return msgspec.convert(noted[KEY], Settings) if KEY in noted else None
     except msgspec.ValidationError as exc:
-        raise CheckpointError(f"the settings in the thread's log cannot be used: {exc}") from exc
+        raise CheckpointError(f"the settings in the thread's log cannot be read: {exc}") from exc
 
 
 def in_file(directory: Path | None, thread: str) -> Settings | None:
-    """The settings that an earlier version kept in a file beside the thread.
+    """Return the settings that an earlier version kept in a file beside the thread, or None.
 
     Raises:
-        CheckpointError: there is a file, and it cannot be read.
+        CheckpointError: the file cannot be read.
     """
     try:
         return directory and msgspec.json.decode(settings_file(directory, thread).read_bytes(), type=Settings)
@@ -71,45 +71,45 @@ def in_file(directory: Path | None, thread: str) -> Settings | None:
 
 
 def settings_file(directory: Path, thread: str) -> Path:
-    """Where an earlier version kept the settings of *thread*."""
+    """Return the path at which an earlier version kept the settings of *thread*."""
     name = quote(thread, safe="")
     return directory / "settings" / f"{name if len(name) < 200 else sha256(name.encode()).hexdigest()}.json"
 
 
 def copy_file(directory: Path | None, thread: str, name: str) -> None:
-    """Let the thread *name*, a fork of *thread*, have the file of that one: their log may say nothing yet."""
+    """Copy the file of *thread* for its fork *name*: the log that they share may hold no settings yet."""
     if directory is not None and in_file(directory, thread):
         copyfile(settings_file(directory, thread), settings_file(directory, name))
 
 
 def of_thread(state: State, directory: Path | None, thread: str, options: Namespace) -> Settings:
-    """What a stored thread goes on with: what its log says, except where a flag says otherwise.
+    """Return the settings with which a stored thread continues: those in its log, changed by the flags.
 
     Raises:
-        ConfigError: it is no thread of the terminal; or its root is not where the person is, and nothing that a model
-            cannot write says so.
+        ConfigError: the thread is not of the terminal; or its root is another folder than the person is in, and only
+            data that a model could have written says so.
         CheckpointError: its settings cannot be read.
     """
     logged = recorded(state)
     found = logged or in_file(directory, thread)
     if found is None:
         raise ConfigError(
-            f"thread {thread!r} was begun by agent {state.agent!r} of a program, not by this command; "
-            "name that agent with --agent module:name"
+            f"thread {thread!r} was started by agent {state.agent!r} of another program; "
+            "pass that agent with --agent module:name"
         )
     if options.root is None and (options.state is None or logged is None) and found.root != str(checked_root(None)):
         raise ConfigError(
             f"thread {thread!r} works on {found.root!r}, which is not this folder; "
-            f"to go on there give --state {str(directory)!r} --root {found.root!r}"
+            f"to continue there, pass --state {str(directory)!r} --root {found.root!r}"
         )
     return with_flags(found, options)
 
 
 def with_flags(settings: Settings, options: Namespace) -> Settings:
-    """*settings*, except where a flag of the command says otherwise."""
+    """Return *settings*, changed by the flags of the command."""
     given: dict[str, Any] = {name: getattr(options, name, None) for name in ("model", "limit_steps")}
     if options.root is not None:
         given["root"] = str(checked_root(options.root))
-    if settings.command == options.command:  # To `resume`, --approve is a decision.
+    if settings.command == options.command:  # For `resume`, --approve is a decision.
         given["approve"] = getattr(options, "approve", None)
     return structs.replace(settings, **{name: value for name, value in given.items() if value is not None})

@@ -1,46 +1,45 @@
-"""`run`, `plan` and `resume`: a turn of a thread, begun or gone on with as its log says."""
+"""`run`, `plan` and `resume`: start a turn of a thread, or resume one with the settings in its log."""
 
 import argparse
 import os
 import shlex
 import uuid
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
-from ..agent import Agent, checked_thread_id
-from ..checkpoint.memory import MemoryCheckpointer
+from .. import Agent, Approve, Edit, Interrupt, MemoryCheckpointer, Reject, State
+from ..agent import checked_thread_id
 from ..errors import ConfigError, UnknownThread
 from ..messages import as_message
 from ..ports import Store
-from ..state import Approve, Decision, Edit, Interrupt, Reject, State
+from ..state import Decision
 from . import agents
-from .asking import AskBeforeChanges, created_by
-from .places import begun_in, checked_root, kept_in
-from .prompt import somebody_is_there
+from .approval import AskBeforeChanges, created_by
+from .places import checked_root, existing_store, writable_store
+from .prompt import is_interactive
+from .session import Session, watch
 from .settings import Settings, of_thread, recorded, with_flags
-from .text import aside, resuming
-from .watching import Session, watch
+from .text import aside, resume_command
 
 KEYS = {"ANTHROPIC_API_KEY": "anthropic:claude-sonnet-4-6", "OPENAI_API_KEY": "openai:gpt-5"}
-"""The model that is used when only a key says which."""
+"""The model to use if no option names one, by the key in the environment."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Begin a thread or go on with one: one turn."""
+    """Run one turn of a new or an existing thread."""
     as_message(options.goal)
     is_new = options.thread is None
     options.thread = checked_thread_id(uuid.uuid4().hex[:8] if is_new else options.thread)
-    agent = library_agent(options, begun_in) if options.agent else None
-    with closing(store_of(agent) if agent else begun_in(options)) as store:
+    with opened(options, writable_store) as (agent, store):
         state = None if is_new else _stored(store, options.thread)
         session = _session(agent, state, store, options, options.goal)
         if state is not None and state.status == "paused" and not options.drop_waiting:
             raise ConfigError(
-                f"thread {options.thread!r} waits for your decision: `{resuming(options)} --approve` or "
-                "`--reject REASON`; with --drop-waiting the calls that wait are not done, and your message goes on"
+                f"thread {options.thread!r} waits for your decision: `{resume_command(options)} --approve` or "
+                "`--reject REASON`; --drop-waiting drops the pending calls and continues with your message"
             )
         return watch(session, session.agent.stream(options.goal, options.thread), options)
 
@@ -49,26 +48,27 @@ plan = run
 
 
 def resume(options: argparse.Namespace) -> int:
-    """Go on with a turn that did not end."""
-    agent = library_agent(options, kept_in) if options.agent else None
-    with closing(store_of(agent) if agent else kept_in(options)) as store:
+    """Resume a turn that did not end."""
+    with opened(options, existing_store) as (agent, store):
         state = reader(store).get_state(options.thread, subagents=True)
         session = _session(agent, state, store, options, state.said.text if state.said else "")
         decisions = {"/".join((*wait.path, wait.call_id)): _decision(wait, options) for wait in state.interrupts}
         if not decisions and (options.approve or options.reject is not None or options.plan):
-            raise ConfigError(f"nothing of thread {options.thread!r} waits for a decision; it is {state.status}")
+            raise ConfigError(
+                f"no call of thread {options.thread!r} waits for a decision; its status is {state.status!r}"
+            )
         given = {waiting: decision for waiting, decision in decisions.items() if decision is not None}
         return watch(session, session.agent.resume_stream(options.thread, given), options)
 
 
 def _decision(wait: Interrupt, options: argparse.Namespace) -> Decision | None:
-    """What the person who resumes has decided about a call that waits."""
+    """Return the decision about a pending call that the options state, if any."""
     if options.reject is not None:
         return Reject(options.reject)
     if options.plan is None:
         return Approve() if options.approve else None
     if "plan" not in wait.call.args:
-        raise ConfigError(f"{wait.call.name} waits, which is no plan: use --approve or --reject")
+        raise ConfigError(f"the pending call is {wait.call.name}, not a plan; use --approve or --reject")
     try:
         return Edit({"plan": msgspec.json.decode(options.plan.read_bytes())})
     except (OSError, msgspec.DecodeError) as exc:
@@ -76,74 +76,78 @@ def _decision(wait: Interrupt, options: argparse.Namespace) -> Decision | None:
 
 
 def _session(agent: Agent | None, state: State | None, store: Store, options: argparse.Namespace, goal: str) -> Session:
-    """Who runs the thread: the *agent* of `--agent`, or the one that the thread's settings describe."""
+    """Return the session of the *agent* of `--agent`, or of the one that the thread's settings describe."""
     kept = not isinstance(store, MemoryCheckpointer)
     if agent is not None:
         if state is not None and recorded(state) is not None:
-            raise ConfigError(f"thread {options.thread!r} is one of this command's own agents; leave --agent out")
+            raise ConfigError(f"thread {options.thread!r} belongs to this command's own agent; omit --agent")
         return Session(agent, f"agent {options.agent}", kept=kept)
     found = _settings(state, store, options)
     if found.command == "plan":
         return Session(agents.blueprint(found, store), str(found), kept=kept)
-    asking = AskBeforeChanges(
+    guard = AskBeforeChanges(
         Path(found.root),
         goal,
         created=created_by(state) if state else (),
         allowed=options.yes,
-        can_ask=somebody_is_there(),
+        can_ask=is_interactive(),
         refused=aside,
     )
-    return Session(agents.deep_agent(found, store, asking), str(found), asking, kept=kept)
+    return Session(agents.deep_agent(found, store, guard), str(found), guard, kept=kept)
 
 
 def _settings(state: State | None, store: Store, options: argparse.Namespace) -> Settings:
-    """What a turn runs with. A thread goes on as what it was begun.
+    """Return the settings of a turn. A thread stays with the command that started it.
 
     Raises:
-        ConfigError: it was begun by another command, or by an agent of a program.
+        ConfigError: the thread was started by another command, or by another program.
     """
     if state is None:
-        begun = Settings(model_of(options.model), str(checked_root(options.root)), command=options.command)
-        return with_flags(begun, options)
+        new = Settings(model_of(options.model), str(checked_root(options.root)), command=options.command)
+        return with_flags(new, options)
     found = of_thread(state, getattr(store, "directory", None), options.thread, options)
     if options.command not in ("resume", found.command):
         raise ConfigError(
-            f"thread {options.thread!r} is one of `minideep {found.command}`: "
-            f"`minideep {found.command} GOAL --thread {shlex.quote(options.thread)}` goes on with it"
+            f"thread {options.thread!r} was started by `minideep {found.command}`; "
+            f"continue it with `minideep {found.command} GOAL --thread {shlex.quote(options.thread)}`"
         )
     return found
 
 
-def library_agent(options: argparse.Namespace, opened: Callable[[argparse.Namespace], Store]) -> Agent:
-    """The agent of `--agent`, with its own checkpointer, or with the store that is *opened* where it has none or
-    `--state` names another.
+@contextmanager
+def opened(
+    options: argparse.Namespace, open_store: Callable[[argparse.Namespace], Store]
+) -> Generator[tuple[Agent | None, Store]]:
+    """Yield the agent of `--agent`, if one is named, and the store of the command, which is closed at the end.
+
+    The agent keeps its own checkpointer, unless it has none or `--state` names another.
 
     Raises:
-        ConfigError: it is no agent, or a flag is given that is about this command's own agents.
+        ConfigError: it is not an agent, or a flag applies to this command's own agents only.
     """
+    agent = _library_agent(options) if options.agent else None
+    own = agent.checkpointer if agent is not None and options.state is None else None
+    with closing(open_store(options) if own is None else own) as store:
+        if agent is not None:
+            agent.checkpointer = store
+        yield agent, store
+
+
+def _library_agent(options: argparse.Namespace) -> Agent:
     for flag in ("model", "limit_steps", "yes"):
         if getattr(options, flag, None):
             name = flag.replace("_", "-")
-            raise ConfigError(f"--{name} is for this command's own agents; the one of --agent says that itself")
-    agent = agents.imported(options.agent)
-    if agent.checkpointer is None or options.state is not None:
-        agent.checkpointer = opened(options)
-    return agent
-
-
-def store_of(agent: Agent) -> Store:
-    """Where the agent keeps its threads."""
-    assert agent.checkpointer is not None  # `library_agent` sees to it.
-    return agent.checkpointer
+            raise ConfigError(f"--{name} applies to this command's own agents only; omit it, or omit --agent")
+    return agents.imported(options.agent)
 
 
 def reader(store: Store) -> Agent:
-    """An agent that is only asked what the store holds."""
+    """Return an agent that only reads the store."""
     return Agent("offline:", checkpointer=store)
 
 
 def _stored(store: Store, thread: str) -> State | None:
-    """A thread's state with its subagents', or None if there is no such thread."""
+    """Return the state of a thread with those of its subagents, or None if it does not exist."""
     try:
         return reader(store).get_state(thread, subagents=True)
     except UnknownThread:
@@ -151,11 +155,11 @@ def _stored(store: Store, thread: str) -> State | None:
 
 
 def model_of(asked: str | None) -> str:
-    """The model that was asked for, or the one that a key in the environment allows, or the stand-in."""
+    """Return the model named by an option, else the one for a key in the environment, else the stand-in."""
     if asked:
         return asked
     for key, model in KEYS.items():
         if os.environ.get(key):
             return model
-    aside(f"no --model and no {' or '.join(KEYS)}: using offline:, a stand-in that is no language model")
+    aside(f"no --model and no {' or '.join(KEYS)}: using offline:, a stand-in without a language model")
     return "offline:"

@@ -14,11 +14,11 @@ from ..context import ToolContext
 from ..errors import ConfigError, IllegalEvent, MiddlewareError, SegmentTooLarge, ThreadConflict, ToolError
 from ..events import ToolEnded, ToolReturned, ToolStarted, ToolWaiting
 from ..kinds import Kind, kind_of
+from ..loops import ThreadCall
 from ..messages import Text, ToolCall, ToolResult, clean
 from ..ports import Middleware, Request, ToolHook
 from ..state import Edit, Interrupt, OpenCall, Reject, Respond
 from ..tools import MAX_RESULT, Tool, as_result, capped
-from ..workers import ThreadCall, start_thread
 from .run import Run
 
 logger = logging.getLogger("minideep")
@@ -235,7 +235,12 @@ async def run_isolated(tool: Tool, arguments: dict[str, Any]) -> Any:
     Cancelled, it has 5 seconds to end, and what it has done by then counts: a thread cannot be stopped, and done work
     must not be done again. Over its timeout, or after those seconds, it is left behind.
     """
-    work = carried(tool.function(**arguments)) if tool.is_async else start_thread(tool.function, **arguments)
+    if tool.is_async:
+        work = carried(tool.function(**arguments))
+    else:
+        from ..workers import start_thread  # The pool of threads is loaded by the first plain function.
+
+        work = start_thread(tool.function, **arguments)
     work = asyncio.ensure_future(work)
     try:
         await asyncio.wait([work], timeout=tool.timeout)

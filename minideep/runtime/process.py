@@ -9,7 +9,7 @@ from typing import Any
 
 from ..checks import checked
 from ..kinds import Positive
-from ..workers import MAX_THREADS, POOL
+from ..loops import MAX_THREADS
 
 
 @checked
@@ -26,6 +26,8 @@ def configure_process(max_turns: Positive | None = None, max_tool_threads: Posit
     Raises:
         ConfigError: a bound is not a whole number above 0.
     """
+    from ..workers import POOL  # Loaded by the first plain function, or here.
+
     TURNS.set_max_turns(max_turns)
     POOL.set_max_threads(max_tool_threads)
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from ..errors import ConfigError, MinideepError
-from ..workers import blocking
+from ..loops import blocking
 
 T = TypeVar("T")
 

@@ -1,11 +1,11 @@
-r"""The terminal in tests: `minideep` as a process of its own, a model on loopback that says what it is told, and a pty.
+r"""Runs `minideep` in tests: in a process of its own or at a pseudo-terminal, with a scripted model on loopback.
 
     with scripted([call("write_file", file_path="/a.md", content="x")], "Done.") as env:
         minideep("run", "Change a.md", cwd=folder, env=env)               # nobody can be asked
         at_a_terminal("run", "Change a.md", cwd=folder, env=env, typed="y\n")   # a person types
 
 Threads are kept beside *cwd*, in `state/`, unless *env* says otherwise. `minideep` runs each command in a fork of one
-process that has imported everything: hundreds of commands would else spend their time on imports.
+process that has imported everything: hundreds of commands would otherwise spend their time on imports.
 """
 
 import atexit
@@ -33,13 +33,13 @@ _ids = count(1)
 
 
 def process(args, cwd, env):
-    """What starts `minideep`."""
+    """Return the arguments of `Popen` that start `minideep`."""
     env = {"XDG_STATE_HOME": str(Path(cwd).resolve().parent / "state")} | ENV | (env or {})
     return {"args": [sys.executable, "-m", "minideep", *args], "cwd": cwd, "env": env}
 
 
 class Ran(NamedTuple):
-    """What came of a command."""
+    """The outcome of a command."""
 
     returncode: int
     stdout: str
@@ -64,12 +64,12 @@ def _server():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    atexit.register(server.communicate)  # Which closes its input, so that it ends.
+    atexit.register(server.communicate)  # Closing its input ends it.
     return server
 
 
 def serve():
-    """Run a command for each line of input, in a child that is given 60 seconds."""
+    """Run a command for each line of input, in a child that has 60 seconds."""
     from minideep.cli import commands
 
     assert commands
@@ -103,8 +103,9 @@ def _become(args, cwd, env, out, err):
 
 
 def at_a_terminal(*args, cwd, env=None, typed="", stderr=None):
-    """Run a command at a terminal where *typed* is typed, its errors into the file *stderr* if that is given; give
-    its exit code and all that was shown.
+    """Run a command at a terminal where *typed* is typed; return its exit code and everything that was shown.
+
+    Its errors go into the file *stderr*, if that is given.
     """
     ours, theirs = pty.openpty()
     with subprocess.Popen(**process(args, cwd, env), stdin=theirs, stdout=theirs, stderr=stderr or theirs) as run:
@@ -113,7 +114,7 @@ def at_a_terminal(*args, cwd, env=None, typed="", stderr=None):
         timer = threading.Timer(60, run.kill)
         timer.start()
         shown = b""
-        with contextlib.suppress(OSError):  # The other side is closed: Linux says EIO.
+        with contextlib.suppress(OSError):  # Linux raises EIO when the other side is closed.
             while part := os.read(ours, 65536):
                 shown += part
         run.wait()
@@ -123,13 +124,13 @@ def at_a_terminal(*args, cwd, env=None, typed="", stderr=None):
 
 
 def call(name, **args):
-    """A call of a tool, as Chat Completions says it."""
+    """Return a tool call in the form of Chat Completions."""
     return {"id": f"call{next(_ids)}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
 
 
 @contextlib.contextmanager
 def scripted(*replies):
-    """An environment in which the model is `openai-chat:script`, which gives *replies*: texts, or lists of calls."""
+    """Yield an environment for the model `openai-chat:script`, which answers with *replies*: texts, or lists of calls."""
     with Provider(*map(_answer, replies)) as provider:
         yield {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": provider.url}
 

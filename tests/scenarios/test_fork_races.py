@@ -1,25 +1,13 @@
 """A fork that is made while its source is appended to, merged, cut or deleted is a whole thread, or raises a named error."""
 
-import threading
-import time
-from contextlib import closing, suppress
 from functools import partial
 
 import pytest
+from harness.busy import forks_beside_a_writer, load_whole
 from harness.histories import agent_on, cut, join_all, whole
 from harness.stores import InstrumentedStore
 
-from minideep import Agent, CheckpointError, CorruptSegment, DiskCheckpointer, MemoryCheckpointer, UnknownThread
-from minideep.models import ScriptedModel
-from minideep.ports import Retention
-
-
-def load_whole(agent, thread_id):
-    """Read everything that can be asked of a thread."""
-    agent.get_state(thread_id, subagents=True)
-    for boundary in agent.history(thread_id):
-        agent.get_state(thread_id, at=boundary.at, subagents=True)
-    return agent.transcript(thread_id), agent.export(thread_id), agent.runs(thread_id)
+from minideep import CorruptSegment, MemoryCheckpointer
 
 
 def before_read(store, number, act):
@@ -72,42 +60,6 @@ def test_a_fork_whose_shared_blob_is_gone_is_refused_and_leaves_nothing(blob):
     with pytest.raises(CorruptSegment, match="is missing"):
         agent.fork("t", thread_id="f")
     assert store.head("f") is None
-
-
-def forks_beside_a_writer(folder, seconds):
-    """Fork a thread on a disk for so long, while another thread of the process runs turns of it that compact and are
-    cut, and begins it again now and then: how many forks there were, and what was wrong with any.
-    """
-    stop, wrong, forks = threading.Event(), [], 0
-
-    def write():
-        with closing(DiskCheckpointer(folder, retention=Retention(boundaries=1))) as store:
-            agent, turn = agent_on(store), 0
-            while not stop.is_set():
-                agent.run_sync(("plain", "compact", "large", "task")[turn % 4], "t")
-                turn += 1
-                if turn % 40 == 0:
-                    store.close()
-                    agent.delete("t")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    with closing(DiskCheckpointer(folder)) as store:
-        agent, until = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store), time.monotonic() + seconds
-        try:
-            while time.monotonic() < until:
-                with suppress(UnknownThread):
-                    agent.fork("t", thread_id="f")
-                    forks += 1
-                    load_whole(agent, "f")
-                    assert agent.run_sync("plain", "f").saved
-                    agent.delete("f")
-        except CheckpointError as exc:
-            wrong.append(f"fork {forks}: {exc!r}")
-        finally:
-            stop.set()
-            writer.join()
-    return forks, wrong
 
 
 def test_every_fork_of_a_busy_thread_on_a_disk_loads_whole(tmp_path):

@@ -1,21 +1,14 @@
-"""A process may be killed at any moment: what it leaves is whole, and another one goes on with it."""
+"""A process may be killed at any moment: what it leaves is whole, and another one resumes it."""
 
-import subprocess
-import sys
-from pathlib import Path
+import time
 
-BENCH = Path(__file__).parents[2] / "bench" / "kill.py"
-
-
-def run(*args):
-    """Run the bench in a process of its own: one that forks has better no threads."""
-    done = subprocess.run([sys.executable, BENCH, *args], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+from harness import kills
+from harness.processes import run_apart
 
 
 def test_a_thread_survives_kills_at_random_moments_and_no_stored_call_runs_again():
-    run("14")
+    run_apart(kills.kills, 14, time.time_ns() % 10**6)
 
 
 def test_a_thread_survives_a_kill_at_every_append_and_inside_transactions():
-    run("points", "120")
+    run_apart(kills.points, 120)

@@ -1,5 +1,6 @@
-"""What an error about a wrong argument says, and what is taken though it looks odd."""
+"""Wrong arguments are refused with an error that names them, and unusual but correct ones are accepted."""
 
+import enum
 import inspect
 import re
 from itertools import count
@@ -45,11 +46,11 @@ def model():
     ("given", "said"),
     [
         ({"model": 5}, "Agent: model must be text or a `Model`, not 5"),
-        ({"model": ScriptedModel}, "give an instance of it, ScriptedModel()"),
+        ({"model": ScriptedModel}, "pass an instance, ScriptedModel()"),
         ({"checkpointer": []}, "Agent: checkpointer must be a `Store`, or None, not []"),
-        ({"checkpointer": MemoryCheckpointer}, "give an instance of it, MemoryCheckpointer()"),
+        ({"checkpointer": MemoryCheckpointer}, "pass an instance, MemoryCheckpointer()"),
         ({"checkpointer": HalfAStore()}, "it has no 'executor', 'head', 'get', 'rows', 'keys', 'hold', 'release', "),
-        ({"middleware": [Middleware]}, "give an instance of it, Middleware()"),
+        ({"middleware": [Middleware]}, "pass an instance, Middleware()"),
         ({"middleware": Middleware()}, "middleware must be a list, not <minideep.ports.Middleware object"),
         ({"tools": [ping, "ls"]}, "Agent: tools[1] must be a `Tool` or a function, not 'ls'"),
         ({"tools": iter([ping, "ls"])}, "Agent: tools[1] must be a `Tool` or a function, not 'ls'"),
@@ -65,7 +66,26 @@ def test_an_error_names_the_parameter_what_was_given_and_what_is_wanted(given, s
     assert len(str(refused.value)) < 400
 
 
-def test_what_holds_a_wrong_thing_is_refused_where_it_is_made():
+class Words(str):
+    __slots__ = ()
+
+
+class Named(enum.StrEnum):
+    OFFLINE = "offline:"
+
+
+def test_a_subclass_of_a_plain_type_is_refused_early_because_it_cannot_be_stored():
+    with pytest.raises(ConfigError, match=re.escape("must be text or a `Model`, not 'x'; convert it with str()")):
+        Agent(Words("x"))
+    with pytest.raises(ConfigError, match=r"input must be .*; convert it with str\(\)"):
+        Agent(model()).run_sync(Words("x"))
+
+
+def test_a_member_of_an_enum_stands_for_its_value():
+    assert Agent(Named.OFFLINE, checkpointer=MemoryCheckpointer()).run_sync("go", "t").saved
+
+
+def test_an_object_that_holds_a_wrong_part_is_refused_when_it_is_made():
     with pytest.raises(ConfigError, match="DiskCheckpointer: retention must be a `Retention`, or None, not 5"):
         DiskCheckpointer("state", retention=5)
     with pytest.raises(ConfigError, match=r"Subagent: tools\[0\] must be a `Tool` or a function, not 5"):

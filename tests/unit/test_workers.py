@@ -1,4 +1,4 @@
-"""Threads of plain functions: how they reach the loop, how many there are, and when they end."""
+"""Plain functions run on a bounded number of threads that reach the loop safely and end when idle."""
 
 import asyncio
 import gc
@@ -14,8 +14,9 @@ import pytest
 from minideep import Agent, AssistantMessage, ConfigError, ToolCall, ToolContext, configure_process, tool
 from minideep.errors import ToolError
 from minideep.events import Noted, TextDelta
+from minideep.loops import MAX_THREADS, call_on
 from minideep.models import ScriptedModel
-from minideep.workers import MAX_THREADS, ThreadPool, call_on
+from minideep.workers import ThreadPool
 
 ENOUGH = 100
 
@@ -48,7 +49,7 @@ NO_EVENTS = [None, 5, "text", {"text": "x"}, TextDelta, TextDelta(5)]
 
 @pytest.mark.parametrize("event", NO_EVENTS, ids=repr)
 @pytest.mark.parametrize("plain", [True, False])
-async def test_what_is_no_event_is_refused_where_it_is_emitted(event, plain):
+async def test_emit_refuses_an_object_that_is_no_event(event, plain):
     def work(ctx: ToolContext) -> str:
         ctx.emit(event)
         return "emitted"
@@ -65,7 +66,7 @@ async def test_what_is_no_event_is_refused_where_it_is_emitted(event, plain):
     assert {event.text for event in seen if isinstance(event, TextDelta)} == {"done"}
 
 
-async def test_an_event_of_a_plain_tool_is_told():
+async def test_an_event_that_a_plain_tool_emits_reaches_the_stream():
     @tool
     def work(ctx: ToolContext) -> str:
         ctx.emit(TextDelta("half done"))
@@ -94,7 +95,7 @@ async def test_whatever_is_raised_on_the_loop_reaches_the_thread(raised):
         assert await ThreadPool().start(on_a_thread) is raised
 
 
-async def test_what_a_listener_raises_is_the_error_result_of_a_plain_tool_that_records():
+async def test_an_exception_of_a_listener_becomes_the_error_result_of_the_plain_tool_that_records():
     @tool
     def work(ctx: ToolContext) -> str:
         ctx.record(Noted("a", "b"))
@@ -170,7 +171,7 @@ async def test_idle_threads_end():
     assert await pool.start(lambda: "again") == "again"
 
 
-async def test_a_call_that_comes_as_its_thread_ends_is_not_lost():
+async def test_a_call_that_arrives_as_its_thread_ends_is_not_lost():
     pool = ThreadPool(idle_seconds=0.001)
     async with asyncio.timeout(ENOUGH):
         for number in range(400):
@@ -196,7 +197,7 @@ async def test_calls_over_the_bound_wait_and_begin_in_order():
     assert all(abs(place - number) <= 3 for place, number in enumerate(begun))
 
 
-async def test_a_raised_bound_lets_those_that_wait_begin():
+async def test_raising_the_bound_lets_waiting_calls_begin():
     pool, go_on = ThreadPool(1), threading.Event()
     futures = [pool.start(lambda: go_on.wait(ENOUGH)) for _ in range(5)]
     assert [future.begun for future in futures] == [True, False, False, False, False]
@@ -274,7 +275,7 @@ def nested(agent_of, levels):
 
 
 @pytest.mark.parametrize("bound", [{"max_tool_threads": 1}, {"max_turns": 1}, {"max_turns": 1, "max_tool_threads": 1}])
-async def test_what_a_tool_sets_going_never_waits_for_what_the_tool_holds(bounds, bound):
+async def test_a_call_that_a_tool_starts_never_waits_for_the_thread_of_that_tool(bounds, bound):
     def agent_of(levels):
         return nested(agent_of, levels)
 
@@ -301,7 +302,7 @@ async def test_a_burst_of_plain_tools_takes_no_more_threads_than_the_bound():
     assert most <= max(before, MAX_THREADS) + 1
 
 
-async def test_a_system_that_gives_no_thread_is_an_error_and_no_call_is_lost():
+async def test_a_system_without_more_threads_is_an_error_and_no_call_is_lost():
     class Poor(ThreadPool):
         def _serve(self, inbox):
             raise AssertionError("never begun")
@@ -317,7 +318,7 @@ async def test_a_system_that_gives_no_thread_is_an_error_and_no_call_is_lost():
     assert [str(exc) for exc in failed] == ["can't start new thread"] * 5
 
 
-async def test_a_thread_that_waits_holds_nothing_of_its_last_call():
+async def test_an_idle_thread_holds_nothing_of_its_last_call():
     class Large:
         pass
 
@@ -428,7 +429,7 @@ def test_turns_whose_loop_has_ended_hold_no_place(bounds):
     assert Agent(ScriptedModel(["fine"])).run_sync("go").text == "fine"
 
 
-async def test_children_are_no_turns(bounds):
+async def test_children_do_not_count_as_turns(bounds):
     child = Agent(ScriptedModel(lambda request: "the child"))
 
     @tool
@@ -443,7 +444,7 @@ async def test_children_are_no_turns(bounds):
 
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "3", float("inf")])
 @pytest.mark.parametrize("name", ["max_turns", "max_tool_threads"])
-def test_a_bound_is_a_whole_number_above_0(name, wrong):
+def test_a_bound_must_be_a_whole_number_above_0(name, wrong):
     with pytest.raises(ConfigError, match=f"{name} must be a whole number above 0, or None"):
         configure_process(**{name: wrong})
 

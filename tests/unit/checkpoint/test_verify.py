@@ -1,20 +1,19 @@
 """Every row is read and every run is folded: what is damaged is named, and nothing else, whoever writes meanwhile."""
 
-import multiprocessing
 import os
 import random
 import sqlite3
 import subprocess
 import sys
-import time
-from contextlib import closing, suppress
+from contextlib import suppress
 
 import msgspec
 import pytest
+from harness.busy import verified_beside_a_writer
+from harness.damage import KINDS, ROWS, store_of
 from harness.histories import agent_on
-from scenarios.test_damage import KINDS, ROWS, store_of
 
-from minideep import Agent, CheckpointError, DiskCheckpointer, MemoryCheckpointer, Retention
+from minideep import Agent, CheckpointError, DiskCheckpointer, MemoryCheckpointer
 from minideep.checkpoint import layout as names
 from minideep.models import ScriptedModel
 
@@ -89,42 +88,6 @@ def test_a_damaged_database_is_named_and_raises_no_error_of_sqlite(tmp_path):
             with suppress(CheckpointError):
                 Agent("offline:", checkpointer=store).threads()
     assert named >= 8  # The others hit free pages.
-
-
-def write_all_the_time(folder, stop):
-    """Turns, joins, cuts, forks and deletes, until told to stop."""
-    with closing(DiskCheckpointer(folder, retention=Retention(boundaries=1, seconds=0.2))) as store:
-        agent, turn = agent_on(store), 0
-        while not stop.is_set():
-            agent.run_sync(("plain", "compact", "large", "task", "plain")[turn % 5], f"t{turn % 3}")
-            turn += 1
-            if turn % 7 == 0:
-                agent.fork(f"t{turn % 3}", thread_id="f")
-                agent.run_sync("large", "f")
-                agent.delete("f")
-            if turn % 40 == 0:
-                store.close()
-                agent.delete(f"t{turn % 3}")
-
-
-def verified_beside_a_writer(folder, seconds):
-    """Verify a store for so long while another process writes to it: how often it was, and what was said to be wrong."""
-    context = multiprocessing.get_context("spawn")
-    stop, looks, wrong = context.Event(), 0, []
-    writer = context.Process(target=write_all_the_time, args=(folder, stop), daemon=True)
-    writer.start()
-    with DiskCheckpointer(folder) as store:
-        try:
-            while writer.is_alive() and not store.keys("head/", "head0"):
-                time.sleep(0.01)
-            until = time.monotonic() + seconds
-            while time.monotonic() < until:
-                wrong += store.verify()
-                looks += 1
-        finally:
-            stop.set()
-            writer.join(60)
-        return looks, wrong + store.verify() + [f"the writer ended with {writer.exitcode}"] * (writer.exitcode != 0)
 
 
 def test_a_store_that_others_write_to_has_no_damage_either(tmp_path):

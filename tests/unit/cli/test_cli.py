@@ -1,4 +1,4 @@
-"""The terminal, as a person or a program meets it: real processes, real folders, and a real terminal."""
+"""The commands of the terminal, in real processes, with real folders and a real terminal."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def test_another_folder_gives_another_result_and_a_second_goal_remembers_the_fir
     assert re.search(r"dogs/1\s+ended\s+2", minideep("threads", "--root", str(dogs), cwd=cats).stdout)
 
 
-def test_a_thread_is_looked_back_at_forked_exported_and_deleted(cats):
+def test_a_thread_is_shown_forked_exported_and_deleted(cats):
     for goal in ("Say what cats like, to A.md", "Say where they sleep, to B.md"):
         assert minideep("run", goal, "--thread", "t", cwd=cats).returncode == 0
     assert re.search(r"^1 .* ended .* Say what cats like", minideep("history", "t", cwd=cats).stdout, re.MULTILINE)
@@ -81,7 +81,7 @@ def test_a_thread_is_looked_back_at_forked_exported_and_deleted(cats):
     )  # fmt: skip
     assert minideep("delete", "t", cwd=cats).returncode == 0
     gone = minideep("show", "t", cwd=cats)
-    assert (gone.returncode, gone.stderr.startswith("minideep: there is no thread 't'")) == (2, True)
+    assert (gone.returncode, gone.stderr.startswith("minideep: thread 't' does not exist here")) == (2, True)
     assert minideep("show", name, cwd=cats).returncode == 0
 
 
@@ -101,7 +101,7 @@ def test_the_panel_shows_only_when_the_list_changed(cats):
     out = minideep("run", "Say what is here", cwd=cats).stdout
     panels = re.findall(r"╭─ Task List.*?╯", out, re.DOTALL)
     assert len(panels) == len(set(panels)) == 4
-    assert "are not done" not in out
+    assert "not done" not in out
 
 
 def test_json_is_one_event_a_line(cats):
@@ -118,7 +118,7 @@ def test_json_is_one_event_a_line(cats):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-def test_where_the_terminal_has_no_such_letters_ascii_serves(cats, encoding):
+def test_a_terminal_without_these_characters_gets_ascii(cats, encoding):
     started = process(["run", "Say what is here"], cats, {"PYTHONIOENCODING": encoding})
     run = subprocess.run(**started, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert run.returncode == 0, run.stderr
@@ -136,10 +136,10 @@ def test_where_the_terminal_has_no_such_letters_ascii_serves(cats, encoding):
         (["run", "x", "--root", "README.md"], "README.md"),
         (["run", "x", "--thread", ""], "thread_id must be text of 1 to 500 characters"),
         (["run", "x", "--limit-steps", "0"], "must be a whole number from 1 to 1,000,000,000"),
-        (["resume", "nobody"], "no thread 'nobody'"),
-        (["show", "nobody"], "there is no thread 'nobody'"),
-        (["history", "nobody"], "there is no thread 'nobody'"),
-        (["delete", "nobody"], "there is no thread 'nobody'"),
+        (["resume", "nobody"], "thread 'nobody' does not exist here"),
+        (["show", "nobody"], "thread 'nobody' does not exist here"),
+        (["history", "nobody"], "thread 'nobody' does not exist here"),
+        (["delete", "nobody"], "thread 'nobody' does not exist here"),
         (["fork", "nobody", "--at", "0"], "must be a whole number from 1"),
         ([], "required: command"),
     ],
@@ -158,17 +158,17 @@ def test_a_model_without_its_key_fails_with_the_remedy(cats):
     assert "ANTHROPIC_API_KEY" in run.stdout
 
 
-def test_a_turn_at_its_limit_exits_4_and_resume_goes_on(cats):
+def test_a_turn_at_its_limit_exits_4_and_can_be_resumed(cats):
     run = minideep("run", "Say what is here", "--limit-steps", "2", "--thread", "t", cwd=cats)
     assert run.returncode == 4
     assert "exhausted: steps" in run.stdout
-    assert "\ntodos: 2 of 3 are not done\n" in run.stdout
+    assert "\ntodos: 2 of 3 not done\n" in run.stdout
     codes = [minideep("resume", "t", cwd=cats).returncode for _ in range(3)]
     assert codes[-1] == 0
     assert (cats / "REPORT.md").exists()
 
 
-def test_a_state_that_cannot_be_written_costs_the_thread_not_the_answer(cats):
+def test_the_answer_is_printed_even_if_the_thread_cannot_be_saved(cats):
     (cats / "file").write_text("in the way")
     run = minideep("run", "Say what is here", "--state", "file/state", cwd=cats)
     assert run.returncode == 0
@@ -177,7 +177,7 @@ def test_a_state_that_cannot_be_written_costs_the_thread_not_the_answer(cats):
 
 
 @pytest.mark.parametrize("no_color", [None, "1"])
-def test_a_terminal_has_colours_unless_somebody_minds(cats, no_color):
+def test_a_terminal_gets_colours_unless_no_color_is_set(cats, no_color):
     ours, theirs = pty.openpty()
     env = {"TERM": "xterm-256color", "NO_COLOR": no_color or ""}
     started = process(["run", "Say what is here"], cats, env)
@@ -196,7 +196,7 @@ def test_a_terminal_has_colours_unless_somebody_minds(cats, no_color):
     assert (b"\x1b[33m" in shown, b"\x1b[32m" in shown) == ((not no_color,) * 2)
 
 
-def test_nothing_that_is_read_can_move_the_cursor(cats):
+def test_no_text_of_a_file_or_a_goal_can_move_the_cursor(cats):
     (cats / "README.md").write_text("\x1b[31m[red]Red cats sleep all day long.[/red]\x1b[2J \u202eevil\n")
     run = minideep("run", "Say \x1b[31mwhat is [bold]here", cwd=cats)
     shown = minideep("show", thread_of(run), "--subagents", cwd=cats).stdout
@@ -206,7 +206,7 @@ def test_nothing_that_is_read_can_move_the_cursor(cats):
     assert "\\x1b[31mwhat is [bold]here" in shown
 
 
-def test_ctrl_c_exits_130_and_the_thread_can_go_on(cats):
+def test_ctrl_c_exits_130_and_the_thread_can_be_resumed(cats):
     listening = socket.create_server(("127.0.0.1", 0))
     env = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"http://127.0.0.1:{listening.getsockname()[1]}"}
     started = process(["run", "go", "--model", "openai-chat:slow", "--thread", "t"], cats, env)
@@ -219,7 +219,7 @@ def test_ctrl_c_exits_130_and_the_thread_can_go_on(cats):
         out, err = run.communicate(timeout=20)
         connection.close()
     assert (run.returncode, b"Traceback" in err) == (130, False)
-    assert b"`minideep resume t` goes on with it" in out + err
+    assert b"resume with `minideep resume t`" in out + err
     assert re.search(r"t\s+cancelled", minideep("threads", cwd=cats).stdout)
 
 
@@ -257,21 +257,21 @@ def test_killed_at_any_moment_the_thread_is_finished_by_resume(cats, moment):
     run.wait()
     run = minideep("resume", "t", cwd=cats)
     if run.returncode == 2:  # Killed before the goal was accepted.
-        assert "no thread 't'" in run.stderr
+        assert "thread 't' does not exist here" in run.stderr
         run = minideep("run", "Say what is here, to OUT.md", "--thread", "t", cwd=cats)
     assert run.returncode == 0, run.stderr
     assert "This folder says what cats eat" in (cats / "OUT.md").read_text()
     assert not (cats / "OUT-2.md").exists()
 
 
-def test_a_reader_that_goes_away_is_no_traceback(cats):
+def test_a_closed_pipe_prints_no_traceback(cats):
     shell = f"{sys.executable} -m minideep run 'Say what is here' | head -1"
     started = process([], cats, {}) | {"args": ["bash", "-c", shell]}
     run = subprocess.run(**started, capture_output=True, text=True, timeout=60)
     assert "Traceback" not in run.stderr
 
 
-def test_the_module_says_how_it_is_called():
+def test_the_module_prints_its_help():
     run = minideep("--help", cwd=Path())
     assert run.returncode == 0
     assert all(command in run.stdout for command in ("run", "resume", "threads", "show"))
@@ -298,11 +298,11 @@ def test_a_goal_is_planned_done_and_judged_and_a_person_may_change_the_plan(cats
     assert "research-specialist -> likes.md" in done.stdout
 
 
-def test_a_plan_that_is_rejected_is_made_anew(cats):
+def test_a_rejected_plan_is_replaced_by_a_new_one(cats):
     minideep("plan", "What do cats like?", "--model", "offline:", "--approve", "--thread", "p", cwd=cats)
     again = minideep("resume", "p", "--reject", "too short", cwd=cats)
     assert again.returncode == 3
     assert minideep("resume", "p", "--approve", cwd=cats).returncode == 0
     nothing = minideep("resume", "p", "--approve", cwd=cats)
     assert (nothing.returncode, nothing.stderr.count("\n")) == (2, 1)
-    assert "nothing of thread 'p' waits for a decision" in nothing.stderr
+    assert "no call of thread 'p' waits for a decision" in nothing.stderr

@@ -1,4 +1,4 @@
-"""Where the terminal keeps threads: outside the root, in a private folder for each root, or nowhere, and then it says so."""
+"""The terminal keeps threads in a private folder for each root, or in memory with a warning."""
 
 import re
 import stat
@@ -63,7 +63,7 @@ def test_each_root_has_its_own_folder_whatever_path_leads_to_it(root, tmp_path):
     assert private_folder(Path("/"), "linux", {"HOME": "/h"}).name.startswith("root-")
 
 
-def test_nothing_is_kept_in_the_root_and_every_command_finds_it_by_the_root(root, tmp_path):
+def test_threads_are_kept_outside_the_root_and_every_command_finds_them_by_it(root, tmp_path):
     assert run(root).returncode == 0
     assert {file.name for file in root.iterdir()} == {"OUT.md", "README.md"}
     folder = private_folder(root, "linux", {"XDG_STATE_HOME": str(tmp_path / "state")})
@@ -84,8 +84,8 @@ def test_nothing_is_kept_in_the_root_and_every_command_finds_it_by_the_root(root
     assert minideep("delete", "t", "--root", "my root", cwd=tmp_path, env=env).returncode == 0
     gone = minideep("show", "t", "--root", "my root", cwd=tmp_path, env=env)
     assert gone.stderr == (
-        "minideep: there is no thread 't' here; `minideep threads` lists those that are, "
-        "--root or --state names another place\n"
+        "minideep: thread 't' does not exist here; `minideep threads` lists those that do, "
+        "--root or --state selects another place\n"
     )
 
 
@@ -96,10 +96,10 @@ def test_state_names_another_place(root, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["no HOME", "a file in the way", "a file for a state"])
-def test_where_no_folder_can_be_made_the_answer_comes_and_one_line_says_that_it_is_not_saved(root, tmp_path, case):
+def test_without_a_folder_for_threads_the_answer_comes_with_one_warning(root, tmp_path, case):
     (tmp_path / "file").write_text("in the way")
     env, args, problem = {
-        "no HOME": ({"HOME": "", "XDG_STATE_HOME": ""}, [], "HOME does not say where your state is kept"),
+        "no HOME": ({"HOME": "", "XDG_STATE_HOME": ""}, [], "HOME names no folder for your threads"),
         "a file in the way": ({"XDG_STATE_HOME": str(tmp_path / "file")}, [], "cannot write the state in"),
         "a file for a state": ({}, ["--state", str(tmp_path / "file")], "cannot write the state in"),
     }[case]
@@ -112,7 +112,7 @@ def test_where_no_folder_can_be_made_the_answer_comes_and_one_line_says_that_it_
     assert problem in done.stderr
 
 
-def test_a_store_that_cannot_be_written_is_said_once_and_costs_the_thread_not_the_answer(root, tmp_path):
+def test_a_store_that_cannot_be_written_is_one_warning_beside_the_answer(root, tmp_path):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "cache.db").symlink_to(tmp_path / "nowhere" / "x")
     done = run(root, "--model", "offline:", "--state", "../s")
@@ -123,10 +123,10 @@ def test_a_store_that_cannot_be_written_is_said_once_and_costs_the_thread_not_th
     )
 
 
-def test_who_looks_for_threads_where_there_is_no_place_is_told_what_to_give(root):
+def test_without_a_place_for_threads_the_error_names_the_remedy(root):
     found = minideep("threads", cwd=root, env={"HOME": "", "XDG_STATE_HOME": ""})
     assert (found.returncode, found.stderr) == (
-        2, "minideep: HOME does not say where your state is kept; set it, or name a folder with --state\n",
+        2, "minideep: HOME names no folder for your threads; set it, or pass --state\n",
     )  # fmt: skip
 
 
@@ -134,10 +134,10 @@ def test_a_root_that_is_no_folder_is_one_line(root):
     for command in (["threads"], ["run", "x"]):
         found = minideep(*command, "--root", "mising", cwd=root)
         assert (found.returncode, found.stderr.count("\n")) == (2, 1)
-        assert "--root 'mising' is no folder" in found.stderr
+        assert "--root 'mising' is not a folder" in found.stderr
 
 
-def test_an_old_store_in_the_root_is_found_and_used_and_said(root):
+def test_an_old_store_in_the_root_is_used_and_announced(root):
     old_thread(root)
     listed = minideep("threads", cwd=root)
     assert "old " in listed.stdout
@@ -147,13 +147,15 @@ def test_an_old_store_in_the_root_is_found_and_used_and_said(root):
     assert "t " in minideep("threads", "--state", ".minideep", cwd=root).stdout
 
 
-def test_an_old_store_that_comes_into_a_root_later_does_not_take_the_place_of_the_private_one(root):
+def test_an_old_store_that_appears_in_a_root_does_not_replace_the_private_one(root):
     run(root)
     old_thread(root)
     listed = minideep("threads", cwd=root)
     assert "t " in listed.stdout
     assert "old" not in listed.stdout
-    assert listed.stderr == f"minideep: '{root}/.minideep' holds older threads; `--state {root}/.minideep` finds them\n"
+    assert (
+        listed.stderr == f"minideep: '{root}/.minideep' holds older threads; `--state {root}/.minideep` selects them\n"
+    )
 
 
 def test_a_folder_of_the_old_name_that_holds_no_threads_is_no_store(root):

@@ -1,4 +1,4 @@
-"""What a thread of the terminal runs with stands in its log; nothing that a model can write changes it."""
+"""The settings of a thread are in its log, and nothing that a model can write changes them."""
 
 import json
 
@@ -61,7 +61,7 @@ def old_thread(root, store):
         create_deep_agent(ScriptedModel(["Hello."]), backend=backend, checkpointer=kept).run_sync("Hi", "t")
 
 
-def test_the_log_says_what_a_thread_runs_with_and_each_turn_prints_it(root, tmp_path):
+def test_the_log_holds_the_settings_and_each_turn_prints_them(root, tmp_path):
     run = minideep(
         "run", "Say what is here, to A.md", "--limit-steps", "2", "--thread", "t", "--state", "../s", cwd=root
     )
@@ -88,7 +88,7 @@ def test_a_settings_file_that_a_model_wrote_changes_nothing(root, where):
     assert (run.returncode, f"\nmodel offline:, root {root}\n" in run.stdout) == (0, True)
 
 
-def test_an_old_settings_file_is_read_where_the_log_says_nothing_and_then_the_log_has_it(root):
+def test_an_old_settings_file_is_read_once_if_the_log_has_no_settings(root):
     old_thread(root, root / ".minideep")
     forge(root / ".minideep", root=str(root), limit_steps=30)
     run = minideep("run", "Say what is here, to A.md", "--thread", "t", cwd=root)
@@ -99,7 +99,7 @@ def test_an_old_settings_file_is_read_where_the_log_says_nothing_and_then_the_lo
 
 
 @pytest.mark.parametrize("flags", [[], ["--state", ".minideep"]])
-def test_an_old_settings_file_never_chooses_another_root_than_the_person(root, tmp_path, flags):
+def test_an_old_settings_file_never_selects_another_root_than_the_person(root, tmp_path, flags):
     old_thread(root, root / ".minideep")
     forge(root / ".minideep", root="/")
     for command in (["resume", "t"], ["run", "go", "--thread", "t"]):
@@ -113,7 +113,7 @@ def test_an_old_settings_file_never_chooses_another_root_than_the_person(root, t
     assert (told.returncode, f"root {root}\n" in told.stdout) == (0, True)
 
 
-def test_a_fork_runs_as_the_thread_that_it_was_made_of(root, tmp_path):
+def test_a_fork_has_the_settings_of_its_origin(root, tmp_path):
     minideep("run", "Say what is here, to A.md", "--thread", "t", cwd=root)
     minideep("fork", "t", "--name", "f", cwd=root)
     run = minideep("run", "And now to B.md", "--thread", "f", cwd=root)
@@ -126,13 +126,13 @@ def test_a_fork_runs_as_the_thread_that_it_was_made_of(root, tmp_path):
     assert [file.name for file in (tmp_path / "s" / "settings").iterdir()] == ["t.json"]
 
 
-def test_a_thread_goes_on_as_what_it_was_begun(root):
+def test_a_thread_stays_with_the_command_that_started_it(root):
     assert (
         minideep("plan", "What is here?", "--model", "offline:", "--approve", "--thread", "p", cwd=root).returncode == 3
     )
     refused = minideep("run", "What is here?", "--thread", "p", cwd=root)
     assert (refused.returncode, refused.stderr) == (
-        2, "minideep: thread 'p' is one of `minideep plan`: `minideep plan GOAL --thread p` goes on with it\n",
+        2, "minideep: thread 'p' was started by `minideep plan`; continue it with `minideep plan GOAL --thread p`\n",
     )  # fmt: skip
     waits = minideep("plan", "What is here?", "--thread", "p", cwd=root)
     assert (waits.returncode, "`minideep resume p --approve`" in waits.stderr) == (2, True)
@@ -141,10 +141,10 @@ def test_a_thread_goes_on_as_what_it_was_begun(root):
     minideep("resume", "p", "--approve", cwd=root)
     assert minideep("plan", "And what else?", "--no-approve", "--thread", "p", cwd=root).returncode == 0
     minideep("run", "Say what is here, to A.md", "--thread", "r", cwd=root)
-    assert "`minideep run GOAL --thread r` goes on with it" in minideep("plan", "x", "--thread", "r", cwd=root).stderr
+    assert "continue it with `minideep run GOAL --thread r`" in minideep("plan", "x", "--thread", "r", cwd=root).stderr
 
 
-def test_a_thread_of_a_library_agent_goes_on_only_with_that_agent(root, tmp_path):
+def test_a_thread_of_a_library_agent_continues_only_with_that_agent(root, tmp_path):
     agent = ("--agent", "library:librarian")
     run = minideep("run", "Emma, please", "--thread", "t", *agent, cwd=root)
     assert (run.returncode, run.stdout.startswith("thread t\nagent library:librarian\n")) == (3, True), run.stderr
@@ -152,8 +152,8 @@ def test_a_thread_of_a_library_agent_goes_on_only_with_that_agent(root, tmp_path
         refused = minideep(*command, cwd=root)
         assert (refused.returncode, refused.stderr) == (
             2,
-            "minideep: thread 't' was begun by agent 'librarian' of a program, not by this command; "
-            "name that agent with --agent module:name\n",
+            "minideep: thread 't' was started by agent 'librarian' of another program; "
+            "pass that agent with --agent module:name\n",
         )
     waits = minideep("run", "Go on", "--thread", "t", *agent, cwd=root)
     assert (waits.returncode, "waits for your decision" in waits.stderr) == (2, True)
@@ -177,34 +177,34 @@ def test_an_agent_with_a_store_of_its_own_uses_that_one_unless_another_is_named(
 @pytest.mark.parametrize(
     ("agent", "problem"),
     [
-        ("library", "--agent is module:name, such as `--agent app:agent`, not 'library'"),
-        ("../library:librarian", "--agent is module:name"),
-        ("missing.part:agent", "--agent missing.part:agent: there is no module 'missing.part' in "),
+        ("library", "--agent must be module:name, such as `--agent app:agent`, not 'library'"),
+        ("../library:librarian", "--agent must be module:name"),
+        ("missing.part:agent", "--agent missing.part:agent: module 'missing.part' is neither in "),
         ("library:nobody", "--agent library:nobody: module 'library' has no 'nobody'"),
         ("library:number", "--agent library:number: it must be an Agent, or a function that returns one, not 7"),
         ("library:lost", "--agent library:lost: it must be an Agent, or a function that returns one, not None"),
         ("needy:agent", "--agent needy:agent: No module named 'not_installed'"),
     ],
 )
-def test_an_agent_that_is_none_is_one_clear_line(root, agent, problem):
+def test_a_wrong_agent_option_is_one_clear_line(root, agent, problem):
     (root / "needy.py").write_text("import not_installed\n")
     found = minideep("show", "t", "--agent", agent, cwd=root)
     assert (found.returncode, found.stderr.count("\n"), problem in found.stderr) == (2, 1, True), found.stderr
 
 
 @pytest.mark.parametrize("flag", [["--model", "offline:"], ["--limit-steps", "5"], ["--yes"]])
-def test_a_flag_of_this_commands_own_agents_is_refused_with_another(root, flag):
+def test_a_flag_for_the_commands_own_agents_is_refused_with_another_agent(root, flag):
     found = minideep("run", "x", "--agent", "library:librarian", *flag, cwd=root)
-    assert (found.returncode, f"{flag[0]} is for this command's own agents" in found.stderr) == (2, True)
+    assert (found.returncode, f"{flag[0]} applies to this command's own agents only" in found.stderr) == (2, True)
 
 
-def test_a_thread_of_the_terminal_is_not_another_agents(root):
+def test_a_thread_of_the_terminal_is_refused_to_another_agent(root):
     minideep("run", "Say what is here, to A.md", "--thread", "t", cwd=root)
     found = minideep("run", "x", "--thread", "t", "--agent", "library:librarian", cwd=root)
-    assert (found.returncode, "leave --agent out" in found.stderr) == (2, True)
+    assert (found.returncode, "omit --agent" in found.stderr) == (2, True)
 
 
-def test_settings_that_are_none_are_an_error_with_a_name(root, tmp_path):
+def test_unreadable_settings_are_a_named_error(root, tmp_path):
     from msgspec import structs
 
     with DiskCheckpointer(tmp_path / "s") as store:
@@ -213,10 +213,10 @@ def test_settings_that_are_none_are_an_error_with_a_name(root, tmp_path):
         agent.run_sync("Hi", "t")
     found = minideep("resume", "t", "--state", "../s", cwd=root)
     assert (found.returncode, found.stderr.count("\n")) == (1, 1)
-    assert "CheckpointError: the settings in the thread's log cannot be used" in found.stderr
+    assert "CheckpointError: the settings in the thread's log cannot be read" in found.stderr
 
 
-def test_what_goes_wrong_is_printed_without_what_could_move_the_cursor(root):
+def test_no_error_can_move_the_cursor(root):
     (root / "bad.py").write_text("from minideep import ConfigError\nraise ConfigError('a\\x1b[2Jb\\nc')\n")
     found = minideep("show", "t", "--agent", "bad:agent", cwd=root)
     assert (found.returncode, found.stderr) == (2, "minideep: a\\x1b[2Jb c\n")

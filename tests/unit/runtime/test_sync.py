@@ -272,7 +272,7 @@ def test_a_call_below_run_sync_on_the_loop_cannot_wait_for_that_loop():
     agent = Agent(ScriptedModel([ToolCall("ask"), "out"]), [ask])
     assert ends(lambda: asyncio.run(agent.run("go"))).text == "out"
     assert len(told) == 1
-    assert "waits, in `run_sync`, for what this is part of" in told[0]
+    assert "is blocked in `run_sync`, which waits for this very call" in told[0]
 
 
 def test_run_sync_within_run_sync_is_refused_with_the_remedy():

@@ -1,4 +1,4 @@
-"""The terminal and the person's files: what is asked, what is refused where nobody can be asked, and what never is."""
+"""The terminal asks before it changes the person's files, and refuses where nobody can be asked."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from harness.terminal import at_a_terminal, call, minideep, scripted
 
 from minideep import Approve, DiskCheckpointer, ToolCall, create_deep_agent
 from minideep.backends import FilesystemBackend
-from minideep.cli.asking import AskBeforeChanges, created_by
+from minideep.cli.approval import AskBeforeChanges, created_by
 from minideep.cli.prompt import preview
 from minideep.models import ScriptedModel
 from minideep.models.offline import WHAT_I_AM
@@ -42,10 +42,10 @@ def delete(path):
 def turn(root, *replies, goal="go", thread="t", store=None, model=None, **how):
     """A turn of the agent as the terminal builds it, and what the person was told of refusals."""
     told = []
-    asking = AskBeforeChanges(root, goal, refused=told.append, **how)
+    guard = AskBeforeChanges(root, goal, refused=told.append, **how)
     model = model or ScriptedModel([*replies, "Done."])
-    agent = create_deep_agent(model, backend=FilesystemBackend(root), middleware=[asking], checkpointer=store)
-    return agent.run_sync(goal, thread), told, agent, asking
+    agent = create_deep_agent(model, backend=FilesystemBackend(root), middleware=[guard], checkpointer=store)
+    return agent.run_sync(goal, thread), told, agent, guard
 
 
 def snapshot(root):
@@ -66,7 +66,7 @@ def snapshot(root):
         (edit(".git/config", "core", "x"), "'/.git/config' belongs to git"),
     ],
 )
-def test_where_nobody_can_be_asked_nothing_of_the_persons_is_changed(root, change, why):
+def test_without_a_person_to_ask_no_file_of_the_person_is_changed(root, change, why):
     before = snapshot(root)
     done, told, _, _ = turn(root, [change])
     assert snapshot(root) == before
@@ -81,7 +81,7 @@ def test_where_nobody_can_be_asked_nothing_of_the_persons_is_changed(root, chang
 @pytest.mark.parametrize(
     "change", [write("/NOTES.md"), edit("/NOTES.md", "the", "a"), delete("/NOTES.md"), delete("/docs")]
 )
-def test_yes_allows_it(root, change):
+def test_yes_allows_the_change(root, change):
     before = snapshot(root)
     done, told, _, _ = turn(root, [change], allowed=True)
     assert (done.messages[2].is_error, told) == (False, [])
@@ -90,20 +90,20 @@ def test_yes_allows_it(root, change):
 
 @pytest.mark.parametrize("how", [{"allowed": True}, {"goal": "Delete .git, .git/config and /.git/config"}])
 @pytest.mark.parametrize("change", [delete("/.git"), delete("/.git/config"), write("/.git/config"), write("/.git/new")])
-def test_neither_yes_nor_the_goal_is_a_decision_about_git(root, change, how):
+def test_neither_yes_nor_the_goal_allows_a_change_in_git(root, change, how):
     before = snapshot(root)
     turn(root, [change], **how)
     assert snapshot(root) == before
 
 
-def test_a_folder_that_holds_a_git_further_down_is_not_deleted_on_a_yes(root):
+def test_yes_does_not_delete_a_folder_that_holds_a_git_further_down(root):
     (root / "docs/vendor/.git").mkdir(parents=True)
     done, _, _, _ = turn(root, [delete("/docs")], allowed=True)
     assert "'/docs' holds a .git" in done.messages[2].text
     assert (root / "docs/vendor/.git").is_dir()
 
 
-def test_a_new_file_is_never_asked_for_and_may_be_changed_and_deleted_by_who_made_it(root):
+def test_a_new_file_needs_no_approval_and_its_thread_may_change_and_delete_it(root):
     done, told, _, _ = turn(
         root, [write("/a.md")], [edit("/a.md", "changed", "again")], [write("/b/c.md")], [delete("/b")]
     )
@@ -112,7 +112,7 @@ def test_a_new_file_is_never_asked_for_and_may_be_changed_and_deleted_by_who_mad
     assert not (root / "b").exists()
 
 
-def test_what_a_thread_made_is_still_its_own_in_the_next_process_but_not_in_another_thread(root, tmp_path):
+def test_a_file_belongs_to_the_thread_that_created_it_in_later_processes_but_not_to_another_thread(root, tmp_path):
     with DiskCheckpointer(tmp_path / "store") as store:
         turn(root, [write("/a.md")], store=store)
         _, _, agent, _ = turn(root, store=store, thread="other")
@@ -124,7 +124,7 @@ def test_what_a_thread_made_is_still_its_own_in_the_next_process_but_not_in_anot
         assert ("not made by this thread" in told[0], (root / "a.md").read_text()) == (True, "mine\n")
 
 
-def test_a_file_that_somebody_else_has_changed_since_is_not_the_threads_any_more(root):
+def test_a_file_that_somebody_else_has_changed_needs_approval_again(root):
     def model(request):
         count = len(request.messages)
         if count == 3:
@@ -138,7 +138,7 @@ def test_a_file_that_somebody_else_has_changed_since_is_not_the_threads_any_more
     assert (root / "a.md").read_text() == "the person's now\n"
 
 
-def test_a_file_of_the_persons_that_was_changed_once_is_asked_for_again(root):
+def test_each_change_of_the_persons_file_needs_approval(root):
     turn(root, [write("/NOTES.md")], goal="Write NOTES.md")
     _, told, _, _ = turn(root, [write("/NOTES.md", "once more\n")])
     assert len(told) == 1
@@ -155,7 +155,7 @@ def test_a_file_of_the_persons_that_was_changed_once_is_asked_for_again(root):
         "{root}/NOTES.md",
     ],
 )
-def test_a_file_that_the_goal_names_is_asked_for_already(root, goal):
+def test_a_file_that_the_goal_names_needs_no_approval(root, goal):
     (root / "link.md").symlink_to("NOTES.md")
     _, told, _, _ = turn(root, [write("/NOTES.md")], goal=goal.replace("{root}", str(root)))
     assert (told, (root / "NOTES.md").read_text()) == ([], "changed\n")
@@ -164,7 +164,7 @@ def test_a_file_that_the_goal_names_is_asked_for_already(root, goal):
 @pytest.mark.parametrize(
     "goal", ["Write NOTES", "to docs/NOTES.md", "GUIDE.md", "everything in docs", ". / ~ ..", "NOTES.md.bak"]
 )
-def test_another_name_is_not_that_file(root, goal):
+def test_a_similar_name_in_the_goal_does_not_allow_the_file(root, goal):
     _, told, _, _ = turn(root, [write("/NOTES.md"), delete("/docs")], goal=goal)
     assert len(told) == 2
 
@@ -175,7 +175,7 @@ def test_a_file_with_a_space_in_its_name_may_be_named_in_quotes(root):
     assert told == []
 
 
-def test_the_real_file_counts_not_the_name_that_leads_to_it(root):
+def test_the_guard_looks_at_the_real_file_behind_a_link(root):
     (root / "link").symlink_to("docs")
     (root / "data").mkdir()
     (root / "repo").symlink_to(".git")
@@ -186,7 +186,7 @@ def test_the_real_file_counts_not_the_name_that_leads_to_it(root):
     assert (root / "link").is_symlink()
 
 
-def test_a_git_that_is_a_link_to_another_folder_is_git_by_that_folders_name_too(root):
+def test_the_folder_behind_a_git_that_is_a_link_is_guarded_as_git(root):
     (root / ".git").rename(root / "repository")
     (root / ".git").symlink_to("repository")
     turn(root, [write("/repository/config"), delete("/repository/hooks")], allowed=True)
@@ -194,7 +194,7 @@ def test_a_git_that_is_a_link_to_another_folder_is_git_by_that_folders_name_too(
     assert (root / "repository/hooks").is_dir()
 
 
-def test_a_link_that_a_file_of_the_threads_was_replaced_by_is_the_persons(root):
+def test_a_link_in_place_of_a_file_of_the_thread_needs_approval(root):
     def model(request):
         count = len(request.messages)
         if count == 3:
@@ -207,7 +207,7 @@ def test_a_link_that_a_file_of_the_threads_was_replaced_by_is_the_persons(root):
     assert "the person's" in (root / "NOTES.md").read_text()
 
 
-def test_it_holds_for_a_subagent_and_what_that_made_is_the_threads(root):
+def test_a_subagent_is_guarded_too_and_its_files_belong_to_the_thread(root):
     def model(request):
         last, first = request.messages[-1].text, request.messages[0].text
         if first == "Replace NOTES.md":
@@ -223,12 +223,12 @@ def test_it_holds_for_a_subagent_and_what_that_made_is_the_threads(root):
     assert created_by(agent.get_state("t", subagents=True)) == {"/child.md"}
 
 
-async def test_at_a_terminal_the_call_waits_and_a_decision_lets_it_run(root):
-    asking = AskBeforeChanges(root, can_ask=True)
+async def test_at_a_terminal_the_call_waits_until_it_is_approved(root):
+    guard = AskBeforeChanges(root, can_ask=True)
     model = ScriptedModel([[write("/NOTES.md"), delete("/.git")], "Done."])
-    agent = create_deep_agent(model, backend=FilesystemBackend(root), middleware=[asking])
+    agent = create_deep_agent(model, backend=FilesystemBackend(root), middleware=[guard])
     waits = await agent.run("go", "t")
-    assert [(wait.call.name, asking.needs_decision(wait.call)) for wait in waits.interrupts] == [
+    assert [(wait.call.name, guard.needs_decision(wait.call)) for wait in waits.interrupts] == [
         ("write_file", False), ("delete", True),
     ]  # fmt: skip
     ids = [wait.call_id for wait in waits.interrupts]
@@ -245,16 +245,16 @@ async def test_at_a_terminal_a_subagents_call_waits_too_and_is_previewed(root):
         task = ToolCall("task", {"description": "Replace it", "subagent_type": "general-purpose"}, "t1")
         return [task] if len(request.messages) == 1 else "Done."
 
-    asking = AskBeforeChanges(root, can_ask=True)
-    agent = create_deep_agent(ScriptedModel(model), backend=FilesystemBackend(root), middleware=[asking])
+    guard = AskBeforeChanges(root, can_ask=True)
+    agent = create_deep_agent(ScriptedModel(model), backend=FilesystemBackend(root), middleware=[guard])
     waits = await agent.run("go", "t")
     (wait,) = waits.interrupts
-    assert (waits.status, wait.path, preview(wait.call, asking)[-2]) == ("paused", ("t1",), "+changed")
+    assert (waits.status, wait.path, preview(wait.call, guard)[-2]) == ("paused", ("t1",), "+changed")
     done = await agent.resume("t", {f"t1/{wait.call_id}": Approve()})
     assert (done.text, (root / "NOTES.md").read_text()) == ("Done.", "changed\n")
 
 
-def test_a_path_that_is_written_as_it_was_shown_is_no_way_round(root):
+def test_an_escaped_path_does_not_bypass_the_guard(root):
     (root / "a\x1bb.md").write_text("the person's\n")
     turn(root, [write("/a\\x1bb.md")], [delete("/a\\x1bb.md")])
     assert (root / "a\x1bb.md").read_text() == "the person's\n"
@@ -276,22 +276,22 @@ def test_the_guard_reads_a_call_as_its_tool_does(root, raw, path):
 
 
 def test_a_preview_is_a_short_diff(root):
-    asking = AskBeforeChanges(root)
-    assert preview(write("/NOTES.md", "one\ntwo\n"), asking) == [
+    guard = AskBeforeChanges(root)
+    assert preview(write("/NOTES.md", "one\ntwo\n"), guard) == [
         "--- /NOTES.md", "+++ /NOTES.md (proposed)", "@@ -1,2 +1,3 @@", "-the person's NOTES.md", "+one", "+two", " ",
     ]  # fmt: skip
-    assert preview(edit("/NOTES.md", "the person", "nobody"), asking)[3:5] == [
+    assert preview(edit("/NOTES.md", "the person", "nobody"), guard)[3:5] == [
         "-the person's NOTES.md",
         "+nobody's NOTES.md",
     ]
-    assert preview(edit("/NOTES.md", "dragons", "x"), asking)[0].startswith(
+    assert preview(edit("/NOTES.md", "dragons", "x"), guard)[0].startswith(
         "cannot be shown: '/NOTES.md' was not changed"
     )
-    long = preview(write("/NOTES.md", "x\n" * 1000), asking)
+    long = preview(write("/NOTES.md", "x\n" * 1000), guard)
     assert (len(long), long[-1]) == (41, "… and 965 more lines")
-    assert preview(write("/NOTES.md", "x" * 300_000), asking) == ["/NOTES.md: 22 bytes become 300,000"]
-    assert preview(write("/NOTES.md", "a\0b"), asking) == ["/NOTES.md: 22 bytes become 3"]
-    assert preview(delete("/docs"), asking) == ["deletes the folder /docs with all that is in it"]
+    assert preview(write("/NOTES.md", "x" * 300_000), guard) == ["/NOTES.md: 22 bytes become 300,000"]
+    assert preview(write("/NOTES.md", "a\0b"), guard) == ["/NOTES.md: 22 bytes become 3"]
+    assert preview(delete("/docs"), guard) == ["deletes the folder /docs and everything in it"]
 
 
 def test_a_person_is_asked_call_by_call_and_the_turn_goes_on_in_the_same_command(root):
@@ -321,29 +321,29 @@ def report(root):
     return root / "REPORT.md"
 
 
-def test_who_leaves_at_the_question_finds_the_call_waiting(root, report):
+def test_a_call_stays_pending_when_the_person_leaves_the_question(root, report):
     code, shown = at_a_terminal("run", "Say what is here", "--thread", "t", cwd=root, typed="\x04")
-    assert (code, "`minideep resume t --approve` or `--reject REASON` decides" in shown) == (3, True)
+    assert (code, "decide with `minideep resume t --approve` or `--reject REASON`" in shown) == (3, True)
     waits = minideep("resume", "t", cwd=root)
     assert waits.returncode == 3
     assert "  +## What is here\n" in waits.stdout
     refused = minideep("run", "And now?", "--thread", "t", cwd=root)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "`minideep resume t --approve` or `--reject REASON`; with --drop-waiting" in refused.stderr
+    assert "`minideep resume t --approve` or `--reject REASON`; --drop-waiting" in refused.stderr
     assert report.read_text() == f"{WHAT_I_AM}\n"
     code, shown = at_a_terminal("resume", "t", cwd=root, typed="y\n")
     assert (code, "/REPORT.md is written" in shown) == (0, True)
     assert "## What is here" in report.read_text()
 
 
-def test_a_message_goes_on_without_what_waits_where_that_is_said(root, report):
+def test_drop_waiting_continues_without_the_pending_calls(root, report):
     at_a_terminal("run", "Say what is here", "--thread", "t", cwd=root, typed="\x04")
     run = minideep("run", "Then write it to OTHER.md", "--thread", "t", "--drop-waiting", cwd=root)
     assert run.returncode == 0, run.stderr
     assert (report.read_text(), (root / "OTHER.md").exists()) == (f"{WHAT_I_AM}\n", True)
 
 
-def test_without_a_terminal_the_line_says_what_allows_it_and_yes_does(root, report):
+def test_without_a_terminal_a_refusal_names_yes_as_the_remedy_and_yes_works(root, report):
     run = minideep("run", "Say what is here", "--json", cwd=root)
     assert run.returncode == 0
     told = (
@@ -369,7 +369,7 @@ def test_a_plan_writes_to_its_thread_and_never_asks(root):
     assert (run.returncode, "refused" in run.stderr, snapshot(root)) == (0, False, before)
 
 
-def test_two_names_of_one_file_are_one_file_as_where_the_system_does_not_tell_case(root):
+def test_two_names_of_one_file_are_guarded_as_one_file(root):
     os.link(root / "NOTES.md", root / "notes.MD")
     os.link(root / "OLD.md", root / "old.MD")
     _, told, _, _ = turn(root, [write("/notes.MD"), write("/old.MD")], goal="Write NOTES.md")
@@ -377,22 +377,22 @@ def test_two_names_of_one_file_are_one_file_as_where_the_system_does_not_tell_ca
 
 
 def test_paths_without_a_file_and_calls_without_a_path_are_left_to_the_tool(root):
-    asking = AskBeforeChanges(root)
+    guard = AskBeforeChanges(root)
     for one in (write("/../x"), write(7), ToolCall("delete", {}), ToolCall("read_file", {"file_path": "/NOTES.md"})):
-        assert preview(one, asking) == []
-    assert asking.find("delete", "/", {}).need == "nothing"
-    assert asking.find("edit_file", "/missing.md", {}).need == "nothing"
+        assert preview(one, guard) == []
+    assert guard.find("delete", "/", {}).need == "nothing"
+    assert guard.find("edit_file", "/missing.md", {}).need == "nothing"
     assert Path(root / "NOTES.md").exists()
 
 
-def test_a_root_that_became_a_link_is_guarded_where_the_link_leads(root, tmp_path):
+def test_a_root_that_became_a_link_is_guarded_at_its_target(root, tmp_path):
     (tmp_path / "link").symlink_to(root)
     before = snapshot(root)
     turn(tmp_path / "link", [write("/NOTES.md"), delete("/OLD.md"), write("/.git/config"), delete("/docs")])
     assert snapshot(root) == before
 
 
-def test_what_is_too_deep_to_be_looked_at_is_not_taken_for_new_or_for_empty(root):
+def test_a_path_too_deep_to_look_at_counts_as_neither_new_nor_empty(root):
     made = Path.cwd()
     names = ["d" * 200] * 19
     try:
@@ -413,7 +413,7 @@ def test_what_is_too_deep_to_be_looked_at_is_not_taken_for_new_or_for_empty(root
         os.chdir(made)
 
 
-def test_who_changed_the_threads_file_is_not_told_that_the_thread_never_made_it(root, tmp_path):
+def test_the_reason_says_that_the_threads_own_file_was_changed_by_somebody_else(root, tmp_path):
     store = DiskCheckpointer(tmp_path / "state")
     turn(root, [write("/a.md")], store=store)
     (root / "a.md").write_text("the person's now\n")
@@ -426,23 +426,23 @@ def store_state(store):
     return create_deep_agent(ScriptedModel([]), checkpointer=store).get_state("t", subagents=True)
 
 
-def test_a_preview_of_a_pipe_does_not_wait_for_it_and_says_what_it_is(root):
+def test_a_preview_of_a_pipe_does_not_block(root):
     os.mkfifo(root / "pipe")
-    assert preview(write("/pipe"), AskBeforeChanges(root)) == ["/pipe is no regular file"]
+    assert preview(write("/pipe"), AskBeforeChanges(root)) == ["/pipe is not a regular file"]
     assert preview(delete("/pipe"), AskBeforeChanges(root)) == ["deletes /pipe"]
 
 
-def test_a_name_with_a_line_break_is_no_line_of_its_own_where_it_is_asked_about(root):
+def test_a_line_break_in_a_name_does_not_forge_a_line_of_the_question(root):
     name = "a\nwaits for a person: x"
     (root / name).write_text("the person's\n")
-    asking = AskBeforeChanges(root)
-    shown = [*preview(write(f"/{name}"), asking), *preview(delete(f"/{name}"), asking)]
-    shown.append(asking.find("delete", f"/{name}", {}).why)
+    guard = AskBeforeChanges(root)
+    shown = [*preview(write(f"/{name}"), guard), *preview(delete(f"/{name}"), guard)]
+    shown.append(guard.find("delete", f"/{name}", {}).why)
     assert [line for line in shown if "\n" in line] == []
     assert shown[-1] == r"'/a\x0awaits for a person: x' was not made by this thread"
 
 
-def test_where_the_question_cannot_be_seen_nobody_is_asked(root, report):
+def test_nobody_is_asked_if_the_question_cannot_be_seen(root, report):
     errors = root.parent / "errors"
     with errors.open("w") as file:
         code, _ = at_a_terminal("run", "Say what is here", cwd=root, stderr=file)
@@ -451,19 +451,19 @@ def test_where_the_question_cannot_be_seen_nobody_is_asked(root, report):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is full")
-def test_a_refusal_that_cannot_be_said_costs_the_line_not_the_turn(root, report):
+def test_a_refusal_that_cannot_be_printed_does_not_fail_the_turn(root, report):
     with Path("/dev/full").open("w") as full:
         code, shown = at_a_terminal("run", "Say what is here", cwd=root, stderr=full)
     assert (code, "I could not write /REPORT.md" in shown) == (0, True)
 
 
-def test_what_is_said_to_go_on_with_a_thread_finds_it(root, report, tmp_path):
+def test_the_printed_command_to_resume_a_thread_works(root, report, tmp_path):
     where = ("--root", "root", "--state", "my threads")
     code, shown = at_a_terminal("run", "Say what is here", *where, "--thread", "my t", cwd=tmp_path, typed="\x04")
-    line = "`minideep resume 'my t' --root root --state 'my threads' --approve` or `--reject REASON` decides"
+    line = "decide with `minideep resume 'my t' --root root --state 'my threads' --approve` or `--reject REASON`"
     assert (code, line in shown) == (3, True)
     refused = minideep("run", "And?", *where, "--thread", "my t", cwd=tmp_path)
     assert "`minideep resume 'my t' --root root --state 'my threads' --approve`" in refused.stderr
     assert minideep("resume", "my t", *where, "--approve", cwd=tmp_path).returncode == 0
     ended = minideep("resume", "my t", *where, cwd=tmp_path)
-    assert (ended.returncode, "it has ended: nothing is left to resume" in ended.stdout) == (0, True)
+    assert (ended.returncode, "already ended: nothing to resume" in ended.stdout) == (0, True)
