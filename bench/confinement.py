@@ -14,7 +14,7 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from contracts.test_backend import context
+from harness.files import context
 from harness.swapping import Swapped
 
 from minideep.backends import FilesystemBackend

@@ -10,11 +10,11 @@ from typing import Any
 from msgspec import structs
 
 from ..agent import Agent
-from ..backends.filesystem import FilesystemBackend
+from ..backends import FilesystemBackend
 from ..blueprint import STOCK_ROLES, Blueprint
 from ..deep_agent import create_deep_agent
 from ..errors import ConfigError
-from ..middleware.filesystem.tools import FilesystemMiddleware
+from ..middleware import FilesystemMiddleware
 from ..ports import Middleware, Store
 from ..state import Limits
 from .settings import Settings, about

@@ -15,12 +15,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ..backends.filesystem import FilesystemBackend
-from ..backends.names import quoted
+from ..backends import FilesystemBackend, quoted
 from ..context import ToolContext
 from ..events import Noted
 from ..messages import ToolCall, ToolResult, clean
-from ..middleware.filesystem.tools import FilesystemMiddleware
+from ..middleware import FilesystemMiddleware
 from ..ports import Middleware
 from ..state import FileEntry, Interrupt, State
 from ..workers import in_thread

@@ -34,7 +34,7 @@ from ..events import (
     UserSaid,
 )
 from ..messages import AssistantMessage, ToolCall, ToolMessage, to_json
-from ..middleware.todos import unfinished
+from ..middleware import unfinished
 from ..state import Path, State, Todo
 from ..turn import Turn
 from .text import one_line, safe
