@@ -19,7 +19,7 @@ from .. import folders
 from ..folders import Identity
 
 SUPPORTED = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-"""Whether this system offers the necessary calls; Windows does not."""
+"""True if this system offers the necessary calls; Windows does not."""
 
 MAX_LINKS = 40
 """The most links followed on the way to one place, as on Linux."""
@@ -41,7 +41,7 @@ class StoreFolder(Unreachable):
 
 
 class Place(Struct, frozen=True):
-    """A name in an open folder. Closing the folder is up to whoever reached the place."""
+    """A name in an open folder. Whoever reaches the place closes the folder."""
 
     folder: int
     """The descriptor of the folder."""

@@ -12,7 +12,7 @@ MAX_FILE = 10_000_000
 """The largest file that is read, in bytes."""
 RESULTS = "large_tool_results"
 CONVERSATION = "conversation_history"
-"""The folders for files that the runtime itself writes. The model is told these names."""
+"""The folders for files that the runtime itself writes. The model sees these names."""
 VENDORED = frozenset({"node_modules", "__pycache__", RESULTS, CONVERSATION})
 """Folders that a search skips unless it starts inside. Files of the runtime repeat what was found and said before, so
 each search would find its own earlier results again."""

@@ -39,7 +39,7 @@ class Found(Struct, frozen=True):
 
     paths: list[str]
     late: bool
-    """Whether time ran out before every file was seen."""
+    """True if time ran out before every file was seen."""
 
 
 class Hits(Struct, frozen=True):
@@ -47,9 +47,9 @@ class Hits(Struct, frozen=True):
 
     hits: list[Hit]
     full: bool
-    """Whether there are more hits than were asked for."""
+    """True if there are more hits than were asked for."""
     late: bool
-    """Whether time ran out before every file was seen."""
+    """True if time ran out before every file was seen."""
     skipped: int
     """Files that are too large or could not be read."""
 

@@ -29,7 +29,7 @@ class Skill(Struct, frozen=True):
 
 
 def parse_skill(folder: str, data: bytes) -> Skill | str:
-    r"""Return the skill in a folder of this name whose file begins with *data*; or what is wrong with it, in one line.
+    r"""Return the skill in a folder of this name whose file begins with *data*; or its problem, in one line.
 
     >>> parse_skill("notes", b"---\nname: notes\ndescription: Take notes.\n---\nFirst, ...")
     Skill(name='notes', description='Take notes.')
@@ -70,7 +70,7 @@ def _checked(folder: str, fields: dict[str | None, str | None]) -> Skill | str:
 
 
 def _fields(text: str) -> dict[str | None, str | None] | str:
-    """Return the top level of a YAML mapping, with None for whatever is not text; or what is wrong with it.
+    """Return the top level of a YAML mapping, with None for anything but text; or its problem.
 
     This reads parser events, not values. So nothing is converted to a type, an alias cannot multiply its target, and
     deep nesting cannot exhaust the stack.

@@ -66,7 +66,7 @@ class MemoryMiddleware(Middleware):
         return structs.replace(request, system=_joined(request.system, shown), stable=stable)
 
     def _look(self, ctx: ToolContext) -> tuple[str, ...]:
-        """Return what is shown of each source; "" for a missing one."""
+        """Return the block that the prompt shows for each source; "" for a missing one."""
         return tuple([self._text(ctx, path) for path in self._paths])
 
     def _text(self, ctx: ToolContext, path: str) -> str:

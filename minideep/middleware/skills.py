@@ -12,6 +12,7 @@ from ..errors import ConfigError, MinideepError, ToolError
 from ..ports import Backend, Middleware, Request
 from ..workers import in_thread
 from .frontmatter import MAX_HEAD, Skill, one_line, parse_skill
+from .room import fitting
 
 logger = logging.getLogger("minideep")
 
@@ -153,14 +154,10 @@ def _warning(path: str, problem: str) -> str:
 
 def _text(lines: list[str], warnings: list[str]) -> str:
     """Return the text for the model: as many whole lines as fit, the number of the others, and the warnings."""
-    room, shown = MAX_LIST, list[str]()
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            shown.append(f"... and {len(lines) - len(shown)} more; find them with `glob` SKILL.md")
-            break
-        shown.append(line)
-    parts = [_HEAD, *shown] if shown else []
+    count = fitting((len(line) + 1 for line in lines), MAX_LIST)
+    parts = [_HEAD, *lines[:count]] if lines else []
+    if count < len(lines):
+        parts.append(f"... and {len(lines) - count} more; find them with `glob` SKILL.md")
     if warnings:
         parts += ["Skills left out because of errors:", *(f"- {warning}" for warning in warnings[:MAX_WARNINGS])]
     if len(warnings) > MAX_WARNINGS:

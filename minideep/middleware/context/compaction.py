@@ -38,7 +38,7 @@ MIN_SAVING = 0.1
 MIN_REPLACED = 100
 """Tokens that a summary must replace if it was asked for, or if a request was refused as too large."""
 MIN_WINDOW = 4_000
-"""Tokens. No model has a smaller window, whatever made it refuse a request, so no smaller one is learnt."""
+"""Tokens. No model has a smaller window, so a smaller refused request teaches nothing about the window."""
 MIN_ROOM = 10
 """Tokens; with less room for its text a summary is not worth making."""
 DESCRIPTION = """\
@@ -47,7 +47,7 @@ EXTRACT = "(There is no summary of the following, because the summarizer failed;
 
 
 class Meter(Struct, frozen=True):
-    """How full a context is."""
+    """The fill level of a context."""
 
     tokens: int
     """About as many as the next request will have."""

@@ -1,4 +1,4 @@
-"""How many tokens a run has in context, as its messages are shown. Everything follows from the state, step by step."""
+"""Count the tokens that a run has in context, as its messages are shown. Everything follows from the state."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from .spill import result_stub, shown_message, with_short_arguments
 from .view import View
 
 DRIFT = 0.02
-"""The error of a count, as a share of what is allowed, from which a correction is recorded."""
+"""The error of a count, as a share of the tokens allowed, above which a correction is recorded."""
 SUMMARIES = "summarization"
 """The owner of the notes with these keys:"""
 OFFSET = "offset"
@@ -25,7 +25,7 @@ SHORTENED = "shortened"
 STUBS = "stubs"
 """The files of results that are shown as stubs, by call id; "" for a result that could not be written."""
 OVERFLOW = "overflow"
-"""How many tokens a refused, too large request had, by the name of the model."""
+"""The tokens of the smallest request that was refused as too large, by the name of the model."""
 
 
 class ContextSize(View):

@@ -28,7 +28,7 @@ MIN_STUBBED = 500
 LINES, HEAD, TAIL = 5, 80, 40
 """Lines that a stub shows at each end, and characters of both ends of each line."""
 LONG_ARGUMENT, SHOWN_ARGUMENT = 2_000, 20
-"""Characters of an argument that is shortened in old calls, and of it what is still shown."""
+"""Characters of an argument from which it is shortened in old calls, and characters that it keeps."""
 WRITING = frozenset({"write_file", "edit_file"})
 """Tools whose long arguments are shortened: the file holds the text."""
 

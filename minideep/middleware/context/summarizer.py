@@ -11,6 +11,7 @@ from ...errors import ContextOverflow, ModelError
 from ...messages import Message, Text, Usage, UserMessage, clean
 from ...ports import Model, Request
 from ...state import Todo
+from ..room import fitting
 from . import tokens
 from .tokens import clipped, fitted
 from .transcript_text import excerpts, labelled
@@ -71,7 +72,7 @@ async def summarize(model: Model, messages: Sequence[Message], summary: Summary)
     most = min(MAX_QUESTION, WINDOW_SHARE * (getattr(model, "window", None) or MAX_QUESTION / WINDOW_SHARE))
     pieces = excerpts(messages, int(most / 2))
     while pieces:
-        count = _fitting(pieces, most)
+        count = max(1, fitting(map(tokens.of_text, pieces), most))
         earlier = [labelled("earlier summary", summary.text)] if summary.text else []
         try:
             text = await _ask(model, "\n\n".join([*earlier, *pieces[:count]]), summary)
@@ -98,15 +99,6 @@ async def _ask(model: Model, record: str, summary: Summary) -> str:
     if not text or tokens.of_text(text) > tokens.of_text(record):
         raise ModelError(f"{model.name}: a summary of {len(record):,} characters must be shorter, not {len(text):,}")
     return text
-
-
-def _fitting(pieces: Sequence[str], most: float) -> int:
-    """Return how many of *pieces* fit; at least one."""
-    for count, piece in enumerate(pieces):
-        most -= tokens.of_text(piece)
-        if most < 0:
-            return max(1, count)
-    return len(pieces)
 
 
 # ---- the message

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...messages import AnyBlock, AssistantMessage, Document, Image, Message, Text, ToolMessage
+from ..room import fitting
 from . import tokens
 from .tokens import clipped, fitted
 
@@ -67,20 +68,9 @@ def extract(messages: Sequence[Message], room: float) -> str:
     }
     lines: list[str] = []
     for title, found in sections.items():
-        listed = _listed(found, room / 4)
-        lines += [f"{title}:", *listed] if listed else []
+        count = fitting((tokens.of_text(text) + 1 for text in found), room / 4)
+        lines += [f"{title}:", *(f"- {text}" for text in found[:count])] if count else []
     return fitted("\n".join(lines), room)
-
-
-def _listed(found: Iterable[str], room: float) -> list[str]:
-    """Return as many as fit, as the items of a list."""
-    lines: list[str] = []
-    for text in found:
-        room -= tokens.of_text(text) + 1
-        if room < 0:
-            break
-        lines.append(f"- {text}")
-    return lines
 
 
 def _line(text: str) -> str:

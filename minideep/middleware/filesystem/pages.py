@@ -9,6 +9,7 @@ from ...backends import GLOB_SECONDS, GREP_SECONDS, Decoded, Found, Hits, decode
 from ...errors import ToolError
 from ...messages import Document, Image, Text
 from ...tools import MAX_RESULT
+from ..room import fitting
 
 MAX_PAGE = 80_000
 """The most characters of a result."""
@@ -112,10 +113,4 @@ def _page(path: str, decoded: Decoded, offset: int, limit: int) -> str:
 
 
 def _fitting(lines: Sequence[str]) -> list[str]:
-    """Return the first of *lines* that fit."""
-    room = _BODY
-    for at, line in enumerate(lines):
-        room -= len(line) + 1
-        if room < 0:
-            return list(lines[:at])
-    return list(lines)
+    return list(lines[: fitting((len(line) + 1 for line in lines), _BODY)])
