@@ -77,19 +77,18 @@ class Beneath:
             Unreachable: it leads out of the root, into a store, or in a circle.
             OSError: a folder on the way is missing, is a file, or cannot be entered.
         """
-        place = self._place([part for part in path.split("/") if part], follow, make)
+        parts = [part for part in path.split("/") if part]
+        for _ in range(MAX_LINKS):
+            place = self._descend(parts, follow, make)
+            if isinstance(place, Place):
+                break
+            parts = place
+        else:
+            raise Unreachable("is a symbolic link that leads nowhere; delete it or choose another path")
         try:
             yield place
         finally:
             os.close(place.folder)
-
-    def _place(self, parts: list[str], follow: bool, make: bool) -> Place:
-        for _ in range(MAX_LINKS):
-            reached = self._descend(parts, follow, make)
-            if isinstance(reached, Place):
-                return reached
-            parts = reached
-        raise Unreachable("is a symbolic link that leads nowhere; delete it or choose another path")
 
     def _descend(self, parts: list[str], follow: bool, make: bool) -> Place | list[str]:
         """Return the place at *parts*; or, if a link is in the way, the parts to try instead."""

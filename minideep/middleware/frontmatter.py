@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..backends import decode
+from ..kinds import shown
 
 MAX_HEAD = 16_384
 """The head of a skill must end within this many bytes."""
@@ -58,9 +59,9 @@ def _checked(folder: str, fields: dict[str | None, str | None]) -> Skill | str:
         return "its head has no name (text)"
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
         rule = f"at most {MAX_NAME} lowercase letters, digits and single hyphens between them"
-        return f"its name {_quoted(name)} is not {rule}"
+        return f"its name {shown(name)} is not {rule}"
     if name != folder:
-        return f"its name {name!r} differs from that of its folder, {_quoted(folder)}"
+        return f"its name {name!r} differs from that of its folder, {shown(folder)}"
     description = one_line(description or "")
     if not description:
         return "its head has no description (text)"
@@ -119,7 +120,3 @@ def _top(events: Any) -> Iterator[str | None]:
                 return
             case _:
                 pass
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= MAX_NAME else text[:MAX_NAME] + "…")

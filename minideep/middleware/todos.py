@@ -9,6 +9,7 @@ from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import Noted, TodosWritten
+from ..kinds import shown
 from ..messages import ToolMessage, UserMessage, clean
 from ..ports import Middleware
 from ..state import State, Todo, TodoStatus
@@ -90,26 +91,26 @@ def _checked(given: list[Any]) -> list[Todo]:
     for number, item in enumerate(given, 1):
         todo = _todo(number, item)
         if todo.content in found:
-            raise _refused(f"todo {number} repeats another one: {_short(todo.content)}; give each once")
+            raise _refused(f"todo {number} repeats another one: {shown(todo.content)}; give each once")
         found[todo.content] = todo
     return list(found.values())
 
 
 def _todo(number: int, item: Any) -> Todo:
     if not isinstance(item, dict):
-        raise _refused(f"todo {number} must be an object with content and status, not {_short(item)}")
+        raise _refused(f"todo {number} must be an object with content and status, not {shown(item)}")
     fields = cast(dict[str, Any], item)
     for name in fields:
         if name not in _FIELDS:
-            raise _refused(f"todo {number} has a field {_short(name)}; the fields are content and status")
+            raise _refused(f"todo {number} has a field {shown(name)}; the fields are content and status")
     content, status = fields.get("content"), fields.get("status", "pending")
     text = " ".join(clean(content).split()) if isinstance(content, str) else ""
     if not text:
-        raise _refused(f"todo {number} must have a content that says what to do, not {_short(content)}")
+        raise _refused(f"todo {number} must have a content that says what to do, not {shown(content)}")
     if len(text) > MAX_LENGTH:
         raise _refused(f"todo {number} has {len(text):,} characters, more than {MAX_LENGTH}; put details into a file")
     if status not in _STATUSES:
-        raise _refused(f"todo {number} has status {_short(status)}; it must be one of {', '.join(_STATUSES)}")
+        raise _refused(f"todo {number} has status {shown(status)}; it must be one of {', '.join(_STATUSES)}")
     return Todo(text, status)
 
 
@@ -153,13 +154,8 @@ def _summary(todos: list[Todo]) -> str:
 
 
 def _names(todos: list[Todo]) -> str:
-    names = ", ".join(_short(todo.content) for todo in todos[:3])
+    names = ", ".join(shown(todo.content) for todo in todos[:3])
     return f"{names} and {len(todos) - 3} more" if len(todos) > 3 else names
-
-
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 100 else f"{shown[:99]}…"
 
 
 def _refused(problem: str) -> ToolError:

@@ -275,7 +275,7 @@ def test_a_skill_against_the_rules_is_left_out_with_a_warning_and_its_sibling_st
 )
 def test_a_name_has_lowercase_letters_digits_and_single_hyphens_only(skills, name):
     put(skills, name)
-    found = f"{name!r}" if len(name) <= 64 else f"{name[:64] + '…'!r}"
+    found = repr(name)
     problem = f"its name {found} is not at most 64 lowercase letters, digits and single hyphens between them"
     assert shown(skills.parent)[1] == f"- '/skills/{name}/SKILL.md': {problem}"
 
