@@ -97,7 +97,8 @@ class FilesystemBackend:
                 continue  # Not readable, a store's, or deleted since its parent was listed.
             yield from (info for info, kind in entries if kind == "file")
             below = [info.path for info, kind in entries if kind == "folder"]
-            inner += reversed([path for path in below if is_searched(path.rpartition("/")[2])])
+            # The next folder is popped from the end, so the first one must come last.
+            inner += reversed([found for found in below if is_searched(found.rpartition("/")[2])])
 
     def read(self, ctx: ToolContext, path: str) -> bytes:
         """Return a file's bytes. Only a regular file of at most `MAX_FILE` bytes is read."""
@@ -109,6 +110,7 @@ class FilesystemBackend:
         """Create or replace a file, through a temporary file beside it. A replaced file keeps its mode."""
         path = normalized(path, self.home)
         with self._lock, _explained(path), self._base.place(path, make=expect is None) as place:
+            # Under the lock: another write between the comparison and the rename would be lost.
             mode = _mode(path, place)
             if expect is not None and sha256(_content(path, place)).hexdigest() != expect:
                 raise changed(path)

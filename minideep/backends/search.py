@@ -123,6 +123,7 @@ def grep(
                 raise
             skipped += 1
             continue
+        # One more than asked for shows that there are more.
         hits += islice(_hits(file.path, data, text), 1 if once else most + 1 - len(hits))
     return Hits(hits[:most], len(hits) > most, files.late, skipped)
 

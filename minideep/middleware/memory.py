@@ -70,7 +70,7 @@ class MemoryMiddleware(Middleware):
         return tuple([self._text(ctx, path) for path in self._paths])
 
     def _text(self, ctx: ToolContext, path: str) -> str:
-        if self._in_state and path not in ctx.state.files:
+        if self._in_state and path not in ctx.state.files:  # The usual case for a default path, without an exception.
             return ""
         try:
             stamp = self._stamp(ctx, path)
@@ -104,7 +104,7 @@ class MemoryMiddleware(Middleware):
 
     def _unreadable(self, path: str, problem: str) -> str:
         problem = _harmless(problem)[:500]
-        if self._reported.get(path) != problem:
+        if self._reported.get(path) != problem:  # Once, not before every request.
             self._reported[path] = problem
             logger.warning("memory %s is not shown: %s", escaped(path), problem)
         return f'<memory file="{escaped(path)}" problem="not shown">{problem}</memory>'

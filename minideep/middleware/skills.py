@@ -144,7 +144,7 @@ def _parsed(candidates: list[_Candidate]) -> tuple[list[str], list[str]]:
             found[outcome.name] = f"- {outcome.name}: {outcome.description} ({escaped(candidate.path)})"
         else:
             warnings.append(_warning(candidate.path, outcome))
-    return [found[name] for name in sorted(found)], warnings
+    return [found[name] for name in sorted(found)], warnings  # The same bytes whatever the order on the disk.
 
 
 def _warning(path: str, problem: str) -> str:

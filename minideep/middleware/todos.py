@@ -56,6 +56,7 @@ class TodoListMiddleware(Middleware):
     async def write_todos(
         self, todos: Annotated[list[Any], Meta(extra_json_schema={"items": _ITEM})], ctx: ToolContext
     ) -> str:
+        # Each call replaces the whole list and they run at the same time, so it would be chance which one wins.
         if sum(entry.call.name == "write_todos" for entry in ctx.state.open.values()) > 1:
             raise _refused("this reply has several write_todos calls, and none was carried out; make one call")
         written = _checked(todos)
@@ -69,7 +70,7 @@ class TodoListMiddleware(Middleware):
             return None
         if state.notes.get(OWNER, {}).get("nudged") == state.turn or not _written_this_turn(state) or _at_limit(ctx):
             return None
-        ctx.record(Noted(OWNER, "nudged", state.turn))
+        ctx.record(Noted(OWNER, "nudged", state.turn))  # Once a turn, or a stubborn model would never end.
         remedy = "Go on with it, or bring it up to date and say what is left and why."
         return UserMessage(f"The todo list is not done yet: {_names(left)}. {remedy}")
 

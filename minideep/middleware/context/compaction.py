@@ -105,7 +105,7 @@ class SummarizationMiddleware(Middleware):
         if size.shrink is None:
             size.shrink = partial(self._shrink, ctx, size)
         trigger = self._trigger if OVERFLOW not in size.notes else self._trigger_of(size)
-        if state.usage is not size.usage:
+        if state.usage is not size.usage:  # A reply has come since, with the provider's count of the last request.
             size.correct(ctx, trigger or TRIGGER)
         if trigger is not None and size.tokens > trigger and state.status == "running":
             added = request.messages[len(size.sizes) :]
@@ -222,6 +222,7 @@ class SummarizationMiddleware(Middleware):
         """Extend the summary *earlier* by *old*. If the summarizer fails, do what rules can."""
         summary = Summary(earlier)
         try:
+            # The loop checks budgets before its own requests only, and a summary can be as large as one.
             if limit := ctx.spent.reached(ctx.state.limits):
                 missing = ctx.spent.missing(limit)
                 raise ModelError(f"the budget of {limit} is spent{f' ({missing})' if missing else ''}")
@@ -248,7 +249,7 @@ class SummarizationMiddleware(Middleware):
         messages = ctx.state.messages
         replies = [index for index, message in enumerate(messages) if isinstance(message, AssistantMessage)]
         self._shorten_arguments(ctx, size, max(replies, default=0), float("inf"))
-        stubs = dict(size.stubs)
+        stubs = dict(size.stubs)  # The notes themselves must not change.
         left = size.tokens
         for index, counted in sorted(enumerate(size.sizes), key=lambda item: -item[1]):
             if left <= target or counted <= spill.MIN_STUBBED:

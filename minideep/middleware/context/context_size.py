@@ -53,6 +53,7 @@ class ContextSize(View):
 
     def update(self, state: State, request: Request) -> None:
         """Count the messages that are new, as *request* shows them; after a compaction, all of them."""
+        # By identity: the same objects come with every step, and comparing a long prompt costs.
         if request.system is not self._system or request.tools is not self._tools:
             self._system, self._tools = request.system, request.tools
             self._head, before = tokens.of_head(request), self._head
@@ -95,6 +96,7 @@ class ContextSize(View):
         """Record by how much the provider's count of the last request differs, if that matters for *most* tokens."""
         counted, self.last_counted = self.last_counted, 0.0
         reported = ctx.state.usage.input - self.usage.input
+        # A reply that reports nothing, or a request that was never counted, says nothing about our error.
         if abs(reported - counted - self.offset) > DRIFT * most and counted and reported > 0:
             self.note(ctx, OFFSET, round(reported - counted))
 

@@ -49,7 +49,7 @@ class OffloadMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         history, view = ctx.state.messages, ctx.scratch.get(self) or ctx.scratch.setdefault(self, View())
-        if not view.follows(history):
+        if not view.follows(history):  # The first step, or the first one after a compaction.
             view.restart(history)
         for message in view.unseen(request, history):
             shown = await self._shown(ctx, message) if type(message) is UserMessage else message

@@ -79,7 +79,7 @@ async def summarize(model: Model, messages: Sequence[Message], summary: Summary)
         except ContextOverflow:
             if most <= MIN_QUESTION:
                 raise
-            most /= 2
+            most /= 2  # Nobody knows by how much it was too large.
             pieces = [clipped(piece, int(most / 3), int(most / 6)) for piece in pieces]
         else:
             summary.text, pieces = fitted(text, most / 2), pieces[count:]

@@ -41,4 +41,5 @@ class View:
         if not self.changed:
             return request
         added = request.messages[len(self.messages) :]
+        # A view of the list costs nothing, however long it is. Copying it at every step would make a run quadratic.
         return structs.replace(request, messages=[*self.messages, *added] if added else Messages(self.messages))

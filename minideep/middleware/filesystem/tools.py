@@ -165,7 +165,7 @@ class FilesystemMiddleware(Middleware):
         def here() -> _T:
             try:
                 return work(*args, **named)
-            except Missing as exc:
+            except Missing as exc:  # Only now: looking for similar names walks through the files.
                 raise Missing(exc.path, backends.similar(ctx, self._backend, exc.path, self._home)) from None
 
         return await in_thread(here) if self._backend.blocking else here()
@@ -180,11 +180,10 @@ class FilesystemMiddleware(Middleware):
         data = encode(path, content)
         try:
             before, expect = self._current(ctx, path)
+            said = f"replaced {quoted(path)} ({len(data):,} bytes, {len(before):,} before)"
         except Missing:
-            kept = self._backend.write(ctx, path, data)
-            return _written(ctx, path, data, kept), f"created {quoted(path)} ({len(data):,} bytes)"
-        kept = self._backend.write(ctx, path, data, expect)
-        return _written(ctx, path, data, kept), f"replaced {quoted(path)} ({len(data):,} bytes, {len(before):,} before)"
+            expect, said = None, f"created {quoted(path)} ({len(data):,} bytes)"
+        return _written(ctx, path, data, self._backend.write(ctx, path, data, expect)), said
 
     def _edit(
         self, ctx: ToolContext, path: str, old: str, new: str, replace_all: bool
@@ -198,6 +197,7 @@ class FilesystemMiddleware(Middleware):
         kept = self._backend.write(ctx, path, data, expect)
         said = f"replaced {edit.count} occurrence{'s' if edit.count > 1 else ''} in {quoted(path)}"
         entry = ctx.state.files.get(path)
+        # An edit is recorded by its two texts, which a replay can only repeat on the text that the state holds.
         if not (kept and entry and isinstance(entry.content, str)):
             return _written(ctx, path, data, kept), said
         stamp = (len(data), _digest(data), time.time(), ctx.path)
@@ -229,7 +229,7 @@ class FilesystemMiddleware(Middleware):
         """
         path = self._path(file_path)
         for entry in ctx.state.open.values():
-            if entry.call.id == ctx.call_id:
+            if entry.call.id == ctx.call_id:  # Only earlier calls count, or two calls would refuse each other.
                 break
             other = self._changes(entry)
             if other and (is_within(path, other) or is_within(other, path)):
@@ -257,7 +257,7 @@ class FilesystemMiddleware(Middleware):
 
     def _note(self, ctx: ToolContext, path: str, digest: str) -> None:
         path = encodable(path)
-        if _notes(ctx).get(path) != digest[:_NOTED]:
+        if _notes(ctx).get(path) != digest[:_NOTED]:  # Reading a file again must not make the log longer.
             ctx.record(Noted(OWNER, path, digest[:_NOTED]))
 
 
