@@ -18,5 +18,5 @@ def python(code: str, *args: object, seconds: float = 60, **more: Any) -> str:
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, args)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])} | more.pop("env", {})
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=env, **more)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -1,4 +1,4 @@
-"""Nothing outside the root is reached, whatever other processes do to the folders in it meanwhile."""
+"""Confinement: nothing outside the root is reached, whatever other processes do to the folders in it."""
 
 import os
 import sys

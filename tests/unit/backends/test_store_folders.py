@@ -1,12 +1,11 @@
-"""File tools never touch the folder of a store: to open and close its files would drop the locks of the process."""
+"""File tools never touch the folder of a store: closing a file in it would drop the locks of the process."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from harness.files import context, paths
+from harness.scripts import python
 
 from minideep import DiskCheckpointer, create_deep_agent
 from minideep.backends import FilesystemBackend, find, grep
@@ -37,11 +36,10 @@ def backend(request, root):
     return FilesystemBackend(root, virtual_mode=request.param)
 
 
-def holds(store: Path) -> bool:
-    """Whether another process could take thread `t`."""
+def can_hold(store: Path) -> bool:
+    """Return True if another process gets hold of the thread `t`."""
     code = "import sys; from minideep import DiskCheckpointer as D; print(D(sys.argv[1]).hold('t'))"
-    done = subprocess.run([sys.executable, "-c", code, store], capture_output=True, text=True, check=True)
-    return done.stdout == "True\n"
+    return python(code, store) == "True\n"
 
 
 def test_a_search_over_the_root_keeps_the_locks_of_the_process(root):
@@ -55,7 +53,7 @@ def test_a_search_over_the_root_keeps_the_locks_of_the_process(root):
     ):
         with pytest.raises(ToolError):
             act()
-    assert not holds(root / "project" / "state")
+    assert not can_hold(root / "project" / "state")
     store.release("t")
     store.close()
 
