@@ -12,7 +12,7 @@ from ..events import Noted, TodosWritten
 from ..kinds import shown
 from ..messages import ToolMessage, UserMessage, clean
 from ..ports import Middleware
-from ..state import State, Todo, TodoStatus
+from ..state import AnyState, Todo, TodoStatus
 from ..tools import Tool
 
 MAX_ITEMS = 100
@@ -115,7 +115,7 @@ def _todo(number: int, item: Any) -> Todo:
     return Todo(text, status)
 
 
-def _check_kept(state: State, todos: list[Todo]) -> None:
+def _check_kept(state: AnyState, todos: list[Todo]) -> None:
     """Check that *todos* keep the completed items unchanged, or start a new list.
 
     Raises:
@@ -132,10 +132,10 @@ def _check_kept(state: State, todos: list[Todo]) -> None:
     raise _refused(f"completed todos must stay unchanged: {_names(changed)}; or clear the list with [] first")
 
 
-def _written_this_turn(state: State) -> bool:
-    said = state.messages[state.began :]
+def _written_this_turn(state: AnyState) -> bool:
     return any(
-        isinstance(message, ToolMessage) and message.name == "write_todos" and not message.is_error for message in said
+        isinstance(message, ToolMessage) and message.name == "write_todos" and not message.is_error
+        for message in state.messages[state.began :]
     )
 
 

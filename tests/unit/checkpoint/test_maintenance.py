@@ -15,8 +15,8 @@ from minideep import (
     ToolContext,
     tool,
 )
-from minideep.checkpoint.merge_queue import MergeQueue
 from minideep.checkpoint.log import SegmentRef
+from minideep.checkpoint.merge_queue import MergeQueue
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
 
