@@ -1,4 +1,4 @@
-"""`create_deep_agent`: the usual list of middleware on an `Agent`."""
+"""`create_deep_agent`: an `Agent` with the usual list of middleware, and subagents put together the same way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -6,21 +6,25 @@ from typing import Any
 from msgspec import Struct, structs
 
 from .agent import Agent
-from .backends.state import StateBackend
+from .backends import StateBackend
 from .checkpoint import Durability, Redact
 from .checks import checked
 from .errors import ConfigError
-from .middleware.approvals import HumanInTheLoopMiddleware
-from .middleware.caching import PromptCachingMiddleware
-from .middleware.context.compaction import SummarizationMiddleware
-from .middleware.context.context_size import OWNER as SUMMARIES
-from .middleware.context.offload import OffloadMiddleware
-from .middleware.filesystem.tools import FilesystemMiddleware
-from .middleware.memory import MemoryMiddleware
-from .middleware.patching import PatchToolCallsMiddleware
-from .middleware.skills import SkillsMiddleware
-from .middleware.subagents import Subagent, SubAgentMiddleware, as_subagent
-from .middleware.todos import TodoListMiddleware
+from .middleware import (
+    SUMMARIES,
+    FilesystemMiddleware,
+    HumanInTheLoopMiddleware,
+    MemoryMiddleware,
+    OffloadMiddleware,
+    PatchToolCallsMiddleware,
+    PromptCachingMiddleware,
+    SkillsMiddleware,
+    Subagent,
+    SubAgentMiddleware,
+    SummarizationMiddleware,
+    TodoListMiddleware,
+    as_subagent,
+)
 from .models import profile_of, resolve
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
@@ -34,7 +38,7 @@ GENERAL_PURPOSE = Subagent(
     "there, in the form that was asked for, with paths and facts instead of a report of what you did.",
 )
 SHARED = (TodoListMiddleware, FilesystemMiddleware, OffloadMiddleware, SummarizationMiddleware, PromptCachingMiddleware)
-"""Built-in parts that `general-purpose` has as the main agent has them."""
+"""Built-in parts that `general-purpose` has as the main agent has them: replaced there, they are replaced here too."""
 NEVER_SHARED = ("messages", "todos", SUMMARIES)
 
 
@@ -58,41 +62,43 @@ def create_deep_agent(
     continues: Iterable[str] = (),
     redact: Redact | None = None,
 ) -> Agent:
-    """An agent that plans todos, works on files and delegates to subagents.
+    """Make an agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
-    own. *tools* are functions or `Tool`s. *backend* is where files are; by default the thread's own state. *memory*
-    are files such as `AGENTS.md` that the prompt always shows, *skills* folders of skills that it names. There is
-    always a `general-purpose` subagent, with the same tools and skills, unless *subagents* holds one of that name.
+    own. *tools* are functions or `Tool`s. *backend* holds the files; by default that is the thread's own state.
+    *memory* lists files such as `AGENTS.md` that the prompt always shows, *skills* folders whose skills it names.
+
+    Unless *subagents* holds one of that name, a `general-purpose` subagent is added, with the same tools and skills.
     Calls of the tools that *interrupt_on* maps to True wait for a person (`Agent.resume`), also in subagents, unless
     one says otherwise. *durability*, *version*, *continues* and *redact* are as for `Agent`.
 
-    *middleware* comes after the built-in: todos, files, offload, subagents, summarization, caching, patching, skills,
-    memory; and before the approvals. One of a built-in class, or a subclass, takes that one's place.
+    *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
+    skills, memory) and before the approvals. An object of a built-in class, or of a subclass, replaces the built-in.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    shown: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
-    shown |= {"middleware": middleware, "interrupt_on": interrupt_on}
-    given = [as_subagent(about, f"subagents[{place}]") for place, about in enumerate(subagents)]
-    children = _with_general(given, skills, middleware)
-    kit = _Kit(resolve(model), tuple(tools), backend or StateBackend(), limits)
-    built = kit.build(Subagent(name=name, description="", subagents=children, **shown))
-    _check_profile(kit.model, built.known)
+    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
+    parts |= {"middleware": middleware, "interrupt_on": interrupt_on}
+    own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
+    children = _with_general_purpose(own, skills, middleware)
+    defaults = _Defaults(resolve(model), tuple(tools), backend or StateBackend(), limits)
+    built = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
+    _check_profile(defaults.model, built.known)
     agent = built.agent
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
     return agent
 
 
-def _with_general(
+def _with_general_purpose(
     subagents: Sequence[Subagent], skills: Sequence[str], middleware: Sequence[Middleware]
 ) -> Sequence[Subagent]:
-    """*subagents*, and one for everything, unless they hold one of its name: with the main agent's skills, and with
-    what takes the place of a built-in there.
+    """Return *subagents*, with `general-purpose` before them unless they hold one of that name.
+
+    It has the main agent's skills, and the middleware that replaces a built-in there.
     """
-    if any(about.name == GENERAL_PURPOSE.name for about in subagents):
+    if any(subagent.name == GENERAL_PURPOSE.name for subagent in subagents):
         return subagents
     own = [part for part in middleware if isinstance(part, SHARED)]
     return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=own), *subagents]
@@ -104,8 +110,8 @@ class _Built(Struct, frozen=True):
     """The names of its tools and of all tools below it."""
 
 
-class _Kit(Struct, frozen=True):
-    """What an agent hands on to its subagents, unless they say otherwise."""
+class _Defaults(Struct, frozen=True):
+    """The settings that an agent passes on to its subagents, unless they have their own."""
 
     model: Model
     tools: tuple[Tool | Callable[..., Any], ...]
@@ -113,43 +119,44 @@ class _Kit(Struct, frozen=True):
     limits: Limits | None
     interrupt_on: dict[str, bool] = {}
     budgets: tuple[tuple[str, Limits], ...] = ()
-    """The limits of the agents above, with their names: what they bound is what all below them spends."""
+    """The limits of the agents above, by name. Each bounds the spending of all agents below it."""
 
-    def of(self, about: Subagent) -> "_Kit":
-        """The kit of the agent that *about* describes, with what it does not say taken from its parent."""
-        return _Kit(
-            resolve(about.model) if about.model else self.model,
-            self.tools if about.tools is None else tuple(about.tools),
+    def of(self, subagent: Subagent) -> "_Defaults":
+        """Return the settings of *subagent*: its own, and these for all others."""
+        return _Defaults(
+            resolve(subagent.model) if subagent.model else self.model,
+            self.tools if subagent.tools is None else tuple(subagent.tools),
             self.files,
-            about.limits or self.limits,
-            self.interrupt_on | dict(about.interrupt_on or {}),
-            (*self.budgets, (about.name, about.limits or self.limits or Limits())),
+            subagent.limits or self.limits,
+            self.interrupt_on | dict(subagent.interrupt_on or {}),
+            (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
 
-    def build(self, about: Subagent) -> _Built:
-        """The agent that *about* describes, and those below it."""
-        for shared in about.share:
+    def build(self, subagent: Subagent) -> _Built:
+        """Build the agent that *subagent* describes, and those below it."""
+        for shared in subagent.share:
             if shared in NEVER_SHARED:
-                raise ConfigError(
-                    f"subagent {about.name!r} shares {shared!r}; messages, todos and what is shown of them never are"
-                )
-        kit = self.of(about)
-        children = [(child, kit.build(child)) for child in about.subagents]
+                problem = f"subagent {subagent.name!r} shares {shared!r}"
+                raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
+        own = self.of(subagent)
+        children = [(child, own.build(child)) for child in subagent.subagents]
         delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []
-        stack = kit.middleware(about, delegation)
-        agent = Agent(kit.model, kit.tools, about.system_prompt, stack, limits=kit.limits, name=about.name)
-        # The usual list is put together for each agent anew; what was given besides holds in all runs below.
-        agent.spec = structs.replace(agent.spec, share=tuple(about.share), inherited=inheritable(about.middleware))
+        stack = own.middleware(subagent, delegation)
+        agent = Agent(own.model, own.tools, subagent.system_prompt, stack, limits=own.limits, name=subagent.name)
+        # Each agent has a built-in list of its own. Only what the user gave is inherited, or the built-in hooks would
+        # run twice in a subagent.
+        inherited = inheritable(subagent.middleware)
+        agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
         known = frozenset(agent.spec.tools).union(*(built.known for _, built in children))
-        _check_names(about, known)
-        if about.model:
-            _check_profile(kit.model, known)
+        _check_names(subagent, known)
+        if subagent.model:
+            _check_profile(own.model, known)
         return _Built(agent, known)
 
-    def middleware(self, about: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
-        """The usual list in its order, and what *about* brings: in the place of a built-in of its class, or behind."""
+    def middleware(self, subagent: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
+        """Return the built-in list with the middleware of *subagent*: in place of a built-in of its class, or after."""
         files = self.files
         usual: list[Middleware] = [
             TodoListMiddleware(),
@@ -159,25 +166,28 @@ class _Kit(Struct, frozen=True):
             SummarizationMiddleware(self.model, files),
             PromptCachingMiddleware(),
             PatchToolCallsMiddleware(),
-            *([SkillsMiddleware(about.skills, files)] if about.skills else []),
-            *([MemoryMiddleware(about.memory, files)] if about.memory else []),
+            *([SkillsMiddleware(subagent.skills, files)] if subagent.skills else []),
+            *([MemoryMiddleware(subagent.memory, files)] if subagent.memory else []),
         ]
-        own = [next((part for part in about.middleware if isinstance(part, type(built))), built) for built in usual]
-        return own + [part for part in about.middleware if part not in own] + self.approvals()
+        given = subagent.middleware
+        own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
+        return own + [part for part in given if part not in own] + self.approvals()
 
     def approvals(self) -> list[Middleware]:
         return [HumanInTheLoopMiddleware(self.interrupt_on)] if any(self.interrupt_on.values()) else []
 
 
-def _check_names(about: Subagent, known: frozenset[str]) -> None:
-    for name in about.interrupt_on or ():
+def _check_names(subagent: Subagent, known: frozenset[str]) -> None:
+    """Refuse an `interrupt_on` of an unknown tool: misspelt, it would let every call of the right one through."""
+    for name in subagent.interrupt_on or ():
         if name not in known:
-            problem = f"agent {about.name!r}: interrupt_on names {name!r}, which neither it nor a subagent below it has"
-            raise ConfigError(f"{problem}; there is {', '.join(sorted(known))}")
+            problem = f"interrupt_on names {name!r}, which neither it nor a subagent below it has"
+            raise ConfigError(f"agent {subagent.name!r}: {problem}; the tools are {', '.join(sorted(known))}")
 
 
 def _check_profile(model: Model, known: frozenset[str]) -> None:
+    """Refuse a profile that describes an unknown tool: misspelt, the right one would keep its usual description."""
     for name in profile_of(model).descriptions:
         if name not in known:
             problem = f"model {model.name!r}: its profile describes {name!r}, which no agent that uses it has"
-            raise ConfigError(f"{problem}; there is {', '.join(sorted(known))}")
+            raise ConfigError(f"{problem}; the tools are {', '.join(sorted(known))}")

@@ -1,4 +1,4 @@
-"""Every exception minideep raises, sorted by who must act.
+"""Every exception that minideep raises, sorted by who must act.
 
 * MinideepError
   x ConfigError             the programmer: raised before any model is called
@@ -13,18 +13,21 @@
   x CheckpointError         the operator: a log could not be read or written
     - ThreadConflict        another writer appended to the thread first
     - ThreadBusy            another run holds the thread
-    - UnknownThread         there is no such thread
-    - CorruptSegment        stored bytes that were not written like this
+    - UnknownThread         the thread does not exist
+    - CorruptSegment        stored bytes are not as an append wrote them
     - SegmentTooLarge       an event, or stored bytes, over the size cap
-    - UnknownVersion        stored by a format that this version does not know
-    - HistoryCut            a boundary that retention has removed
+    - UnknownVersion        stored in a format that this version does not know
+    - HistoryCut            retention has removed the boundary
   x LimitExceeded           a person: raised by `Turn.raise_for_status()`, never by a run
   x ToolError               the model: raised by a tool, read by the model
-  x ContractViolation       the model: a part of a blueprint broke its contract; told to that part, once
+  x ContractViolation       the model: a part of a blueprint broke its contract; it may correct itself once
     - PlanViolation         the planner: a plan that cannot be carried out
-    - ArtifactViolation     a subagent: a reply that is no artifact, or that its validator refuses
-    - FileViolation         the virtual files: a name that is not there, or that no file can have
-    - ReflectionViolation   the reflection: a reply that is no decision
+    - ArtifactViolation     a subagent: a reply that is not an artifact, or that its validator refuses
+    - FileViolation         the virtual files: a file that does not exist, or a name that no file can have
+    - ReflectionViolation   the reflection: a reply that is not a decision
+
+A log records an error under the name of its class, and readers make it again from there: a class that is renamed must
+still be found under its old name.
 """
 
 __all__ = [
@@ -56,15 +59,15 @@ __all__ = [
 
 
 class MinideepError(Exception):
-    """Base class of every error of this package."""
+    """Base class of all errors of this package."""
 
 
 class ConfigError(MinideepError):
-    """The program is wrong: a tool, an agent, a name or an argument. Raised before any model is called."""
+    """A tool, an agent, a name or an argument is wrong. Raised before any model is called."""
 
 
 class IllegalEvent(MinideepError):
-    """An event that does not fit the state it was applied to; the state is as it was before."""
+    """An event does not fit the state that it was applied to; nothing was changed."""
 
 
 class MiddlewareError(MinideepError):
@@ -72,16 +75,16 @@ class MiddlewareError(MinideepError):
 
 
 class ModelError(MinideepError):
-    """The model's API failed after the SDK's own retries, or answered what cannot be used."""
+    """The model's API failed after the SDK's own retries, or its answer cannot be used."""
 
     transient = False
-    """Whether it may pass, and another model need not meet it: a limit, no capacity, a connection that was lost, a
-    failure at the provider's own end. A `FallbackModel` then asks the next.
+    """Whether the cause may pass by itself, and another model may not meet it: a rate limit, no capacity, a lost
+    connection, a failure inside the provider. A `FallbackModel` then asks its next model.
     """
     retry_after: float | None = None
-    """Seconds after which the provider wants to be asked again, where it says so."""
+    """Seconds after which the provider says to ask again; None if it does not say."""
     code: str = ""
-    """The provider's own word for what went wrong, such as `insufficient_quota`, or the HTTP status."""
+    """The provider's own word for the error, such as `insufficient_quota`, or the HTTP status."""
 
 
 class RateLimited(ModelError):
@@ -117,11 +120,11 @@ class ThreadBusy(CheckpointError):
 
 
 class UnknownThread(CheckpointError):
-    """There is no thread of this name in the store."""
+    """The store holds no thread of this name."""
 
 
 class CorruptSegment(CheckpointError):
-    """Stored bytes that no append wrote: damaged, moved from another thread, or forged."""
+    """Stored bytes are not as an append wrote them: damaged, moved from another thread, or forged."""
 
 
 class SegmentTooLarge(CheckpointError):
@@ -129,41 +132,41 @@ class SegmentTooLarge(CheckpointError):
 
 
 class UnknownVersion(CheckpointError):
-    """The bytes were written by a format that this version does not know."""
+    """The bytes are in a format that this version does not know."""
 
 
 class HistoryCut(CheckpointError):
-    """The boundary asked for was removed by retention."""
+    """Retention has removed the boundary that was asked for."""
 
 
 class LimitExceeded(MinideepError):
-    """A turn stopped at a limit; raised by `Turn.raise_for_status()` only."""
+    """A turn stopped at a limit. Raised only by `Turn.raise_for_status()`."""
 
 
 class ToolError(MinideepError):
     """Raise this in a tool to tell the model what went wrong and what to do next.
 
-    It becomes the call's error result; it never leaves a run.
+    It becomes the call's error result and never leaves a run.
     """
 
 
 class ContractViolation(MinideepError):
-    """A part of a blueprint broke its contract. It is told so once; after that the turn escalates, or, of a subagent,
-    the subtask has failed.
+    """A part of a blueprint broke its contract. It is asked once to correct itself. If it breaks the contract again the
+    turn escalates; for a subagent, the subtask fails.
     """
 
 
 class PlanViolation(ContractViolation):
-    """A plan that cannot be carried out: no JSON, a role or a file that is not there, none or too many subtasks."""
+    """A plan cannot be carried out: it is not JSON, names an unknown role or file, or has no or too many subtasks."""
 
 
 class ArtifactViolation(ContractViolation):
-    """A subagent's reply that is no artifact, or that the validator of its role refuses."""
+    """A subagent's reply is not an artifact, or the validator of its role refuses it."""
 
 
 class FileViolation(ContractViolation):
-    """A file that the virtual files do not have, or a name that no artifact can have."""
+    """A file is not among the virtual files, or no artifact can have its name."""
 
 
 class ReflectionViolation(ContractViolation):
-    """A reflection's reply that is no decision, or a final answer that is empty or names what is not there."""
+    """A reflection's reply is not a decision, or its final answer is empty or names an unknown file."""

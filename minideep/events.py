@@ -1,8 +1,8 @@
-"""What can happen, and what the core can ask for.
+"""Events, which happen in a run and are recorded or streamed, and effects, which the core asks of the loop.
 
 Events are facts in the past tense. The union is closed: a middleware that must remember something of its own records
-`Noted`. On the wire an event is an array behind its tag: new fields go last and have defaults, a tag is never used
-again. Clocks, ids and sizes are inside the event, so that replaying a log gives the same state.
+`Noted`. A log holds an event as an array behind its tag: new fields go last and have defaults, and a tag is never
+reused. Times, ids and sizes are stored in the event, so that replaying a log yields the same state.
 """
 
 from typing import Any, ClassVar, Literal, TypeVar
@@ -15,31 +15,33 @@ from .state import Decision, Failure, Interrupt, Limits, Path, Todo
 
 
 class StreamEvent(Struct, frozen=True, array_like=True, dict=True):
-    """Base of all that a listener is told."""
+    """Base class of everything that a listener receives."""
 
     path: ClassVar[Path] = ()
-    """The run it belongs to. No field: `with_path` sets it for listeners, a log keeps it once a segment."""
+    """The run that the event belongs to. Not a field: a log keeps it once for many events, and `with_path` sets it on
+    the copy that listeners receive (hence `dict=True`).
+    """
 
 
 class Event(StreamEvent, frozen=True, array_like=True):
-    """Base of what is recorded."""
+    """Base class of what a log records."""
 
 
-# ---- what is said
+# ---- messages and calls
 
 
 class UserSaid(Event, frozen=True, array_like=True, tag=1):
-    """A message was accepted. Begins a turn, unless a middleware said it; open calls are answered as not completed."""
+    """A message was accepted. It begins a turn, unless a middleware said it, and closes open calls as not completed."""
 
     message: UserMessage
     at: float
     """Seconds since 1970."""
     limits: Limits | None = None
-    """The turn's limits; None leaves them."""
+    """The limits of the turn; None leaves them as they are."""
     by: str = ""
-    """The middleware that said it, or nothing."""
+    """The middleware that said it; empty for a person, or an agent that delegates."""
     agent: str = ""
-    """The agent that is run."""
+    """The agent that the message is for."""
 
 
 class ModelReplied(Event, frozen=True, array_like=True, tag=2):
@@ -50,10 +52,10 @@ class ModelReplied(Event, frozen=True, array_like=True, tag=2):
     stop: StopReason = "done"
     usage: Usage = Usage()
     model: str = ""
-    """Who answered."""
+    """The model that answered."""
     seconds: float = 0.0
     cost: float | None = None
-    """US dollars: what the provider says, else by its list of prices; None where it is not known."""
+    """US dollars, as stated by the provider or else by its price list; None if unknown."""
 
 
 class ToolReturned(Event, frozen=True, array_like=True, tag=3):
@@ -61,12 +63,12 @@ class ToolReturned(Event, frozen=True, array_like=True, tag=3):
     content: Content
     is_error: bool = False
     ends: bool = False
-    """Whether the turn ends after this batch."""
+    """Whether the turn ends once all calls of the reply are answered."""
     seconds: float = 0.0
 
 
 class ToolWaiting(Event, frozen=True, array_like=True, tag=4):
-    """A call waits for a person: itself, or calls of the children that it ran."""
+    """A call waits for a person: for a decision about itself, or about calls of its children."""
 
     call_id: str
     interrupts: tuple[Interrupt, ...]
@@ -78,16 +80,18 @@ class Decided(Event, frozen=True, array_like=True, tag=5):
 
 
 class Resumed(Event, frozen=True, array_like=True, tag=6):
-    """The turn goes on; the counters start anew."""
+    """A turn was resumed. Its counters restart."""
 
     at: float
     limits: Limits | None = None
     calls: tuple[str, ...] = ()
-    """The calls whose children go on."""
+    """The calls whose children are resumed."""
 
 
 class CallStarted(Event, frozen=True, array_like=True, tag=19):
-    """A call that a person let run has begun; saved before it does anything."""
+    """A call that a person let run has begun. Saved before the tool does anything: if the call is cut short it may have
+    taken effect, and it waits for the person again.
+    """
 
     call_id: str
 
@@ -115,7 +119,7 @@ class TurnFailed(Event, frozen=True, array_like=True, tag=10):
     """The name of the error's class."""
     text: str
     failure: Failure | None = None
-    """Of a `ModelError`: what it says besides."""
+    """The attributes of a `ModelError`."""
 
 
 class TurnCancelled(Event, frozen=True, array_like=True, tag=11):
@@ -125,12 +129,12 @@ class TurnCancelled(Event, frozen=True, array_like=True, tag=11):
 class TurnExhausted(Event, frozen=True, array_like=True, tag=12):
     at: float
     limit: str
-    """The field of `Limits` that was reached: of the run's own, or of a budget of a run above it."""
+    """The field of `Limits` that was reached, in the run's own limits or in those of a run above it."""
     text: str = ""
-    """Why it stops the run before it is reached: how much was spent is not known."""
+    """Which spending is unknown, if that stopped the run before the limit was reached."""
 
 
-# ---- what tools and middleware change
+# ---- changes by tools and middleware
 
 
 class TodosWritten(Event, frozen=True, array_like=True, tag=13):
@@ -140,18 +144,18 @@ class TodosWritten(Event, frozen=True, array_like=True, tag=13):
 class FileWritten(Event, frozen=True, array_like=True, tag=14):
     file: str
     content: Any
-    """`str`, or `bytes` of what is no UTF-8 text; None where the disk is the truth."""
+    """`str`, or `bytes` if it is not UTF-8 text; None where only the disk has it."""
     size: int
     sha256: str
     at: float
     by: Path = ()
-    """The run that wrote it; file events themselves always stand in the main run's log."""
+    """The run that wrote it. The event itself is always in the main run's log, since all runs share the files."""
     blob: bool = False
-    """Whether the store keeps the content apart, under its SHA-256: asked for, or because it is large."""
+    """Whether the store keeps the content apart, under its SHA-256: by request, or because it is large."""
 
 
 class FileEdited(Event, frozen=True, array_like=True, tag=15):
-    """*old* was replaced by *new* in a file that the state holds; costs what it changes."""
+    """*old* was replaced by *new* in a file that the state holds. As large as the change, not as the file."""
 
     file: str
     old: str
@@ -170,16 +174,16 @@ class FileDeleted(Event, frozen=True, array_like=True, tag=16):
 
 
 class Compacted(Event, frozen=True, array_like=True, tag=17):
-    """*summary* stands for the messages before *kept*, an index into those in context."""
+    """*summary* replaced the messages before the index *kept* of those in context."""
 
     summary: UserMessage
     kept: int
     usage: Usage = Usage()
-    """What asking for the summary took: tokens, money, seconds, and who was asked; nothing, if nobody was."""
+    """The tokens of the summary. Like the fields below, it stays at its default if no model was asked."""
     model: str = ""
     seconds: float = 0.0
     cost: float | None = None
-    """US dollars; None where that of any part of it is not known."""
+    """US dollars; None if the cost of any part is unknown."""
 
     @property
     def asked(self) -> bool:
@@ -188,7 +192,9 @@ class Compacted(Event, frozen=True, array_like=True, tag=17):
 
 
 class Noted(Event, frozen=True, array_like=True, tag=18):
-    """*owner* remembers plain data under *key*: `replace` it, `append` to a list, or `delete` it."""
+    """*owner* noted plain data under *key*. *rule* says whether to `replace` the value there, `append` to a list, or
+    `delete` it.
+    """
 
     owner: str
     key: str
@@ -218,10 +224,9 @@ AnyEvent = (
     | Noted
 )
 E = TypeVar("E", bound=AnyEvent)
-"""Some event."""
 FILE_EVENTS = (FileWritten, FileEdited, FileDeleted)
 
-# ---- what a listener is told besides, and no log keeps
+# ---- events for listeners only: they are streamed and not recorded
 
 
 class TextDelta(StreamEvent, frozen=True, array_like=True, tag="text"):
@@ -236,13 +241,13 @@ class ArgsDelta(StreamEvent, frozen=True, array_like=True, tag="args"):
     """A piece of a call's arguments, as JSON text."""
 
     index: int
-    """Which call of the reply, from 0."""
+    """The position of the call in the reply, from 0."""
     name: str
     text: str
 
 
 class Restarted(StreamEvent, frozen=True, array_like=True, tag="restarted"):
-    """The stream broke: what was shown of this reply is void, and it begins anew."""
+    """The stream broke off and the reply begins again: discard what was shown of it."""
 
 
 class ToolStarted(StreamEvent, frozen=True, array_like=True, tag="started"):
@@ -255,10 +260,10 @@ class ToolEnded(StreamEvent, frozen=True, array_like=True, tag="ended"):
     is_error: bool
     seconds: float
     size: int
-    """Characters of text that the model is told."""
+    """Characters of text that the model reads."""
 
 
-# ---- effects: what the core asks for
+# ---- effects: the core asks, the loop performs
 
 
 class CallModel(Struct, frozen=True):
@@ -272,17 +277,17 @@ class CallTools(Struct, frozen=True):
 
 
 class Pause(Struct, frozen=True):
-    """Every open call waits for a person."""
+    """Pause the turn: every open call waits for a person."""
 
 
 class Finish(Struct, frozen=True):
-    """Nothing is left to do, unless a middleware has more to say."""
+    """End the turn, unless a middleware has more to say."""
 
     reason: Literal["done", "truncated", "refused"]
 
 
 class Stop(Struct, frozen=True):
-    """A limit is reached."""
+    """Stop the turn: a limit is reached."""
 
     limit: str
 
@@ -291,9 +296,9 @@ Effect = CallModel | CallTools | Pause | Finish | Stop
 
 
 def with_path(event: StreamEvent, path: Path) -> StreamEvent:
-    """*event* as a listener to the whole thread gets it."""
+    """Return *event* with the path of its run, as a listener to the whole thread receives it."""
     if not path:
         return event
     copy = msgspec.structs.replace(event)
-    vars(copy)["path"] = path
+    vars(copy)["path"] = path  # Not by `setattr`, which a frozen Struct refuses.
     return copy

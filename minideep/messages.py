@@ -1,7 +1,7 @@
-"""What is said: messages, the blocks they are made of, tool calls and results, and what they cost.
+"""Messages, the blocks they are made of, tool calls and their results, and token counts.
 
-Every value here is frozen, holds only frozen values, and can be written to a log. Text, calls and results are ours;
-whatever else a provider sent is kept as its own bytes and goes back to that provider unchanged.
+Every value is frozen, holds only frozen values, and can be written to a log. Text, calls and results have one form for
+all providers. Whatever else a provider sends is kept as its own bytes and goes back to that provider unchanged.
 """
 
 import json
@@ -19,7 +19,10 @@ StopReason = Literal["done", "truncated", "refused", "continue"]
 
 
 class Block(Struct, frozen=True, array_like=True, gc=False):
-    """Base of what messages are made of. Frozen values hold no cycles, so the garbage collector may pass them over."""
+    """Base class of the parts of a message."""
+
+    # gc=False: frozen values cannot form cycles, and a long thread holds thousands for the collector to visit.
+    # array_like: a log repeats no field names. A field that is added must go last, or old logs are misread.
 
 
 class Text(Block, frozen=True, array_like=True, tag="text"):
@@ -30,14 +33,14 @@ class Thinking(Block, frozen=True, array_like=True, tag="thinking"):
     """Reasoning that a provider wants back unchanged."""
 
     text: str
-    """What of it can be shown; may be empty."""
+    """The part that may be shown; may be empty."""
     provider: str
     raw: bytes
     """The provider's own JSON, signature or encrypted content included."""
 
 
 class ProviderBlock(Block, frozen=True, array_like=True, tag="provider"):
-    """A block that only its provider understands. Left out when the thread goes to another provider."""
+    """A block that only its provider understands. Other providers are not sent it."""
 
     provider: str
     raw: bytes
@@ -56,22 +59,22 @@ class Document(Block, frozen=True, array_like=True, tag="document"):
 
 
 class _Call(type(Struct)):
-    """Lets `ToolCall` be made from a mapping, though what it keeps is bytes."""
+    """Lets `ToolCall` take a mapping, though it keeps bytes. A metaclass, as a Struct cannot have an `__init__`."""
 
     def __call__(cls, name: str, args: Mapping[str, Any] | bytes = b"{}", id: str | None = None) -> Any:
         return super().__call__(name, args if isinstance(args, bytes) else arguments_json(args), id or "")
 
 
 class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call):
-    """A tool the model asks for: `ToolCall("ls", {"path": "/"})`.
+    """A call of a tool, as the model asks for it: `ToolCall("ls", {"path": "/"})`.
 
-    The arguments are kept as JSON bytes, so that nobody can change what was recorded and everything that JSON can
-    say survives. `args` reads them into a new dict each time.
+    The arguments are kept as JSON bytes: nobody can change what was recorded, and everything that JSON can express
+    survives. Each read of `args` decodes them into a new dict.
     """
 
     name: str
     raw: bytes
-    """The arguments as JSON; a JSON string holds what the model wrote where it was no JSON object."""
+    """The arguments as a JSON object; or, if the model wrote something else, its text as a JSON string."""
     id: str
 
     if TYPE_CHECKING:
@@ -80,12 +83,12 @@ class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call)
 
     @property
     def args(self) -> dict[str, Any]:
-        """The arguments; empty if the model wrote something that is no JSON object."""
+        """The arguments; empty if the model did not write a JSON object."""
         return {} if self.malformed else from_json(self.raw)
 
     @property
     def malformed(self) -> str:
-        """What the model wrote instead of a JSON object, or nothing."""
+        """The text that the model wrote instead of a JSON object; empty if it wrote one."""
         return "" if self.raw.startswith(b"{") else str(from_json(self.raw))
 
     def __repr__(self) -> str:
@@ -97,7 +100,7 @@ Content = str | tuple[AnyBlock, ...]
 
 
 class _Message(Struct, frozen=True, array_like=True, gc=False):
-    """Base of the three messages."""
+    """Base class of the three messages."""
 
     content: Content
 
@@ -112,13 +115,13 @@ class _Message(Struct, frozen=True, array_like=True, gc=False):
 
 
 class UserMessage(_Message, frozen=True, array_like=True, tag="user"):
-    """What a person, or a middleware in their place, says."""
+    """A message from a person, or from a middleware in their place."""
 
     role: ClassVar = "user"
 
 
 class AssistantMessage(_Message, frozen=True, array_like=True, tag="assistant"):
-    """What the model replied."""
+    """A reply of the model."""
 
     role: ClassVar = "assistant"
 
@@ -142,8 +145,9 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class Messages(Sequence[Message]):
-    """A read-only view of the first *length* messages of a list that only grows. It costs nothing to make."""
+    """A read-only view of the first *length* messages of a list. Making one copies nothing."""
 
+    # The list only grows at its end, so a view stays as it is. A compaction makes a new list.
     __slots__ = ("_all", "_length")
 
     def __init__(self, messages: list[Message], length: int | None = None) -> None:
@@ -151,7 +155,7 @@ class Messages(Sequence[Message]):
         self._length = len(messages) if length is None else length
 
     def same_list(self, other: object) -> bool:
-        """Whether *other* views the same list: a compaction makes another one."""
+        """Return whether *other* views the same list: a compaction makes another one."""
         return type(other) is Messages and other._all is self._all
 
     def __len__(self) -> int:
@@ -176,23 +180,23 @@ class Messages(Sequence[Message]):
             return NotImplemented
         return list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Equal to a list, which has no hash either.
 
     def __repr__(self) -> str:
         return repr(list(self))
 
 
 Input = str | UserMessage | Annotated[Iterable[AnyBlock], Rule(lambda blocks: True, "blocks")]
-"""What `run` takes."""
+"""What an agent is asked: text, a message, or its blocks."""
 
 
 class ToolResult(Struct, frozen=True, array_like=True, gc=False):
-    """What a tool answers; becomes the call's `ToolMessage`."""
+    """The result of a tool call; it becomes the call's `ToolMessage`."""
 
     content: Content
     is_error: bool = False
     ends: bool = False
-    """Whether the turn ends once every call of this reply is answered."""
+    """Whether the turn ends once all calls of this reply are answered."""
 
     @property
     def text(self) -> str:
@@ -200,9 +204,9 @@ class ToolResult(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Usage(Struct, frozen=True, array_like=True, gc=False):
-    """Tokens. The cached ones are part of *input*, the reasoning ones part of *output*.
+    """Token counts. Cached tokens are part of *input*, reasoning tokens part of *output*.
 
-    A provider may answer without counting. That is not 0 tokens: such a reply has `unknown=1`.
+    A provider may answer without reporting tokens. That does not mean 0 tokens: such a reply has `unknown=1`.
     """
 
     input: int = 0
@@ -211,7 +215,7 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
     cache_write: int = 0
     reasoning: int = 0
     unknown: int = 0
-    """Replies whose tokens are not known, or not all of them: the other fields count at least what was used."""
+    """Replies whose tokens are not, or not all, reported. The other fields are then lower bounds."""
 
     @property
     def total(self) -> int:
@@ -239,46 +243,46 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
 
 
 UNKNOWN = Usage(unknown=1)
-"""What a reply took of which nobody said anything."""
+"""The usage of one reply whose provider reported no tokens."""
 
-
-DEEPEST = 100
-"""How deep plain data may nest; readers recurse, and what is kept must be read from wherever they are called."""
+MAX_NESTING = 100
+"""Levels of lists and mappings in plain data. Readers recurse, and the caller's stack may be deep already."""
 
 
 def to_json(value: Any) -> bytes:
-    """Plain data as compact JSON; whatever `json.loads` can give survives, lone surrogates, NaN and big integers too.
+    """Encode plain data as compact JSON. Everything that `json.loads` can return survives, lone surrogates, NaN and big
+    integers included.
 
     Raises:
-        TypeError: *value* holds something that JSON cannot say.
+        TypeError: *value* holds something that JSON cannot express.
     """
     try:
         raw = msgspec.json.encode(value)
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
-    # msgspec writes NaN and the infinities as null.
+    # msgspec, which is faster, writes NaN and the infinities as null: where a null stands, `json` must look again.
     return json.dumps(value, separators=(",", ":")).encode() if b"null" in raw else raw
 
 
 def arguments_json(value: Any) -> bytes:
-    """`to_json` of a call's arguments.
+    """Encode a call's arguments with `to_json`.
 
     Raises:
-        ConfigError: JSON cannot say them.
-        ValueError: they nest deeper than 100.
+        ConfigError: JSON cannot express them.
+        ValueError: they nest deeper than 100 levels.
     """
     if too_deep(value):
-        raise ValueError(f"arguments nest deeper than {DEEPEST}")
+        raise ValueError(f"arguments nest deeper than {MAX_NESTING} levels")
     try:
         return to_json(value)
     except TypeError as exc:
-        raise ConfigError(f"args must be a mapping of what JSON can say: {exc}") from None
+        raise ConfigError(f"args must be a mapping of values that JSON can express: {exc}") from None
 
 
 def too_deep(value: Any) -> bool:
-    """Whether lists and mappings in *value* nest deeper than 100."""
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
+    """Return whether lists and mappings in *value* nest deeper than 100 levels."""
+    level: list[Any] = [value]  # Level by level: recursion would fail on the very values that are refused here.
+    for _ in range(MAX_NESTING):
         inner: list[Any] = [item for item in level if isinstance(item, dict | list | tuple)]
         if not inner:
             return False
@@ -287,21 +291,21 @@ def too_deep(value: Any) -> bool:
 
 
 def from_json(raw: bytes | str) -> Any:
-    """What *raw* says, read as `json.loads` reads it: NaN, infinities and lone surrogates included.
+    """Decode JSON as `json.loads` does: NaN, infinities and lone surrogates included.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: *raw* is not JSON.
     """
     try:
         return msgspec.json.decode(raw)
-    except msgspec.DecodeError:
+    except msgspec.DecodeError:  # Perhaps only for NaN or a lone surrogate, which msgspec refuses.
         return json.loads(raw)
 
 
 def is_json(raw: bytes) -> bool:
-    """Whether *raw* can be read by `from_json`."""
+    """Return whether `from_json` can decode *raw*."""
     try:
-        _skimmer.decode(raw)
+        _syntax.decode(raw)
     except msgspec.DecodeError:
         try:
             json.loads(raw)
@@ -310,11 +314,13 @@ def is_json(raw: bytes) -> bool:
     return True
 
 
-_skimmer = msgspec.json.Decoder(msgspec.Raw)
+_syntax = msgspec.json.Decoder(msgspec.Raw)  # Checks the syntax, and builds no values.
 
 
 def parse_arguments(text: str) -> bytes:
-    """A call's arguments as a model wrote them, as `ToolCall` keeps them: what is no JSON object becomes a string."""
+    """Return the arguments that a model wrote as `ToolCall` keeps them: text that is not a JSON object becomes a JSON
+    string, so that the model can be shown its mistake.
+    """
     try:
         value = from_json(text or "{}")
         return arguments_json(value if isinstance(value, dict) else text)
@@ -323,15 +329,15 @@ def parse_arguments(text: str) -> bytes:
 
 
 def text_of(content: Content) -> str:
-    """The text blocks of *content*, joined."""
+    """Return the text blocks of *content*, joined."""
     if isinstance(content, str):
         return content
     return "".join(block.text for block in content if isinstance(block, Text))
 
 
 def clean(text: str) -> str:
-    """*text* with lone surrogates, which no encoding can carry, written as escapes."""
-    if text.isascii():
+    """Return *text* with lone surrogates, which UTF-8 cannot encode, written as escapes."""
+    if text.isascii():  # Python knows this without a scan; the text of most results ends here.
         return text
     try:
         text.encode()
@@ -341,7 +347,7 @@ def clean(text: str) -> str:
 
 
 def clean_content(content: Content | Iterable[AnyBlock]) -> Content:
-    """*content* with every text block cleaned, as a value that can be kept."""
+    """Return *content* with every text block cleaned, as a value that the log can keep."""
     if isinstance(content, str):
         return clean(content)
     blocks = content if isinstance(content, tuple) else tuple(content)
@@ -352,10 +358,10 @@ def clean_content(content: Content | Iterable[AnyBlock]) -> Content:
 
 
 def as_message(input: Input) -> UserMessage:
-    """*input* as a message that can be kept.
+    """Return *input* as a message that the log can keep.
 
     Raises:
-        ConfigError: it is empty, or no text, block list or `UserMessage`.
+        ConfigError: it is empty, or is not text, blocks or a `UserMessage`.
     """
     content: Any = input.content if isinstance(input, UserMessage) else input
     if not isinstance(content, str):
@@ -371,4 +377,4 @@ def as_message(input: Input) -> UserMessage:
     try:
         return UserMessage(clean_content(content))
     except (AttributeError, TypeError) as exc:
-        raise ConfigError(f"the input holds a block that was not made as its class says: {exc}") from None
+        raise ConfigError(f"the input holds a malformed block: {exc}") from None

@@ -20,60 +20,60 @@ ABOUT = "agent"
 
 
 class Cache(Struct, frozen=True, gc=False):
-    """How long a provider is asked to cache what the requests of a run have in common, and how it finds it again."""
+    """What to ask of a provider's prompt cache, which keeps the beginning that the requests of a run have in common."""
 
     ttl: Literal["5m", "1h"] = "5m"
-    """How long it is kept after its last use, where the provider lets one choose."""
+    """The time to keep it after its last use, if the provider offers a choice."""
     key: str = ""
-    """Names the run, in at most 64 characters, to a provider that keeps requests of one name together."""
+    """A name for the run, of at most 64 characters, for providers that keep requests of one name together."""
     stable_prefix: int | None = None
-    """How many of the request's messages the next one has as well; those after them are said this once. None: all."""
+    """The number of messages that the next request repeats; those after them are sent only once. None: all."""
 
 
 class Request(Struct, frozen=True, gc=False):
-    """One question to a model, in no provider's dialect."""
+    """One request to a model, in the same form for all providers."""
 
     system: str
     messages: Sequence[Message]
     tools: tuple[Tool, ...] = ()
     schema: dict[str, Any] | None = None
-    """A JSON Schema that the text of the reply must fit. An adapter whose provider has a mode for that uses it; to
-    other models it says nothing, so the prompt must ask for JSON as well.
+    """A JSON Schema that the text of the reply must fit. An adapter sends it if its provider has a mode for that. Other
+    models never see it, so the prompt must ask for JSON as well.
 
-    Providers refuse one in which an object does not say `additionalProperties: false` or leaves a property out of
-    `required` (what may be missing is null instead), some also one that bounds numbers, lengths or counts:
+    Providers refuse a schema in which an object lacks `additionalProperties: false` or leaves a property out of
+    `required` (allow null for one that may be missing). Some also refuse bounds of numbers, lengths or counts:
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs and
     https://developers.openai.com/api/docs/guides/structured-outputs
     """
     stable: int | None = None
-    """How many characters of *system* never change for this agent; what follows them is memory. None: all of them."""
+    """The number of characters at the start of *system* that never change for this agent; memory follows. None: all."""
     cache: Cache | None = None
-    """What the provider is asked to cache; None leaves it to the provider and to the model's own settings."""
+    """What to ask of the provider's cache; None leaves it to the provider and to the model's own settings."""
 
 
 class Reply(Struct, frozen=True):
-    """What a model answered."""
+    """The answer of a model."""
 
     message: AssistantMessage
     usage: Usage = UNKNOWN
     stop: StopReason = "done"
     cost: float | None = None
-    """US dollars: what the provider says, else by its list of prices; None where it is not known."""
+    """US dollars, as stated by the provider or else by its price list; None if unknown."""
     model: str = ""
-    """Who answered, where that is not the model that was asked."""
+    """The model that answered, if it is not the one that was asked."""
 
 
 class Model(Protocol):
-    """Who answers: a provider behind an SDK, a script, or a plain function of the request (a policy).
+    """Anything that answers requests: a provider behind an SDK, a script, or a plain function of the request.
 
-    A model may also have the attribute `states_cost`: True says that each `Reply.cost` is known. `Limits(cost=...)`
-    refuses a model that does not say so, and stops a turn in which one breaks its word.
+    A model may also have the attribute `states_cost`, where True promises that every `Reply.cost` is known.
+    `Limits(cost=...)` refuses a model without this promise, and stops a turn in which one breaks it.
     """
 
     name: str
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
-        """Answer *request*. With *emit* somebody listens: stream, and emit `TextDelta`, `ThinkingDelta`, `ArgsDelta`.
+        """Answer *request*. If *emit* is given, stream: emit `TextDelta`, `ThinkingDelta` and `ArgsDelta`.
 
         Raises:
             ModelError: the API failed, after the SDK's own retries.
@@ -82,48 +82,50 @@ class Model(Protocol):
 
 
 class Retention(Struct, frozen=True):
-    """What a store lets go of by itself; None keeps it for ever."""
+    """What a store deletes by itself; None keeps everything."""
 
     boundaries: Positive | None = None
-    """Boundaries of each thread that stay addressable, at least; older ones are cut off now and then."""
+    """The number of boundaries of each thread that stay addressable, at least; older ones are removed now and then."""
     seconds: Seconds | None = None
-    """How long a thread may lie unused before it is deleted."""
+    """The time that a thread may stay unused before it is deleted."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
 class Store(Protocol):
-    """Where rows are kept. Synchronous and thread-safe; keys are ASCII text, values bytes, order is that of the keys.
+    """A place for rows. Synchronous and thread-safe. Keys are ASCII text, values are bytes, and keys give the order.
 
-    A new kind of store is one small module: it needs no knowledge of what the rows say, but for two kinds of keys.
-    `head/...` is what an append compares. A row under `blob/NAME` is written once and never replaced, and goes with
-    the last of the rows whose keys begin with `ref/NAME/`.
+    A new kind of store is one small module. It need not understand its rows, except for two kinds of keys. The row
+    under `head/...` is what an append compares. A row under `blob/NAME` is written once and never replaced, and is
+    deleted together with the last of the rows whose keys begin with `ref/NAME/`.
+
+    Check your own store with `minideep.testing`.
     """
 
     inline: int
-    """An append of up to so many bytes may be made on an event loop's own thread; a larger one goes to `executor`."""
+    """The most bytes that an append may write on an event loop's own thread; a larger one goes to `executor`."""
     retention: Retention
 
     @property
     def executor(self) -> Executor:
-        """One thread for large appends and for what is done after a turn; `close` waits until it has done all."""
+        """One thread for large appends and for maintenance after a turn; `close` waits until it has done its work."""
         ...
 
     def head(self, thread: str) -> bytes | None:
-        """The thread's head row, `head_key(thread)`, or None."""
+        """Return the thread's head row, which is under `head_key(thread)`, or None."""
         ...
 
     def get(self, key: str) -> bytes | None:
-        """One row, or None."""
+        """Return the row under *key*, or None."""
         ...
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
-        """The rows from *start* up to, not including, *stop*, in order, as of one moment."""
+        """Return the rows from *start* up to but not including *stop*, in order, as of one moment."""
         ...
 
     def keys(self, start: str, stop: str) -> list[str]:
-        """The keys of `rows`, without reading the values."""
+        """Return the keys of `rows`, without reading the values."""
         ...
 
     def append(
@@ -136,34 +138,34 @@ class Store(Protocol):
         *,
         timeout: float = 0.0,
     ) -> None:
-        """Delete *deletes*, put *rows* and replace the head (None: remove it), all in one transaction; but only if the
-        head is still *expected* and every one of *deletes* is there.
+        """Delete the keys *deletes*, put *rows* and replace the head (None: remove it), all in one transaction.
 
-        Without *timeout* it is called by an event loop and waits for nobody.
+        This happens only if the head is still *expected* and every key of *deletes* exists. Without *timeout* an event
+        loop is the caller, so do not wait for other writers.
 
         Raises:
-            ThreadConflict: they are not; nothing was changed.
+            ThreadConflict: the head is another one, or a key of *deletes* is missing; nothing was changed.
             TimeoutError: other writers held the store for longer than *timeout* seconds; nothing was changed.
         """
         ...
 
     def hold(self, thread: str) -> bool:
-        """Take the thread for one runner, over all processes; False if somebody has it. Never waits.
+        """Hold the thread for one runner, across all processes. Return False, without waiting, if it is held already.
 
-        A process that ends, however it ends, lets go of what it holds.
+        A process that ends, even by a kill, releases what it holds.
         """
         ...
 
     def release(self, thread: str) -> None:
-        """Let go of a thread that is held."""
+        """Release a thread that is held."""
         ...
 
     def size(self) -> int:
-        """Bytes that the store takes up, on disk or in memory."""
+        """Return the bytes that the store takes up, on disk or in memory."""
         ...
 
     def close(self) -> None:
-        """Finish what is under way and let go of files and threads; the store opens again when it is used."""
+        """Finish pending work, then close files and threads. The store opens again when it is used."""
         ...
 
 
@@ -177,37 +179,37 @@ class FileInfo(Struct, frozen=True):
 
 
 class Backend(Protocol):
-    """Where files are kept. Paths are absolute, with `/`. Methods are plain functions; a slow backend says so.
+    """A place for files. Paths are absolute, with `/`. All methods are plain functions.
 
-    Each raises `ToolError`, with the next move in its text, for what is missing, forbidden or too large.
+    Each raises `ToolError` for a file that is missing, forbidden or too large; its text tells the model what to do.
     """
 
     blocking: bool
-    """Whether the methods wait for a disk or a network; they are then called on a thread."""
+    """Whether the methods wait for a disk or a network. They are then called on a thread."""
     home: str
-    """Where relative paths start."""
+    """The folder at which relative paths start."""
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
-        """What stands directly in a folder, sorted."""
+        """Return the files and folders directly inside a folder, sorted."""
         ...
 
     def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
-        """Every file below a folder, or the file itself, sorted by folder; hidden and vendored ones are left out."""
+        """Yield every file below a folder, or the file itself, sorted by folder; leave out hidden and vendored ones."""
         ...
 
     def read(self, ctx: ToolContext, path: str) -> bytes:
-        """A file's bytes."""
+        """Return the content of a file."""
         ...
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
-        """Create or replace a file at once or not at all; with *expect*, only if its SHA-256 is still that one.
+        """Create or replace a file, whole or not at all; with *expect*, only if its SHA-256 is still that one.
 
-        Returns whether the state keeps the content: the recorded event then carries it.
+        Return whether the state keeps the content: the recorded event then carries it.
         """
         ...
 
     def delete(self, ctx: ToolContext, path: str) -> list[str]:
-        """Remove a file, or a folder with all that is in it. Returns the paths of the files that are gone."""
+        """Remove a file, or a folder with everything in it. Return the paths of the removed files."""
         ...
 
 
@@ -315,13 +317,13 @@ class AgentSpec(Struct, frozen=True, eq=False):
     before_model: tuple[Middleware, ...] = ()
     wrap_model: tuple[Middleware, ...] = ()
     tool_hooks: tuple[ToolHook, ...] = ()
-    """From the outermost to the innermost."""
+    """The outermost first."""
     before_finish: tuple[Middleware, ...] = ()
     tool_list: tuple[Tool, ...] = ()
     inherited: tuple[Middleware, ...] = ()
-    """The middleware that also holds in the runs below this agent."""
+    """The middleware that also applies to the runs below this agent."""
     share: tuple[str, ...] = ()
-    """Owners of the parent's notes that a child run of this agent begins with a copy of."""
+    """Owners of notes. A child run of this agent begins with a copy of its parent's notes of these owners."""
     about: Mapping[str, Any] = {}
     """Plain data on the agent, such as its version. An item that changes is noted under `ABOUT` with the next input."""
     continues: frozenset[str] = frozenset()

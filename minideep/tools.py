@@ -1,4 +1,4 @@
-"""Tools: a function, its schema, and how a call's arguments reach it."""
+"""Tools: functions that a model may call, their schemas, and the way of a call's arguments into a function."""
 
 import inspect
 import threading
@@ -14,22 +14,22 @@ from .kinds import Seconds
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
 MAX_RESULT = 1_000_000
-"""Characters of text that a model is told of one call. A larger result goes into a file, where an agent has a
-middleware that does so; else it is an error result.
+"""Characters of text in one result. If the agent has a middleware for that, a larger result goes into a file; otherwise
+it becomes an error result.
 """
 MAX_MEDIA = 10_000_000
-"""Bytes of images and documents that a tool may answer."""
+"""Bytes of images and documents in one result."""
 
 
 class Injected:
-    """Base of parameters that are filled in by the run and are not in a tool's schema."""
+    """Base class of parameters that the run fills in, and that are not in a tool's schema."""
 
 
 class Tool:
     """A function that a model may call.
 
-    *name* (str), *description* (str) and *schema* (a JSON Schema object) are what the model is told.
-    *timeout* is in seconds; None waits for ever.
+    The model is sent *name* (str), *description* (str) and *schema* (a JSON Schema object). *timeout* is in seconds;
+    None means no limit.
     """
 
     @checked
@@ -45,7 +45,7 @@ class Tool:
         self.name: str = name or getattr(function, "__name__", type(function).__name__)
         self.description = description or inspect.getdoc(function) or ""
         self.is_async = inspect.iscoroutinefunction(function)
-        self.timeout = timeout  # Checked below, as whenever it is set.
+        self.timeout = timeout  # The property below checks it.
         arguments, self._context = _arguments(self.name, function)
         self._arguments = arguments
         self.schema = _schema(self.name, arguments)
@@ -61,19 +61,19 @@ class Tool:
         number = isinstance(given, int | float) and not isinstance(given, bool)
         if given is not None and not (number and 0 < given < threading.TIMEOUT_MAX):
             raise ConfigError(
-                f"tool {self.name!r}: timeout is a number of seconds above 0, or None for no limit, not {given!r}"
+                f"tool {self.name!r}: timeout must be a number of seconds above 0, or None for no limit, not {given!r}"
             )
         self._timeout = given
-        self.runs_inline = self.is_async and given is None
+        self.runs_inline = self.is_async and given is None  # Otherwise in a task or a thread that can be left behind.
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
 
     def bind(self, call: ToolCall, ctx: Injected) -> dict[str, Any]:
-        """Check the call's arguments and return what the function takes.
+        """Check the call's arguments and return the keyword arguments of the function.
 
         Raises:
-            ToolError: they do not fit; says what is wrong and what the tool takes.
+            ToolError: they do not fit; the text says what is wrong and what the tool takes.
         """
         try:
             checked: Any = self._decoder.decode(call.raw)
@@ -94,7 +94,7 @@ class Tool:
 
     def _refusal(self, call: ToolCall, problem: str) -> ToolError:
         if call.malformed:
-            problem = f"the arguments are no JSON object: {call.malformed[:200]!r}"
+            problem = f"the arguments are not a JSON object: {call.malformed[:200]!r}"
         return ToolError(f"{self.name}: {problem}; it takes {self.signature}; fix the arguments and call it again")
 
     @property
@@ -117,9 +117,9 @@ def tool(*, name: str | None = None, timeout: Seconds | None = None) -> Callable
 def tool(
     function: Callable[..., Any] | None = None, /, *, name: str | None = None, timeout: Seconds | None = None
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a `Tool` of a function: schema from the type hints, description from the docstring.
+    """Make a `Tool` of a function: its schema from the type hints, its description from the docstring.
 
-    A plain `def` runs in a thread. A call that takes longer than *timeout* seconds is answered with an error.
+    A plain `def` runs on a thread. A call that takes longer than *timeout* seconds gets an error result.
 
     >>> @tool
     ... async def shout(text: str, times: int = 1) -> str:
@@ -134,7 +134,7 @@ def tool(
 
 
 def as_tool(value: Tool | Callable[..., Any]) -> Tool:
-    """*value* itself, or the tool made of a function.
+    """Return *value* if it is a `Tool`, or make a tool of a function.
 
     Raises:
         ConfigError: it is neither.
@@ -147,7 +147,7 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
 
 
 def as_result(value: Any) -> ToolResult:
-    """What a tool returned, as the model is told: text as it is, blocks as they are, anything else as JSON or `str`."""
+    """Return what a tool returned as a result: text and blocks stay, anything else becomes JSON, or `str` of it."""
     match value:
         case str():
             return ToolResult(clean(value))
@@ -171,7 +171,7 @@ def _as_text(value: Any) -> str:
 
 
 def capped(result: ToolResult) -> ToolResult:
-    """*result* as it can be kept and told; an error that shows its beginning, if it is too large even so."""
+    """Return *result*, or an error result that shows its beginning if it is too large for a model or for the log."""
     content, media = result.content, 0
     if isinstance(content, str):
         text = len(content)
@@ -187,12 +187,15 @@ def capped(result: ToolResult) -> ToolResult:
 
 
 def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], str]:
-    """The function's parameters as a Struct, and the name of the one that takes the context."""
+    """Return the function's parameters as a Struct, and the name of the one that takes the context.
+
+    A Struct, for msgspec then decodes, checks and describes the arguments, all in one pass over the call's JSON.
+    """
     try:
         hints = get_type_hints(function, include_extras=True)
         parameters = inspect.signature(function).parameters.values()
     except (ArithmeticError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError) as exc:
-        # An annotation may be any text, which is evaluated here.
+        # An annotation may be any text, and Python evaluates it here. Whatever that raises is the programmer's to mend.
         raise ConfigError(f"tool {name!r}: its signature cannot be read: {type(exc).__name__}: {exc}") from exc
     fields: list[Any] = []
     context = ""
@@ -202,10 +205,10 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], s
             context = parameter.name
         elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise ConfigError(
-                f"tool {name!r}: parameter {parameter.name!r} of its function must be one that can be given by name"
+                f"tool {name!r}: parameter {parameter.name!r} of its function must be one that can be passed by name"
             )
         elif parameter.name not in hints:
-            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} of its function has no annotation")
+            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} of its function has no type hint")
         else:
             default = () if parameter.default is parameter.empty else (parameter.default,)
             fields.append((parameter.name, hints[parameter.name], *default))
@@ -219,20 +222,20 @@ def _decoder(name: str, arguments: type[Struct]) -> "msgspec.json.Decoder[Any]":
     try:
         return msgspec.json.Decoder(arguments)
     except TypeError as exc:
-        raise _unsaid(name, exc) from exc
+        raise _unsupported(name, exc) from exc
 
 
-def _unsaid(name: str, exc: Exception) -> ConfigError:
-    # msgspec says in the last line which type it is; before it, what one may do about that in msgspec.
+def _unsupported(name: str, exc: Exception) -> ConfigError:
+    # The last line of msgspec's message names the type. The lines before it are advice to users of msgspec.
     problem = str(exc).rpartition("\n")[2]
-    return ConfigError(f"tool {name!r}: its function has a parameter of a type that JSON cannot say: {problem}")
+    return ConfigError(f"tool {name!r}: its function has a parameter of a type that JSON cannot express: {problem}")
 
 
 def _schema(name: str, arguments: type[Struct]) -> dict[str, Any]:
     try:
         (schema,), parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     except TypeError as exc:
-        raise _unsaid(name, exc) from exc
-    own = parts.pop(schema["$ref"].rpartition("/")[2])
-    own.pop("title", None)
+        raise _unsupported(name, exc) from exc
+    own = parts.pop(schema["$ref"].rpartition("/")[2])  # Providers want an object at the top, not a reference.
+    own.pop("title", None)  # The Struct's name, which is ours.
     return {**own, "$defs": parts} if parts else own

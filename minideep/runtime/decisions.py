@@ -1,4 +1,4 @@
-"""A person's decisions: which waiting call each is for, and the events that let the thread go on."""
+"""A person's decisions: the pending call that each is for, and the events that resume the thread."""
 
 import time
 from collections.abc import Mapping
@@ -11,16 +11,17 @@ from ..state import Decision, Edit, Interrupt, Limits, Path, State
 
 
 def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
-    """Each decision with the call that it is for, found by the call's id or by `path/id`.
+    """Return each decision with the call that it is for, found by the call's id or by `path/id`.
 
     Raises:
-        ConfigError: it is for no waiting call, for more than one, or for one that another is for.
+        ConfigError: a decision is for no pending call or for several, or two are for the same one; or calls wait in a
+            turn that is not paused.
     """
     if decisions and state.interrupts and state.status != "paused":
         if state.status == "escalated":
-            raise ConfigError("the agent asks something while calls wait: answer it with `run`")
+            raise ConfigError("the agent asks a question while calls wait; answer it with `run`")
         how = "cut short" if state.status == "running" else state.status
-        raise ConfigError(f"the turn was {how} while calls waited: `resume` it alone, and decide then")
+        raise ConfigError(f"the turn was {how} while calls waited; `resume` it without decisions first")
     found: dict[tuple[Path, str], tuple[Interrupt, Decision]] = {}
     waiting = state.interrupts if state.status == "paused" else ()
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]
@@ -28,18 +29,19 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
         _check(name, decision)
         matching = [wait for full, wait in names if name in (full, wait.call_id)]
         if len(matching) != 1:
-            problem = "more than one call waits under" if matching else "no call waits under"
-            raise ConfigError(f"{problem} {name!r}; waiting are {', '.join(full for full, _ in names) or 'none'}")
+            problem = "several pending calls are named" if matching else "no pending call"
+            raise ConfigError(f"{problem} {name!r}; pending: {', '.join(full for full, _ in names) or 'none'}")
         place = (matching[0].path, matching[0].call_id)
         if place in found:
-            raise ConfigError(f"two decisions are for the call that waits under {name!r}")
+            raise ConfigError(f"two decisions are for the pending call {name!r}; give one of them")
         found[place] = (matching[0], decision)
     return list(found.values())
 
 
 def _check(name: str, decision: Decision) -> None:
+    """Refuse a decision that the log cannot keep, before anything is recorded."""
     if isinstance(decision, Edit) and not (decision.raw.startswith(b"{") and is_json(decision.raw)):
-        raise ConfigError(f"{name!r}: an Edit holds the call's arguments as a mapping, not {decision.raw!r}")
+        raise ConfigError(f"{name!r}: an Edit takes the call's arguments as a mapping, not {decision.raw!r}")
     try:
         decode(encode(1, Decided(name, decision)))
     except MinideepError as exc:
@@ -47,17 +49,19 @@ def _check(name: str, decision: Decision) -> None:
 
 
 def resumption(decided: list[tuple[Interrupt, Decision]], limits: Limits) -> list[tuple[Path, AnyEvent]]:
-    """The events that let a thread go on: each decision in the log of the run that owns the call, and `Resumed`
-    there and in every run above it, naming the calls whose children go on.
+    """Return the events that resume a thread, each with the path of its run.
+
+    A decision goes to the run that owns the call. `Resumed` goes there and to every run above it, and names the calls
+    whose children are resumed.
     """
     now = time.time()
-    going: dict[Path, set[str]] = {(): set()}
+    resumed: dict[Path, set[str]] = {(): set()}
     for wait, _ in decided:
-        going.setdefault(wait.path, set())
+        resumed.setdefault(wait.path, set())
         for depth, key in enumerate(wait.path):
-            going.setdefault(wait.path[:depth], set()).add(key.split("/")[0])
+            resumed.setdefault(wait.path[:depth], set()).add(key.split("/")[0])  # A child's key is `call id/key`.
     events: list[tuple[Path, AnyEvent]] = []
-    for path in sorted(going, key=len):  # The main run first: its log alone says where a turn begins.
+    for path in sorted(resumed, key=len):  # The main run first: its log alone says where a turn begins.
         events += [(path, Decided(wait.call_id, answer)) for wait, answer in decided if wait.path == path]
-        events.append((path, Resumed(now, None if path else limits, tuple(sorted(going[path])))))
+        events.append((path, Resumed(now, None if path else limits, tuple(sorted(resumed[path])))))
     return events

@@ -1,4 +1,4 @@
-"""The bounds of a process: turns at once, and calls on threads at once."""
+"""Bounds on what one process does at once: turns, and calls on threads."""
 
 import asyncio
 import contextvars
@@ -13,33 +13,33 @@ from ..kinds import Positive
 
 @checked
 def configure_process(max_turns: Positive | None = None, max_tool_threads: Positive | None = 500) -> None:
-    """Bound what all agents of this process do at once. It holds for what begins from now on; None: no bound.
+    """Bound what all agents of this process do at once, from now on. None removes a bound.
 
-    *max_turns* bounds turns; more wait, first come, first served, and hold nothing meanwhile. Subagents are part of
-    their turn. A turn that a tool begins inside another turn does not wait.
+    *max_turns* bounds turns. Further turns wait in the order of their arrival, and hold nothing meanwhile. Subagents
+    are part of their turn. A turn that a tool begins inside another turn does not wait.
 
-    *max_tool_threads* bounds plain functions that run on threads: tools, and the file access of backends. More wait.
-    A call that was left behind, after its timeout or a cancel, no longer counts. What a tool itself sets going with
-    `run_sync` does not wait, unless it does so from a thread that it has started itself.
+    *max_tool_threads* bounds plain functions that run on threads: tools, and the file access of backends. Further calls
+    wait. A call that was left behind, after its timeout or a cancellation, no longer counts. Calls that a tool
+    makes through `run_sync` do not wait, unless it makes them from a thread that it started itself.
 
     Raises:
         ConfigError: a bound is not a whole number above 0.
     """
-    TURNS.set_max_turns(max_turns)
-    from ..workers import POOL  # Loaded when a plain function is first called, too.
+    from ..workers import POOL  # Otherwise loaded by the first plain function: most agents never need it.
 
+    TURNS.set_max_turns(max_turns)
     POOL.set_max_threads(max_tool_threads)
 
 
 class TurnQueue:
-    """The turns that run, and the queue of those that wait; for all event loops of the process."""
+    """The turns that run and those that wait, on all event loops of the process."""
 
     def __init__(self) -> None:
         self.max_turns: int | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Forget all turns: those of a process that was forked go on in its parent."""
+        """Forget all turns. In a forked process they are its parent's, which continues them."""
         # Reentrant: the garbage collector may end a turn, whose loop is gone, while this thread holds the lock.
         self._lock = threading.RLock()
         self.running: set[TurnSlot] = set()
@@ -51,9 +51,9 @@ class TurnQueue:
             self._admit()
 
     def enter(self, slot: "TurnSlot") -> "asyncio.Future[None] | None":
-        """Let a turn begin, or have it wait for the future that is returned."""
+        """Let a turn begin and return None, or return the future that it must wait for."""
         with self._lock:
-            if not self._has_room():  # TurnQueue of a loop that was closed under them are not over, but never will be.
+            if not self._has_room():  # A turn whose loop was closed never leaves by itself.
                 self.running = {other for other in self.running if not other.loop.is_closed()}
                 self._admit()
             if not self._waiting and self._has_room():
@@ -63,7 +63,7 @@ class TurnQueue:
             return waiter
 
     def leave(self, slot: "TurnSlot") -> None:
-        """End a turn, or its waiting; another may begin."""
+        """Remove a turn that is over or has given up waiting, and let the next one begin."""
         with self._lock:
             self._waiting.pop(slot, None)
             self.running.discard(slot)
@@ -77,7 +77,7 @@ class TurnQueue:
             slot, waiter = self._waiting.popitem(last=False)
             try:
                 waiter.get_loop().call_soon_threadsafe(_wake, waiter)
-            except RuntimeError:  # Its loop has ended: nobody waits any more.
+            except RuntimeError:  # Its loop is closed, so nobody waits any more.
                 continue
             self.running.add(slot)
 
@@ -88,12 +88,12 @@ def _wake(waiter: "asyncio.Future[None]") -> None:
 
 
 class TurnSlot:
-    """The right to run a turn: `async with TurnSlot():` waits for it. Costs nothing where no bound is set."""
+    """The right to run a turn: `async with TurnSlot():` waits for it. Without a bound it costs nothing."""
 
     loop: asyncio.AbstractEventLoop
 
     async def __aenter__(self) -> None:
-        # A turn inside another one must not wait: the one that it is part of waits for it, and holds a slot.
+        # A turn inside another one must not wait: the outer turn waits for it and keeps its slot, a deadlock.
         if TURNS.max_turns is None or _turn.get() in TURNS.running:
             return
         self.loop, entered = asyncio.get_running_loop(), False

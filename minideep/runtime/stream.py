@@ -1,4 +1,4 @@
-"""A turn as it happens: its events, one by one, and then what it handed back."""
+"""A turn as it happens: an iterator over its events, and then its result."""
 
 import asyncio
 from collections import deque
@@ -13,25 +13,25 @@ from ..ports import Emit
 from ..state import Path
 from ..turn import Turn
 
-PIECES = (TextDelta, ThinkingDelta, ArgsDelta)
-PIECE = 4096
-"""Characters up to which pieces of a text that nobody has taken yet are joined."""
+DELTAS = (TextDelta, ThinkingDelta, ArgsDelta)
+MAX_DELTA = 4096
+"""Characters to which deltas that wait for the listener are joined, at most."""
 
 
 class Stream:
-    """What happens in a turn, while it happens: `async for event in stream`.
+    """The events of a turn, while it runs: `async for event in stream`. After the last one `stream.turn` is the `Turn`.
 
-    Events are those that are recorded (`minideep.events`), and `TextDelta`, `ThinkingDelta`, `ArgsDelta`,
-    `Restarted`, `ToolStarted` and `ToolEnded`; each has a `path`, the keys of the calls from the main agent down.
-    Those of one run come in their order. After the last one `stream.turn` is the `Turn`.
+    The events are those that are recorded (`minideep.events`), and `TextDelta`, `ThinkingDelta`, `ArgsDelta`,
+    `Restarted`, `ToolStarted` and `ToolEnded`. Each has a `path`, the keys of the calls from the main agent down. The
+    events of one run arrive in order. The cost of a reply is in its `ModelReplied`, that of the turn in
+    `stream.turn.costs`.
 
-    The turn does not wait for its listener: who is slow gets the pieces of a text in larger ones, so that what waits
-    is never much more than what the turn itself keeps. What a reply took stands in its `ModelReplied`, what the turn
-    took in `stream.turn.costs`.
+    The turn does not wait for its listener. A slow listener receives fewer, larger deltas, so that waiting events never
+    take much more memory than the turn itself.
 
-    The turn begins when it is first listened to. `aclose`, the end of `async with`, cancelling who waits for the next
-    event, or nobody holding the stream any more cancels it, which leaves a thread that loads and can go on. All but
-    the last wait until it is saved; so who may leave in the middle does it in an `async with`.
+    The turn begins with the first `async for`. It is cancelled by `aclose`, by the end of an `async with`, by
+    cancelling the task that waits for the next event, and by dropping the stream. Its thread is then saved and can be
+    resumed. All of these but the last wait until it is saved: if you may break out early, use `async with`.
     """
 
     _task: "asyncio.Task[Turn] | None" = None
@@ -40,18 +40,19 @@ class Stream:
     def __init__(self, start: Callable[[Emit], Coroutine[Any, Any, Turn]]) -> None:
         self.turn: Turn | None = None
         self._start = start
-        self._told = _Waiting()
+        self._waiting = _EventQueue()
 
     def __aiter__(self) -> "Stream":
         return self
 
     async def __anext__(self) -> StreamEvent:
         if self._task is None:
-            self._task = asyncio.ensure_future(self._start(self._told.put))
-            self._task.add_done_callback(self._told.end)  # Not of this object, which the task must not keep alive.
+            self._task = asyncio.ensure_future(self._start(self._waiting.put))
+            # The queue's methods, not ours: a task that held this object would keep a dropped stream running.
+            self._task.add_done_callback(self._waiting.end)
         try:
-            event = await self._told.get()
-        except asyncio.CancelledError:
+            event = await self._waiting.get()
+        except asyncio.CancelledError:  # Without its listener the turn would run on unseen.
             await self.aclose()
             raise
         if event is not None:
@@ -67,63 +68,65 @@ class Stream:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancel the turn, if it is not over, and wait until it is saved."""
+        """Cancel the turn if it still runs, and wait until it is saved."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
 
     def __del__(self) -> None:
         if self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
-            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)  # Any thread may collect garbage.
 
 
-class _Waiting:
-    """Events that nobody has taken yet."""
+class _EventQueue:
+    """The events that the listener has not taken yet."""
+
+    # Deltas are joined while they wait. Kept one by one, those of a fast model would pile up before a slow listener.
 
     def __init__(self) -> None:
         self._events: deque[list[StreamEvent]] = deque()
         self._last: dict[Path, list[StreamEvent]] = {}
-        """The last one of each run, in a list of its own, where a longer piece may take its place."""
+        """The last event of each run, in a list of its own, where a longer delta may take its place."""
         self._over = False
-        self._there = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def put(self, event: StreamEvent) -> None:
         last = self._last.get(event.path)
-        if last and isinstance(event, PIECES) and (joined := _joined(last[0], event)):
+        if last and isinstance(event, DELTAS) and (joined := _joined(last[0], event)):
             last[0] = joined
             return
         self._last[event.path] = last = [event]
         self._events.append(last)
-        self._there.set()
+        self._changed.set()
 
     def end(self, task: "asyncio.Task[Turn]") -> None:
-        """Nothing comes after this. What *task* has raised is known here, so that nobody is warned of it."""
+        """End the queue: *task* is done."""
         if not task.cancelled():
-            task.exception()
+            task.exception()  # Or asyncio warns of the exception when the listener has left and never reads it.
         self._over = True
-        self._there.set()
+        self._changed.set()
 
     async def get(self) -> StreamEvent | None:
-        """The next event, or None after the last one."""
+        """Wait for the next event and return it, or None after the last one."""
         while not self._events:
             if self._over:
                 return None
-            self._there.clear()
-            await self._there.wait()
+            self._changed.clear()
+            await self._changed.wait()
         taken = self._events.popleft()
         event = taken[0]
         if self._last.get(event.path) is taken:
-            del self._last[event.path]
+            del self._last[event.path]  # The listener has it: what would still be joined to it would be lost.
         return event
 
 
-def _joined(piece: Any, more: Any) -> StreamEvent | None:
-    """Two pieces of one text as one, unless they are too long for that, or none."""
-    if _text(piece) != _text(more) or len(piece.text) + len(more.text) > PIECE:
+def _joined(delta: Any, more: Any) -> StreamEvent | None:
+    """Return two deltas as one; None if they are not of one text, or together too long."""
+    if _source(delta) != _source(more) or len(delta.text) + len(more.text) > MAX_DELTA:
         return None
-    return with_path(structs.replace(piece, text=piece.text + more.text), piece.path)
+    return with_path(structs.replace(delta, text=delta.text + more.text), delta.path)
 
 
-def _text(piece: Any) -> Any:
-    """What a piece is a piece of."""
-    return piece.__class__, getattr(piece, "index", 0), getattr(piece, "name", "")
+def _source(event: Any) -> Any:
+    """Return the text that a delta is a part of, which for arguments is that of one call."""
+    return event.__class__, getattr(event, "index", 0), getattr(event, "name", "")

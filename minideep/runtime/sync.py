@@ -1,7 +1,8 @@
-"""For scripts: coroutines run on one event loop, on a thread of its own.
+"""`run_sync`: coroutines from plain code, on one event loop that has a thread of its own.
 
-One loop for the whole program, for the SDKs' connections belong to the loop that opened them; and on another thread,
-so that it also works where a loop runs already.
+There is one loop for the whole program, because the connections of an SDK belong to the loop that opened them:
+`asyncio.run` would close it after each call, and the next call would fail on a pooled connection. It runs on another
+thread so that `run_sync` also works where a loop runs already, as in a notebook.
 """
 
 import asyncio
@@ -20,21 +21,21 @@ T = TypeVar("T")
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* to its end; return what it returns, or raise what it raises, `SystemExit` included.
+    """Run *work* to its end. Return what it returns, or raise what it raises, `SystemExit` included.
 
-    Whatever interrupts the waiting, such as Ctrl-C or a signal handler that raises, cancels *work*, waits until it has
-    ended, and is raised.
+    If something interrupts the waiting, such as Ctrl-C or a signal handler that raises, *work* is cancelled and awaited
+    before the interruption is raised: its thread is then saved.
 
     Raises:
-        ConfigError: called by something that itself runs on that loop, which would wait for itself for ever.
-        MinideepError: the loop itself broke, which is then replaced.
+        ConfigError: the caller runs on that loop itself, which would wait for itself forever.
+        MinideepError: the loop broke; the next call starts a new one.
     """
     if threading.current_thread() is _current:
-        work.close()
+        work.close()  # Or Python warns that it was never awaited.
         raise ConfigError("`run_sync` was called by a coroutine that `run_sync` runs; `await agent.run(...)` there")
     call = _Call(work)
-    with blocking(call.outcome):  # The loop that runs on this thread, if one does.
-        loop = _begin(call)
+    with blocking(call.outcome):  # Tells what starts here that the loop of this thread, if there is one, stands still.
+        loop = _start(call)
     try:
         return call.outcome.result()
     finally:
@@ -44,7 +45,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 
 class _Call:
-    """A coroutine on the loop, and what comes of it for the thread that waits."""
+    """A coroutine on the loop, and its outcome for the thread that waits."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
         self.outcome: Future[Any] = Future()
@@ -69,24 +70,24 @@ class _Call:
 
 
 class _LoopThread(threading.Thread):
-    """The thread of an event loop, which runs for as long as the loop can."""
+    """The thread of the event loop, which runs it for as long as the loop works."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True, name="minideep-loop")
         self.loop = asyncio.new_event_loop()
         self.outcomes: set[Future[Any]] = set()
-        """Of the calls that are not over."""
+        """The outcomes of the calls that are not over."""
 
     def run(self) -> None:
         try:
             while True:
-                # A task that raises one of these has it as its result, as any other exception, but the loop stops
-                # too. It is run again: callers wait for that task, and for others.
+                # A task that raises one of these stops the loop as well. Its caller finds the exception in the outcome,
+                # and the callers of other tasks still wait for theirs, so the loop runs on.
                 with contextlib.suppress(SystemExit, KeyboardInterrupt):
                     self.loop.run_forever()
-        finally:  # The loop itself is broken, by a timer that is no number for instance.
+        finally:  # The loop itself is broken, for example by a timer that is not a number.
             cause = sys.exception()
-            _replace(self)
+            _retire(self)
             self.loop.close()
             for outcome in list(self.outcomes):
                 failed = MinideepError(
@@ -100,33 +101,33 @@ _lock = threading.Lock()
 _current: _LoopThread | None = None
 
 
-def _begin(call: _Call) -> asyncio.AbstractEventLoop:
-    """Begin *call* on the program's loop, which is started if there is none."""
+def _start(call: _Call) -> asyncio.AbstractEventLoop:
+    """Start *call* on the program's loop, and the loop itself if it does not run yet."""
     global _current
     with _lock:
         if _current is None:
             _current = _LoopThread()
             _current.start()
         outcomes, loop = _current.outcomes, _current.loop
-        outcomes.add(call.outcome)  # Before it begins: a loop that breaks first must not leave it waiting.
+        outcomes.add(call.outcome)  # Before it starts: if the loop breaks first, the caller must not wait forever.
         call.outcome.add_done_callback(outcomes.discard)
         loop.call_soon_threadsafe(call.begin)
         return loop
 
 
-def _replace(broken: _LoopThread) -> None:
-    """Have the next call start a new loop."""
+def _retire(broken: _LoopThread) -> None:
+    """Let the next call start a new loop."""
     global _current
     with _lock:
         if _current is broken:
             _current = None
 
 
-def _forget() -> None:
-    """Start anew in a process that was forked: its parent's thread is not in it, and may have held the lock."""
+def _reset() -> None:
+    """Begin afresh in a forked process: it lacks its parent's thread, which may have held the lock."""
     global _current, _lock
     _lock, _current = threading.Lock(), None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset)

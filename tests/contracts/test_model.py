@@ -144,7 +144,7 @@ async def test_arguments_that_are_no_json_are_the_models_to_mend(kind):
                 pass
     result = stream.turn.messages[2]
     assert result.is_error
-    assert "the arguments are no JSON object: '{\"path\": /x'" in result.text
+    assert "the arguments are not a JSON object: '{\"path\": /x'" in result.text
     assert stream.turn.text == "done"
 
 

@@ -1,4 +1,4 @@
-"""Tools: what cannot be one is refused when it is made."""
+"""Tools: a function, a timeout or a name that cannot work is refused when the tool or its agent is made."""
 
 import pytest
 from harness.agents import ping
@@ -20,8 +20,14 @@ from minideep.tools import Tool
         ("no expression", "its signature cannot be read: SyntaxError: "),
         ("1/0", "its signature cannot be read: ZeroDivisionError: "),
         ("Nowhere", "its signature cannot be read: NameError: "),
-        ("list[int] | tuple[int]", "its function has a parameter of a type that JSON cannot say: Type unions may not"),
-        ("complex", "its function has a parameter of a type that JSON cannot say: type <class 'complex'> is not supp"),
+        (
+            "list[int] | tuple[int]",
+            "its function has a parameter of a type that JSON cannot express: Type unions may not",
+        ),
+        (
+            "complex",
+            "its function has a parameter of a type that JSON cannot express: type <class 'complex'> is not supp",
+        ),
     ],
 )
 def test_a_function_that_has_no_schema_is_refused_in_one_line_that_names_the_tool(annotation, told):

@@ -209,7 +209,7 @@ async def test_a_call_that_was_let_run_and_cut_short_waits_again_and_says_so(sto
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    with pytest.raises(ConfigError, match="no call waits under 'p'; waiting are none"):
+    with pytest.raises(ConfigError, match="no pending call 'p'; pending: none"):
         await agent.resume("t", {"p": Approve()})
     turn = await agent.resume("t")
     assert (turn.status, desk.paid) == ("paused", ["p"])

@@ -52,7 +52,7 @@ async def test_the_general_purpose_subagent_asks_too():
         ({"interrupt_on": {"buy": True}}, "agent 'main': interrupt_on names 'buy', which neither it nor a subagent"),
         (
             {"interrupt_on": {"buy": False}},
-            "there is compact_conversation, delete, edit_file, glob, grep, ls, note, pay, read_file, ",
+            "the tools are compact_conversation, delete, edit_file, glob, grep, ls, note, pay, read_file, ",
         ),
         (
             {"interrupt_on": {"pay": "yes"}},

@@ -107,7 +107,9 @@ def test_what_is_no_profile_is_refused():
 
 
 def test_a_description_of_a_tool_that_no_agent_has_is_refused():
-    with pytest.raises(ConfigError, match="its profile describes 'taks', which no agent that uses it has; there is "):
+    with pytest.raises(
+        ConfigError, match="its profile describes 'taks', which no agent that uses it has; the tools are "
+    ):
         create_deep_agent(profiled(profile=Profile(descriptions={"taks": "Delegate."})))
     other = profiled(profile=Profile(descriptions={"task": "Delegate."}))
     with pytest.raises(ConfigError, match="describes 'task'"):

@@ -59,7 +59,7 @@ async def test_an_exception_in_a_tool_is_the_error_result_of_its_call_alone(capl
             "ping: Expected `str`, got `int` - at `$.text`; it takes text (string, optional)",
         ),
         (ToolCall("ping", {"txt": "x"}), "ping: Object contains unknown field `txt`; it takes text (string, optional)"),
-        (ToolCall("ping", b'"{\\"text\\": tru"'), "ping: the arguments are no JSON object: '{\"text\": tru'"),
+        (ToolCall("ping", b'"{\\"text\\": tru"'), "ping: the arguments are not a JSON object: '{\"text\": tru'"),
     ],
 )
 async def test_the_model_is_told_what_is_wrong_with_a_call_and_what_would_be_right(call, told):
@@ -267,5 +267,5 @@ async def test_a_tool_may_ask_the_person_a_question_and_the_next_message_answers
 async def test_arguments_that_are_not_json_do_not_block_the_thread():
     agent = Agent(ScriptedModel([Reply(AssistantMessage((ToolCall("ping", b"{bad"),))), "ok"]), [ping])
     turn = await agent.run("go", "t")
-    assert "the arguments are no JSON object: '{bad'" in results(turn)[0].text
+    assert "the arguments are not a JSON object: '{bad'" in results(turn)[0].text
     assert turn.messages[1].calls[0].args == {}

@@ -1,4 +1,4 @@
-"""Calls that wait for a person: whoever makes them, however they are answered, nothing runs twice and nothing is lost."""
+"""Calls that wait for a person, in any agent of a tree: each decision does what it says, and nothing runs twice."""
 
 import asyncio
 import json
@@ -44,11 +44,12 @@ def office(store, anew):
     return Office(store, anew)
 
 
-# ---- who asks
+# ---- decisions on every level
 
 MAIN = [[note(1), pay(2), note(3)]]
 CHILD = [[note(0), work("a", *MAIN), note(4)]]
 GRANDCHILD = [[work("b", *CHILD), note(5)]]
+GREAT_GRANDCHILD = [[work("c", *GRANDCHILD)]]
 PARALLEL = [[work("a", [pay(2)], [note(1)]), work("b", [note(3)]), work("c", [note(4), pay(5)])]]
 
 
@@ -68,8 +69,9 @@ TOLD = {
         (MAIN, "p2", "[noted 1] [{}] [noted 3]"),
         (CHILD, "a/p2", "[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]"),
         (GRANDCHILD, "b/a/p2", "[[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]] [noted 5]"),
+        (GREAT_GRANDCHILD, "c/b/a/p2", "[[[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]] [noted 5]]"),
     ],
-    ids=["main", "child", "grandchild"],
+    ids=["main", "child", "grandchild", "great-grandchild"],
 )
 async def test_a_call_of_any_agent_waits_and_each_decision_does_what_it_says(office, kind, rounds, name, said):
     turn = await office.run(*rounds)
@@ -172,7 +174,7 @@ async def test_an_id_under_which_two_calls_wait_must_be_given_with_its_path(stor
     turn = await office.run([work("a", [note(1), pay(1)]), work("b", [note(2), pay(1)])])
     assert waiting(turn) == ["a/p1", "b/p1"]
     before, did = office.state(), list(office.did)
-    with pytest.raises(ConfigError, match="more than one call waits under 'p1'; waiting are a/p1, b/p1"):
+    with pytest.raises(ConfigError, match="several pending calls are named 'p1'; pending: a/p1, b/p1"):
         await office.resume({"p1": Approve()})
     assert (office.state(), office.did) == (before, did)
     turn = await office.resume({"b/p1": Edit({"n": 2})})
@@ -204,12 +206,12 @@ async def test_only_calls_that_were_decided_start_again(office):
 @pytest.mark.parametrize(
     ("decisions", "problem"),
     [
-        ({"p9": Approve()}, "no call waits under 'p9'; waiting are a/p2"),
-        ({"n1": Approve()}, "no call waits under 'n1'"),
-        ({"a": Approve()}, "no call waits under 'a'"),
-        ({"b/p2": Approve()}, "no call waits under 'b/p2'"),
-        ({"p2": Approve(), "p9": Approve()}, "no call waits under 'p9'"),
-        ({"p2": Approve(), "a/p2": Reject()}, "two decisions are for the call that waits under 'a/p2'"),
+        ({"p9": Approve()}, "no pending call 'p9'; pending: a/p2"),
+        ({"n1": Approve()}, "no pending call 'n1'"),
+        ({"a": Approve()}, "no pending call 'a'"),
+        ({"b/p2": Approve()}, "no pending call 'b/p2'"),
+        ({"p2": Approve(), "p9": Approve()}, "no pending call 'p9'"),
+        ({"p2": Approve(), "a/p2": Reject()}, "two decisions are for the pending call 'a/p2'"),
         (
             {"p2": "approve"},
             r"decisions\['p2'\] must be an `Approve`, an `Edit`, a `Reject` or a `Respond`, not 'approve'",
@@ -228,15 +230,15 @@ async def test_a_decision_for_nothing_that_waits_is_refused_and_changes_nothing(
 async def test_a_decision_cannot_be_given_twice(office):
     await office.run([pay(1), pay(2)])
     await office.resume({"p1": Approve()})
-    with pytest.raises(ConfigError, match="no call waits under 'p1'; waiting are p2"):
+    with pytest.raises(ConfigError, match="no pending call 'p1'; pending: p2"):
         await office.resume({"p1": Approve()})
     await office.resume({"p2": Approve()})
-    with pytest.raises(ConfigError, match="no call waits under 'p2'; waiting are none"):
+    with pytest.raises(ConfigError, match="no pending call 'p2'; pending: none"):
         await office.resume({"p2": Approve()})
     assert office.did == ["pay 1", "pay 2"]
 
 
-async def test_of_two_who_decide_at_once_one_is_refused_and_the_call_runs_once(store):
+async def test_of_two_simultaneous_decisions_one_is_refused_and_the_call_runs_once(store):
     office, other = Office(store), Office(store)
     other.did = office.did
     await office.run(*MAIN)
@@ -284,11 +286,11 @@ async def test_a_message_instead_of_a_decision_answers_the_call_and_cancels_paus
     assert (children["a"].status, children["a"].subagents["b"].status) == ("cancelled", "cancelled")
     assert children["c"].status == "ended"
     assert "pay 1" not in office.did
-    with pytest.raises(ConfigError, match="waiting are none"):
+    with pytest.raises(ConfigError, match="pending: none"):
         await office.resume({"p3": Approve()})
 
 
-# ---- what a pause costs
+# ---- the cost of a pause
 
 
 @pytest.mark.parametrize("rounds", [MAIN, GRANDCHILD, PARALLEL])
@@ -550,7 +552,7 @@ async def test_a_hook_that_fails_beside_a_call_that_asks_fails_the_turn():
 @pytest.mark.parametrize("raw", [b"{bad", b"[1]", b'"x"', b"\xff", b""])
 async def test_an_edit_whose_arguments_are_not_a_mapping_is_refused(office, raw):
     await office.run([pay(1)])
-    with pytest.raises(ConfigError, match="'p1': an Edit holds the call's arguments as a mapping, not b"):
+    with pytest.raises(ConfigError, match="'p1': an Edit takes the call's arguments as a mapping, not b"):
         await office.resume({"p1": Edit(raw)})
     assert office.state().status == "paused"
 
@@ -585,6 +587,12 @@ def test_an_approved_call_whose_process_was_killed_waits_again_and_says_so(tmp_p
         assert office.did == ["pay 2"]
 
 
+def offer(office, function):
+    """Give the agents another tool, calls of which wait."""
+    part = type("Offer", (Middleware,), {"tools": (tool(function),)})()
+    office.more |= {"interrupt_on": {function.__name__: True}, "middleware": [part]}
+
+
 async def test_an_edited_call_that_was_cancelled_says_what_had_begun(office):
     started = asyncio.Event()
 
@@ -594,10 +602,7 @@ async def test_an_edited_call_that_was_cancelled_says_what_had_begun(office):
         await asyncio.sleep(60 if len(office.did) == 1 else 0)
         return ""
 
-    office.more |= {
-        "interrupt_on": {"slow": True},
-        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
-    }
+    offer(office, slow)
     await office.run([["slow", {"n": 1}, "s"]])
     turn = asyncio.ensure_future(office.resume({"s": Edit({"n": 2})}))
     await started.wait()
@@ -619,10 +624,7 @@ async def test_an_approved_call_that_was_cancelled_waits_again(office):
         await asyncio.sleep(60 if office.did == ["slow"] else 0)
         return ""
 
-    office.more |= {
-        "interrupt_on": {"slow": True},
-        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
-    }
+    offer(office, slow)
     await office.run([["slow", {}, "s"]])
     turn = asyncio.ensure_future(office.resume({"s": Approve()}))
     await started.wait()
