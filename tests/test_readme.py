@@ -1,5 +1,7 @@
-"""README is the manual: its blocks run, its tables match the package."""
+"""The pages are true: their blocks run, their tables and links match the code, their figures say where they are from."""
 
+import ast
+import inspect
 import re
 import shutil
 import subprocess
@@ -8,30 +10,51 @@ from pathlib import Path
 
 import pytest
 
+from minideep import Middleware
+from minideep.core import ALWAYS, TABLE
+from minideep.runtime.cancel import TurnScope
+
 ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "README.md").read_text()
-
-
-PAGES = sorted([*(ROOT / "minideep").rglob("README.md"), *(ROOT / name / "README.md" for name in ("bench", "tests"))])
+PACKAGE = ROOT / "minideep"
+README = ROOT / "README.md"
+PAGES = sorted([*PACKAGE.rglob("README.md"), ROOT / "bench/README.md", ROOT / "tests/README.md"])
+TEXT = README.read_text()
 
 
 def blocks(language, text=TEXT):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.parent.name)
+def section(title, text=TEXT):
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def rows(text):
+    """The cells of each row of the tables in *text*, without the heads."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    heads = {place - 1 for place, line in enumerate(lines) if re.fullmatch(r"[| :-]+", line)}
+    body = [line for place, line in enumerate(lines) if place not in heads and place - 1 not in heads]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in body]
+
+
+def run_program(program, folder):
+    run = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 def test_the_python_blocks_of_a_page_run_in_order_in_one_program(page, tmp_path):
-    program = "\n".join(blocks("python", page.read_text()))
-    run = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_program("\n".join(blocks("python", page.read_text())), tmp_path)
 
 
-def test_every_python_block_runs_in_order_in_one_program(tmp_path):
-    (tmp_path / "NOTES.md").write_text("Jane Austen wrote six novels that are still read today.\n")
-    program = "\n".join(blocks("python"))
-    run = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+def test_the_python_blocks_of_readme_run_in_order_in_one_program(tmp_path):
+    run_program("\n".join(blocks("python")), tmp_path)
     assert "Jane Austen" in (tmp_path / "HERE.md").read_text()
+
+
+@pytest.mark.parametrize("place", range(len(blocks("python"))))
+def test_each_python_block_of_readme_runs_alone_in_an_empty_folder(place, tmp_path):
+    run_program(blocks("python")[place], tmp_path)
 
 
 def test_the_quick_start_is_two_blocks_with_nothing_but_the_title_before_them():
@@ -44,8 +67,8 @@ def test_the_quick_start_is_two_blocks_with_nothing_but_the_title_before_them():
 
 def test_the_main_job_of_the_quick_start_does_what_it_announces(tmp_path):
     """The command itself; that it installs from nothing is what CI runs."""
-    shutil.copytree(ROOT / "minideep", tmp_path / "minideep", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "README.md", tmp_path)
+    shutil.copytree(PACKAGE, tmp_path / "minideep", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(README, tmp_path)
     command = blocks("bash")[0].split("&&")[-1].strip().replace(".venv/bin/minideep", f"{sys.executable} -m minideep")
     run = subprocess.run(["bash", "-c", command], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
                          capture_output=True, text=True)  # fmt: skip
@@ -54,21 +77,115 @@ def test_the_main_job_of_the_quick_start_does_what_it_announces(tmp_path):
     assert "The loop: decide, perform, apply" in (tmp_path / "TOUR.md").read_text()
 
 
+# ---- the code
+
+
+def modules_in_order():
+    """The row of each module in the table of modules."""
+    named = [re.findall(r"`(\w+\.py|\w+/)`", row[0]) for row in rows(section("The modules"))]
+    return {name: place for place, names in enumerate(named) for name in names}
+
+
+def top(path):
+    """A module of the package as the table names it."""
+    part = path.relative_to(PACKAGE).parts[0]
+    return part if part.endswith(".py") else f"{part}/"
+
+
 def test_every_module_stands_in_the_table_and_the_table_names_no_other():
-    table = TEXT.split("## The modules")[1].split("\n## ")[0]
-    named = set(re.findall(r"`(\w+\.py|\w+/)`", table))
-    package = ROOT / "minideep"
-    top = {path.name for path in package.glob("*.py") if not path.name.startswith("__")}
-    folders = {f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").exists()}
-    assert named == top | folders
+    there = {path.name for path in PACKAGE.glob("*.py") if not path.name.startswith("__")}
+    there |= {f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert set(modules_in_order()) == there
+
+
+def test_a_module_imports_only_what_stands_above_it_in_the_table():
+    order = modules_in_order()
+    by_name = {name.removesuffix(".py").removesuffix("/"): place for name, place in order.items()}
+    for path in PACKAGE.rglob("*.py"):
+        if top(path) not in order:
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and node.level == len(path.relative_to(PACKAGE).parts):
+                for name in [node.module.split(".")[0]] if node.module else [alias.name for alias in node.names]:
+                    assert by_name.get(name, 0) <= order[top(path)], f"{path}:{node.lineno}"
+
+
+def test_what_the_reading_order_names_is_there():
+    way = rows(section("One request through the code, in ten minutes"))
+    assert len(way) > 20
+    for file, names, _ in way:
+        source = (PACKAGE / file.strip("`")).read_text()
+        for name in re.findall(r"`([\w.]+)`", names):
+            last = name.split(".")[-1]
+            assert re.search(rf"^ *(async def|def|class) {last}\b|^{last}: ", source, re.MULTILINE), f"{file}: {name}"
+
+
+def test_every_page_names_the_modules_of_its_package():
+    for page in PAGES:
+        if page.is_relative_to(PACKAGE):
+            text = section("Modules", page.read_text()) if "\n## Modules\n" in page.read_text() else page.read_text()
+            for module in page.parent.glob("[a-z]*.py"):
+                assert f"`{module.name}`" in text, f"{page}: {module.name}"
+
+
+def test_the_table_of_the_core_is_that_of_the_code():
+    page = (PACKAGE / "runtime/README.md").read_text()
+    written = {row[0]: row[1] for row in rows(section("The core", page))}
+    legal = {f"`{kind.__name__}`": "any" if at is ALWAYS else ", ".join(at) for kind, (at, _) in TABLE.items()}
+    assert written == legal
+
+
+def test_the_table_of_hooks_is_that_of_the_code():
+    page = (PACKAGE / "runtime/README.md").read_text()
+    written = {row[0]: row[1].replace("\\|", "|") for row in rows(section("Hooks", page))}
+    hooks = {name: hook for name, hook in vars(Middleware).items() if inspect.iscoroutinefunction(hook)}
+    there = {}
+    for name, hook in hooks.items():
+        returns = [kind.strip() for kind in str(inspect.signature(hook).return_annotation).split("|")]
+        names = " | ".join(re.sub(r"<class '|'>", "", kind).split(".")[-1] for kind in returns)
+        there[f"`{name}({', '.join([*inspect.signature(hook).parameters][1:])})`"] = f"`{names}`"
+    assert written == there
+
+
+def test_the_statuses_of_a_turn_s_scope_are_those_of_the_code():
+    page = (PACKAGE / "runtime/README.md").read_text()
+    written = [row[0].strip("`") for row in rows(section("Cancellation", page))]
+    assert written == re.findall(r"^    \* `(\w+)`:", TurnScope.__doc__, re.MULTILINE)
+
+
+# ---- links and figures
+
+
+def anchors(page):
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [README, ROOT / ".github/CONTRIBUTING.md", *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_between_pages_has_its_target(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        found = (page.parent / file).resolve() if file else page
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
+
+
+def test_readme_leads_to_every_page():
+    linked = {(ROOT / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", TEXT)}
+    assert {page.resolve() for page in PAGES} <= linked
 
 
 def test_every_figure_has_a_date_and_a_command():
-    costs = TEXT.split("## What it costs")[1].split("\n## ")[0]
-    assert re.search(r"20\d\d-\d\d-\d\d", costs)
-    for command in re.findall(r"`python (bench/\w+\.py)", costs):
-        assert (ROOT / command).exists()
-    assert "python bench/" in costs
+    for page, title in ((README, "In numbers"), (ROOT / "bench/README.md", "Figures")):
+        figures = section(title, page.read_text())
+        assert re.search(r"20\d\d-\d\d-\d\d", figures)
+        commands = re.findall(r"`python (bench/\w+\.py)", figures)
+        assert commands
+        assert all((ROOT / command).exists() for command in commands)
+        for row in rows(figures):
+            assert page is README or "`python bench/" in row[-1], row
 
 
 def test_the_project_speaks_of_itself_alone():
