@@ -161,7 +161,9 @@ def anchors(page):
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", [README, ROOT / ".github/CONTRIBUTING.md", *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [README, ROOT / ".github/CONTRIBUTING.md", *PAGES], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_every_link_between_pages_has_its_target(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)):
         if "://" in target:
