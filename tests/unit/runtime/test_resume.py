@@ -158,5 +158,5 @@ async def test_a_decision_for_a_turn_that_was_killed_is_refused_with_the_remedy(
     await first.run("go", "t")
     agent = Agent(ScriptedModel(pays), [pay], checkpointer=copies[-1])  # As a kill before the boundary leaves it.
     assert (agent.get_state("t").status, len(agent.get_state("t").interrupts)) == ("running", 1)
-    with pytest.raises(ConfigError, match="`resume` it alone, and decide then"):
+    with pytest.raises(ConfigError, match="`resume` it without decisions, then decide"):
         await agent.resume("t", {"p": Approve()})
