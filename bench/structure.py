@@ -85,22 +85,17 @@ def behind(face: str) -> int:
     )
 
 
-def heights() -> dict[Path, int]:
-    """Return the longest chain of imports below each module; imports in functions do not count."""
-    below = {
-        path: {target for node in tree.body if isinstance(node, ast.ImportFrom) for target in targets(path, node)}
+def below() -> dict[Path, set[Path]]:
+    """Return the modules that each module imports, directly or over others."""
+    direct = {
+        path: {target for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for target in targets(path, node)}
         for path, tree in TREES.items()
     }
-    found: dict[Path, int] = {}
-
-    def height(path: Path) -> int:
-        if path not in found:
-            found[path] = 0  # A package that is imported while its parts are.
-            found[path] = 1 + max(map(height, below[path] - {path}), default=-1)
-        return found[path]
-
-    for path in MODULES:
-        height(path)
+    found: dict[Path, set[Path]] = {}
+    while found != (
+        longer := {path: one.union(*(found.get(each, ()) for each in one)) for path, one in direct.items()}
+    ):
+        found = longer
     return found
 
 
@@ -194,14 +189,17 @@ def sizes(trace: Trace) -> str:
 
 
 def steps(trace: Trace) -> str:
-    """Compare the file of each function with that of the function first called before it."""
-    height, route = heights(), files(trace.functions())
-    stays = climbs = returns = 0
+    """Describe the way from each function to the one that is called next for the first time."""
+    under, route = below(), files(trace.functions())
+    stays = returns = climbs = 0
     for place, (before, after) in enumerate(pairwise(route), 1):
-        stays += before == after
-        climbs += height[after] > height[before]
-        returns += before != after and after in route[:place]
-    return f"{stays} stays in a file, {climbs} climbs to a module that imports from further up, {returns} returns"
+        if before == after:
+            stays += 1
+        elif after in route[:place]:
+            returns += 1
+        else:
+            climbs += before in under[after]
+    return f"{stays} stays in a file, {returns} returns to one, {climbs} climbs to a module that imports the one before"
 
 
 def loaded() -> str:

@@ -41,10 +41,9 @@ _HOMES = {
     "messages": (
         "AssistantMessage Document Image ProviderBlock Text Thinking ToolCall ToolMessage ToolResult Usage UserMessage"
     ),
-    "middleware.subagents": "Subagent",
+    "middleware": "Subagent",
     "ports": "Middleware Reply Request Retention",
-    "runtime.process": "configure_process",
-    "runtime.stream": "Stream",
+    "runtime": "Stream configure_process",
     "state": "Approve Edit FileEntry Interrupt Limits Reject Respond State Todo",
     "tools": "Tool tool",
     "turn": "Turn",

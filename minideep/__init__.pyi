@@ -55,10 +55,9 @@ from .messages import (
     Usage as Usage,
     UserMessage as UserMessage,
 )
-from .middleware.subagents import Subagent as Subagent
+from .middleware import Subagent as Subagent
 from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention
-from .runtime.process import configure_process as configure_process
-from .runtime.stream import Stream as Stream
+from .runtime import Stream as Stream, configure_process as configure_process
 from .state import (
     Approve as Approve,
     Edit as Edit,

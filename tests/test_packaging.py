@@ -1,4 +1,4 @@
-"""What is shipped: tracked files only, and a package that says where it runs."""
+"""The source distribution holds tracked files only."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What every request carries: small, complete, and without contradictions."""
+"""Prompts and tool descriptions of the default agent: small, complete, and without contradictions."""
 
 import json
 
@@ -36,13 +36,13 @@ MUST_SAY = {
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_description_says_what_when_not_with_what_which_errors_and_what_next(name):
+def test_a_description_of_a_tool_says_all_that_a_model_must_know(name):
     description = TOOLS[name].description.lower()
     missing = [words for words in MUST_SAY[name] if words not in description]
     assert missing == []
 
 
-def test_every_argument_is_explained_where_its_name_does_not_say_it_all():
+def test_arguments_whose_name_is_not_enough_are_explained():
     for name, words in {"read_file": ["offset", "limit"], "grep": ["glob", "output_mode", "max_count"]}.items():
         assert all(f"`{word}`" in TOOLS[name].description for word in words)
 
@@ -55,7 +55,7 @@ def test_the_prompt_asks_for_batches_for_files_and_for_delegation():
     assert "refer to it by path" in prompt
 
 
-def test_no_tool_that_is_not_there_is_mentioned():
+def test_no_missing_tool_is_mentioned():
     for text in (AGENT.spec.system, *(t.description for t in AGENT.spec.tool_list)):
         assert "execute" not in text
         assert "compact" not in text

@@ -2,28 +2,25 @@
 
 import warnings
 from collections.abc import Callable, Collection, Iterable
-from copy import copy
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from msgspec import Meta, structs
 
 from ..agent import Agent
 from ..backends import StateBackend
 from ..checkpoint import Durability, Redact, noted, recall
-from ..checks import check, checked
+from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import Positive
 from ..messages import Input, Text, UserMessage, as_message, to_json
 from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..ports import Backend, Middleware, Model, Store
-from ..runtime.spec import check_prices
-from ..runtime.stream import Stream
+from ..runtime import Stream, check_prices
 from ..state import BoundaryNumber, Limits, ThreadId
-from ..tools import Tool
 from ..turn import Turn
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
-from .graph import Graph, reply_of
+from .graph import Graph
 from .planner import PROMPT_LIMIT, Planner
 from .pool import SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
@@ -101,40 +98,14 @@ class Blueprint(Agent):
             middleware.append(HumanInTheLoopMiddleware({"approve_plan": True}))
         kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
         kept |= {"name": name, "version": version, "continues": continues}
-        super().__init__(Policy(reply_of), tools, "", middleware, limits=budgets, **kept)
+        # The graph replies in its place. Asking it is free, so a spent budget cannot keep the graph from its question.
+        super().__init__(Policy(lambda request: ""), tools, "", middleware, limits=budgets, **kept)
         self._check_prices()
 
     @property
     def agents(self) -> dict[str, Agent]:
         """The agents that ask models, by name: `planner`, `reflection`, and each role."""
         return {"planner": self.planner.agent, "reflection": self.reflection.agent, **self.pool.agents}
-
-    def with_models(self, wrap: Callable[[str, Model], Model]) -> Self:
-        """Return a copy on the same threads in which each of the `agents` asks the model `wrap(its name, its model)`.
-
-        Raises:
-            ConfigError: *wrap* returned something other than a model, or a model without a price under a budget of
-                money.
-        """
-
-        def wrapped(agent: Agent) -> Agent:
-            mine = copy(agent)
-            model = wrap(agent.spec.name, agent.spec.model)
-            check(model, Model, "what wrap returns", "Blueprint.with_models")
-            mine.spec = structs.replace(agent.spec, model=model)
-            return mine
-
-        other = copy(self)
-        planner, pool, reflection = copy(self.planner), copy(self.pool), copy(self.reflection)
-        planner.agent, reflection.agent = wrapped(planner.agent), wrapped(reflection.agent)
-        pool.agents = {name: wrapped(agent) for name, agent in pool.agents.items()}
-        other.planner, other.pool, other.reflection = planner, pool, reflection
-        # The tools are methods of the parts, so those of the copy need tools of their own.
-        parts = (planner.planner, planner.approve_plan, pool.subagent_dispatcher, reflection.reflection)
-        tools = self.spec.tools | {part.__name__: Tool(part) for part in parts if part.__name__ in self.spec.tools}
-        other.spec = structs.replace(self.spec, tools=tools, tool_list=tuple(tools.values()))
-        other._check_prices()
-        return other
 
     def _check_prices(self) -> None:
         for agent in self.agents.values():

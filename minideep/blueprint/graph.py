@@ -25,8 +25,8 @@ from ..context import ToolContext
 from ..errors import MinideepError, ModelError
 from ..events import Compacted, TurnEscalated
 from ..messages import ToolCall, ToolMessage, UserMessage
-from ..models import Say
-from ..ports import Middleware, Request
+from ..models import Policy, Say
+from ..ports import Ask, Middleware, Reply, Request
 from ..state import Limits
 from .contracts import MAX_QUESTION, fill_in, named_artifacts
 from .files import VirtualFiles
@@ -57,20 +57,8 @@ def next_part(board: Board, approving: bool = False) -> str:
     return "subagent_dispatcher" if board.node in ("planner", "approve_plan") else "planner"
 
 
-class Decided(Request, frozen=True):
-    """A request that carries its own reply, for the policy that stands in the model's place."""
-
-    reply: Say = ""
-
-
-def reply_of(request: Request) -> Say:
-    """Return the reply that `Graph` has put into the request: the policy of a blueprint."""
-    assert isinstance(request, Decided)
-    return request.reply
-
-
 class Graph(Middleware):
-    """Begins turns, ends them with a question, and computes each reply from the board."""
+    """Begins turns, ends them with a question, and makes each reply from the board."""
 
     def __init__(self, files: VirtualFiles, limits: Limits, *, approving: bool) -> None:
         self._files = files
@@ -78,11 +66,12 @@ class Graph(Middleware):
         self._approving = approving
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        """Put the reply into the request, unless the turn is over."""
-        board = self._enter(ctx)
-        if ctx.state.status != "running":
-            return request
-        return Decided("", request.messages, request.tools, reply=await self.next_reply(ctx, board))
+        self._enter(ctx)
+        return request
+
+    async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
+        said = await self.next_reply(ctx, read_board(ctx.state))
+        return await ask(request, model=Policy(lambda request: said))
 
     async def next_reply(self, ctx: ToolContext, board: Board) -> Say:
         """Return the call of the next part, the final answer, or the error that fails the turn."""
@@ -94,8 +83,8 @@ class Graph(Middleware):
             return await self._final_answer(ctx, board)
         return ToolCall(part, {"plan": board.plan, "problem": board.reason} if part == "approve_plan" else {})
 
-    def _enter(self, ctx: ToolContext) -> Board:
-        """Return the board as the last message leaves it, and end the turn if a question is due."""
+    def _enter(self, ctx: ToolContext) -> None:
+        """Bring the board up to date with the last message, and end the turn if a question is due."""
         last = ctx.state.messages[-1]
         if ctx.state.step == 0 and last == ctx.state.said:
             _begin(ctx)
@@ -112,7 +101,6 @@ class Graph(Middleware):
             board = self._over_budget(ctx, board, limit)
         if next_part(board, self._approving) == "question":
             ctx.record(TurnEscalated(time.time(), board.question))
-        return board
 
     def _after_approval(self, ctx: ToolContext, board: Board, last: ToolMessage) -> Board:
         """Return *board* after a person rejected a plan, or after an edit of theirs was refused."""

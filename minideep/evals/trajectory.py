@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any
 
 from msgspec import Struct, structs
 
 from ..agent import Agent
 from ..blueprint import Blueprint, Board, Role
 from ..checkpoint import encode_state
+from ..context import ToolContext
 from ..messages import from_json
-from ..ports import Emit, Model, Reply, Request
+from ..ports import Ask, Middleware, Reply, Request
+from ..runtime import inheriting
 from ..state import State
 from ..turn import Turn
 from .golden import Golden
@@ -40,20 +41,17 @@ Assertion = Callable[[Trajectory], str | None]
 """A check of a trajectory: returns what is wrong, or None. Raising an exception fails it too."""
 
 
-class Recording:
-    """A model that notes each request of its agent and otherwise behaves as *model*."""
+class Recorder(Middleware):
+    """Notes each request to a model, in the runs below its agent as well."""
 
-    name: str
+    inherit = True
 
-    def __init__(self, agent: str, model: Model, asked: list[Asked]) -> None:
-        self._agent, self._model, self._asked = agent, model, asked
+    def __init__(self, requests: list[Asked]) -> None:
+        self._requests = requests
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    async def complete(self, request: Request, emit: Emit | None) -> Reply:
-        self._asked.append((self._agent, request))
-        return await self._model.complete(request, emit)
+    async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
+        self._requests.append((ctx.state.agent, request))
+        return await ask(request)
 
 
 async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
@@ -73,13 +71,13 @@ async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
         board, roles = agent.board(thread_id), dict(agent.pool.roles)
         board.ledger = [from_json(line) for line in agent.trace(thread_id)]
     size = len(encode_state(structs.replace(state, subagents={})))
+    if isinstance(agent, Blueprint):  # Its own model is its graph, which no assertion is about.
+        asked = [one for one in asked if one[0] != agent.spec.name]
     return Trajectory(golden, turn, state, board, tuple(asked), roles, size)
 
 
-def _recorded(agent: Agent, asked: list[Asked]) -> Agent:
-    """Return a copy of *agent*, on the same threads, whose requests are added to *asked*."""
-    if isinstance(agent, Blueprint):
-        return agent.with_models(lambda name, model: Recording(name, model, asked))
+def _recorded(agent: Agent, requests: list[Asked]) -> Agent:
+    """Return a copy of *agent*, on the same threads, that adds its requests to *requests*."""
     mine = copy(agent)
-    mine.spec = structs.replace(agent.spec, model=Recording(agent.spec.name, agent.spec.model, asked))
+    mine.spec = inheriting(agent.spec, (Recorder(requests),))
     return mine

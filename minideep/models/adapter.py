@@ -1,4 +1,4 @@
-"""What the adapters to providers' SDKs have in common.
+"""The common part of all adapters to providers' SDKs.
 
 An adapter derives from `Adapter` and adds how a request is worded, how a reply is read and how a stream is gathered. It
 reads a stream under `unbroken(...)` and raises `BadReply` for an answer that cannot be used and `StreamBroke` for a

@@ -26,7 +26,7 @@ class FallbackModel(ModelWrapper):
     Nothing of an interrupted reply is kept; its listeners receive `Restarted`. `Reply.model` names who answered.
 
     Raises:
-        ConfigError: *models* is empty, or one of them is no model.
+        ConfigError: *models* is empty, or one of them is not a model.
     """
 
     @checked

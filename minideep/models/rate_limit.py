@@ -31,7 +31,7 @@ class RateLimiter(ModelWrapper):
     In everything else it is *model*. Each event loop has its own queue.
 
     Raises:
-        ConfigError: *max_concurrency* is not a whole number above 0, or *model* is no model.
+        ConfigError: *max_concurrency* is not a whole number above 0, or *model* is not a model.
     """
 
     @checked
@@ -104,7 +104,7 @@ class _Queue:
         try:
             await future
         except asyncio.CancelledError:
-            # Cancelled just after it was let in: nobody else would give the place back.
+            # It was let in and cancelled at the same moment: without this its place would be lost.
             if not future.cancelled():
                 self.leave()
             raise

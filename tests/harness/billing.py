@@ -1,11 +1,11 @@
-"""A provider on loopback that bills as Anthropic does: it has cached what breakpoints wrote, and finds it by them.
+"""A provider on loopback that bills its prompt cache as Anthropic does.
 
     with Bank(lambda body: [{"type": "text", "text": "hi"}]) as bank:
         ...                  # the real SDK at bank.url
-    bank.bills               # what each request had read, written, and neither; in tokens of 4 characters
+    bank.bills               # the tokens (of 4 characters) that each request read from the cache, wrote to it, and neither
 
-A breakpoint writes the whole request up to its block, if that is 1,024 tokens or more. It reads the longest of what
-was written that ends at its block or at one of the 19 before it:
+A breakpoint writes the request up to its block to the cache, if that is 1,024 tokens or more. It reads the longest
+prefix in the cache that ends at its block or at one of the 19 blocks before it:
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
@@ -32,7 +32,7 @@ class Bill(NamedTuple):
 
 
 class Bank(Provider):
-    """Answers each request with the content blocks that *say* makes of its body."""
+    """A provider that answers with the content blocks that *say* returns for a request body."""
 
     def __init__(self, say: Callable[[Any], list[dict[str, Any]]]) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Bank(Provider):
 
     @property
     def share(self) -> float:
-        """How much of all input was read from the cache."""
+        """The share of all input that was read from the cache."""
         return sum(bill.read for bill in self.bills) / sum(bill.input for bill in self.bills)
 
     def take(self) -> Answer:
@@ -80,7 +80,7 @@ class Bank(Provider):
 
 
 def blocks_of(body: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a request is made of, in the order in which it is cached, and where each block stands."""
+    """Yield the blocks of a request in the order of the cache, each with its place: tools, system or a role."""
     yield from (("tools", tool) for tool in body.get("tools", ()))
     yield from (("system", block) for block in body.get("system", ()))
     yield from ((message["role"], block) for message in body["messages"] for block in message["content"])

@@ -3,21 +3,20 @@
 import asyncio
 import json
 import time
+from functools import partial
 
-from harness.agents import ping
+from harness.agents import ping, sub
 from minideep import (
     Interrupt,
     Middleware,
-    Subagent,
     ToolCall,
     ToolContext,
     UserMessage,
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names, open_store
+from minideep.checkpoint import layout as names, open_store, rewriting
 from minideep.checkpoint.replay import fill
-from minideep.checkpoint.rewriting import merge, truncate
 from minideep.events import Compacted, Noted, TurnEscalated
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
@@ -78,13 +77,13 @@ TURNS = {
 }  # fmt: skip
 
 
-def policy(request):
-    """The script of the turn that the last thing a person said asks for."""
+def policy(request, turns):
+    """The next reply of the turn that the last message of the person names."""
     said = max(n for n, message in enumerate(request.messages) if message.role == "user")
     name = request.messages[said].text
     if name.startswith("so far"):
         return "compacted"
-    steps = TURNS.get(name, ["ok"])
+    steps = turns.get(name, ["ok"])
     done = sum(message.role == "assistant" for message in request.messages[said:])
     return steps[done] if done < len(steps) else "ok"
 
@@ -97,16 +96,12 @@ def payer(request):
     return ToolCall("pay") if len(request.messages) == 1 else "paid"
 
 
-def agent_on(store, **settings):
-    children = [
-        Subagent(name="helper", description="", model=ScriptedModel(helper)),
-        *(
-            Subagent(name=name, description="", model=ScriptedModel(payer), tools=[pay], middleware=[Moods()])
-            for name in ("payer", "forgetful")
-        ),
-    ]
+def agent_on(store, tools=(ping, ask_back, pay, fail), turns=TURNS, **settings):
+    """An agent that does what *turns* says for the name of a turn; *tools* may replace its own."""
+    (paying,) = [one for one in tools if one.name == "pay"]
+    payers = [sub(name, ScriptedModel(payer), tools=[paying], middleware=[Moods()]) for name in ("payer", "forgetful")]
     return create_deep_agent(
-        ScriptedModel(policy), [ping, ask_back, pay, fail], subagents=children, middleware=[Moods()],
+        ScriptedModel(partial(policy, turns=turns)), tools, subagents=[sub("helper", ScriptedModel(helper)), *payers], middleware=[Moods()],
         checkpointer=store, **settings,
     )  # fmt: skip
 
@@ -140,10 +135,15 @@ def join_all(store, thread="t"):
     for key in store.keys(f"log/{thread}/", f"log/{thread}0"):
         path, number = key.split("/")[2], names.number_in(key)
         groups.setdefault((path, sum(number > base for base in bases.get(path, ()))), []).append(key)
-    return sum(merge(open_store(store), thread, keys) > 0 for keys in groups.values() if len(keys) > 1)
+    return sum(merge(store, keys, thread) > 0 for keys in groups.values() if len(keys) > 1)
+
+
+def merge(store, keys, thread="t"):
+    """Merge the segments with these keys into one."""
+    return rewriting.merge(open_store(store), thread, keys)
 
 
 def cut(store, boundaries, thread="t"):
     """Keep only the last *boundaries* of a thread."""
     store.retention = Retention(boundaries=boundaries)
-    truncate(open_store(store), thread)
+    rewriting.truncate(open_store(store), thread)

@@ -1,8 +1,8 @@
 """A worker that may be killed at any moment, and what must be true of the thread that it leaves.
 
-The worker drives one thread through a plan: what each input is answered with, tools, parallel calls, subagents and all,
-is known beforehand, so every thread is compared with one that nobody disturbed. What it does it tells in a diary, a
-pipe to whoever kills it, one line before and one after.
+The worker drives one thread through a plan. The plan fixes every reply, with parallel calls and subagents, so each thread
+can be compared with one that was never disturbed. The worker writes a line to its diary, a pipe to the process that kills
+it, before and after everything it does.
 """
 
 import asyncio
@@ -16,14 +16,13 @@ from random import Random
 
 from msgspec import Struct, field
 
+from harness.middleware import AskFirst
 from minideep import (
     Agent,
     Approve,
     AssistantMessage,
     DiskCheckpointer,
-    Interrupt,
     MemoryCheckpointer,
-    Middleware,
     State,
     Subagent,
     ToolCall,
@@ -46,11 +45,11 @@ THREAD = "t"
 Path = tuple[str, ...]
 Diary = Callable[[str], None]
 Plan = dict[str, list[list[ToolCall] | str]]
-"""What the model replies, by the input of the run and the number of the reply."""
+"""The replies of the model, by the input of the run and the number of the reply."""
 
 
 class Violation(Exception):
-    """A thread is not as it must be."""
+    """A promise that the stored thread breaks."""
 
 
 def expect(true: object, what: str) -> None:
@@ -58,11 +57,11 @@ def expect(true: object, what: str) -> None:
         raise Violation(what)
 
 
-# ---- what is to be said
+# ---- plans
 
 
 def filling(name: str, size: int) -> str:
-    """Text of *size* characters that no other name gives."""
+    """Return a text of *size* characters that differs from that of any other name."""
     return Random(name).randbytes(size // 2).hex()
 
 
@@ -83,7 +82,7 @@ def write(name: str, size: int) -> ToolCall:
 
 
 def turns(count: int) -> Plan:
-    """Turns of a few hundred KB with parallel calls, children, and files small and large."""
+    """A plan of turns of a few hundred KB with parallel calls, subagents, and files small and large."""
     plan: Plan = {}
     for turn in range(1, count + 1):
         n = str(turn)
@@ -100,7 +99,7 @@ def turns(count: int) -> Plan:
 
 
 def payments(count: int) -> Plan:
-    """Turns in which calls of every level wait for a person."""
+    """A plan of turns in which calls on every level wait for a person."""
     plan: Plan = {}
     for turn in range(1, count + 1):
         n = str(turn)
@@ -116,7 +115,7 @@ def payments(count: int) -> Plan:
 
 
 def pauses() -> Plan:
-    """A short thread with parallel pauses on two levels, and a run with segments enough to be joined."""
+    """A plan of a short thread with parallel pauses on two levels, and a run with enough segments for a merge."""
     small = (20, 60)
     steps = [[work(f"d.{step}", small)] for step in "bcd"]
     return {
@@ -131,13 +130,8 @@ def pauses() -> Plan:
 # ---- the worker
 
 
-class Ask(Middleware):
-    async def before_tool(self, ctx, call):
-        return Interrupt(call, "sure?") if call.name == "pay" and ctx.decision is None else call
-
-
 def asked(messages: Sequence[object]) -> tuple[str, int]:
-    """The input that *messages* end with, and how often it was replied to."""
+    """Return the last input in *messages* and the number of replies to it."""
     last = max(place for place, message in enumerate(messages) if isinstance(message, UserMessage))
     return messages[last].text, sum(isinstance(message, AssistantMessage) for message in messages[last:])
 
@@ -163,20 +157,20 @@ def worker(plan: Plan, store: Store, diary: Diary, durability: str, pause: Calla
         await did("tool", name)
         return f"paid {name}"
 
-    inner = Subagent(name="inner", description="digs deeper", middleware=[Ask()])
-    helper = Subagent(name="helper", description="helps", middleware=[Ask()], subagents=[inner])
+    inner = Subagent(name="inner", description="digs deeper", middleware=[AskFirst("pay")])
+    helper = Subagent(name="helper", description="helps", middleware=[AskFirst("pay")], subagents=[inner])
     return create_deep_agent(
         ScriptedModel(say),
         [work, pay],
         subagents=[helper, inner],
-        middleware=[Ask()],
+        middleware=[AskFirst("pay")],
         checkpointer=store,
         durability=durability,
     )
 
 
 class Watched(DiskCheckpointer):
-    """Tells the diary of every append, and which are joins."""
+    """A store that writes every append to the diary, as a save or as a merge (`join`)."""
 
     def __init__(self, directory: str, diary: Diary) -> None:
         super().__init__(directory)
@@ -192,7 +186,7 @@ class Watched(DiskCheckpointer):
 
 
 class Fatal(DiskCheckpointer):
-    """Kills its process at the point *last*: before and after each append if *appends*, else before each statement."""
+    """A store that kills its process at the point *last*: counted around appends if *appends*, else before statements."""
 
     def __init__(self, directory: str, last: int, appends: bool, diary: Diary) -> None:
         super().__init__(directory)
@@ -218,7 +212,7 @@ class Fatal(DiskCheckpointer):
 
 
 async def live(agent: Agent, plan: Plan, diary: Diary, random: Random) -> None:
-    """Go on with the thread from wherever it is, to the end of the plan."""
+    """Resume the thread wherever it stands, and run it to the end of the plan."""
     while (turn := await step(agent, plan, diary, random)) is not None:
         expect(turn.saved and turn.status in ("ended", "paused"), f"a turn came back {turn.status}: {turn.error!r}")
         expect(turn.status == "paused" or turn.text.endswith("is done"), f"a turn came back with {turn.text!r}")
@@ -254,33 +248,33 @@ def tree(state: State, path: Path = ()) -> Iterator[tuple[Path, State]]:
 
 
 def undisturbed(plan: Plan) -> dict[Path, list[object]]:
-    """All that is said in each run of a thread that nothing happens to."""
+    """Return the messages of each run of a thread that is never disturbed."""
     agent = worker(plan, MemoryCheckpointer(), lambda _: None, "turn", lambda: 0)
     asyncio.run(live(agent, plan, lambda _: None, Random(0)))
     state = agent.get_state(THREAD, subagents=True)
     return {path: list(run.messages) for path, run in tree(state)}
 
 
-# ---- what must be true of what it leaves
+# ---- promises
 
 
 class Left(Struct):
-    """What a store has of the thread."""
+    """The part of a thread that is stored."""
 
     results: set[str] = field(default_factory=set)
-    """Calls whose result is there."""
+    """Calls whose result is stored."""
     replies: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
-    """Calls that a person let run and that have begun."""
+    """Approved calls that have begun."""
     done: bool = False
-    """Whether the plan is at its end."""
+    """True at the end of the plan."""
 
 
 def examine(directory: str, plan: Plan, whole: dict[Path, list[object]], only_boundaries: bool) -> Left:
-    """Read all that can be read, and compare it with the *whole*.
+    """Read everything that can be read of the thread, and compare it with the *whole*.
 
     Raises:
-        Violation: it is not what it must be.
+        Violation: a promise is broken.
     """
     with DiskCheckpointer(directory) as store:
         agent = Agent(ScriptedModel([]), checkpointer=store)
@@ -311,7 +305,7 @@ def examine(directory: str, plan: Plan, whole: dict[Path, list[object]], only_bo
 
 
 def without_holes(log: Log) -> bool:
-    """Make sure that the runs together hold every event of the thread, once."""
+    """Check that the runs together hold every event of the thread exactly once."""
     paths = [(), *runs_at(log, log.head.number)]
     numbers = sorted(number for path in paths for _, entries in segments(log, path) for number, _ in entries)
     expect(numbers == list(range(1, log.head.number + 1)), f"events are missing, or twice there: {numbers}")
@@ -319,7 +313,7 @@ def without_holes(log: Log) -> bool:
 
 
 def consistent(state: State, whole: dict[Path, list[object]]) -> Left:
-    """Make sure that each run is a beginning of what it is to be, and that no run and no result is there alone."""
+    """Check that each run begins as planned, and that no run and no result is stored without the other."""
     left, runs = Left(), dict(tree(state))
     for path, run in runs.items():
         expect(path in whole, f"run {path} was never asked for")
@@ -361,7 +355,7 @@ def at_a_boundary(state: State) -> None:
 
 
 def never_again(lives: Sequence[list[str]], stored: Sequence[Left]) -> None:
-    """Make sure that no life did what was stored before it, and that nothing ran that nobody had decided anew."""
+    """Check that no life repeats what an earlier one stored, and that no payment runs without a new decision."""
     for life, before in zip(lives, stored, strict=False):
         again = begun(life, "tool") & before.results
         expect(not again, f"calls {again} ran again, though their results were stored")
@@ -384,12 +378,12 @@ def begun(life: Sequence[str], what: str) -> set[str]:
 
 
 def lost(life: Sequence[str], left: Left) -> tuple[set[str], set[str]]:
-    """The calls and the replies that a life began and that are not stored: they are to be done again."""
+    """Return the calls and the replies that a life began and did not store: they have to be repeated."""
     return begun(life, "tool") - left.results, begun(life, "model") - left.replies
 
 
 def place(life: Sequence[str]) -> str:
-    """What went on when the life ended."""
+    """Return what was going on when the life ended."""
     open_now: Counter[str] = Counter()
     for line in life:
         kind = line.split()[0]
@@ -397,11 +391,11 @@ def place(life: Sequence[str]) -> str:
     return next((kind for kind in ("join", "save", "tool", "model") if open_now[kind] > 0), "else")
 
 
-# ---- a process of its own
+# ---- processes
 
 
 class Life:
-    """A forked process that does something and may be killed; `told` is what was heard of its diary."""
+    """A forked process that may be killed; `told` is what has been read of its diary."""
 
     def __init__(self, act: Callable[[Diary], None]) -> None:
         ear, pen = os.pipe()
@@ -414,7 +408,7 @@ class Life:
         self._diary = os.fdopen(ear)
 
     def listen(self) -> str:
-        """The next line, waited for; nothing once it has ended."""
+        """Wait for the next line and return it; the empty text once the process has ended."""
         line = self._diary.readline().strip()
         if line:
             self.told.append(line)
@@ -424,10 +418,10 @@ class Life:
         os.kill(self.pid, signal.SIGKILL)
 
     def end(self) -> bool:
-        """Hear it out and wait for it; whether it came to its end, and was not killed.
+        """Read the diary to its end and wait for the process. Return True unless it was killed.
 
         Raises:
-            Violation: it failed.
+            Violation: the process failed.
         """
         while self.listen():
             pass

@@ -1,4 +1,4 @@
-"""Middleware that many tests need."""
+"""Middleware for tests: one has calls wait for a person, one takes tools out of requests."""
 
 from msgspec import structs
 

@@ -1,4 +1,7 @@
-"""An office whose agents do what a plan says: one scripted model for every agent, notes that run and payments that wait."""
+"""Agents that do what a plan says: notes run, payments wait for a person, and work goes to subagents.
+
+One scripted model serves every agent. Its input is a plan as JSON: a list of rounds, each a list of calls.
+"""
 
 import json
 
@@ -45,7 +48,11 @@ class Office:
 
     def __init__(self, store, anew=False, **more):
         self.store, self.anew = store, anew
-        self.more = {"interrupt_on": {"pay": True}, "subagents": [worker(subagents=[worker()])], **more}
+        self.more = {
+            "interrupt_on": {"pay": True},
+            "subagents": [worker(subagents=[worker(subagents=[worker()])])],
+            **more,
+        }
         self.did = []
         self._agent = None
 

@@ -1,4 +1,4 @@
-"""A provider on loopback: a real HTTP server that gives scripted answers to a real SDK, and keeps what it was asked.
+"""A provider on loopback: a real HTTP server that gives scripted answers to a real SDK and keeps the requests.
 
     with Provider(json_answer({"error": ...}, status=429), sse(*events)) as provider:
         client = SomeSDK(base_url=provider.url, api_key="x", max_retries=0)
@@ -8,7 +8,7 @@
     provider.headers         # the request headers, a dict in lower case each
     provider.left            # a threading.Event: the client hung up on an answer with `hold=True`
 
-Answers are given in order, whatever is asked. When none is left the server says 500 and asks not to be tried again.
+Answers are given in order, whatever the request. When none is left the server returns 500 and asks for no retry.
 """
 
 import json
@@ -28,7 +28,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["verdict", "why", "text"],
     "additionalProperties": False,
 }
-"""What a reply may have to fit, in the forms that every provider takes."""
+"""A schema for structured output that every provider accepts."""
 
 
 @dataclass(frozen=True)

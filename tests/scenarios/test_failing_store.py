@@ -219,7 +219,7 @@ def said(folder):
 
 def run(code, *args):
     """Run a script in a process of its own, whose limits and rights may be taken away; return the lines it prints."""
-    return python(PRELUDE + textwrap.dedent(code), *args).splitlines()
+    return python(PRELUDE + textwrap.dedent(code), *args, warns=True).splitlines()
 
 
 def test_on_a_full_disk_the_answer_comes_back_and_is_saved_once_there_is_room(tmp_path):

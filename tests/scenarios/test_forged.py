@@ -1,4 +1,4 @@
-"""Rows that no append wrote: each is a named error for who loads the thread, runs nothing, and leaves what was before."""
+"""Rows that no append wrote: loading the thread raises a named error and runs nothing, and earlier boundaries stay readable."""
 
 import os
 import pickle
@@ -80,7 +80,7 @@ async def refused(store, error, match):
 
 
 @pytest.mark.parametrize("kind", BAD)
-async def test_a_row_that_no_append_wrote_is_named_and_the_boundaries_before_it_can_be_read(thread, kind):
+async def test_an_error_names_a_forged_row_and_the_boundaries_before_it_can_be_read(thread, kind):
     store, key = thread
     change, error, match = BAD[kind]
     store.append("t", store.head("t"), store.head("t"), {key: change(store.get(key))})
@@ -88,7 +88,7 @@ async def test_a_row_that_no_append_wrote_is_named_and_the_boundaries_before_it_
 
 
 @pytest.mark.parametrize(("mode", "filename"), [(4, None), (2, None), (4, "bomb.val"), (3, "bomb.val")])
-async def test_a_row_that_diskcache_would_unpickle_is_named_and_runs_nothing(thread, mode, filename):
+async def test_an_error_names_a_row_that_diskcache_would_unpickle_and_nothing_runs(thread, mode, filename):
     store, key = thread
     (store.directory / "bomb.val").write_bytes(pickle.dumps(Bomb()))
     with sqlite3.connect(store.directory / "cache.db") as db:
@@ -106,7 +106,7 @@ async def test_a_key_that_diskcache_would_unpickle_is_not_read(thread):
     await refused(store, CorruptSegment, r"run \(\) of thread 't' ends with event")
 
 
-async def test_a_last_segment_that_is_gone_is_found():
+async def test_a_missing_last_segment_is_noticed():
     store = MemoryCheckpointer()
     agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
     await agent.run("first", "t")

@@ -1,4 +1,4 @@
-"""A fork made while the thread is appended to, joined, cut and deleted is a whole thread, or is refused by name."""
+"""A fork that is made while its source is appended to, merged, cut or deleted is a whole thread, or raises a named error."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ def begin_again(store):
     agent_on(store).run_sync("task", "t")
 
 
-@pytest.mark.parametrize("meanwhile", [cut_to_one, begin_again, join_all], ids=["cut", "begun again", "joined"])
+@pytest.mark.parametrize("meanwhile", [cut_to_one, begin_again, join_all], ids=["cut", "begun again", "merged"])
 def test_a_fork_is_whole_whatever_happens_to_the_thread_between_any_two_reads(meanwhile):
     for at in range(1, 99):
         store = InstrumentedStore()

@@ -1,12 +1,11 @@
-"""Processes that fork: whatever their threads do at that moment, parent and child can go on with the store."""
+"""Forks of a process: parent and child go on with the store, whatever their threads were doing."""
 
 import os
 import sqlite3
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from harness.scripts import python
 
 from minideep import DiskCheckpointer
 
@@ -48,11 +47,8 @@ def succeeded(pids, seconds=20):
 
 
 def run(code, *args):
-    """What a process of its own prints: one that forks has better no threads of pytest."""
-    script = PRELUDE + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-c", script, *map(str, args)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    """Run a script in a process of its own, since pytest's has threads; return the lines it prints."""
+    return python(PRELUDE + textwrap.dedent(code), *args).splitlines()
 
 
 def test_every_child_of_a_parent_that_appends_all_the_time_can_write(tmp_path):
@@ -100,7 +96,7 @@ def test_every_child_of_a_parent_that_appends_all_the_time_can_write(tmp_path):
     assert run(code, tmp_path, 15) == ["15", *["15 [('ok',)]"] * 2]
 
 
-def test_a_child_keeps_what_it_writes_though_its_parent_closes_the_store_meanwhile(tmp_path):
+def test_what_a_child_writes_is_kept_though_its_parent_closes_the_store_meanwhile(tmp_path):
     code = """
         store = DiskCheckpointer(folder)
         store.append("t", None, b"1", {})
@@ -123,7 +119,7 @@ def test_a_child_keeps_what_it_writes_though_its_parent_closes_the_store_meanwhi
         assert store.rows("", "~") == [("a", b"1"), ("b", b"1"), ("head/t", b"3")]
 
 
-def test_a_turn_of_a_child_is_saved_whatever_its_parent_is_doing(tmp_path):
+def test_a_turn_of_a_child_is_saved_while_its_parent_runs_turns(tmp_path):
     code = """
         agent = Agent(ScriptedModel(lambda request: "ok" * 5000), checkpointer=DiskCheckpointer(folder))
 
@@ -148,7 +144,7 @@ def test_a_turn_of_a_child_is_saved_whatever_its_parent_is_doing(tmp_path):
     assert run(code, tmp_path) == ["5"]
 
 
-def test_a_child_may_use_a_store_in_memory_and_holds_none_of_its_threads(tmp_path):
+def test_a_child_may_use_a_store_in_memory_and_holds_no_thread_of_its_parent(tmp_path):
     code = """
         store, going = MemoryCheckpointer(), True
 
@@ -173,7 +169,7 @@ def test_a_child_may_use_a_store_in_memory_and_holds_none_of_its_threads(tmp_pat
     assert run(code, tmp_path) == ["20 None False"]
 
 
-def test_a_thread_that_waits_for_another_writer_keeps_nobody_from_forking(tmp_path):
+def test_a_process_may_fork_while_an_append_waits_for_another_writer(tmp_path):
     with DiskCheckpointer(tmp_path) as store:
         store.append("t", None, b"1", {})
     other = sqlite3.connect(tmp_path / "cache.db", isolation_level=None)

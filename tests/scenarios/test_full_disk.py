@@ -1,4 +1,4 @@
-"""A full disk: what is there can be read and deleted, for nothing else makes room, and then turns are saved again."""
+"""A full disk: threads can be read and deleted, which makes room, and then turns are saved again."""
 
 import subprocess
 import sys

@@ -1,12 +1,11 @@
-"""Whole lives of threads: whatever is done to them in whatever order, what was saved is there, and nothing else."""
+"""Whole lives of threads: after any operations in any order, what was saved is stored, and nothing else."""
 
 import asyncio
 import contextlib
-import time
 from collections import defaultdict
 
 import pytest
-from harness.histories import TURNS, Moods, helper, join_all, payer, policy, task as delegate, whole
+from harness.histories import TURNS, agent_on, ask_back, cut, fail, join_all, task as delegate, whole
 from harness.stores import FaultyStore
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import structs
@@ -23,25 +22,21 @@ from minideep import (
     MemoryCheckpointer,
     Reject,
     Respond,
-    Subagent,
     ThreadBusy,
     ThreadConflict,
     ToolCall,
     ToolContext,
     UnknownThread,
-    create_deep_agent,
     tool,
 )
 from minideep.checkpoint import layout as names, open_store
-from minideep.checkpoint.rewriting import truncate
-from minideep.events import FileWritten, Noted, ToolReturned, TurnEscalated
-from minideep.models import ScriptedModel
+from minideep.events import FileWritten, Noted, ToolReturned
 from minideep.ports import Retention
 
 LIVES, LENGTH = 50, 16
 """How many lives a run of the tests lives, and of how many deeds; a long look takes 5,000 of 40."""
 
-TURNS |= {
+KINDS = TURNS | {
     "hush": [ToolCall("write_file", {"file_path": "/h", "content": "hush " * 3000}),
              [ToolCall("edit_file", {"file_path": "/h", "old_string": "hush hush", "new_string": "b", "replace_all": True}),
               ToolCall("ping", {"text": "hush " * 40})], "ok"],
@@ -118,28 +113,14 @@ class Life:
             ctx.record(Noted("ledger", "paid", ctx.call_id, "append"))
             return f"paid {amount}"
 
-        @tool
-        async def ask_back(ctx: ToolContext) -> str:
-            ctx.record(TurnEscalated(time.time(), "which?"))
-            await asyncio.sleep(0)
-            return "asked"
-
-        @tool
-        async def fail() -> str:
-            return "never"
-
-        children = [
-            Subagent(name="helper", description="", model=ScriptedModel(helper)),
-            *(
-                Subagent(name=name, description="", model=ScriptedModel(payer), tools=[pay], middleware=[Moods()])
-                for name in ("payer", "forgetful")
-            ),
-        ]
-        return create_deep_agent(
-            ScriptedModel(policy), [ping, ask_back, pay, fail], subagents=children, middleware=[Moods()],
-            checkpointer=self.stores[on], durability=durability, redact=redact,
+        return agent_on(
+            self.stores[on],
+            [ping, ask_back, pay, fail],
+            KINDS,
+            durability=durability,
+            redact=redact,
             limits=Limits(steps=4),
-        )  # fmt: skip
+        )
 
     def audit(self, ctx):
         """A call that is run was let run, the store knows that it begins, and does not know what it returned."""
@@ -326,7 +307,7 @@ class Life:
         for store in (*self.healthy, *self.stores):
             store.retention = Retention(boundaries=boundaries)
         if now:
-            truncate(open_store(self).healthy[key[0]], key[1])
+            cut(self.healthy[key[0]], boundaries, key[1])
 
     async def join(self, who, key):
         join_all(self.healthy[key[0]], key[1])
@@ -424,7 +405,7 @@ def deed(name, *args):
     return st.tuples(st.just(name), WHO, THREAD, *args)
 
 
-KIND = st.sampled_from([*sorted(TURNS), "large", "large", "grow", "compact", "payer", "many", "forgetful"])
+KIND = st.sampled_from([*sorted(KINDS), "large", "large", "grow", "compact", "payer", "many", "forgetful"])
 RUN = deed("run", KIND, FAULT, CANCEL)
 RESUME = deed("resume", ANSWERS, FAULT, CANCEL)
 DEEDS = st.one_of(
@@ -448,12 +429,12 @@ async def lived(make, deeds):
 
 @settings(max_examples=LIVES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(DEEDS, min_size=1, max_size=LENGTH))
-def test_whatever_is_done_to_threads_what_was_saved_is_there_and_nothing_else(deeds):
+def test_after_any_operations_what_was_saved_is_stored_and_nothing_else(deeds):
     asyncio.run(lived(lambda n: MemoryCheckpointer(), deeds))
 
 
 @settings(max_examples=LIVES // 10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(deeds=st.lists(DEEDS, min_size=1, max_size=LENGTH))
-def test_the_same_on_a_disk(tmp_path_factory, deeds):
+def test_after_any_operations_on_a_disk_what_was_saved_is_stored_and_nothing_else(tmp_path_factory, deeds):
     folder = tmp_path_factory.mktemp("life")
     asyncio.run(lived(lambda n: DiskCheckpointer(folder / str(n)), deeds))

@@ -1,9 +1,10 @@
-"""A budget of money holds: no model without a price under it, and unknown spending is unknown, never nothing."""
+"""A budget of money holds through models, subagents, summaries and blueprints: unknown spending is never taken for nothing."""
 
 import json
 
 import msgspec
 import pytest
+from harness.agents import PING, answers, ping, sub, task
 from harness.blueprints import ask as question_of, is_planner, plan, research
 from msgspec import structs
 
@@ -15,10 +16,8 @@ from minideep import (
     Limits,
     Reply,
     Spent,
-    Subagent,
     ToolCall,
     ToolContext,
-    ToolMessage,
     Usage,
     UserMessage,
     create_deep_agent,
@@ -50,13 +49,6 @@ from minideep.models.scripted import as_reply
 from minideep.state import State
 
 DOLLAR = Limits(cost=1.0)
-PING = ToolCall("ping")
-
-
-@tool
-async def ping() -> str:
-    """Answer at once."""
-    return "pong"
 
 
 class Mine:
@@ -82,19 +74,7 @@ def honest(*said, **more):
     return Mine(*said, states_cost=True, **more)
 
 
-def task(kind, id="t1"):
-    return ToolCall("task", {"description": "do it", "subagent_type": kind}, id)
-
-
-def sub(name, model, **more):
-    return Subagent(name=name, description="does it", model=model, **more)
-
-
-def answers(turn):
-    return [message.text for message in turn.messages if isinstance(message, ToolMessage)]
-
-
-# ---- what is refused
+# ---- models without a price are refused
 
 
 REFUSED = r"Limits\(cost=1.0\).*model '{}' has no price, so it could spend without end; give the model "
@@ -115,7 +95,7 @@ REMEDY = r"`price=Price\(input, output\)`, or set `states_cost = True` on it if 
         (RateLimiter(FallbackModel([Mine("hi"), Anthropic("claude-sonnet-5-5")])), "mine or claude-sonnet-5-5"),
     ],
 )
-def test_a_budget_of_money_is_refused_where_a_model_has_no_price(model, name):
+def test_a_budget_of_money_is_refused_for_a_model_without_a_price(model, name):
     for make in (Agent, create_deep_agent, Blueprint):
         with pytest.raises(ConfigError, match=REFUSED.format(name) + REMEDY):
             make(model, limits=DOLLAR)
@@ -141,18 +121,18 @@ def test_a_budget_of_money_is_refused_where_a_model_has_no_price(model, name):
         RateLimiter("anthropic:claude-sonnet-5-5"),
     ],
 )
-def test_a_budget_of_money_takes_every_model_whose_replies_have_a_cost(model):
+def test_a_budget_of_money_is_accepted_for_every_model_whose_replies_have_a_cost(model):
     for make in (Agent, create_deep_agent, Blueprint):
         make(model, limits=DOLLAR)
 
 
-def test_an_adapter_may_be_told_that_its_server_states_costs():
+def test_a_budget_of_money_is_accepted_for_an_adapter_whose_server_states_costs():
     model = OpenAIChat("qwen3")
     model.states_cost = True
     Agent(model, limits=DOLLAR)
 
 
-def test_what_stands_below_a_budget_of_money_is_refused_when_the_agent_is_built():
+def test_a_subagent_without_a_price_below_a_budget_of_money_is_refused_when_the_agent_is_built():
     below = r"agent 'main' has .*, which holds for agent '{}' below it, but model 'mine' has no price"
     for limits in (None, Limits()):
         with pytest.raises(ConfigError, match="agent '(main|critic)' has " + REFUSED.format("mine")):
@@ -172,7 +152,7 @@ def test_what_stands_below_a_budget_of_money_is_refused_when_the_agent_is_built(
     create_deep_agent(Mine("hi"), subagents=[sub("critic", "offline:", limits=DOLLAR)], limits=Limits(tokens=9))
 
 
-def test_the_summarizer_is_bounded_too():
+def test_a_summarizer_without_a_price_is_refused_under_a_budget_of_money():
     mine = SummarizationMiddleware("offline:", StateBackend(), summarizer=Mine("so far", name="cheap"))
     critic = sub("critic", "offline:", middleware=[mine], limits=Limits())
     with pytest.raises(ConfigError, match=REFUSED.format("cheap")):
@@ -184,7 +164,7 @@ def test_the_summarizer_is_bounded_too():
     create_deep_agent("offline:", middleware=[mine])
 
 
-def test_every_part_of_a_blueprint_has_a_price_under_a_budget_of_money():
+def test_every_part_of_a_blueprint_needs_a_price_under_a_budget_of_money():
     below = "agent 'blueprint' has .*, which holds for agent '{}' below it, but model 'mine' has no price"
     role = structs.replace(STOCK_ROLES[0], name="poet", model=Mine("hi"))
     for part, more in {
@@ -195,11 +175,9 @@ def test_every_part_of_a_blueprint_has_a_price_under_a_budget_of_money():
         with pytest.raises(ConfigError, match=below.format(part)):
             Blueprint("offline:", limits=DOLLAR, **more)
         Blueprint("offline:", **more)
-    with pytest.raises(ConfigError, match=below.format("planner")):
-        Blueprint("offline:", limits=DOLLAR).with_models(lambda name, model: Mine("hi"))
 
 
-async def test_a_run_below_a_budget_of_money_whose_model_has_no_price_is_that_calls_error():
+async def test_a_tool_that_runs_an_agent_without_a_price_under_a_budget_of_money_gets_an_error():
     other, free = Agent(Mine("hi"), name="other"), Agent(ScriptedModel(lambda request: "hi"), name="free")
 
     @tool
@@ -247,7 +225,7 @@ async def test_a_turn_with_a_budget_of_tokens_stops_at_a_reply_whose_tokens_are_
     assert (turn.usage, str(turn.error)) == (Usage(7, 3, unknown=1), "the tokens of 1 reply are unknown")
 
 
-async def test_without_such_a_budget_it_goes_on_and_the_ledger_tells():
+async def test_without_a_budget_a_turn_goes_on_and_the_ledger_counts_what_is_unknown():
     replies = [unknown(PING), unknown(PING, usage=Usage(7, 3)), unknown(PING, cost=0.5), "done"]
     turn = await Agent(Mine(*replies), [ping], limits=Limits(seconds=600)).run("go")
     assert (turn.status, turn.usage) == ("ended", Usage(7, 3, unknown=3))
@@ -256,22 +234,22 @@ async def test_without_such_a_budget_it_goes_on_and_the_ledger_tells():
     assert (turn.costs.money, turn.costs.unpriced, turn.usage) == (None, 1, Usage(unknown=1))
 
 
-async def test_an_answer_of_unknown_cost_is_the_answer():
+async def test_a_final_answer_of_unknown_cost_ends_the_turn():
     turn = await Agent(honest("done"), limits=Limits(cost=1, tokens=1)).run("go")
     assert (turn.status, turn.text) == ("ended", "done")
 
 
 @pytest.mark.parametrize("cost", [float("nan"), float("inf")])
-async def test_a_cost_that_is_no_amount_stops_a_budget(cost):
+async def test_a_cost_of_nan_or_infinity_exhausts_a_budget(cost):
     model = honest(unknown(PING, usage=Usage(7, 3), cost=cost))
     turn = await Agent(model, [ping], limits=Limits(steps=9, cost=1)).run("go")
     assert (turn.reason, model.asked) == ("cost", 1)
 
 
 @pytest.mark.parametrize(("limits", "reason"), [(DOLLAR, "cost"), (Limits(tokens=1000), "tokens")])
-async def test_what_a_subagent_spends_unknown_stops_the_budget_above_it(limits, reason):
+async def test_unknown_spending_of_a_subagent_exhausts_the_budget_above_it(limits, reason):
     child = sub("critic", honest(unknown(PING), "done"), limits=Limits())
-    agent = create_deep_agent(ScriptedModel([task("critic"), "ok"]), [ping], subagents=[child], limits=limits)
+    agent = create_deep_agent(ScriptedModel([task("critic", "t1"), "ok"]), [ping], subagents=[child], limits=limits)
     turn = await agent.run("go", "t")
     assert (turn.status, turn.reason) == ("exhausted", reason)
     assert answers(turn) == [f"subagent critic stopped at its limit of {reason} ({turn.error})."]
@@ -279,15 +257,15 @@ async def test_what_a_subagent_spends_unknown_stops_the_budget_above_it(limits, 
     assert (run.status, run.unknown, run.unpriced, run.cost) == ("exhausted", 1, 1, None)
 
 
-async def test_a_subagents_own_budget_stops_it_alone():
+async def test_the_own_budget_of_a_subagent_stops_that_subagent_alone():
     child = sub("critic", honest(unknown(PING)), limits=DOLLAR)
-    agent = create_deep_agent(ScriptedModel([task("critic"), "ok"]), [ping], subagents=[child])
+    agent = create_deep_agent(ScriptedModel([task("critic", "t1"), "ok"]), [ping], subagents=[child])
     turn = await agent.run("go")
     assert (turn.status, turn.text, turn.costs.unpriced, turn.usage.unknown) == ("ended", "ok", 1, 1)
     assert answers(turn) == ["subagent critic stopped at its limit of cost (the cost of 1 reply is unknown)."]
 
 
-async def test_a_tool_sees_what_is_not_known():
+async def test_a_tool_sees_how_many_replies_are_of_unknown_cost():
     seen = []
 
     @tool
@@ -301,7 +279,7 @@ async def test_a_tool_sees_what_is_not_known():
     assert seen == [Spent(10, None, 0, 0, 1), Spent(10, 0.5, 0, 1, 1)]
 
 
-def test_a_budget_is_reached_by_what_is_known_or_by_what_is_not():
+def test_a_budget_is_reached_by_known_and_by_unknown_spending():
     spent = Spent(10, None, 5.0)
     assert [spent.reached(limits) for limits in (Limits(), Limits(tokens=11), Limits(tokens=10))] == [
         None,
@@ -334,7 +312,7 @@ async def with_summary(reply, **limits):
     return agent, await agent.run("go", "t"), summarizer
 
 
-async def test_what_a_summary_cost_counts_and_is_the_same_everywhere():
+async def test_the_cost_of_a_summary_counts_and_is_the_same_in_the_state_and_in_the_turn():
     agent, turn, summarizer = await with_summary(unknown("so far", usage=Usage(7, 3), cost=0.25))
     assert turn.status == "ended"
     assert summarizer.asked > 0
@@ -354,11 +332,11 @@ async def test_a_summary_of_unknown_tokens_stops_a_budget_of_tokens():
     assert (turn.status, turn.reason, turn.usage.unknown, summarizer.asked) == ("exhausted", "tokens", 1, 1)
 
 
-async def test_a_summary_in_several_questions_has_a_cost_if_each_has():
+async def test_a_summary_of_several_replies_has_a_cost_if_each_of_them_has():
     assert [Summary(costs=costs).cost for costs in ([], [0.25, 0.5], [0.25, None])] == [None, 0.75, None]
 
 
-async def test_a_compaction_that_asked_nobody_costs_nothing():
+async def test_a_compaction_without_a_model_costs_nothing():
     state, asked = State(), UserMessage("go")
     apply(state, UserSaid(asked, 1.0))
     apply(state, Compacted(UserMessage("so far"), 1))
@@ -368,11 +346,11 @@ async def test_a_compaction_that_asked_nobody_costs_nothing():
     assert (state.cost, state.unpriced, state.usage) == (0.25, 1, Usage(14, 6))
 
 
-# ---- what is kept
+# ---- what is stored
 
 
-async def test_each_run_and_the_turn_say_the_same(store):
-    script = [task("critic"), "ok"]
+async def test_states_runs_forks_and_the_turn_agree_on_what_was_spent(store):
+    script = [task("critic", "t1"), "ok"]
     child = sub("critic", Mine(unknown(PING, usage=Usage(7, 3), cost=0.25), "done"))
     agent = create_deep_agent(ScriptedModel(script), [ping], subagents=[child], checkpointer=store)
     turn = await agent.run("go", "t")
@@ -389,7 +367,7 @@ async def test_each_run_and_the_turn_say_the_same(store):
     assert reader.history("t")[-1].usage == Usage()
 
 
-def test_what_an_earlier_version_wrote_is_read_as_it_was():
+def test_events_of_an_earlier_version_are_read_as_they_were():
     message = AssistantMessage("hi")
     event = ModelReplied(message, "done", Usage(1, 2, 3, 4, 5), "m", 0.5, 0.25)
     raw = codec.encode(7, event)
@@ -402,7 +380,7 @@ def test_what_an_earlier_version_wrote_is_read_as_it_was():
     assert codec.decode(msgspec.msgpack.encode([number, [tag, at, limit]])) == TurnExhausted(1.5, "cost")
 
 
-def test_usage_adds_up_and_takes_apart_what_is_unknown():
+def test_usage_adds_up_unknown_counts_too():
     some = Usage(1, 2, 3, 4, 5, 6)
     assert some + some - some == some
     assert Price(1, 1).of(Usage(5, 5)) == pytest.approx(1e-5)
@@ -410,10 +388,10 @@ def test_usage_adds_up_and_takes_apart_what_is_unknown():
     assert Tariff("gpt-5", None).cost(Usage(5, 5, unknown=1)) is None
 
 
-# ---- what is told
+# ---- what a person sees
 
 
-def test_the_terminal_tells_what_is_unknown():
+def test_the_terminal_shows_what_is_unknown():
     assert "· 7 tokens in, 3 out · $0.2500 · model" in summary(Costs(usage=Usage(7, 3), money=0.25))
     assert "· tokens unknown · $ unknown · model" in summary(Costs(usage=Usage(unknown=1), unpriced=1))
     assert "· tokens unknown · $ unknown · model" in summary(Costs(usage=Usage(unknown=1), unpriced=1, money=0.0))
@@ -421,7 +399,7 @@ def test_the_terminal_tells_what_is_unknown():
     assert "· at least 7 tokens in, 3 out · at least $0.2500 · model" in summary(some)
 
 
-async def test_the_terminal_says_why_it_stopped_and_what_a_run_took(capsys):
+async def test_the_terminal_shows_why_a_turn_stopped_and_what_a_run_took(capsys):
     agent = Agent(honest(unknown(PING)), [ping], limits=DOLLAR)
     Screen().turn(await agent.run("go", "t"), lambda call: (), again="")
     Screen().transcript("t", agent.get_state("t"), whole=False)
@@ -430,7 +408,7 @@ async def test_the_terminal_says_why_it_stopped_and_what_a_run_took(capsys):
     assert "# thread t: exhausted, unknown tokens\n" in told
 
 
-async def test_a_blueprint_asks_whether_to_go_on_when_spending_is_unknown():
+async def test_a_blueprint_asks_the_person_whether_to_go_on_when_spending_is_unknown():
     subtasks = plan(research("a.md"), research("b.md", "a.md"))
     model = honest(unknown(subtasks, usage=Usage(7, 3)))
     agent = Blueprint(model, limits=DOLLAR)
@@ -442,7 +420,7 @@ async def test_a_blueprint_asks_whether_to_go_on_when_spending_is_unknown():
     )
 
 
-async def test_a_blueprints_ledger_and_an_evaluation_tell_of_unknown_tokens():
+async def test_the_trace_of_a_blueprint_and_an_evaluation_show_unknown_tokens():
     def parts(request):
         return plan(research("a.md")) if is_planner(request) else question_of("what?")
 
@@ -457,24 +435,21 @@ async def test_a_blueprints_ledger_and_an_evaluation_tell_of_unknown_tokens():
     assert "unknown tokens" in report.junit()
 
 
-# ---- the wire
-
-
-# ---- replies that state what cannot be
+# ---- impossible costs and counts
 
 
 @pytest.mark.parametrize("cost", [-1.0, -1, float("nan"), float("inf")])
-def test_a_cost_that_cannot_be_is_unknown_and_wins_no_budget_back(cost):
-    said = structs.replace(as_reply(ToolCall("ping")), cost=cost)
-    agent = Agent(ScriptedModel([said] * 5), [tool(name="ping")(lambda: "pong")], limits=DOLLAR)
+def test_an_impossible_cost_is_unknown_and_exhausts_a_budget(cost):
+    said = structs.replace(as_reply(PING), cost=cost)
+    agent = Agent(ScriptedModel([said] * 5), [ping], limits=DOLLAR)
     turn = agent.run_sync("go", "t")
     assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 1)
     assert str(turn.error) == "the cost of 1 reply is unknown"
     assert agent.get_state("t").cost is None
 
 
-def test_tokens_that_cannot_be_are_unknown_and_win_no_budget_back():
-    said = structs.replace(as_reply(ToolCall("ping")), usage=Usage(-100, 5))
-    agent = Agent(ScriptedModel([said] * 5), [tool(name="ping")(lambda: "pong")], limits=Limits(tokens=1000))
+def test_negative_tokens_are_unknown_and_exhaust_a_budget():
+    said = structs.replace(as_reply(PING), usage=Usage(-100, 5))
+    agent = Agent(ScriptedModel([said] * 5), [ping], limits=Limits(tokens=1000))
     turn = agent.run_sync("go", "t")
     assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "tokens", 1)

@@ -1,11 +1,10 @@
-"""Where some of POSIX is missing everything can be imported, and what cannot work says so.
+"""Systems without POSIX: everything can be imported, and what cannot work there says so.
 
 Windows is simulated in a child process, from whose `os` is taken what Windows lacks before anything is imported. On
 Windows itself the same tests run as they are.
 """
 
-import subprocess
-import sys
+from harness.scripts import python
 
 WITHOUT_POSIX = """
 import os, sys
@@ -38,18 +37,12 @@ for module in pkgutil.walk_packages(minideep.__path__, "minideep."):
 """
 
 
-def child(code):
-    return subprocess.run([sys.executable, "-c", WITHOUT_POSIX + code], capture_output=True, text=True)
-
-
 def test_without_posix_every_module_can_be_imported():
-    done = child(IMPORT_ALL)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert python(WITHOUT_POSIX + IMPORT_ALL) == ""
 
 
 def test_without_posix_an_agent_runs_over_the_state_and_a_disk_is_refused():
-    done = child(RUN)
-    assert done.stdout.splitlines() == [
+    assert python(WITHOUT_POSIX + RUN).splitlines() == [
         "ended True ['/a']",
         "FilesystemBackend needs a POSIX system; on Windows use WSL, or StateBackend()",
-    ], done.stderr
+    ]

@@ -1,4 +1,4 @@
-"""All that `create_deep_agent` builds, together: long runs, small windows, restarts, approvals, and what users replace."""
+"""Everything that `create_deep_agent` builds, together: long runs, small windows, restarts, approvals, failures."""
 
 import asyncio
 import itertools
@@ -93,7 +93,7 @@ def times(count, reply, last="done"):
     return lambda request: reply if next(numbers) < count else last
 
 
-# ---- what is shown
+# ---- requests
 
 
 def shown(request):
@@ -149,7 +149,7 @@ async def test_a_long_run_stays_below_the_window_with_requests_that_make_sense(w
     assert any("Lesson 162" in request.system for request in model.requests)
 
 
-async def test_a_request_is_the_beginning_of_the_next_one_but_for_compactions_and_memory():
+async def test_each_request_begins_the_next_one_except_after_compactions_and_changes_of_memory():
     model = Provider(busy(60), 128_000)
     await deep(model).run("Find everything", "t")
     main = [request for request in model.requests if CHILD not in request.system]
@@ -212,7 +212,7 @@ def same(one, two):
 
 
 @pytest.mark.parametrize("durability", ["turn", "step", "tool"])
-async def test_after_a_failure_at_any_step_the_next_process_asks_the_same(durability):
+async def test_after_a_failure_at_any_step_the_next_process_sends_the_same_request(durability):
     whole = Resumable()
     assert (await deep(whole).run("go", "t")).status == "ended"
     for step in range(len(STEPS)):
@@ -225,7 +225,7 @@ async def test_after_a_failure_at_any_step_the_next_process_asks_the_same(durabi
         assert later.wrong == []
 
 
-async def test_after_a_kill_at_any_question_the_next_process_asks_the_same():
+async def test_after_a_kill_at_any_model_call_the_next_process_sends_the_same_request():
     store, left = MemoryCheckpointer(), []
 
     class Watched(Resumable):
@@ -243,10 +243,10 @@ async def test_after_a_kill_at_any_question_the_next_process_asks_the_same():
         assert later.wrong == []
 
 
-# ---- a person
+# ---- approvals
 
 
-async def test_decisions_come_in_other_processes_with_compactions_before_and_after():
+async def test_decisions_may_come_in_other_processes_with_compactions_before_and_after():
     paid, store = [], MemoryCheckpointer()
 
     @tool
@@ -281,10 +281,10 @@ async def test_decisions_come_in_other_processes_with_compactions_before_and_aft
     assert summaries[2] >= 1
 
 
-# ---- what goes wrong
+# ---- failures
 
 
-async def test_a_turn_that_is_cancelled_in_the_middle_of_a_summary_goes_on():
+async def test_a_thread_goes_on_after_a_cancel_in_the_middle_of_a_summary():
     asked = asyncio.Event()
 
     class Slow(Provider):
@@ -307,14 +307,14 @@ async def test_a_turn_that_is_cancelled_in_the_middle_of_a_summary_goes_on():
 
 
 @pytest.mark.parametrize("says", ["", "z" * 400_000, ModelError("no"), RuntimeError("broken")], ids=repr)
-async def test_whatever_a_summarizer_does_the_run_goes_on(says):
+async def test_a_run_goes_on_whatever_its_summarizer_returns_or_raises(says):
     model = Provider(times(60, ToolCall("glance")), summary=says)
     turn = await deep(model, glance).run("go", "t")
     assert (turn.status, model.refused, model.wrong) == ("ended", 0, [])
     assert model.summaries > 0
 
 
-async def test_a_request_of_a_subagent_that_was_too_large_is_asked_once_more():
+async def test_a_request_of_a_subagent_that_was_too_large_is_sent_again_smaller():
     class Small(Provider):
         async def complete(self, request, emit):
             if CHILD in request.system and request.system != PROMPT and len(request.messages) == 9 and not self.refused:
@@ -330,14 +330,14 @@ async def test_a_request_of_a_subagent_that_was_too_large_is_asked_once_more():
     assert (turn.status, turn.messages[2].text, model.refused, model.wrong) == ("ended", "an answer", 1, [])
 
 
-async def test_the_smallest_window_of_models_that_stand_in_for_each_other_counts():
+async def test_the_smallest_window_of_a_fallback_model_counts():
     spare = Provider(times(60, ToolCall("glance")))
     model = FallbackModel([Provider(lambda request: RateLimited("busy"), 128_000), spare])
     turn = await deep(model, glance).run("go", "t")
     assert (turn.status, spare.refused) == ("ended", 0)
 
 
-async def test_a_budget_holds_with_summaries_and_the_turn_goes_on_with_another():
+async def test_a_budget_counts_summaries_and_a_resumed_turn_has_a_new_one():
     model = Provider(times(60, ToolCall("glance")))
     agent = deep(model, glance, limits=Limits(tokens=60_000))
     first = await agent.run("go", "t")
@@ -346,7 +346,7 @@ async def test_a_budget_holds_with_summaries_and_the_turn_goes_on_with_another()
     assert 60_000 <= first.usage.total < 70_000
 
 
-async def test_where_nothing_can_be_written_a_thread_with_a_huge_result_goes_on(tmp_path):
+async def test_a_thread_with_a_huge_result_goes_on_where_nothing_can_be_written(tmp_path):
     (tmp_path / "large_tool_results").write_text("in the way")
 
     @tool
@@ -365,7 +365,7 @@ async def test_where_nothing_can_be_written_a_thread_with_a_huge_result_goes_on(
 
 
 @pytest.mark.parametrize("folder", [False, True])
-async def test_a_search_finds_the_persons_files_and_not_what_the_harness_keeps(folder, tmp_path):
+async def test_a_search_finds_the_files_of_the_user_and_not_those_of_the_runtime(folder, tmp_path):
     @tool
     async def large() -> str:
         """Look at 98 KB."""
@@ -387,7 +387,7 @@ async def test_a_search_finds_the_persons_files_and_not_what_the_harness_keeps(f
     assert results[4] in turn.artifacts
 
 
-# ---- threads, streams, what must not be kept
+# ---- threads, streams, redaction
 
 
 @pytest.mark.parametrize("folder", [False, True])
@@ -419,7 +419,7 @@ async def test_threads_of_one_agent_see_nothing_of_each_other(folder, tmp_path):
     assert model.summaries > 6
 
 
-async def test_a_stream_tells_of_compactions_and_not_of_what_a_summarizer_says():
+async def test_a_stream_shows_compactions_and_not_the_text_of_the_summarizer():
     task = ToolCall("task", {"description": "look", "subagent_type": "general-purpose"}, "t1")
     main = times(20, ToolCall("glance"), task)
     below = times(20, ToolCall("glance"), "an answer")
@@ -454,7 +454,7 @@ def without_secrets(event):
     return structs.replace(event, **{name: hidden(getattr(event, name)) for name in fields})
 
 
-async def test_what_is_redacted_in_every_event_comes_back_by_no_file_summary_or_state(store):
+async def test_what_is_redacted_from_events_is_in_no_file_summary_or_state(store):
     @tool
     async def large() -> str:
         """Look at 120 KB."""

@@ -1,4 +1,4 @@
-"""Wrong types, over the whole public API: each is taken, or refused by an error that names the parameter."""
+"""Wrong types across the whole public API: each is accepted, or refused with an error that names the parameter."""
 
 import asyncio
 import contextlib
@@ -83,7 +83,7 @@ MODULES = [
     minideep.testing,
 ]
 PATIENCE = 20
-"""Seconds after which a call is said to hang; it is never waited for that long."""
+"""Seconds after which a call counts as hanging; no call takes that long."""
 
 
 class Class:
@@ -154,7 +154,7 @@ WRONG = {
 
 
 class World:
-    """An agent with threads that are over, that wait, and that are gone; and one of each thing that is given."""
+    """An agent with threads that ended, that wait and that are gone, and one object of each kind that is passed."""
 
     def __init__(self):
         self.model = ScriptedModel(lambda request: "ok")
@@ -309,7 +309,6 @@ def calls(world):
         "Blueprint.run": (blueprint.run, turn),
         "Blueprint.stream": (lambda **given: watched(blueprint.stream(**given)), turn),
         "Blueprint.preload": (blueprint.preload, {}),
-        "Blueprint.with_models": (blueprint.with_models, {"wrap": lambda name, model: model}),
         "Blueprint.board": (blueprint.board, {"thread_id": "t", "at": 1}),
         "Blueprint.artifact": (blueprint.artifact, {"thread_id": "t", "name": "x"}),
         "Blueprint.trace": (blueprint.trace, {"thread_id": "t"}),
@@ -410,7 +409,7 @@ CALLED_BY_THE_LOOP = {
     "Board.version": "of a record",
     "Board.wave": "of a record",
 }
-"""What is public and no call of a user's: what each is instead."""
+"""Public names that users do not call, and who does."""
 
 
 def public():
@@ -440,7 +439,7 @@ def recipe(world, name):
 NAMES = sorted({name for name, _ in public()} - set(CALLED_BY_THE_LOOP) | {"Limits"})
 
 
-def test_the_table_knows_every_public_name_and_every_parameter():
+def test_the_table_has_every_public_name_and_every_parameter():
     table, things = calls(World()), {**dict(public()), "Limits": Limits}
     for name in NAMES:
         wanted = [
@@ -453,7 +452,7 @@ def test_the_table_knows_every_public_name_and_every_parameter():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_wrong_type_is_refused_by_name_and_damages_nothing(name, tmp_path):
+def test_a_wrong_type_is_refused_with_the_name_of_the_parameter_and_damages_nothing(name, tmp_path):
     problems = []
 
     def try_all():

@@ -2,8 +2,6 @@
 
 import asyncio
 import pickle
-import subprocess
-import sys
 
 import pytest
 from harness.agents import hang, ok, pay, ping
@@ -57,13 +55,14 @@ async def test_another_process_finds_the_same_messages_todos_and_files(tmp_path)
         agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
         await agent.run("go", "t/1 ü")
         state = agent.get_state("t/1 ü")
-    code = (
-        "import pickle, sys; from minideep import *\n"
-        f"state = Agent('offline:', checkpointer=DiskCheckpointer({str(tmp_path)!r})).get_state('t/1 ü')\n"
-        "sys.stdout.buffer.write(pickle.dumps(state))"
-    )
-    there = pickle.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
-    assert there == state
+    code = """
+        import pickle, sys
+        from minideep import Agent, DiskCheckpointer
+
+        state = Agent("offline:", checkpointer=DiskCheckpointer(sys.argv[1])).get_state("t/1 ü")
+        print(pickle.dumps(state).hex())
+    """
+    assert pickle.loads(bytes.fromhex(python(code, tmp_path))) == state
     assert (state.todos, state.files["/a.txt"].content) == ([Todo("a", "in_progress")], "héllo")
 
 

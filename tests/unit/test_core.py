@@ -97,23 +97,23 @@ def test_decide_follows_the_table(events, effect):
         (Limits(steps=1), [BOTH, LS_DONE, RM_DONE, TurnExhausted(2.0, "steps"), Resumed(3.0)], CallModel()),
     ],
 )
-def test_a_limit_is_exact_and_a_resumed_turn_counts_anew(limits, events, effect):
+def test_a_limit_is_exact_and_a_resumed_turn_counts_from_zero(limits, events, effect):
     assert decide(state(UserSaid(UserMessage("go"), 1.0, limits), *events)) == effect
 
 
-def test_nothing_is_decided_where_no_turn_is_running():
+def test_there_is_nothing_to_decide_without_a_running_turn():
     with pytest.raises(IllegalEvent, match="nothing to decide"):
         decide(State())
 
 
-def test_results_stand_in_the_order_of_their_calls_whenever_they_come():
+def test_results_stand_in_the_order_of_their_calls_whichever_comes_first():
     assert state(GO, BOTH, RM_DONE, LS_DONE).messages[2:] == [
         ToolMessage("a.md", "c1", "ls"),
         ToolMessage("gone", "c2", "rm"),
     ]
 
 
-def test_a_users_message_answers_the_calls_that_are_open():
+def test_a_message_of_the_user_answers_the_open_calls():
     made = state(GO, BOTH, RM_DONE, TurnCancelled(2.0), UserSaid(UserMessage("never mind"), 3.0))
     assert made.messages[2:] == [
         ToolMessage(NOT_COMPLETED.content, "c1", "ls", True),
@@ -124,18 +124,18 @@ def test_a_users_message_answers_the_calls_that_are_open():
     assert decide(made) == CallModel()
 
 
-def test_turns_are_counted_by_input_and_a_crashed_one_goes_on_under_its_number():
+def test_an_input_begins_a_new_turn_and_a_crashed_turn_keeps_its_number():
     assert state(GO, ANSWER, TurnEnded(2.0), GO).turn == 2
     assert state(GO, Resumed(2.0)).turn == 1
     assert state(GO, TurnFailed(2.0, "ModelError", "x"), Resumed(3.0)).turn == 2
 
 
-def test_a_middlewares_message_keeps_turn_and_limits():
+def test_a_message_of_a_middleware_keeps_turn_and_limits():
     made = state(UserSaid(UserMessage("go"), 1.0, Limits(7)), ANSWER, UserSaid(UserMessage("more"), 2.0, by="Todos"))
     assert (made.turn, made.step, made.limits, made.said) == (1, 1, Limits(7), UserMessage("go"))
 
 
-def test_what_tools_record_is_in_the_state():
+def test_events_that_tools_record_are_in_the_state():
     made = state(
         GO,
         TodosWritten((Todo("a"), Todo("b", "completed"))),
@@ -153,7 +153,7 @@ def test_what_tools_record_is_in_the_state():
     assert made.notes == {"me": {"k": [1, 2]}}
 
 
-def test_a_compaction_makes_a_new_list_and_leaves_views_of_the_old_one_alone():
+def test_a_compaction_makes_a_new_list_and_leaves_the_old_one_alone():
     made = state(GO, BOTH, LS_DONE, RM_DONE, ANSWER)
     before = made.messages
     apply(made, Compacted(UserMessage("so far: listed, removed"), 4))
@@ -199,7 +199,7 @@ def test_a_compaction_makes_a_new_list_and_leaves_views_of_the_old_one_alone():
         ([GO, Noted("me", "k", 1)], Noted("me", "k", 2, "append")),
     ],
 )
-def test_an_event_that_does_not_fit_is_refused_and_changes_nothing(events, illegal):
+def test_an_illegal_event_is_refused_and_changes_nothing(events, illegal):
     made = state(*events)
     before = msgspec.msgpack.encode(made)
     with pytest.raises(IllegalEvent):

@@ -1,20 +1,20 @@
-"""Budgets of a turn: tokens, cost and seconds of a run and all below it; and how deep and wide its runs may grow."""
+"""Limits of a turn: tokens, cost and seconds of a run and all runs below it, and how deep and wide these may grow."""
 
 import asyncio
 
 import pytest
+from harness.agents import PING, answers, hang, ping, sub, task
 from harness.blueprints import blueprint, plan, research
+from harness.middleware import AskFirst
 from msgspec import structs
 
 from minideep import (
     Agent,
     Approve,
     ConfigError,
-    Interrupt,
     LimitExceeded,
     Limits,
     Middleware,
-    Subagent,
     ToolCall,
     ToolContext,
     ToolMessage,
@@ -24,14 +24,6 @@ from minideep import (
 )
 from minideep.events import TurnEscalated
 from minideep.models import ScriptedModel, as_reply
-
-PING = ToolCall("ping")
-
-
-@tool
-async def ping() -> str:
-    """Answer at once."""
-    return "pong"
 
 
 @tool
@@ -51,18 +43,6 @@ def tens(*script, cost=0.25):
 
 def for_ever(say=PING):
     return ScriptedModel(lambda request: ten(say))
-
-
-def task(kind, id):
-    return ToolCall("task", {"description": "do it", "subagent_type": kind}, id)
-
-
-def sub(name, model, **more):
-    return Subagent(name=name, description="does it", model=model, **more)
-
-
-def answers(turn):
-    return [message.text for message in turn.messages if isinstance(message, ToolMessage)]
 
 
 def ends(state):
@@ -88,7 +68,7 @@ async def test_a_spent_budget_stops_the_turn_and_what_was_done_is_kept(store, li
     assert [boundary.status for boundary in reader.history("t")] == ["exhausted"]
 
 
-async def test_seconds_count_from_the_input_and_cut_no_tool_short():
+async def test_seconds_count_from_the_input_and_a_running_tool_may_finish():
     @tool
     async def dawdle(ctx: ToolContext) -> str:
         """Take longer than there is."""
@@ -102,13 +82,13 @@ async def test_seconds_count_from_the_input_and_cut_no_tool_short():
 
 
 @pytest.mark.parametrize("limits", [Limits(tokens=0), Limits(cost=0), Limits(seconds=0), Limits(steps=0)])
-async def test_a_budget_of_nothing_asks_no_model(limits):
+async def test_a_budget_of_zero_asks_no_model(limits):
     model = for_ever()
     turn = await Agent(model, [ping], limits=limits).run("go")
     assert (turn.status, turn.costs.steps, model.requests) == ("exhausted", 0, [])
 
 
-async def test_a_resumed_turn_and_a_new_one_have_new_counters():
+async def test_a_resumed_turn_and_a_new_turn_have_new_counters():
     agent = Agent(tens(*[PING] * 4, "done", PING, "done again"), [ping], limits=Limits(tokens=20))
     turns = [await agent.run("go", "t"), await agent.resume("t"), await agent.resume("t"), await agent.run("go", "t")]
     assert [(turn.status, turn.usage.total) for turn in turns] == [
@@ -128,13 +108,13 @@ async def test_scripted_replies_that_state_no_cost_cost_nothing():
     assert (turn.status, turn.reason, answers(turn)) == ("exhausted", "cost", ["pong", "20 0.0", "30 0.2"])
 
 
-async def test_without_a_budget_nothing_is_too_much():
+async def test_without_a_budget_any_spending_is_allowed():
     dear = structs.replace(as_reply(PING), usage=Usage(10**12, 10**12), cost=1e9)
     turn = await Agent(ScriptedModel([dear, dear, "done"]), [ping]).run("go")
     assert (turn.status, turn.text) == ("ended", "done")
 
 
-async def test_a_hook_that_asks_before_the_question_goes_before_a_spent_budget():
+async def test_a_hook_that_asks_the_person_comes_before_a_spent_budget():
     class AskIfShort(Middleware):
         async def before_model(self, ctx, request):
             if ctx.spent.tokens >= 20:
@@ -155,7 +135,7 @@ async def test_a_hook_that_asks_before_the_question_goes_before_a_spent_budget()
         (Limits(seconds=True), "seconds must be a number of 0 or more, or None, not True"),
     ],
 )
-def test_a_limit_that_is_no_amount_is_refused_when_the_agent_is_made(limits, told):
+def test_a_limit_of_the_wrong_type_is_refused_when_the_agent_is_built(limits, told):
     with pytest.raises(ConfigError, match=told):
         Agent(for_ever(), limits=limits)
     with pytest.raises(ConfigError, match=told):
@@ -177,7 +157,7 @@ async def test_what_subagents_spend_counts_for_the_main_agent(store):
 
 
 @pytest.mark.parametrize("limits", [Limits(tokens=20), Limits(cost=0.5)])
-async def test_a_subagents_own_budget_stops_it_alone_and_its_parent_is_told(limits):
+async def test_the_own_budget_of_a_subagent_stops_it_alone_and_its_parent_reads_so(limits):
     child = sub("critic", for_ever(), limits=limits)
     script, enough = tens(task("critic", "t1"), PING, "ok"), Limits(tokens=1000, cost=10, seconds=600)
     agent = create_deep_agent(script, [ping], subagents=[child], limits=enough)
@@ -202,7 +182,7 @@ async def test_each_run_of_a_subagent_has_a_budget_of_its_own():
     assert (turn.status, answers(turn)) == ("ended", ["one", "two"])
 
 
-async def test_parallel_subagents_spend_from_one_budget_and_a_reply_under_way_is_not_cut_short():
+async def test_parallel_subagents_spend_from_one_budget_and_a_running_model_call_may_finish():
     gate, asked = asyncio.Event(), []
 
     async def say(request):
@@ -221,7 +201,7 @@ async def test_parallel_subagents_spend_from_one_budget_and_a_reply_under_way_is
     assert ends(agent.get_state("t", subagents=True))[2] == {"a": stopped, "b": stopped, "c": stopped}
 
 
-async def test_a_budget_in_the_middle_stops_what_is_below_it_and_nothing_above():
+async def test_the_budget_of_a_subagent_stops_the_runs_below_it_and_nothing_above():
     outer = sub("outer", tens(task("inner", "t2")), limits=Limits(tokens=30),
                 subagents=[sub("inner", for_ever(), limits=Limits())])  # fmt: skip
     agent = create_deep_agent(tens(task("outer", "t1"), "ok"), [ping], subagents=[outer])
@@ -231,7 +211,7 @@ async def test_a_budget_in_the_middle_stops_what_is_below_it_and_nothing_above()
     assert ends(agent.get_state("t", subagents=True)) == ("ended", "done", {"t1": stopped})
 
 
-async def test_a_resumed_turn_does_not_ask_a_subagent_again_that_was_stopped():
+async def test_a_resumed_turn_does_not_run_an_exhausted_subagent_again():
     child = for_ever()
     script = tens(task("critic", "t1"), "then without")
     agent = create_deep_agent(script, [ping], subagents=[sub("critic", child)], limits=Limits(tokens=30))
@@ -241,11 +221,7 @@ async def test_a_resumed_turn_does_not_ask_a_subagent_again_that_was_stopped():
 
 
 async def test_a_decision_gives_every_run_new_counters():
-    class Ask(Middleware):
-        async def before_tool(self, ctx, call):
-            return Interrupt(call) if call.name == "ping" and ctx.decision is None else call
-
-    child = sub("critic", tens(PING, "done"), middleware=[Ask()], limits=Limits(tokens=15, cost=0.3))
+    child = sub("critic", tens(PING, "done"), middleware=[AskFirst("ping")], limits=Limits(tokens=15, cost=0.3))
     script = tens(task("critic", "t1"), "ok")
     agent = create_deep_agent(script, [ping], subagents=[child], limits=Limits(tokens=25))
     (wait,) = (await agent.run("go", "t")).interrupts
@@ -263,7 +239,7 @@ async def test_a_tool_sees_what_its_run_and_all_below_it_have_spent():
     assert [m.text for m in tree.subagents["t1"].messages if isinstance(m, ToolMessage)] == ["pong", "20 0.0"]
 
 
-async def test_what_is_spent_is_told_while_others_still_spend():
+async def test_a_tool_sees_what_a_parallel_subagent_has_spent_so_far():
     begun, looked = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -300,7 +276,7 @@ def nested(levels, **more):
     return sub(f"level-{levels}", ScriptedModel(script), subagents=below, **more)
 
 
-async def test_a_call_that_goes_too_deep_is_told_so_and_nothing_is_begun(store):
+async def test_a_call_that_delegates_too_deep_is_refused_and_begins_nothing(store):
     script = ScriptedModel([task("level-3", "t3"), "ok"])
     agent = create_deep_agent(script, subagents=[nested(3)], limits=Limits(max_depth=2), checkpointer=store)
     stream = agent.stream("go", "t")
@@ -317,7 +293,7 @@ async def test_a_call_that_goes_too_deep_is_told_so_and_nothing_is_begun(store):
     assert last.subagents == {}
 
 
-async def test_a_depth_of_nothing_lets_nobody_delegate():
+async def test_a_depth_of_zero_lets_nobody_delegate():
     child = ScriptedModel([])
     agent = create_deep_agent(
         tens(task("critic", "t1"), "ok"), subagents=[sub("critic", child)], limits=Limits(max_depth=0)
@@ -336,7 +312,7 @@ async def test_a_subagent_may_have_a_depth_of_its_own():
     assert (child.status, child.text) == ("ended", "did it below")
 
 
-async def test_a_reply_that_fans_out_too_far_keeps_what_was_begun_and_the_next_reply_may_go_on():
+async def test_a_reply_with_too_many_subagents_keeps_the_first_ones_and_the_next_reply_may_go_on():
     wide = [task("critic", id) for id in "abc"]
     child = sub("critic", ScriptedModel(lambda request: "done"))
     agent = create_deep_agent(
@@ -352,7 +328,7 @@ async def test_a_reply_that_fans_out_too_far_keeps_what_was_begun_and_the_next_r
     assert list(agent.get_state("t", subagents=True).subagents) == ["a", "b", "d"]
 
 
-async def test_what_subagents_begin_counts_for_the_reply_that_set_them_going():
+async def test_runs_that_subagents_begin_count_for_the_reply_that_began_these():
     leaf = sub("leaf", ScriptedModel(lambda request: "leaf"))
 
     def delegates(request):
@@ -385,15 +361,10 @@ async def test_a_tool_that_runs_agents_of_its_own_has_the_same_limits():
     )
 
 
-class AskToPing(Middleware):
-    async def before_tool(self, ctx, call):
-        return Interrupt(call) if call.name == "ping" and ctx.decision is None else call
-
-
-async def test_what_goes_on_after_a_pause_is_not_begun_and_its_price_is_known_at_each_boundary(store):
+async def test_a_run_that_is_resumed_after_a_pause_counts_for_no_limit_and_has_its_cost_at_each_boundary(store):
     def agent(limits):
         child = ScriptedModel(lambda request: ten("done" if len(request.messages) > 1 else PING))
-        asks = sub("critic", child, middleware=[AskToPing()])
+        asks = sub("critic", child, middleware=[AskFirst("ping")])
         script = tens([task("critic", id) for id in "ab"], "ok") if limits.max_children else tens("ok")
         return create_deep_agent(script, [ping], subagents=[asks], limits=limits, checkpointer=store)
 
@@ -408,15 +379,12 @@ async def test_what_goes_on_after_a_pause_is_not_begun_and_its_price_is_known_at
 
 
 @pytest.mark.parametrize("limit", ["max_depth", "max_children"])
-def test_a_depth_or_fanout_that_is_no_number_is_refused(limit):
+def test_a_negative_depth_or_number_of_children_is_refused(limit):
     with pytest.raises(ConfigError, match=f"limits.{limit} must be a whole number of 0 or more, or None, not -1"):
         Agent(for_ever(), limits=Limits(**{limit: -1}))
 
 
-async def test_a_run_that_was_cut_short_goes_on_whatever_the_limits_are_now(store):
-    async def hang(request):
-        await asyncio.Event().wait()
-
+async def test_a_cancelled_run_goes_on_whatever_the_limits_are_now(store):
     def agent(child, *script, **limits):
         below = sub("critic", child, limits=Limits())
         return create_deep_agent(tens(*script), subagents=[below], limits=Limits(**limits), checkpointer=store)
@@ -429,7 +397,7 @@ async def test_a_run_that_was_cut_short_goes_on_whatever_the_limits_are_now(stor
     assert (turn.text, failed(turn), answers(turn)) == ("ok", [], ["done"])
 
 
-async def test_the_depth_and_fanout_of_a_blueprint_are_those_of_its_roles():
+async def test_depth_and_children_of_a_blueprint_apply_to_its_roles():
     plans = [plan(research("a.md"), research("b.md"))]
     team = blueprint(plans=plans, limits=Limits(steps=9, max_depth=0, max_children=0))
     turn = await team.run("go", "t")

@@ -1,4 +1,4 @@
-"""What `create_deep_agent` builds, and what users put in the place of its parts."""
+"""`create_deep_agent`: its tools, and how users replace its middleware."""
 
 import pytest
 from harness.agents import ping

@@ -3,11 +3,10 @@
 import asyncio
 import time
 
-import anthropic
-import openai
 import pytest
 from harness.agents import stored
-from harness.providers import Provider, cut, json_answer, sse
+from harness.providers import Provider, cut, sse
+from harness.wires import FORMATS, WIRES, connected
 
 from minideep import (
     Agent,
@@ -19,7 +18,7 @@ from minideep import (
     ToolContext,
     tool,
 )
-from minideep.models import Anthropic, OpenAI, OpenAIChat, ScriptedModel
+from minideep.models import ScriptedModel
 from minideep.turn import error_of
 
 
@@ -77,14 +76,6 @@ def test_a_lost_connection_of_any_model_is_transient(kind):
     assert Agent(ScriptedModel([ValueError("x")])).run_sync("go").error.transient is False
 
 
-def anthropic_error(kind, status, **headers):
-    return json_answer({"type": "error", "error": {"type": kind, "message": "no"}}, status, **headers)
-
-
-def openai_error(code, status, **headers):
-    return json_answer({"error": {"code": code, "type": code, "message": "no"}}, status, **headers)
-
-
 @pytest.mark.parametrize(
     ("answer", "kind", "transient", "retry_after", "code"),
     [
@@ -97,22 +88,19 @@ def openai_error(code, status, **headers):
         (("invalid_request_error", 400, {}), ModelError, False, None, "invalid_request_error"),
     ],
 )
-@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat"])
+@pytest.mark.parametrize("provider", FORMATS)
 def test_the_fields_of_an_error_of_a_provider_are_kept_with_the_turn(
     provider, answer, kind, transient, retry_after, code
 ):
-    make = anthropic_error if provider == "anthropic" else openai_error
-    with Provider(make(answer[0], answer[1], **answer[2])) as server:
+    with Provider(WIRES[provider].refusal(answer[1], answer[0], "no", **answer[2])) as server:
         error = asyncio.run(failed(provider, server.url))
     assert said(error) == (kind, str(error), transient, retry_after, code)
 
 
 async def failed(provider, url):
     """The error of a turn that is streamed, as the terminal does."""
-    kinds = {"anthropic": Anthropic, "openai": OpenAI, "openai-chat": OpenAIChat}
-    make = anthropic.AsyncAnthropic if provider == "anthropic" else openai.AsyncOpenAI
-    async with make(base_url=url, api_key="secret-key", max_retries=0) as client:
-        stream = Agent(kinds[provider]("m", client=client)).stream("go")
+    async with connected(provider, url) as model:
+        stream = Agent(model).stream("go")
         async for _ in stream:
             pass
         return stream.turn.error
@@ -120,7 +108,7 @@ async def failed(provider, url):
 
 def test_a_retry_after_date_becomes_seconds():
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 60))
-    with Provider(anthropic_error("rate_limit_error", 429, retry_after=date)) as server:
+    with Provider(WIRES["anthropic"].refusal(429, "rate_limit_error", "no", retry_after=date)) as server:
         error = asyncio.run(failed("anthropic", server.url))
     assert 50 < error.retry_after <= 60
 

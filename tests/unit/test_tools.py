@@ -1,4 +1,4 @@
-"""Tools: what cannot be one is refused when it is made."""
+"""Tools: a function, a timeout or a name that cannot work is refused when the tool or its agent is made."""
 
 import pytest
 from harness.agents import ping

@@ -1,4 +1,4 @@
-"""OpenAI's SDK, and what its two APIs have in common."""
+"""The common part of the adapters to OpenAI's two APIs."""
 
 from abc import abstractmethod
 from base64 import b64encode
@@ -102,7 +102,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     def _arguments(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
         """Return the arguments of that method.
 
-        What is long in a request belongs into `extra_body`, which the SDK sends as it is. It copies all other
+        The long parts of a request belong in `extra_body`, which the SDK sends as it is. It copies all other
         arguments, which takes half a second for 1000 items.
         """
 

@@ -1,11 +1,11 @@
-"""Nothing outside the root is reached, whatever other processes do to the folders in it meanwhile."""
+"""Confinement: nothing outside the root is reached, whatever other processes do to the folders in it."""
 
 import os
 import sys
 from pathlib import Path
 
 import pytest
-from contracts.test_backend import context, paths
+from harness.files import context, paths
 from harness.swapping import Swapped
 
 from minideep.backends import FilesystemBackend

@@ -1,20 +1,18 @@
-"""File tools never touch the folder of a store: to open and close its files would drop the locks of the process."""
+"""File tools never touch the folder of a store: closing a file in it would drop the locks of the process."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from contracts.test_backend import context, paths
+from harness.files import context, paths
+from harness.scripts import python
 
 from minideep import DiskCheckpointer, create_deep_agent
-from minideep.backends import FilesystemBackend
-from minideep.backends.search import find, grep
+from minideep.backends import FilesystemBackend, find, grep
 from minideep.errors import ConfigError, ToolError
 from minideep.models import ScriptedModel
 
-REFUSED = "is or lies in the folder of a store, which file tools never touch"
+REFUSED = "is in the folder of a store, which file tools never touch"
 
 
 @pytest.fixture
@@ -38,11 +36,10 @@ def backend(request, root):
     return FilesystemBackend(root, virtual_mode=request.param)
 
 
-def holds(store: Path) -> bool:
-    """Whether another process could take thread `t`."""
+def can_hold(store: Path) -> bool:
+    """Return True if another process gets hold of the thread `t`."""
     code = "import sys; from minideep import DiskCheckpointer as D; print(D(sys.argv[1]).hold('t'))"
-    done = subprocess.run([sys.executable, "-c", code, store], capture_output=True, text=True, check=True)
-    return done.stdout == "True\n"
+    return python(code, store) == "True\n"
 
 
 def test_a_search_over_the_root_keeps_the_locks_of_the_process(root):
@@ -56,7 +53,7 @@ def test_a_search_over_the_root_keeps_the_locks_of_the_process(root):
     ):
         with pytest.raises(ToolError):
             act()
-    assert not holds(root / "project" / "state")
+    assert not can_hold(root / "project" / "state")
     store.release("t")
     store.close()
 
@@ -101,7 +98,7 @@ def test_what_holds_a_store_or_leads_to_it_is_not_deleted(root, backend, path):
 
 def test_the_refusal_names_the_folder_that_must_stay(root):
     with pytest.raises(
-        ToolError, match="'/project' is not deleted, nor anything in it: 'state' in it is the folder of"
+        ToolError, match="'/project' was not deleted, nor anything in it: 'state' in it is the folder of"
     ):
         FilesystemBackend(root).delete(context(), "/project")
 
@@ -114,7 +111,7 @@ def test_a_link_into_a_store_is_only_a_link(root):
 @pytest.mark.parametrize("virtual", [True, False])
 @pytest.mark.parametrize("folder", ["project/state", "link", "project/state/settings", "inner"])
 def test_a_root_that_is_or_lies_in_the_folder_of_a_store_is_refused(root, folder, virtual):
-    with pytest.raises(ConfigError, match=r"root_dir '.*' is or lies in the folder of a store; keep threads and files"):
+    with pytest.raises(ConfigError, match=r"root_dir '.*' is in the folder of a store; keep threads and files"):
         FilesystemBackend(root / folder, virtual)
 
 
@@ -173,7 +170,7 @@ def test_a_model_cannot_make_a_folder_look_like_a_store(tmp_path):
     for first, second in (("/a/threads.lock", "/a/cache.db"), ("/b/cache.db", "/b/threads.lock")):
         backend.write(ctx, first, b"")
         with pytest.raises(
-            ToolError, match=f"'{second}' is refused: a folder with threads.lock and cache.db is that of"
+            ToolError, match=f"'{second}' is refused: a folder with threads.lock and cache.db belongs to"
         ):
             backend.write(ctx, second, b"")
         backend.write(ctx, first, b"again")

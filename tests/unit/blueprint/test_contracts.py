@@ -11,7 +11,7 @@ from harness.blueprints import blueprint, end, plan, research
 from hypothesis import given, strategies as st
 
 from minideep import ContractViolation, MinideepError
-from minideep.backends.paths import normal
+from minideep.backends.paths import normalized
 from minideep.blueprint import STOCK_ROLES, Artifact, Board, Decision, Entry, Plan, Subtask
 from minideep.blueprint.contracts import (
     DECISION_SCHEMA,
@@ -270,7 +270,7 @@ def test_no_accepted_name_has_a_separator_or_leads_to_another_folder(name, step)
     assert not re.search(r"[/\\\0\n\r:]|\.\.", name)
     assert 1 <= len(name.encode()) <= 100
     for one in (name, stored_name("critic", step, name)):
-        assert PurePosixPath(normal(f"/{one}")) == PurePosixPath("/", one)
+        assert PurePosixPath(normalized(f"/{one}")) == PurePosixPath("/", one)
 
 
 @pytest.mark.parametrize(

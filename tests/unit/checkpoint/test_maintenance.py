@@ -3,7 +3,7 @@
 import threading
 
 from harness.agents import ok, pay, pays, texts
-from harness.histories import cut
+from harness.histories import cut, merge
 from harness.middleware import AskFirst
 from harness.stores import FaultyStore, InstrumentedStore
 
@@ -15,10 +15,8 @@ from minideep import (
     ToolContext,
     tool,
 )
-from minideep.checkpoint import open_store
 from minideep.checkpoint.log import SegmentRef
 from minideep.checkpoint.merge_queue import MergeQueue
-from minideep.checkpoint.rewriting import merge
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
 
@@ -48,17 +46,17 @@ def test_two_merges_that_overlap_lose_nothing():
     store = InstrumentedStore()
     agent = thread_of(store, 6)
     before, keys = texts(agent.transcript("t")), store.keys("log/t/", "log/t0")
-    while_rewriting(store, lambda: merge(open_store(store), "t", keys[3:6]))
-    merge(open_store(store), "t", keys[:4])
+    while_rewriting(store, lambda: merge(store, keys[3:6]))
+    merge(store, keys[:4])
     assert texts(Agent(ScriptedModel(ok), checkpointer=store).transcript("t")) == before
 
 
 def test_a_merge_beside_a_cut_loses_nothing():
     store = InstrumentedStore()
     agent = thread_of(store, 6)
-    merge(open_store(store), "t", store.keys("log/t/", "log/t0")[4:8])
+    merge(store, store.keys("log/t/", "log/t0")[4:8])
     before, keys = texts(agent.get_state("t").messages), store.keys("log/t/", "log/t0")
-    while_rewriting(store, lambda: merge(open_store(store), "t", keys[4:7]))
+    while_rewriting(store, lambda: merge(store, keys[4:7]))
     cut(store, 3)
     fresh = Agent(ScriptedModel(ok), checkpointer=store)
     assert (fresh.history("t")[0].at, texts(fresh.get_state("t").messages)) == (4, before)

@@ -136,7 +136,7 @@ async def test_roles_with_tools_second_tries_and_files_pass():
 
 
 def stuck(blueprint):
-    blueprint.spec = structs.replace(blueprint.spec, model=ScriptedModel(["Paris."]))
+    blueprint.spec = structs.replace(blueprint.spec, model=ScriptedModel(["Paris."]), before_model=(), wrap_model=())
     return blueprint
 
 

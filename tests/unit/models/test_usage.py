@@ -1,58 +1,43 @@
 """Tokens and costs as providers say them, or fail to: what is not known is unknown, never nothing."""
 
-import anthropic
-import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
+from harness.agents import ping
 from harness.providers import Provider, json_answer, sse
+from harness.wires import FORMATS, WIRES, chat, claude, connected
 
 from minideep import (
     Agent,
     Limits,
     Usage,
-    tool,
 )
 from minideep.models import (
-    Anthropic,
-    OpenAI,
-    OpenAIChat,
     Price,
 )
 
 GIVEN = Price(1, 10, 100)
 
 
-KINDS = ["anthropic", "openai", "openai-chat"]
-
-
-def whole(kind, usage, **more):
+def whole(kind, usage):
     """An answer of *kind* with *usage* as it is."""
-    if kind == "anthropic":
-        return claude.message(claude.text("hi"), **more) | {"usage": usage}
-    if kind == "openai":
-        return responses.response(responses.message("hi"), usage=usage, **more)
-    return chat.completion({"content": "hi"}, usage=usage, **more)
+    return WIRES[kind].said("hi") | {"usage": usage}
 
 
 def streamed(kind, answer):
-    if kind == "anthropic":
-        first, *rest = claude.events(answer | {"usage": {"input_tokens": 7, "output_tokens": 3}})
-        first = {**first, "message": {**first["message"], "usage": answer["usage"]}}
-        rest = [event | {"usage": answer["usage"]} if event["type"] == "message_delta" else event for event in rest]
-        return sse(first, *rest)
-    return sse(*(responses.events(answer) if kind == "openai" else chat.chunks(answer)))
+    events = WIRES[kind].events
+    if kind != "anthropic":
+        return sse(*events(answer))
+    first, *rest = events(answer | {"usage": {"input_tokens": 7, "output_tokens": 3}})
+    first = {**first, "message": {**first["message"], "usage": answer["usage"]}}
+    rest = [event | {"usage": answer["usage"]} if event["type"] == "message_delta" else event for event in rest]
+    return sse(first, *rest)
 
 
 async def turns(kind, *answers, stream=False, price=GIVEN):
-    """What came of each answer, by one client."""
+    """The turn that each answer leads to, by one client."""
     found = []
     with Provider(*answers) as provider:
-        make = anthropic.AsyncAnthropic if kind == "anthropic" else openai.AsyncOpenAI
-        async with make(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
-            adapter = {"anthropic": Anthropic, "openai": OpenAI, "openai-chat": OpenAIChat}[kind]
-            agent = Agent(adapter("x", client=client, price=price))
+        async with connected(kind, provider.url, "x", price=price) as model:
+            agent = Agent(model)
             for _ in answers:
                 turn = await (streaming(agent) if stream else agent.run("go"))
                 assert (turn.status, turn.text) == ("ended", "hi"), turn.error
@@ -84,17 +69,17 @@ def sent(kind, stream, *usages):
 ODD = [None, {}, [], "free", 7, [7], {"input_tokens": {}, "prompt_tokens": [], "output_tokens": "3"}]
 
 
-each_way = pytest.mark.parametrize(("kind", "stream"), [(kind, stream) for kind in KINDS for stream in (False, True)])
+each_way = pytest.mark.parametrize(("kind", "stream"), [(kind, stream) for kind in FORMATS for stream in (False, True)])
 
 
 @each_way
-async def test_an_answer_without_counts_is_kept_and_what_it_took_is_unknown(kind, stream):
+async def test_an_answer_without_counts_has_unknown_usage(kind, stream):
     for turn in await turns(kind, *sent(kind, stream, *ODD), stream=stream):
         assert took(turn) == (Usage(unknown=1), None, 1)
 
 
 @each_way
-async def test_a_count_that_is_none_makes_the_reply_unknown_and_keeps_the_other(kind, stream):
+async def test_a_malformed_count_makes_the_reply_unknown_and_keeps_the_other_count(kind, stream):
     taken, given = names_of(kind)
     usages = [{taken: 7, given: wrong} for wrong in (True, -1, 2**60, 1e300, "3", None)]
     for turn in await turns(kind, *sent(kind, stream, *usages), stream=stream):
@@ -102,7 +87,7 @@ async def test_a_count_that_is_none_makes_the_reply_unknown_and_keeps_the_other(
 
 
 @each_way
-async def test_counts_that_are_floats_count(kind, stream):
+async def test_counts_may_be_floats(kind, stream):
     taken, given = names_of(kind)
     fresh = 7.0 - 5.0 * (kind == "anthropic")
     cached = {"cache_read_input_tokens": 5.0, f"{taken}_details": {"cached_tokens": 5.0}}
@@ -121,27 +106,27 @@ ODD_DETAILS = [
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_paid_answer_of_claude_is_not_lost_for_an_odd_detail(stream):
+async def test_an_odd_detail_of_the_usage_does_not_lose_an_answer_of_claude(stream):
     usages = [{"input_tokens": 7, "output_tokens": 3} | odd for odd in ODD_DETAILS]
     for turn in await turns("anthropic", *sent("anthropic", stream, *usages), stream=stream):
         assert took(turn) == (Usage(7, 3), pytest.approx(37e-6), 0)
 
 
-async def test_a_compaction_of_claude_that_is_not_counted_makes_the_cost_unknown():
+async def test_an_uncounted_compaction_of_claude_makes_the_cost_unknown():
     usage = {"input_tokens": 7, "output_tokens": 3, "iterations": [{"type": "compaction", "input_tokens": None}]}
     (turn,) = await turns("anthropic", *sent("anthropic", False, usage))
     assert took(turn) == (Usage(7, 3), None, 1)
 
 
-async def test_what_claude_had_written_when_its_stream_began_is_not_what_it_wrote():
+async def test_the_output_tokens_at_the_beginning_of_a_stream_of_claude_are_not_the_final_ones():
     first, *rest = claude.events(claude.message(claude.text("hi"), input_tokens=7, output_tokens=300))
     rest = [event | {"usage": None} if event["type"] == "message_delta" else event for event in rest]
     (turn,) = await turns("anthropic", sse(first, *rest), stream=True)
     assert took(turn) == (Usage(7, 0, unknown=1), None, 1)
 
 
-async def test_a_stream_that_is_cut_before_its_counts_is_an_answer_of_unknown_cost():
-    chunks = chat.chunks(chat.text("hi"))
+async def test_a_stream_that_ends_before_its_counts_has_unknown_usage():
+    chunks = chat.events(chat.said("hi"))
     assert "usage" in chunks[-2]
     (turn,) = await turns("openai-chat", sse(*chunks[:-2], cut=True), stream=True)
     assert took(turn) == (Usage(unknown=1), None, 1)
@@ -158,13 +143,13 @@ CACHED = [
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_cached_tokens_are_found_where_each_server_says_them(stream):
+async def test_cached_tokens_are_found_wherever_a_server_puts_them(stream):
     usages = [{"prompt_tokens": 7, "completion_tokens": 3} | cached for cached in CACHED]
     for turn in await turns("openai-chat", *sent("openai-chat", stream, *usages), stream=stream):
         assert took(turn) == (Usage(7, 3, 5), pytest.approx((2 * 1 + 5 * 100 + 3 * 10) / 1e6), 0)
 
 
-async def test_counts_are_found_where_kimi_and_groq_stream_them():
+async def test_counts_are_found_where_kimi_and_groq_put_them_in_a_stream():
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_time": 0.25}
     begin, over, last = chat.chunk({"content": "hi"}), chat.chunk({}, "stop"), {"choices": []}
     groq = {"x_groq": {"id": "req_1"}}, {"x_groq": {"id": "req_1", "usage": usage}}
@@ -175,34 +160,27 @@ async def test_counts_are_found_where_kimi_and_groq_stream_them():
 
 
 @pytest.mark.parametrize(("price", "cost"), [(GIVEN, 37e-6), (None, None)])
-async def test_a_cost_that_is_no_amount_is_not_taken_from_a_server(price, cost):
+async def test_a_malformed_cost_of_a_server_is_ignored(price, cost):
     wrong = [True, -0.5, "0.5", None, {"total": 1}, 1e300]
     usages = [{"prompt_tokens": 7, "completion_tokens": 3, "cost": said} for said in wrong]
     for turn in await turns("openai-chat", *sent("openai-chat", False, *usages), price=price):
         assert took(turn) == (Usage(7, 3), pytest.approx(cost), int(cost is None))
 
 
-async def test_a_cost_that_a_server_says_is_known_though_its_tokens_are_not():
+async def test_the_cost_that_a_server_states_is_known_though_the_tokens_are_not():
     (turn,) = await turns("openai-chat", *sent("openai-chat", False, {"cost": 0.125}), price=None)
     assert took(turn) == (Usage(unknown=1), 0.125, 0)
 
 
-async def test_a_server_that_says_no_cost_stops_a_budget_of_money_at_its_first_reply():
+async def test_a_server_that_states_no_cost_exhausts_a_budget_of_money_at_its_first_reply():
     call = {"id": "a", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
     answer = json_answer(chat.completion({"tool_calls": [call]}, "tool_calls"))
     with Provider(*[answer] * 9) as provider:
-        async with openai.AsyncOpenAI(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
-            model = OpenAIChat("qwen3", client=client)
+        async with connected("openai-chat", provider.url, "qwen3") as model:
             model.states_cost = True  # As of one that is made with a `base_url`.
             turn = await Agent(model, [ping], limits=DOLLAR).run("go")
     assert (turn.status, turn.reason, turn.costs.steps) == ("exhausted", "cost", 1)
     assert (turn.usage, turn.costs.money) == (Usage(7, 3), None)
-
-
-@tool
-async def ping() -> str:
-    """Answer at once."""
-    return "pong"
 
 
 DOLLAR = Limits(cost=1.0)

@@ -1,12 +1,11 @@
-"""Children: fresh messages, a log of their own in the parent's transaction, pauses through every level."""
+"""Children: their own messages and logs, pauses and cancels on every level, and what their parents see."""
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
-from harness.agents import answers, ping, results
+from harness.agents import answers, cancelled, pay, pays, ping, results, sub
 from harness.middleware import AskFirst
+from harness.scripts import python
 
 from minideep import (
     Agent,
@@ -14,11 +13,9 @@ from minideep import (
     AssistantMessage,
     ConfigError,
     DiskCheckpointer,
-    Edit,
     Limits,
     Middleware,
     Overloaded,
-    Reject,
     Subagent,
     Text,
     Thinking,
@@ -103,7 +100,7 @@ async def test_a_checkpointer_set_after_the_agent_was_built_keeps_subagents_too(
 
 async def test_two_runs_of_one_subagent_know_nothing_of_each_other():
     model = ScriptedModel(["first", "second"])
-    about = Subagent(name="critic", description="finds faults", model=model)
+    about = sub("critic", model)
     agent = create_deep_agent(ScriptedModel([task("one", id="a"), task("two", id="b"), "ok"]), subagents=[about])
     turn = await agent.run("go", "thread")
     assert [list(request.messages) for request in model.requests] == [[UserMessage("one")], [UserMessage("two")]]
@@ -121,13 +118,13 @@ async def test_parallel_subagents_run_side_by_side_and_answer_in_call_order():
         await gate.wait()
         return request.messages[0].text.upper()
 
-    about = Subagent(name="critic", description="finds faults", model=ScriptedModel(say))
+    about = sub("critic", ScriptedModel(say))
     script = [[task(text) for text in ("one", "two", "last")], "ok"]
     turn = await create_deep_agent(ScriptedModel(script), subagents=[about]).run("go")
     assert answers(turn) == ["ONE", "TWO", "LAST"]
 
 
-async def test_subagents_nest_if_they_are_given_subagents():
+async def test_subagents_may_have_subagents():
     inner = Subagent(name="inner", description="deeper", model=ScriptedModel(["deep"]))
     outer = critic(task("dig", "inner", "t2"), "outer done", subagents=[inner])
     agent = create_deep_agent(ScriptedModel([task("judge", id="t1"), "ok"]), subagents=[outer])
@@ -385,117 +382,8 @@ async def test_the_artifacts_of_a_child_are_its_own():
 # ---- pauses
 
 
-class Bank:
-    """Counts what was really done."""
-
-    def __init__(self):
-        self.done = []
-
-        @tool
-        async def pay(amount: int) -> str:
-            self.done.append(amount)
-            return f"paid {amount}"
-
-        @tool
-        async def note(text: str) -> str:
-            self.done.append(text)
-            return "noted"
-
-        self.tools = [pay, note]
-
-
-def payer(bank, amount, depth, **more):
-    """A subagent that pays after *depth* more delegations."""
-    if depth:
-        inner = payer(bank, amount, depth - 1)
-        script = [task("pay", "payer", f"d{depth}"), f"level {depth} done"]
-        return Subagent(name="payer", description="", model=Replay(script), subagents=[inner], tools=bank.tools)
-    script = [[ToolCall("note", {"text": f"n{amount}"}), ToolCall("pay", {"amount": amount}, f"p{amount}")], "paid"]
-    return Subagent(name="payer", description="", model=Replay(script), tools=bank.tools, middleware=[AskFirst("pay")])
-
-
-class Replay:
-    """Says what stands in the script where the conversation is, so that a second process may go on with it."""
-
-    name = "replay"
-
-    def __init__(self, script):
-        self.script = script
-
-    async def complete(self, request, emit):
-        said = sum(message.role == "assistant" for message in request.messages)
-        return await ScriptedModel([self.script[said]]).complete(request, emit)
-
-
-@pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("decision", [Approve(), Edit({"amount": 7}), Reject("no")])
-async def test_a_pause_deep_below_is_answered_from_above_in_another_process(store, depth, decision):
-    bank = Bank()
-
-    def agent():
-        return create_deep_agent(
-            Replay([task("pay", "payer", "top"), "all done"]), subagents=[payer(bank, 5, depth)], checkpointer=store
-        )
-
-    turn = await agent().run("go", "t")
-    path = ("top", *(f"d{level}" for level in range(depth, 0, -1)))
-    assert (turn.status, turn.interrupts[0].call_id, turn.interrupts[0].path) == ("paused", "p5", path)
-    assert bank.done == ["n5"]
-    paused = agent().get_state("t", subagents=True)
-    assert paused.subagents["top"].status == "paused"
-    turn = await agent().resume("t", {"p5": decision})
-    assert (turn.status, turn.text) == ("ended", "all done")
-    paid = {Approve: [5], Edit: [7], Reject: []}[type(decision)]
-    assert bank.done == ["n5", *paid]
-
-
-async def test_parallel_children_pause_together_and_may_be_answered_one_by_one(store):
-    bank = Bank()
-    kinds = [Subagent(**{f: getattr(payer(bank, n, 0), f) for f in ("description", "model", "tools", "middleware")},
-                      name=f"payer{n}") for n in (1, 2)]  # fmt: skip
-
-    def agent():
-        script = [[task("pay", "payer1", "a"), task("pay", "payer2", "b")], "all done"]
-        return create_deep_agent(Replay(script), subagents=kinds, checkpointer=store)
-
-    turn = await agent().run("go", "t")
-    assert [wait.call_id for wait in turn.interrupts] == ["p1", "p2"]
-    turn = await agent().resume("t", {"p2": Approve()})
-    assert (turn.status, [wait.call_id for wait in turn.interrupts]) == ("paused", ["p1"])
-    assert bank.done == ["n1", "n2", 2]
-    turn = await agent().resume("t", {"a/p1": Approve()})
-    assert (turn.status, bank.done) == ("ended", ["n1", "n2", 2, 1])
-    assert answers(turn) == ["paid", "paid"]
-
-
-async def test_an_id_under_which_two_runs_wait_must_be_given_with_its_path():
-    bank = Bank()
-    script = [[task("pay", "payer", "a"), task("pay", "payer", "b")], "all done"]
-    agent = create_deep_agent(Replay(script), subagents=[payer(bank, 5, 0)])
-    turn = await agent.run("go", "t")
-    assert len(turn.interrupts) == 2
-    with pytest.raises(ConfigError, match="several pending calls are named 'p5'; pending: a/p5, b/p5"):
-        await agent.resume("t", {"p5": Approve()})
-    turn = await agent.resume("t", {"a/p5": Approve(), "b/p5": Reject()})
-    assert (turn.status, bank.done) == ("ended", ["n5", "n5", 5])
-
-
-async def test_a_message_instead_of_a_decision_cancels_every_run_that_waited(store):
-    bank = Bank()
-
-    def agent(script):
-        return create_deep_agent(Replay(script), subagents=[payer(bank, 5, 1)], checkpointer=store)
-
-    await agent([task("pay", "payer", "top"), "never"]).run("go", "t")
-    turn = await agent([None, "as you like"]).run("forget it", "t")
-    assert (turn.status, turn.text, bank.done) == ("ended", "as you like", ["n5"])
-    child = agent([]).get_state("t", subagents=True).subagents["top"]
-    assert (child.status, child.subagents["d1"].status) == ("cancelled", "cancelled")
-
-
 async def test_a_broad_except_in_a_tool_does_not_swallow_a_pause():
-    bank = Bank()
-    waiter = Agent(Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[AskFirst("pay")])
+    waiter = Agent(ScriptedModel(pays), [pay], middleware=[AskFirst()])
 
     @tool
     async def careless(ctx: ToolContext) -> str:
@@ -504,28 +392,29 @@ async def test_a_broad_except_in_a_tool_does_not_swallow_a_pause():
         except Exception:
             return "swallowed"
 
-    agent = Agent(Replay([ToolCall("careless", {}, "c"), "done"]), [careless])
+    agent = Agent(ScriptedModel([ToolCall("careless", {}, "c"), "done"]), [careless])
     assert (await agent.run("go", "t")).status == "paused"
-    turn = await agent.resume("t", {"p5": Approve()})
-    assert answers(turn) == ["paid"]
+    turn = await agent.resume("t", {"p": Approve()})
+    assert answers(turn) == ["done"]
 
 
 async def test_a_child_that_was_begun_with_another_input_is_refused(store, caplog):
-    bank = Bank()
     inputs = iter(["pay", "steal"])
-    waiter = Agent(
-        Replay([ToolCall("pay", {"amount": 5}, "p5"), "paid"]), bank.tools, middleware=[AskFirst("pay")], name="w"
-    )
+
+    @tool(name="pay")
+    async def never() -> str:
+        raise AssertionError("it was run")
+
+    waiter = Agent(ScriptedModel(pays), [never], middleware=[AskFirst()], name="w")
 
     @tool
     async def fickle(ctx: ToolContext) -> str:
         return (await ctx.run(waiter, next(inputs))).text
 
-    agent = Agent(Replay([ToolCall("fickle", {}, "c"), "done"]), [fickle], checkpointer=store)
+    agent = Agent(ScriptedModel([ToolCall("fickle", {}, "c"), "done"]), [fickle], checkpointer=store)
     await agent.run("go", "t")
-    turn = await agent.resume("t", {"p5": Approve()})
+    turn = await agent.resume("t", {"p": Approve()})
     assert "was begun by agent 'w' or with another input" in answers(turn)[0]
-    assert bank.done == []
 
 
 async def test_cancelling_records_every_level_and_resume_goes_on_with_the_child():
@@ -539,13 +428,9 @@ async def test_cancelling_records_every_level_and_resume_goes_on_with_the_child(
             await asyncio.sleep(60)
         return "slow"
 
-    child = Subagent(name="critic", description="", tools=[slow], model=Replay([ToolCall("slow", {}, "s"), "bad"]))
-    agent = create_deep_agent(Replay([task("a", id="t1"), "ok"]), subagents=[child])
-    turn = asyncio.ensure_future(agent.run("go", "t"))
-    await started.wait()
-    turn.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await turn
+    child = sub("critic", ScriptedModel([ToolCall("slow", {}, "s"), "bad"]), tools=[slow])
+    agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "ok"]), subagents=[child])
+    await cancelled(agent, started)
     state = agent.get_state("t", subagents=True)
     assert (state.status, state.subagents["t1"].status) == ("cancelled", "cancelled")
     turn = await agent.resume("t")
@@ -562,12 +447,9 @@ async def test_a_new_message_after_a_cancel_leaves_the_old_child_alone():
         await asyncio.sleep(60)
         return ""
 
-    child = Subagent(name="critic", description="", tools=[slow], model=Replay([ToolCall("slow", {}, "s"), "bad"]))
-    agent = create_deep_agent(Replay([task("a", id="t1"), "fine"]), subagents=[child])
-    turn = asyncio.ensure_future(agent.run("go", "t"))
-    await started.wait()
-    turn.cancel()
-    await asyncio.wait([turn])
+    child = sub("critic", ScriptedModel([ToolCall("slow", {}, "s"), "bad"]), tools=[slow])
+    agent = create_deep_agent(ScriptedModel([task("a", id="t1"), "fine"]), subagents=[child])
+    await cancelled(agent, started)
     turn = await agent.run("never mind", "t")
     assert (turn.status, turn.text) == ("ended", "fine")
     assert agent.get_state("t", subagents=True).subagents["t1"].status == "cancelled"
@@ -645,7 +527,7 @@ async def test_each_turn_is_kept_in_the_store_that_the_agent_has_then(tmp_path):
 
 async def test_a_later_turn_begins_a_new_run_of_the_subagent_and_keeps_the_old_one(store):
     model = ScriptedModel(["first", "second"])
-    about = Subagent(name="critic", description="finds faults", model=model)
+    about = sub("critic", model)
     script = [task("one", id="a"), "ok", task("two", id="b"), "ok"]
     agent = create_deep_agent(ScriptedModel(script), subagents=[about], checkpointer=store)
     await agent.run("go", "t")
@@ -675,18 +557,19 @@ def test_another_process_reads_what_a_subagent_did_and_goes_on_with_the_thread(t
         agent = create_deep_agent(ScriptedModel([task("judge it", id="t1"), "thanks"]), [look], subagents=[child],
                                   checkpointer=store)  # fmt: skip
         agent.run_sync("go", "t")
-    code = f"""
-from minideep import *
-from minideep.models import ScriptedModel
-with DiskCheckpointer({str(tmp_path)!r}) as store:
-    agent = create_deep_agent(ScriptedModel(["and bye"]), checkpointer=store)
-    child = agent.get_state("t", subagents=True).subagents["t1"]
-    print(child.agent, child.status, [(m.role, m.text) for m in child.messages])
-    print(agent.run_sync("more", "t").text, list(agent.get_state("t", subagents=True).subagents))
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    code = """
+        import sys
+        from minideep import DiskCheckpointer, create_deep_agent
+        from minideep.models import ScriptedModel
+
+        with DiskCheckpointer(sys.argv[1]) as store:
+            agent = create_deep_agent(ScriptedModel(["and bye"]), checkpointer=store)
+            child = agent.get_state("t", subagents=True).subagents["t1"]
+            print(child.agent, child.status, [(m.role, m.text) for m in child.messages])
+            print(agent.run_sync("more", "t").text, list(agent.get_state("t", subagents=True).subagents))
+    """
     said = [("user", "judge it"), ("assistant", ""), ("tool", "saw it"), ("assistant", "bad")]
-    assert run.stdout == f"critic ended {said}\nand bye ['t1']\n", run.stderr
+    assert python(code, tmp_path) == f"critic ended {said}\nand bye ['t1']\n"
 
 
 async def test_a_nested_subagent_inherits_what_it_does_not_set():

@@ -1,4 +1,4 @@
-"""Calls that wait for a person: whoever makes them, however they are answered, nothing runs twice and nothing is lost."""
+"""Calls that wait for a person, in any agent of a tree: each decision does what it says, and nothing runs twice."""
 
 import asyncio
 import json
@@ -44,11 +44,12 @@ def office(store, anew):
     return Office(store, anew)
 
 
-# ---- who asks
+# ---- decisions on every level
 
 MAIN = [[note(1), pay(2), note(3)]]
 CHILD = [[note(0), work("a", *MAIN), note(4)]]
 GRANDCHILD = [[work("b", *CHILD), note(5)]]
+GREAT_GRANDCHILD = [[work("c", *GRANDCHILD)]]
 PARALLEL = [[work("a", [pay(2)], [note(1)]), work("b", [note(3)]), work("c", [note(4), pay(5)])]]
 
 
@@ -68,8 +69,9 @@ TOLD = {
         (MAIN, "p2", "[noted 1] [{}] [noted 3]"),
         (CHILD, "a/p2", "[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]"),
         (GRANDCHILD, "b/a/p2", "[[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]] [noted 5]"),
+        (GREAT_GRANDCHILD, "c/b/a/p2", "[[[noted 0] [[noted 1] [{}] [noted 3]] [noted 4]] [noted 5]]"),
     ],
-    ids=["main", "child", "grandchild"],
+    ids=["main", "child", "grandchild", "great-grandchild"],
 )
 async def test_a_call_of_any_agent_waits_and_each_decision_does_what_it_says(office, kind, rounds, name, said):
     turn = await office.run(*rounds)
@@ -236,7 +238,7 @@ async def test_a_decision_cannot_be_given_twice(office):
     assert office.did == ["pay 1", "pay 2"]
 
 
-async def test_of_two_who_decide_at_once_one_is_refused_and_the_call_runs_once(store):
+async def test_of_two_simultaneous_decisions_one_is_refused_and_the_call_runs_once(store):
     office, other = Office(store), Office(store)
     other.did = office.did
     await office.run(*MAIN)
@@ -288,7 +290,7 @@ async def test_a_message_instead_of_a_decision_answers_the_call_and_cancels_paus
         await office.resume({"p3": Approve()})
 
 
-# ---- what a pause costs
+# ---- the cost of a pause
 
 
 @pytest.mark.parametrize("rounds", [MAIN, GRANDCHILD, PARALLEL])
@@ -585,6 +587,12 @@ def test_an_approved_call_whose_process_was_killed_waits_again_and_says_so(tmp_p
         assert office.did == ["pay 2"]
 
 
+def offer(office, function):
+    """Give the agents another tool, calls of which wait."""
+    part = type("Offer", (Middleware,), {"tools": (tool(function),)})()
+    office.more |= {"interrupt_on": {function.__name__: True}, "middleware": [part]}
+
+
 async def test_an_edited_call_that_was_cancelled_says_what_had_begun(office):
     started = asyncio.Event()
 
@@ -594,10 +602,7 @@ async def test_an_edited_call_that_was_cancelled_says_what_had_begun(office):
         await asyncio.sleep(60 if len(office.did) == 1 else 0)
         return ""
 
-    office.more |= {
-        "interrupt_on": {"slow": True},
-        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
-    }
+    offer(office, slow)
     await office.run([["slow", {"n": 1}, "s"]])
     turn = asyncio.ensure_future(office.resume({"s": Edit({"n": 2})}))
     await started.wait()
@@ -619,10 +624,7 @@ async def test_an_approved_call_that_was_cancelled_waits_again(office):
         await asyncio.sleep(60 if office.did == ["slow"] else 0)
         return ""
 
-    office.more |= {
-        "interrupt_on": {"slow": True},
-        "middleware": [type("Slow", (Middleware,), {"tools": (tool(slow),)})()],
-    }
+    offer(office, slow)
     await office.run([["slow", {}, "s"]])
     turn = asyncio.ensure_future(office.resume({"s": Approve()}))
     await started.wait()

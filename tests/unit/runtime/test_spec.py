@@ -1,4 +1,4 @@
-"""A name like a hook that is none is refused when the agent is built: such a method would never be called."""
+"""Misspelt hooks are refused when the agent is built: such a method would never be called."""
 
 import functools
 
@@ -40,13 +40,13 @@ def test_a_misspelt_hook_is_refused_and_the_hooks_are_named(build, name, meant):
     assert not meant or f"did you mean {meant}?" in str(refused.value)
 
 
-def test_a_misspelt_hook_that_a_base_class_brings_is_refused_too():
+def test_a_misspelt_hook_of_a_base_class_is_refused_too():
     kind = type("Below", (type(having("before_tools")),), {})
     with pytest.raises(ConfigError, match="before_tools"):
         Agent(ScriptedModel([]), middleware=[kind()])
 
 
-def test_other_names_are_a_middlewares_own():
+def test_a_middleware_may_have_other_methods():
     class Mine(TodoListMiddleware):
         before = after_noon = "no method"
 
@@ -69,7 +69,7 @@ def test_a_hook_that_cannot_be_awaited_is_refused_when_the_agent_is_built(hook):
         Agent(ScriptedModel([]), middleware=[part])
 
 
-def test_a_hook_that_wraps_an_async_one_is_taken():
+def test_a_plain_function_that_wraps_an_async_hook_is_accepted():
     async def before_finish(self, ctx):
         return None
 
@@ -81,7 +81,7 @@ def test_a_hook_that_wraps_an_async_one_is_taken():
     assert Agent(ScriptedModel(["ok"]), middleware=[part]).run_sync("go").status == "ended"
 
 
-def test_a_hook_that_is_set_on_the_object_is_refused_as_it_would_never_be_called():
+def test_a_hook_that_is_set_on_the_object_is_refused():
     class Guard(Middleware):
         def __init__(self):
             self.before_tool = self.deny

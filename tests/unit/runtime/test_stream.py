@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import groupby
 
 import pytest
-from contracts.test_model import FORMATS, connected, ls, reply
 from harness.agents import hang, ping, sub, task
 from harness.providers import Provider, cut
+from harness.wires import FORMATS, connected, ls, reply
 from hypothesis import given, strategies as st
 
 from minideep import (
