@@ -83,9 +83,10 @@ class ToolContext(Injected):
 
     @property
     def scratch(self) -> dict[object, Any]:
-        """A dict in which hooks keep what they could work out again, each under itself, while this run is driven.
+        """A dict for what hooks can compute again; each hook uses itself as the key.
 
-        It is never recorded: after a pause, after a restart, and in the next turn it is empty.
+        It lives while this run is driven and is never recorded: after a pause, after a restart, and in the next turn it
+        is empty.
         """
         return self._run.scratch
 
@@ -170,7 +171,7 @@ class ToolContext(Injected):
         line. What it does before its `ctx.run` lines then happens again.
 
         Raises:
-            ToolError: it would be more, or deeper, than the `Limits` of this run or of one above it allow.
+            ToolError: the `Limits` of this run, or of one above it, allow no further child or none this deep.
             ConfigError: a second run under the same key; a key that the log knows with another agent or input; or a
                 budget of money holds here and a model of *agent* does not state its cost (`states_cost`).
         """

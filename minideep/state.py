@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True, array_like=True):
     max_depth: _Count | None = None
     """Levels of subagents below the run: 0 allows none, 1 allows subagents that have none themselves."""
     max_children: _Count | None = None
-    """Runs that one reply may begin, those that they begin in turn included."""
+    """Runs that one reply may begin, counting those that they begin in turn."""
 
 
 class Todo(Struct, frozen=True, array_like=True):
@@ -230,13 +230,13 @@ class State(Struct, kw_only=True, array_like=True):
 
 
 def _read(name: str) -> Any:
-    return property(attrgetter(f"_state.{name}"))  # In C: hooks read several of these at every step.
+    return property(attrgetter(f"_state.{name}"))  # It runs in C, and hooks read several of these at every step.
 
 
 class StateView:
     """A run's `State` as tools and hooks see it: always current, and read-only.
 
-    A change would be lost with the process, for the log would not have it: record an event instead.
+    A change to it would not be in the log, and so be lost with the process: record an event instead.
     """
 
     __slots__ = ("_state",)
@@ -266,7 +266,7 @@ class StateView:
 
     @property
     def messages(self) -> Messages:
-        """The messages in context now; what is said later does not appear in it."""
+        """The messages in context now; later ones do not appear in it."""
         return Messages(self._state.messages)
 
     @property

@@ -1,4 +1,4 @@
-"""Hooks: each is called under the name of its middleware, and no wrap can hide how a turn ends."""
+"""Calling hooks: an error names the middleware and the hook, and no wrap can hide how a turn ends."""
 
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -59,7 +59,7 @@ def _is_plain(outcome: Any) -> bool:
 def _check_parts(value: Any, kinds: tuple[Any, ...], hook: str, name: str) -> None:
     """Refuse a value with parts of a wrong type, which would break the loop, or the log, further on."""
     try:
-        if type(value) is Reply:  # A model's reply is not checked so: the log refuses what is wrong in it.
+        if type(value) is Reply:  # Made or passed on by a hook. A reply without hooks is checked by the log's encoder.
             check_fields(value)
         check(value, _one_of(kinds), name, hook)
     except ConfigError as exc:
@@ -122,7 +122,7 @@ def _layer(
 
 
 class BudgetSpent(BaseException):
-    """Leaves `wrap_model` hooks that would ask again though a budget is spent."""
+    """Raised through `wrap_model` hooks that ask again although a budget is spent."""
 
 
 class Asking:
@@ -144,14 +144,14 @@ class Asking:
         """Return the reply that the hooks make of the request, with the tokens and the cost of all questions.
 
         Raises:
-            BudgetSpent: a hook would have asked again; `stopped` says why it was not.
+            BudgetSpent: a hook asked again although a budget is spent, which `stopped` names.
         """
         spec, scope = self.run.spec, self.run.scope
         outer = wrapped(scope, "wrap_model", Reply, spec.wrap_model, ctx, self._ask)
         try:
             reply = await outer(self.request)
         finally:
-            if self.stopped:  # Whatever the hooks made of it.
+            if self.stopped:  # Even if a hook has caught it.
                 raise BudgetSpent
         scope.check()
         if not self._replies:
@@ -210,7 +210,8 @@ class Asking:
 
 
 def took(reply: Reply) -> tuple[Usage, float | None]:
-    """Return the tokens and the cost that *reply* states. Impossible amounts are unknown: they would win a budget back.
+    """Return the tokens and the cost that *reply* states. Impossible amounts count as unknown, for a negative one would
+    refill a budget.
 
     Wrong types are left to the log's format, which refuses them.
     """
@@ -223,7 +224,7 @@ def took(reply: Reply) -> tuple[Usage, float | None]:
 
 
 def model_error(model: Model, exc: Exception) -> ModelError:
-    """Return the error of a model that raised something else than an error of ours."""
+    """Return a `ModelError` for an exception of a model that is none of ours."""
     error = ModelError(f"{model.name}: {type(exc).__name__}: {exc}")
     error.transient = isinstance(exc, ConnectionError | TimeoutError)
     return error

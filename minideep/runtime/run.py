@@ -57,7 +57,7 @@ class Run:
         self.journal = journal
         self.scope = scope
         self.run_child = run_child
-        """Runs an agent below a call of this run. It is of the loop, which this module does not know."""
+        """Runs an agent below a call of this run. It is passed in, because its module imports this one."""
         self.durability: Durability = durability
         self.saves_at = CHECKPOINTS[durability]
         self.listener = listener
@@ -182,9 +182,9 @@ class Run:
         return None
 
     def seconds_left(self) -> float | None:
-        """Return how long the model may take until a budget of seconds is spent; None if it may take for ever.
+        """Return the seconds that the model may take before a budget of them is spent; None if there is no bound.
 
-        So may a model that is `free`: it decides how the turn ends.
+        A model that is `free` has none either: it decides how the turn ends.
         """
         if getattr(self.spec.model, "free", False):
             return None
@@ -202,7 +202,7 @@ class Run:
             thread_id=self.journal.thread_id,
             status=state.status,
             reason=state.reason,
-            text=next((text for text in spoken if text), state.text if self.parent else ""),  # A child has one input.
+            text=next((text for text in spoken if text), state.text if self.parent else ""),  # Its one input may be older.
             error=error_of(state),
             interrupts=state.interrupts,
             question=state.detail if state.status == "escalated" else "",

@@ -40,7 +40,7 @@ KEPT = 16
 
 
 class TurnConfig(Struct, frozen=True):
-    """How one turn is run."""
+    """The settings of one turn."""
 
     spec: AgentSpec
     store: CheckedStore
@@ -133,7 +133,7 @@ class Turns:
             if before and run.scope.status != "lost":
                 journal.rollback(max(0, journal.unsaved - before))
                 self._keep(journal)
-            await asyncio.sleep(0)  # A cancellation that arrived meanwhile goes before.
+            await asyncio.sleep(0)  # A cancellation that arrived meanwhile is raised instead.
             raise
         return accepted, failed
 
