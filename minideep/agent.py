@@ -81,7 +81,7 @@ class Agent:
         """Run one turn: from *input* to the boundary where the agent hands over.
 
         Tools get *context* as `ctx.context`; it is never recorded. With *wait* a busy thread is waited for. Once the
-        input is accepted a `Turn` always comes back, whatever happened; cancellation saves the thread and raises.
+        input is accepted a `Turn` is returned even if the turn fails; a cancellation saves the thread and is raised.
 
         Raises:
             ConfigError: the input or the thread's id is not usable.
@@ -122,7 +122,7 @@ class Agent:
         is given, the last turn is returned, with empty costs.
 
         Raises:
-            UnknownThread: there is no such thread.
+            UnknownThread: the store has no such thread.
             ConfigError: a decision is for no waiting call; nothing was done.
             ThreadBusy: another run holds the thread; nothing was done.
             ThreadConflict, CheckpointError: the decisions could not be saved; nothing was done.

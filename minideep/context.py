@@ -97,7 +97,7 @@ class ToolContext(Injected):
 
     @property
     def spent(self) -> Spent:
-        """What the run and everything below it have spent since its input was accepted."""
+        """The spending of the run and everything below it since its input was accepted."""
         return self._run.spent
 
     @property
@@ -131,7 +131,7 @@ class ToolContext(Injected):
         has it.
 
         Raises:
-            KeyError: there is no such file.
+            KeyError: the state has no such file.
             CheckpointError: the store has lost it.
         """
         return self._run.journal.content_of(file)
@@ -167,7 +167,7 @@ class ToolContext(Injected):
 
         The child is known by this call's id, and by *key* if one call runs several. A child that the log already holds
         is continued; a finished one is returned without running again. When a child waits for a person, so does this
-        call: a `BaseException` leaves the tool, and once somebody has decided, the tool starts again from its first
+        call: a `BaseException` leaves the tool, and after the person's decision the tool starts again from its first
         line. What it does before its `ctx.run` lines then happens again.
 
         Raises:

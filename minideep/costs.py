@@ -17,7 +17,7 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class Spent(Struct, frozen=True):
-    """What a run and everything below it spent since its input was accepted; budgets are compared with it."""
+    """The spending of a run and everything below it since its input was accepted. Budgets are compared with it."""
 
     tokens: int
     """Input and output of all replies; a lower bound if any are `unknown`."""
@@ -53,7 +53,7 @@ class Spent(Struct, frozen=True):
 
 
 class Costs(Struct):
-    """What a turn spent, its subagents included. Always on.
+    """The spending of a turn, its subagents included. It is always measured.
 
     Times are seconds and add up over parallel runs: the waits of two subagents for their models count twice.
     """

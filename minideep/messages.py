@@ -187,7 +187,7 @@ class Messages(Sequence[Message]):
 
 
 Input = str | UserMessage | Annotated[Iterable[AnyBlock], Rule(lambda blocks: True, "blocks")]
-"""What an agent is asked: text, a message, or its blocks."""
+"""The input of a turn: text, a message, or its blocks."""
 
 
 class ToolResult(Struct, frozen=True, array_like=True, gc=False):
@@ -196,7 +196,7 @@ class ToolResult(Struct, frozen=True, array_like=True, gc=False):
     content: Content
     is_error: bool = False
     ends: bool = False
-    """Whether the turn ends once all calls of this reply are answered."""
+    """True if the turn ends once all calls of this reply are answered."""
 
     @property
     def text(self) -> str:

@@ -105,4 +105,4 @@ def unanswered(run: Run) -> list[Path]:
 
 
 class ChildPaused(BaseException):
-    """Raised through a tool whose child waits for a person. Not an `Exception`, which many tools catch and go on."""
+    """Raised through a tool whose child waits for a person. Not an `Exception`: many tools catch those."""

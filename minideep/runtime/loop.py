@@ -175,7 +175,7 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
             if state.status == "running":
                 await drive(child)
                 if "result" in child.saves_at:
-                    await child.checkpoint()  # The call may go on with others for long.
+                    await child.checkpoint()  # The call may run others for long.
         finally:
             parent.ledger.add_child(child.ledger, started)
         if (conflict := parent.scope.conflict) is not None:

@@ -18,7 +18,7 @@ from .cancel import TurnScope
 
 Point = Literal["step", "reply", "result"]
 CHECKPOINTS: dict[Durability, tuple[Point, ...]] = {"turn": (), "step": ("step",), "tool": ("step", "reply", "result")}
-"""Where a turn is saved besides at its two ends: before each model call, after each reply, after each result."""
+"""The points, besides its two ends, at which a turn is saved: before each model call, after each reply or result."""
 
 
 class Call:
@@ -30,7 +30,7 @@ class Call:
         self.run = run
         self.entry = entry
         self.over = False
-        """Whether it is answered or left behind: nothing that still runs for it may change the thread."""
+        """True if it is answered or left behind: nothing that still runs for it may change the thread."""
         self.paused: tuple[Interrupt, ...] = ()
         """The interrupts that children of this call wait for."""
         self.children: dict[str, asyncio.Future[None]] = {}
@@ -202,7 +202,9 @@ class Run:
             thread_id=self.journal.thread_id,
             status=state.status,
             reason=state.reason,
-            text=next((text for text in spoken if text), state.text if self.parent else ""),  # Its one input may be older.
+            text=next(
+                (text for text in spoken if text), state.text if self.parent else ""
+            ),  # Its one input may be older.
             error=error_of(state),
             interrupts=state.interrupts,
             question=state.detail if state.status == "escalated" else "",

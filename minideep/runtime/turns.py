@@ -49,16 +49,16 @@ class TurnConfig(Struct, frozen=True):
     context: Any = None
     emit: Emit | None = None
     wait: bool = False
-    """Whether to wait for a thread that is busy."""
+    """True to wait for a thread that is busy."""
 
 
 class Accepted(Struct, frozen=True):
     """An input whose events are recorded."""
 
     over: bool = False
-    """Whether there is nothing to run: the last turn is returned."""
+    """True if nothing is left to run: the last turn is returned."""
     must_save: bool = False
-    """Whether nothing may run unless the input is saved: a decision that got lost would let a call run twice."""
+    """True if nothing may run before the input is saved: a decision that got lost would let a call run twice."""
 
 
 Accept = Callable[[Run], Accepted]
