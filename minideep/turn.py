@@ -57,10 +57,8 @@ class Turn(Struct, kw_only=True):
             MinideepError: it is `failed`, and this is its error, such as `RateLimited`; or it is `cancelled`.
         """
         if self.status == "exhausted":
-            why = f" ({self.error})" if isinstance(self.error, LimitExceeded) else ""
-            raise LimitExceeded(
-                f"the turn reached its limit of {self.reason}{why}; `resume` continues with new counters"
-            )
+            limit = f"{self.reason} ({self.error})" if isinstance(self.error, LimitExceeded) else self.reason
+            raise LimitExceeded(f"the turn reached its limit of {limit}; `resume` continues with new counters")
         if self.status == "failed":
             raise self.error or ModelError(self.reason)
         if self.status == "cancelled":

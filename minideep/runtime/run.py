@@ -202,9 +202,8 @@ class Run:
             thread_id=self.journal.thread_id,
             status=state.status,
             reason=state.reason,
-            text=next(
-                (text for text in spoken if text), state.text if self.parent else ""
-            ),  # Its one input may be older.
+            # A child has one input, perhaps of an earlier turn, so its text may be older too.
+            text=next((text for text in spoken if text), state.text if self.parent else ""),
             error=error_of(state),
             interrupts=state.interrupts,
             question=state.detail if state.status == "escalated" else "",
