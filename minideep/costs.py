@@ -139,10 +139,11 @@ class Ledger:
         ledger: Ledger | None = self
         while ledger is not None:
             ledger._tokens += tokens
-            ledger._unknown += usage.unknown
-            ledger._unpriced += unpriced
             if cost is not None:
                 ledger._money = (ledger._money or 0.0) + cost
+            if unpriced or usage.unknown:
+                ledger._unknown += usage.unknown
+                ledger._unpriced += unpriced
             ledger = ledger.parent
 
     def add_model_time(self, seconds: float) -> None:
@@ -179,20 +180,21 @@ class Ledger:
         now = perf_counter()
         model_s, tools_s = self._model_s, self._tools_s
         harness_s = max(0.0, now - self._mark - model_s - tools_s)
-        self.costs.table.append(Step(model_s, max(0.0, tools_s - self._children_s), harness_s))
+        tools_s = max(0.0, tools_s - self._children_s)
+        costs = self.costs
+        costs.table.append(Step(model_s, tools_s, harness_s))
+        costs.model_s += model_s
+        costs.tools_s += tools_s
+        costs.harness_s += harness_s
         self._model_s = self._tools_s = self._children_s = 0.0
         self._mark = now
 
     def close(self, steps: int, tool_calls: int, usage: Usage) -> None:
         """Add up the costs of a run that is over."""
         self.close_step()
-        costs = self.costs
-        costs.model_s += sum(step.model_s for step in costs.table)
-        costs.tools_s += sum(step.tools_s for step in costs.table)
-        costs.harness_s += sum(step.harness_s for step in costs.table)
-        costs.steps += steps
-        costs.tool_calls += tool_calls
-        costs.usage += usage
+        self.costs.steps += steps
+        self.costs.tool_calls += tool_calls
+        self.costs.usage += usage
 
 
 def in_words(count: int, unknown: int) -> str:

@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
@@ -121,10 +121,10 @@ class Journal:
         number = self.number + 1
         data = encode(number, event)
         # Applied as decoded: that checks its types, and a later change of the caller's lists cannot change the state.
-        event = cast(E, decode(data))
-        self._apply(path, number, event)
-        self.pending.append((path, data, type(event) is FileWritten and event.blob))
-        return event
+        recorded: Any = decode_numbered(data)[1]
+        self._apply(path, number, recorded)
+        self.pending.append((path, data, type(recorded) is FileWritten and recorded.blob))
+        return recorded  # pyright: ignore[reportReturnType]
 
     def _replay(self, pending: Pending) -> None:
         """Record an event again, under its old number."""

@@ -17,7 +17,7 @@ from ..state import Edit, Interrupt, OpenCall, Reject, Respond
 from ..tools import MAX_RESULT, Tool, as_result, capped
 from .cancel import carried, leave, result_of
 from .children import ChildPaused, has_children
-from .hooks import call_hook, wrapped
+from .hooks import Innermost, Wrap, call_hook
 from .run import Call, Run
 
 logger = logging.getLogger("minideep")
@@ -152,22 +152,28 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
     parts = [hook.middleware for hook in call.run.spec.tool_hooks if hook.wrap]
     if not parts:
         return await _execute(call, ctx, asked)
-    attempts = 0
+    below, attempts = Innermost(), 0
 
     async def run(again: ToolCall) -> ToolResult:
         nonlocal attempts
         attempts += 1
-        call.run.scope.check()
-        if call.paused:
-            raise ChildPaused  # Nothing may run again before a person has decided.
         own = ctx if attempts == 1 else ToolContext(call.run, call, attempts)
-        result = await _execute(call, own, structs.replace(again, id=asked.id))
-        if call.paused:
-            raise ChildPaused  # A wrap must not take the pause for a result.
-        return result
+        try:
+            call.run.scope.check()
+            if not call.paused:  # Otherwise nothing may run again before a person has decided.
+                below.last = await _execute(call, own, structs.replace(again, id=asked.id))
+            if call.paused:
+                raise ChildPaused  # A wrap must not take the pause for a result.
+        except BaseException as exc:
+            below.raised.append(exc)
+            raise
+        return below.last
 
+    outer: Any = run
+    for part in reversed(parts):
+        outer = Wrap(call.run.scope, part, "wrap_tool", ToolResult, ctx, below, outer)
     try:
-        result = await wrapped(call.run.scope, "wrap_tool", ToolResult, parts, ctx, run)(asked)
+        result = await outer(asked)
     except ChildPaused:
         result = ToolResult("")
     call.run.scope.check()

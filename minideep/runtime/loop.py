@@ -23,14 +23,15 @@ from ..events import (
     TurnPaused,
     UserSaid,
 )
-from ..messages import AssistantMessage, Input, Messages, UserMessage, as_message, clean_content
+from ..messages import Input, Messages, UserMessage, as_message
 from ..ports import Request, Runnable
 from ..state import OpenCall
 from ..turn import Turn, failed
-from .calls import call_tool, refuse_hidden
+from .calls import call_tool
 from .cancel import side_by_side, within
 from .children import ChildPaused, key_of, open_child
-from .hooks import Asking, BudgetSpent, call_hook, check_shown, model_error, took
+from .hooks import call_hook, check_shown
+from .model_calls import WrappedModel, call_directly
 from .run import Call, Run
 from .spec import below
 
@@ -85,46 +86,11 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         run.record(stopped)
     if run.state.status != "running":
         return  # A hook has escalated, or a budget is spent.
-    await (ask_through_hooks(run, ctx, request) if spec.wrap_model else ask_model(run, request))
-
-
-async def ask_model(run: Run, request: Request) -> None:
-    """Ask the agent's own model, and record its reply."""
-    model, started = run.spec.model, perf_counter()
-    try:
-        reply = await model.complete(request, run.emitter)
-        content = clean_content(reply.message.content)
-        message = reply.message if content is reply.message.content else AssistantMessage(content)
-        message = run.journal.with_unique_call_ids(run.path, message)
-    except MinideepError:
-        raise
-    except Exception as exc:  # The model door: a model may be anybody's, and its failure is the turn's.
-        raise model_error(model, exc) from exc
-    finally:
-        seconds = perf_counter() - started
-        run.ledger.add_model_time(seconds)
-    usage, cost = took(reply)
-    run.replied(message, reply.stop, usage, reply.model or model.name, seconds, cost)
-    run.ledger.add_model(usage, cost)
-    if request.tools is not run.spec.tool_list:
-        refuse_hidden(run, message.calls, request.tools)
-
-
-async def ask_through_hooks(run: Run, ctx: ToolContext, request: Request) -> None:
-    """Ask through the `wrap_model` hooks, and record the reply that they return."""
-    asking = Asking(run, request)
-    try:
-        reply = await asking.reply(ctx)
-    except BudgetSpent:
-        assert asking.stopped is not None
-        run.record(asking.stopped)
-        return
-    finally:
-        run.ledger.add_model_time(asking.seconds)
-    message = run.journal.with_unique_call_ids(run.path, reply.message)
-    run.replied(message, reply.stop, reply.usage, reply.model, asking.seconds, reply.cost)
-    if asking.request.tools is not run.spec.tool_list:
-        refuse_hidden(run, message.calls, asking.request.tools)
+    if spec.wrap_model:
+        run.wrapped = run.wrapped or WrappedModel(run, ctx)
+        await run.wrapped.call(request)
+    else:
+        await call_directly(run, request)
 
 
 async def changed_by_hooks(run: Run, ctx: ToolContext, request: Request) -> Request:

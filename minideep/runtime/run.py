@@ -72,6 +72,8 @@ class Run:
         self.ledger = Ledger(self.parent.ledger if self.parent else None)
         self.scratch: dict[object, Any] = {}
         self.emitter: Emit | None = self.emit if listener else None
+        self.wrapped: Any = None
+        """The model inside its `wrap_model` hooks, put together with the first question."""
         self.begun = 0
         """Runs below this one that its last reply has begun."""
         self._usage_before = self.state.usage

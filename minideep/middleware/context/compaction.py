@@ -109,7 +109,7 @@ class SummarizationMiddleware(Middleware):
             added = request.messages[len(size.sizes) :]
             await self._reduce(ctx, size, trigger * TARGET, trigger * MIN_SAVING)
             request = structs.replace(request, messages=[*size.messages, *added])
-        else:
+        elif size.changed:
             request = size.put_into(request)
         size.last_counted, size.usage = size.counted, state.usage
         return request

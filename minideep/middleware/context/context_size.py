@@ -57,9 +57,10 @@ class ContextSize(View):
             self._system, self._tools = request.system, request.tools
             self._head, before = tokens.of_head(request), self._head
             self.counted += self._head - before
-        if not self.follows(state.messages):
+        history = state.messages
+        if not self.follows(history):
             self._restart(state)
-        self._add(state.files, self.unseen(request, state.messages))
+        self._add(state.files, self.unseen(request, history))
 
     def recount(self, state: AnyState) -> None:
         """Count all messages again, because they, or notes on how they are shown, have changed."""

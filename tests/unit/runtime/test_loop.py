@@ -17,6 +17,7 @@ from minideep import (
     UserMessage,
     tool,
 )
+from minideep.checkpoint import open_store
 from minideep.models import ScriptedModel
 
 
