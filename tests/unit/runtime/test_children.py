@@ -185,7 +185,7 @@ async def test_the_last_words_are_the_last_that_are_not_empty():
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (task("a", "nobody"), "no subagent named 'nobody'; there is general-purpose, critic"),
+        (task("a", "nobody"), "no subagent named 'nobody'; the subagents are general-purpose, critic"),
         (task(" "), "the description is empty"),
         (
             ToolCall("task", {"description": "a", "prompt": "b", "subagent_type": "critic"}),
