@@ -21,7 +21,7 @@ class PatchToolCallsMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         messages = request.messages
-        if type(messages) is Messages and history_of(messages) is history_of(ctx.state.messages):
+        if type(messages) is Messages and messages.source is history_of(ctx.state.messages):
             return request  # Nobody has changed what is shown.
         patches = ctx.scratch.get(self) or ctx.scratch.setdefault(self, Patches())
         shown = patches.applied(messages)

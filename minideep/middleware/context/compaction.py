@@ -100,7 +100,7 @@ class SummarizationMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         state = ctx.state
-        size = self._size(ctx)
+        size = ctx.scratch.get(self) or self._size(ctx)
         size.update(state, request)
         if size.shrink is None:
             size.shrink = partial(self._shrink, ctx, size)
@@ -111,7 +111,7 @@ class SummarizationMiddleware(Middleware):
             added = request.messages[len(size.sizes) :]
             await self._reduce(ctx, size, trigger * TARGET, trigger * MIN_SAVING)
             request = structs.replace(request, messages=[*size.messages, *added])
-        else:
+        elif size.changed:
             request = size.put_into(request)
         size.last_counted, size.usage = size.counted, state.usage
         return structs.replace(request, shrink=size.shrink)

@@ -55,7 +55,7 @@ class OffloadMiddleware(Middleware):
             shown = await self._shown(ctx, message) if type(message) is UserMessage else message
             view.messages.append(shown)
             view.changed = view.changed or shown is not message
-        return view.put_into(request)
+        return view.put_into(request) if view.changed else request
 
     async def _shown(self, ctx: ToolContext, message: UserMessage) -> UserMessage:
         """Return *message*, or its stub after its text was written to a file."""
