@@ -19,5 +19,6 @@ def python(code: str, *args: object, warns: bool = False, seconds: float = 60, *
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, args)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])} | more.pop("env", {})
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=env, **more)
-    assert done.returncode == 0 and (warns or not done.stderr), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert warns or not done.stderr, done.stderr
     return done.stdout
