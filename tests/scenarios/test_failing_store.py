@@ -8,7 +8,7 @@ import pytest
 from harness.agents import task
 from harness.killing import asked
 from harness.middleware import AskFirst
-from harness.scripts import python
+from harness.processes import python
 from harness.stores import FaultyStore
 
 from minideep import (

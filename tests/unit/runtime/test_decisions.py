@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from harness.office import Office, calls_of, edited, full, note, pay, plan, say, waiting, work, worker
-from harness.scripts import python
+from harness.processes import python
 from harness.stores import InstrumentedStore
 from hypothesis import given, settings, strategies as st
 

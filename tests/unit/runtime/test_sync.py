@@ -9,7 +9,7 @@ import time
 
 import pytest
 from harness.agents import results
-from harness.scripts import python
+from harness.processes import python
 
 from minideep import (
     Agent,
