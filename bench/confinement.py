@@ -13,8 +13,9 @@ from pathlib import Path
 from time import perf_counter
 
 from campaign import run
+from harness.files import context
 from harness.killing import expect
-from harness.swapping import Swapped, context
+from harness.swapping import Swapped
 
 from minideep.backends import FilesystemBackend
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         Usage as Usage,
         UserMessage as UserMessage,
     )
-    from .middleware.subagents import Subagent as Subagent
+    from .middleware import Subagent as Subagent
     from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention
     from .runtime.process import configure_process as configure_process
     from .runtime.stream import Stream as Stream
@@ -122,7 +122,7 @@ _HOMES = {
         "Usage",
         "UserMessage",
     ],
-    "middleware.subagents": ["Subagent"],
+    "middleware": ["Subagent"],
     "ports": ["Middleware", "Reply", "Request", "Retention"],
     "runtime.process": ["configure_process"],
     "state": ["Approve", "Edit", "FileEntry", "Interrupt", "Limits", "Reject", "Respond", "State", "Todo"],

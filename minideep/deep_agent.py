@@ -6,22 +6,26 @@ from typing import Any
 from msgspec import Struct, structs
 
 from .agent import Agent
-from .backends.state import StateBackend
+from .backends import StateBackend
 from .checkpoint.journal import Durability
 from .checkpoint.redaction import Redact
 from .checks import checked
 from .errors import ConfigError
-from .middleware.approvals import HumanInTheLoopMiddleware
-from .middleware.caching import PromptCachingMiddleware
-from .middleware.context.compaction import SummarizationMiddleware
-from .middleware.context.context_size import OWNER as SUMMARIES
-from .middleware.context.offload import OffloadMiddleware
-from .middleware.filesystem.tools import FilesystemMiddleware
-from .middleware.memory import MemoryMiddleware
-from .middleware.patching import PatchToolCallsMiddleware
-from .middleware.skills import SkillsMiddleware
-from .middleware.subagents import Subagent, SubAgentMiddleware, as_subagent
-from .middleware.todos import TodoListMiddleware
+from .middleware import (
+    SUMMARIES,
+    FilesystemMiddleware,
+    HumanInTheLoopMiddleware,
+    MemoryMiddleware,
+    OffloadMiddleware,
+    PatchToolCallsMiddleware,
+    PromptCachingMiddleware,
+    SkillsMiddleware,
+    Subagent,
+    SubAgentMiddleware,
+    SummarizationMiddleware,
+    TodoListMiddleware,
+    as_subagent,
+)
 from .models import resolve
 from .models.profile import profile_of
 from .models.recovering import Recovering

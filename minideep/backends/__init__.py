@@ -1,17 +1,28 @@
-"""Where files are kept."""
+"""File backends: where an agent's files live, and how all of them treat paths, names and contents.
+
+Code outside this package imports from here. Only the names in `__all__` are a promise to users.
+"""
+
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING, Any
 
+from ..ports import FileInfo
+from .names import encodable, escaped, quoted, unescaped
+from .paths import CONVERSATION, MAX_FILE, RESULTS, Missing, changed, configured, is_within, join, parsed
+from .search import GLOB_SECONDS, GREP_SECONDS, Found, Hits, find, grep, similar, status
 from .state import StateBackend
+from .text import Decoded, decode, encode
 
 if TYPE_CHECKING:
     from .filesystem import FilesystemBackend
 
-__all__ = ["FilesystemBackend", "StateBackend"]
+__all__ = ["FileInfo", "FilesystemBackend", "Missing", "StateBackend"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load what works on a disk when it is first asked for: most agents keep files in their state."""
+    """Load the code that works on a disk when it is first asked for: most agents keep files in their state."""
     if name != "FilesystemBackend":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .filesystem import FilesystemBackend

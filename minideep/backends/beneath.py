@@ -1,9 +1,9 @@
-"""Reach a place below a root one component at a time, so that no link can lead elsewhere, whenever it is put there.
+"""Open a path below a root one component at a time, so that no link can lead outside, whenever it is created.
 
-A path that was checked may be another one a moment later: whoever may write below the root can swap a folder for a
-link between the check and its use. So every component is opened from the descriptor of the one before it, without
-following links. A link is read and resolved here, and the way begins anew at the root. What is open stays the folder
-that was reached, also if somebody moves it elsewhere meanwhile.
+Checking a path before using it is not enough: anyone who can write below the root can replace a folder with a link
+between the check and the use. So every component is opened relative to the descriptor of its parent, without following
+links. A link is read and resolved here, and the walk starts again at the root. An open descriptor keeps referring to
+the folder that was reached, even if somebody moves that folder meanwhile.
 """
 
 import errno
@@ -19,80 +19,79 @@ from .. import folders
 from ..folders import Identity
 
 SUPPORTED = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-"""Whether the system can do this at all; Windows cannot."""
+"""True if this system offers the necessary calls; Windows does not."""
 
 MAX_LINKS = 40
-"""Links on the way to one place, as in Linux."""
+"""The most links followed on the way to one place, as on Linux."""
 
 NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
-_LISTED: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_LINK
-_PASSED: int = _LISTED | getattr(os, "O_PATH", 0)  # Passing through a folder takes no permission to list it.
+_TO_LIST: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_LINK
+_TO_PASS: int = _TO_LIST | getattr(os, "O_PATH", 0)  # Passing through a folder needs no permission to list it.
 
 
 class Unreachable(Exception):
-    """A place that must not be reached. The text goes on where a quoted path ends."""
+    """A place that must not be reached. Its text continues a sentence that begins with the quoted path."""
 
 
 class StoreFolder(Unreachable):
-    """The folder of a store, or a place in it."""
+    """A place that is the folder of a store, or is in one."""
 
     def __init__(self) -> None:
-        super().__init__("is or lies in the folder of a store, which file tools never touch; leave it alone")
+        super().__init__("is in the folder of a store, which file tools never touch; leave it alone")
 
 
 class Place(Struct, frozen=True):
-    """A name in an open folder."""
+    """A name in an open folder. Whoever reaches the place closes the folder."""
 
     folder: int
-    """Its descriptor."""
+    """The descriptor of the folder."""
     name: str
-    """Neither a link nor `..` when it was looked at; `.` stands for the root."""
+    """Never `..`, and not a link when its status was read, unless links were not to be followed. `.` is the root."""
     status: os.stat_result | None
-    """None if nothing is there."""
+    """None if nothing exists there."""
 
     def open(self, flags: int) -> int:
-        """Open the file for reading; a link put there since is refused, and a pipe is not waited for."""
+        """Open the file. A link that was created since is refused, and opening a pipe does not block."""
         return os.open(self.name, flags | NO_LINK | os.O_NONBLOCK, dir_fd=self.folder)
 
 
 class Beneath:
-    """The folder *root*, a real path, and all that can be reached below it.
+    """The folder *root*, a real path, and everything that can be reached below it.
 
     Raises:
-        OSError: it is no folder, or cannot be entered.
-        StoreFolder: it is, or lies in, the folder of a store.
+        OSError: it is not a folder, or cannot be entered.
+        StoreFolder: it is, or is in, the folder of a store.
     """
 
     def __init__(self, root: str) -> None:
         self._root = root
         self.above: list[Identity] = []
-        """The folders from the file system's root down to this one."""
+        """The folders from the root of the file system down to this one."""
         os.close(self._find_root(folders.claimed()))
 
     @contextmanager
     def place(self, path: str, *, follow: bool = True, make: bool = False) -> Generator[Place]:
-        """Reach *path*, which starts at the root; *follow* a link that it ends in, *make* folders that are missing.
+        """Reach *path*, which starts at the root: *follow* a final link, *make* missing folders.
 
         Raises:
             Unreachable: it leads out of the root, into a store, or in a circle.
-            OSError: a folder on the way is missing, is a file, or may not be entered.
+            OSError: a folder on the way is missing, is a file, or cannot be entered.
         """
-        place = self._place([part for part in path.split("/") if part], follow, make)
+        parts = [part for part in path.split("/") if part]
+        for _ in range(MAX_LINKS):
+            place = self._descend(parts, follow, make)
+            if isinstance(place, Place):
+                break
+            parts = place
+        else:
+            raise Unreachable("is a symbolic link that leads nowhere; delete it or choose another path")
         try:
             yield place
         finally:
             os.close(place.folder)
 
-    def _place(self, parts: list[str], follow: bool, make: bool) -> Place:
-        for _ in range(MAX_LINKS):
-            reached = self._descend(parts, follow, make)
-            if isinstance(reached, Place):
-                return reached
-            parts = reached
-        raise Unreachable("is a symbolic link that leads nowhere; delete it or choose another path")
-
     def _descend(self, parts: list[str], follow: bool, make: bool) -> Place | list[str]:
-        """The place at *parts*; or, if a link is in the way, the parts to try instead."""
+        """Return the place at *parts*; or, if a link is in the way, the parts to try instead."""
         stores = folders.claimed()
         folder = self._open_root(stores)
         try:
@@ -109,35 +108,35 @@ class Beneath:
                 return self._around(parts[:-1], name, [])
             if follow and status and stat.S_ISLNK(status.st_mode):
                 return self._around(parts[:-1], os.readlink(name, dir_fd=folder), [])
-            place, folder = Place(folder, name, status), -1
+            place, folder = Place(folder, name, status), -1  # The caller closes it now.
             return place
         finally:
             if folder >= 0:
                 os.close(folder)
 
     def _around(self, above: list[str], target: str, rest: list[str]) -> list[str]:
-        """The parts that a link stands for: *above* are real folders, *target* is what it holds, *rest* comes after."""
+        """Resolve a link with the text *target*, which has the real folders *above* before it and *rest* after it."""
         names = [name for name in target.split("/") if name not in ("", ".")]
         if target.startswith("/"):
             return self._inside(target) + rest
         above = list(above)
         while names[:1] == [".."]:
-            if not above:
+            if not above:  # Leaves the root, and may come back into it.
                 return self._inside("/".join([self._root, *names])) + rest
             above.pop()
             names.pop(0)
         return above + names + rest
 
     def _inside(self, path: str) -> list[str]:
-        """The parts of an absolute *path* below the root. Whatever it says, they are then taken one by one."""
+        """Return the parts of an absolute *path* below the root. Each is then opened and checked like any other."""
         real = Path(os.path.realpath(path))
         if not real.is_relative_to(self._root):
-            raise Unreachable("leads outside the root; use what is below it")
+            raise Unreachable("leads outside the root; use a path below it")
         return list(real.relative_to(self._root).parts)
 
     def _open_root(self, stores: set[Identity]) -> int:
-        """Open the root where it was; a folder made anew in its place is taken, a link on the way to it is not."""
-        root = os.open(self._root, _PASSED)
+        """Open the root. A new folder in its place is accepted, a link on the way to it is not."""
+        root = os.open(self._root, _TO_PASS)
         if _identity(root) != self.above[-1]:
             os.close(root)
             return self._find_root(stores)
@@ -152,11 +151,11 @@ class Beneath:
 
     def _find_root(self, stores: set[Identity]) -> int:
         found: list[Identity] = []
-        folder = os.open("/", _PASSED)
+        folder = os.open("/", _TO_PASS)
         try:
             for part in ["", *Path(self._root).parts[1:]]:
                 if part:
-                    inner = os.open(part, _PASSED, dir_fd=folder)
+                    inner = os.open(part, _TO_PASS, dir_fd=folder)
                     os.close(folder)
                     folder = inner
                 _refuse_store(folder, stores)
@@ -170,19 +169,19 @@ class Beneath:
 
 
 @contextmanager
-def listed(place: Place, names: Sequence[str] = ()) -> Generator[int]:
-    """A descriptor by which the folder at *place*, or that at *names* below it, can be listed. No link is followed.
+def opened(place: Place, names: Sequence[str] = ()) -> Generator[int]:
+    """Open the folder at *place*, or at *names* below it, for listing. Links are not followed.
 
     Raises:
-        StoreFolder: it is the folder of a store; those on the way are not looked at.
-        OSError: it is missing, no folder, or may not be listed.
+        StoreFolder: it is the folder of a store; the folders on the way are not checked.
+        OSError: it is missing, not a folder, or cannot be listed.
     """
-    way = [place.name, *names]
+    parts = [place.name, *names]
     folder = place.folder
     try:
-        for at, name in enumerate(way):
-            inner = os.open(name, _PASSED if at + 1 < len(way) else _LISTED, dir_fd=folder)
-            if at:
+        for at, name in enumerate(parts):
+            inner = os.open(name, _TO_PASS if at + 1 < len(parts) else _TO_LIST, dir_fd=folder)
+            if at:  # The first one belongs to *place*.
                 os.close(folder)
             folder = inner
         _refuse_store(folder, folders.claimed())
@@ -193,19 +192,19 @@ def listed(place: Place, names: Sequence[str] = ()) -> Generator[int]:
 
 
 def _enter(folder: int, name: str, make: bool) -> int | str:
-    """A descriptor of the folder *name* in *folder*, or what the link of this name holds; `..` counts as one."""
+    """Open the folder *name* in *folder*; or return the text of the link of that name. `..` counts as a link."""
     if name == "..":
         return name
     try:
-        return os.open(name, _PASSED, dir_fd=folder)
+        return os.open(name, _TO_PASS, dir_fd=folder)
     except FileNotFoundError:
         if not make:
             raise
-        with suppress(FileExistsError):  # Another writer was faster.
+        with suppress(FileExistsError):  # Another writer created it first.
             os.mkdir(name, dir_fd=folder)
-        return os.open(name, _PASSED, dir_fd=folder)
+        return os.open(name, _TO_PASS, dir_fd=folder)
     except OSError as exc:
-        if exc.errno not in (errno.ENOTDIR, errno.ELOOP):  # Systems differ in what they say of a link.
+        if exc.errno not in (errno.ENOTDIR, errno.ELOOP):  # Systems differ in the error for a link.
             raise
     try:
         return os.readlink(name, dir_fd=folder)

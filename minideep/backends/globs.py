@@ -1,4 +1,4 @@
-"""Glob patterns for paths, matched in time that no pattern can blow up."""
+"""Glob patterns for paths, matched in a time that is bounded for every pattern."""
 
 import fnmatch
 import re
@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from ..errors import ToolError
 from .names import quoted
-from .paths import below
+from .paths import join
 
 MAX_CHOICES = 100
-"""Patterns that the braces of one may stand for."""
+"""The most patterns that the braces of one pattern may expand to."""
 MAX_LENGTH = 1000
-"""Characters of a pattern."""
+"""The longest pattern, in characters."""
 
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MAGIC = re.compile(r"[*?\[]")
@@ -21,12 +21,12 @@ _MAGIC = re.compile(r"[*?\[]")
 class Glob:
     """A pattern for files below *base*.
 
-    Without a `/` it matches a name at any depth; with one it is relative to *base*; with a leading one to the root.
-    `*`, `?` and `[abc]` stay within a name, `**` stands for any number of folders, `{a,b}` for either. What begins
-    with a dot must be written with it. Case counts.
+    Without a `/` it matches a name at any depth; with one it is relative to *base*; with a leading one, to the root.
+    `*`, `?` and `[abc]` match within one name, `**` matches any number of folders, `{a,b}` either choice. A name that
+    begins with a dot matches only if the pattern writes the dot. Case matters.
 
     Raises:
-        ToolError: it is empty, has a `..`, is too long, or braces that stand for more than `MAX_CHOICES` patterns.
+        ToolError: the pattern is empty, has a `..`, is too long, or its braces expand to more than `MAX_CHOICES`.
     """
 
     def __init__(self, pattern: str, base: str) -> None:
@@ -35,31 +35,36 @@ class Glob:
                 f"pattern {quoted(pattern[:200])} is refused: it is empty or has '..'; write one like 'src/**/*.py'"
             )
         self._base = "/" if pattern.startswith("/") else base
-        self._ways = [_parts(way, anywhere="/" not in way) for way in _choices(pattern)]
-        self.starts = sorted({below(self._base, "/".join(_literal(way))).rstrip("/") or "/" for way in self._ways})
-        """The folders, or the files themselves, in which all that matches is found."""
+        self._choices = [_parts(choice, anywhere="/" not in choice) for choice in _expanded(pattern)]
+        self.starts = sorted(
+            {join(self._base, "/".join(_literal(parts))).rstrip("/") or "/" for parts in self._choices}
+        )
+        """The folders, or files, below which all matches lie."""
 
     def matches(self, path: str) -> bool:
-        """Whether *path*, a file below the base or the base itself, fits."""
-        names = (path[len(below(self._base)) :] or path.rpartition("/")[2]).split("/")
-        return any(_fits(way, names) for way in self._ways)
+        """Return whether *path*, a file below the base or the base itself, matches."""
+        names = (path[len(join(self._base)) :] or path.rpartition("/")[2]).split("/")
+        return any(_fits(parts, names) for parts in self._choices)
 
 
 class _Part(Struct, frozen=True):
-    text: str
-    fits: re.Pattern[str]
+    """A pattern for one name of a path."""
 
-    def takes(self, name: str) -> bool:
+    text: str
+    regex: re.Pattern[str]
+
+    def matches(self, name: str) -> bool:
         if name.startswith(".") and not self.text.startswith("."):
             return False
-        return self.text == "**" or self.fits.match(name) is not None
+        return self.text == "**" or self.regex.match(name) is not None
 
 
-def _choices(pattern: str) -> list[str]:
-    """The patterns that the braces stand for, the innermost braces first."""
+def _expanded(pattern: str) -> list[str]:
+    """Expand braces, the innermost first."""
     done: list[str] = []
     rest = [pattern]
     while rest:
+        # Checked on every round: nested braces multiply, so a short pattern could expand to millions.
         if len(done) + len(rest) > MAX_CHOICES or len(pattern) > MAX_LENGTH:
             limits = f"at most {MAX_LENGTH:,} characters, and braces for at most {MAX_CHOICES} patterns"
             raise ToolError(f"pattern {quoted(pattern[:200])} is too large: {limits}; use several calls")
@@ -74,29 +79,33 @@ def _choices(pattern: str) -> list[str]:
 def _parts(pattern: str, anywhere: bool) -> list[_Part]:
     texts = [text for text in pattern.split("/") if text not in ("", ".")]
     texts = ["**", *texts] if anywhere else texts
-    texts += ["*"] if texts[-1:] == ["**"] else []  # A folder itself is no match for what is in it.
+    texts += ["*"] if texts[-1:] == ["**"] else []  # `src/**` matches the files in `src`, not `src` itself.
     return [_Part(text, re.compile(fnmatch.translate(text))) for text in texts]
 
 
-def _literal(way: list[_Part]) -> list[str]:
-    """What a pattern begins with, up to the first part that must be looked for."""
-    texts = [part.text for part in way]
+def _literal(parts: list[_Part]) -> list[str]:
+    """Return the names before the first part that needs a search."""
+    texts = [part.text for part in parts]
     magic = (at for at, text in enumerate(texts) if _MAGIC.search(text))
     return texts[: next(magic, len(texts))]
 
 
-def _fits(way: list[_Part], names: list[str]) -> bool:
-    """Follow all the ways to read the pattern at once: each name costs at most one look at each part."""
-    places = _reached(way, {0})
+def _fits(parts: list[_Part], names: list[str]) -> bool:
+    """Match *names* by following all positions in the pattern at once.
+
+    Backtracking over `**` takes exponential time for some patterns. This way each name is compared with each part at
+    most once.
+    """
+    positions = _with_skips(parts, {0})
     for name in names:
-        taking = (at for at in places if at < len(way) and way[at].takes(name))
-        places = _reached(way, {at if way[at].text == "**" else at + 1 for at in taking})
-    return len(way) in places
+        matching = (at for at in positions if at < len(parts) and parts[at].matches(name))
+        positions = _with_skips(parts, {at if parts[at].text == "**" else at + 1 for at in matching})
+    return len(parts) in positions
 
 
-def _reached(way: list[_Part], places: set[int]) -> set[int]:
-    """*places*, and where `**` leads when it stands for no folder."""
-    for at, part in enumerate(way):
-        if part.text == "**" and at in places:
-            places.add(at + 1)
-    return places
+def _with_skips(parts: list[_Part], positions: set[int]) -> set[int]:
+    """Add the positions after each `**`, which may match no folder at all."""
+    for at, part in enumerate(parts):
+        if part.text == "**" and at in positions:
+            positions.add(at + 1)
+    return positions

@@ -1,32 +1,34 @@
-"""Paths as a model may write them: their one normal form, and what it is told when one does not serve."""
+"""Paths as a model may write them: their normal form, and the errors that say what to do instead."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from ..errors import ToolError
-from .names import named, quoted
+from ..errors import ConfigError, ToolError
+from .names import quoted, unescaped
 
 MAX_LENGTH, MAX_PARTS = 4096, 256
-"""Characters of a path, and names in it."""
+"""The longest path, in characters and in names."""
 MAX_FILE = 10_000_000
-"""Bytes of the largest file that is read."""
+"""The largest file that is read, in bytes."""
 RESULTS = "large_tool_results"
 CONVERSATION = "conversation_history"
-"""The folders of what the harness itself puts into files, under names that the model is told."""
+"""The folders for files that the runtime itself writes. The model sees these names."""
 VENDORED = frozenset({"node_modules", "__pycache__", RESULTS, CONVERSATION})
-"""Folders that no search enters from above; of what was searched before, and what was said, each would find more."""
+"""Folders that a search skips unless it starts inside. Files of the runtime repeat what was found and said before, so
+each search would find its own earlier results again."""
 
 _REFUSED = (
-    (re.compile(r"\0"), "it holds a NUL"),
-    (re.compile(r"[\ud800-\udc7f\udd00-\udfff]"), "it holds what UTF-8 cannot say"),
-    (re.compile(r"(?:\A|/)\.\.(?:/|\Z)"), "'..' is not followed"),
+    (re.compile(r"\0"), "it contains a NUL"),
+    # Lone surrogates from 0xDC80 to 0xDCFF stand for undecodable bytes of a real file name. Others stand for nothing.
+    (re.compile(r"[\ud800-\udc7f\udd00-\udfff]"), "it contains a character that UTF-8 cannot encode"),
+    (re.compile(r"(?:\A|/)\.\.(?:/|\Z)"), "'..' is not allowed"),
     (re.compile(r"\A~"), "'~' is not expanded"),
-    (re.compile(r"\A[A-Za-z]:[\\/]"), "there are no drives"),
+    (re.compile(r"\A[A-Za-z]:[\\/]"), "drive letters are not supported"),
 )
 
 
 class Missing(ToolError):
-    """There is nothing at *path*. A backend raises this, so that a tool can say what is *near* it instead."""
+    """Nothing exists at *path*. Backends raise this, and the file tools add the names that are *near* it."""
 
     def __init__(self, path: str, near: Sequence[str] = ()) -> None:
         hint = f"did you mean {' or '.join(map(quoted, near))}? Else " if near else ""
@@ -34,12 +36,12 @@ class Missing(ToolError):
         self.path = path
 
 
-def normal(path: str, home: str = "/") -> str:
-    """*path* from the root, without `//`, `./` or a final `/`; a relative one starts at *home*.
+def normalized(path: str, home: str = "/") -> str:
+    """Return *path* as an absolute path without `//`, `./` or a final `/`. A relative path starts at *home*.
 
     Raises:
-        ToolError: it has a `..` component, begins with `~` or a drive, holds a NUL or a lone surrogate that stands for
-            no byte, or is longer than `MAX_LENGTH` or `MAX_PARTS`.
+        ToolError: *path* has a `..` component, begins with `~` or a drive letter, contains a NUL or a lone surrogate
+            that stands for no byte, or is longer than `MAX_LENGTH` or `MAX_PARTS`.
     """
     _check_length(path, len(path))
     for pattern, problem in _REFUSED:
@@ -50,17 +52,29 @@ def normal(path: str, home: str = "/") -> str:
     if len(parts) > MAX_PARTS:
         raise _refused(path, f"it has {len(parts):,} parts, more than {MAX_PARTS}")
     full = _with_one_spelling("/" + "/".join(parts))
-    _check_length(path, len(full))  # With what it starts at.
+    _check_length(path, len(full))  # *home* counts too.
     return full
 
 
-def typed(path: str, home: str = "/") -> str:
-    """`normal` of a path as a model or a person writes it, who may have been shown it with escapes.
+def parsed(path: str, home: str = "/") -> str:
+    """Return the normal form of a path that a model or a person typed, perhaps copied from an escaped listing.
 
     Raises:
-        ToolError: as `normal`.
+        ToolError: as `normalized`.
     """
-    return normal(named(path), home)
+    return normalized(unescaped(path), home)
+
+
+def configured(paths: Iterable[str], home: str, owner: str) -> list[str]:
+    """Return the normal form of paths from an agent's configuration; *owner* names the argument in errors.
+
+    Raises:
+        ConfigError: one of them is not a path.
+    """
+    try:
+        return [normalized(path, home) for path in paths]
+    except ToolError as exc:
+        raise ConfigError(f"{owner}: {exc}") from None
 
 
 def _check_length(path: str, length: int) -> None:
@@ -73,30 +87,30 @@ def _refused(path: str, problem: str) -> ToolError:
 
 
 def _with_one_spelling(path: str) -> str:
-    """Surrogates stand for bytes that are no text; those that together are text could be written either way."""
+    """Decode surrogates that together form valid UTF-8, so that one file never has two different paths."""
     return path if path.isascii() else path.encode(errors="surrogateescape").decode(errors="surrogateescape")
 
 
-def below(folder: str, name: str = "") -> str:
-    """The path of *name* in *folder*; without a name, what every path below *folder* begins with."""
+def join(folder: str, name: str = "") -> str:
+    """Return the path of *name* in *folder*; without a name, the prefix that all paths below *folder* share."""
     return f"{folder.rstrip('/')}/{name}"
 
 
-def within(path: str, folder: str) -> bool:
-    """Whether *path* is *folder* or stands below it."""
-    return path == folder or path.startswith(below(folder))
+def is_within(path: str, folder: str) -> bool:
+    """Return whether *path* is *folder* or below it."""
+    return path == folder or path.startswith(join(folder))
 
 
-def entered(name: str) -> bool:
-    """Whether a walk enters a folder of this name: hidden and vendored ones are left out."""
+def is_searched(name: str) -> bool:
+    """Return whether a walk enters a folder of this name: hidden and vendored folders are skipped."""
     return not name.startswith(".") and name not in VENDORED
 
 
-def a_folder(path: str) -> ToolError:
+def not_a_file(path: str) -> ToolError:
     return ToolError(f"{quoted(path)} is a folder, not a file; list it with ls, or give the path of a file")
 
 
-def a_file(path: str) -> ToolError:
+def not_a_folder(path: str) -> ToolError:
     return ToolError(f"{quoted(path)} is a file, not a folder; read it with read_file")
 
 
@@ -106,5 +120,5 @@ def changed(path: str) -> ToolError:
     )
 
 
-def the_root(path: str) -> ToolError:
-    return ToolError(f"{quoted(path)} is or holds the root, which cannot be deleted; delete what is in it by name")
+def undeletable(path: str) -> ToolError:
+    return ToolError(f"{quoted(path)} is or contains the root, which cannot be deleted; delete its entries by name")

@@ -1,23 +1,23 @@
-"""Delete a folder with all that is in it: looked through first, so that what must stay stops it before it begins."""
+"""Delete a folder and its contents. Everything is looked at first, so an entry that must stay stops it beforehand."""
 
 import os
 
-from .beneath import Place, StoreFolder, Unreachable, listed
+from .beneath import Place, StoreFolder, Unreachable, opened
 from .names import quoted
 
 
 def remove_folder(place: Place) -> list[str]:
     """Delete the folder at *place*; links in it are unlinked, not followed.
 
-    Returns the paths, from the folder on, of the files that are gone.
+    Returns the paths of the deleted files, relative to the folder.
 
     Raises:
-        Unreachable: there is the folder of a store in it; nothing was deleted.
-        OSError: a part of it may not be listed (nothing was deleted) or deleted.
+        Unreachable: it contains the folder of a store; nothing was deleted.
+        OSError: part of it cannot be listed (nothing was deleted), or cannot be deleted.
     """
-    inner, files = _survey(place)
-    for names in reversed(inner):
-        with listed(place, names) as folder:
+    folders, files = _survey(place)
+    for names in reversed(folders):
+        with opened(place, names) as folder:
             with os.scandir(folder) as found:
                 entries = list(found)
             for entry in entries:
@@ -28,29 +28,27 @@ def remove_folder(place: Place) -> list[str]:
 
 
 def _survey(place: Place) -> tuple[list[list[str]], list[str]]:
-    """All folders, each before those in it, as names from *place* on; and all files."""
-    inner: list[list[str]] = [[]]
+    """Return all folders, parents first, as names below *place*, and all files."""
+    folders: list[list[str]] = [[]]
     files: list[str] = []
-    for names in inner:
+    for names in folders:  # Grows while it is read.
         try:
-            with listed(place, names) as folder, os.scandir(folder) as entries:
+            with opened(place, names) as folder, os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        inner.append([*names, entry.name])
+                        folders.append([*names, entry.name])
                     elif not _leads_to_folder(entry):
                         files.append("/".join([*names, entry.name]))
         except StoreFolder:
             if not names:
                 raise
-            inside = quoted("/".join(names))
-            raise Unreachable(
-                f"is not deleted, nor anything in it: {inside} in it is the folder of a store; delete the rest by name"
-            ) from None
-    return inner, files
+            problem = f"was not deleted, nor anything in it: {quoted('/'.join(names))} in it is the folder of a store"
+            raise Unreachable(f"{problem}; delete the rest by name") from None
+    return folders, files
 
 
 def _leads_to_folder(link: os.DirEntry[str]) -> bool:
     try:
         return link.is_dir()
-    except OSError:  # A link in a circle.
+    except OSError:  # A link to itself.
         return False

@@ -1,9 +1,8 @@
-"""Finding files by name and by content, over any backend, within a time."""
+"""Find files by name and by content, on any backend and within a time limit."""
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from heapq import nlargest
 from itertools import islice, pairwise
 
@@ -13,45 +12,50 @@ from ..context import ToolContext
 from ..errors import ToolError
 from ..ports import Backend, FileInfo
 from .globs import Glob
-from .paths import Missing
+from .paths import Missing, not_a_file
 from .text import decode
 
 GLOB_SECONDS = 10.0
 GREP_SECONDS = 15.0
 MAX_LINE = 500
-"""Characters shown of a line that holds a match."""
+"""Characters shown of a matching line."""
 MAX_CANDIDATES, MAX_PROMISING, MAX_COMPARED = 1000, 20, 100
-"""Files looked at for a name like a missing one, those that are compared in full, and characters of a name."""
-LIKENESS = 0.75
-"""From 0 to 1, as of `difflib`."""
+"""For a missing name: the files looked at, those compared in full, and the longest name that is compared."""
+MIN_SIMILARITY = 0.75
+"""From 0 to 1, as `difflib` measures it."""
 
 
 class Hit(Struct, frozen=True):
-    """A line that holds what was searched for, cut round it."""
+    """A line that contains the text searched for, cut around it if it is long."""
 
     path: str
     line: int
-    """From 1."""
+    """Counted from 1."""
     text: str
 
 
 class Found(Struct, frozen=True):
+    """The result of `find`."""
+
     paths: list[str]
     late: bool
-    """Whether the time was over before all was seen."""
+    """True if time ran out before every file was seen."""
 
 
 class Hits(Struct, frozen=True):
+    """The result of `grep`."""
+
     hits: list[Hit]
     full: bool
-    """Whether there may be more hits than were asked for."""
+    """True if there are more hits than were asked for."""
     late: bool
+    """True if time ran out before every file was seen."""
     skipped: int
-    """Files that could not be read, or are too large."""
+    """Files that are too large or could not be read."""
 
 
 class _InTime:
-    """The files of a walk, until the time is over."""
+    """The files of a walk, until time runs out."""
 
     def __init__(self, files: Iterator[FileInfo], end: float) -> None:
         self._files = files
@@ -67,10 +71,10 @@ class _InTime:
 
 
 def find(ctx: ToolContext, backend: Backend, pattern: str, path: str, seconds: float = GLOB_SECONDS) -> Found:
-    """The files below *path* that fit a glob *pattern*, sorted.
+    """Find the files below *path* that match the glob *pattern*; paths are sorted.
 
     Raises:
-        ToolError: *path* is missing, or *pattern* is none.
+        ToolError: *path* does not exist, or *pattern* is invalid.
     """
     glob = Glob(pattern, path)
     end = time.monotonic() + seconds
@@ -98,10 +102,10 @@ def grep(
     once: bool = False,
     seconds: float = GREP_SECONDS,
 ) -> Hits:
-    """The lines below *path*, a folder or a file, that hold *text* as it is; with *once* the first of each file.
+    """Find the lines that contain *text* literally, in the folder or file *path*; with *once*, one line of each file.
 
     Raises:
-        ToolError: *path* is missing, or is a file that cannot be read.
+        ToolError: *path* does not exist, or is a file that cannot be read.
     """
     names = Glob(glob, path) if glob else None
     files = _InTime(backend.walk(ctx, path), time.monotonic() + seconds)
@@ -115,10 +119,11 @@ def grep(
         try:
             data = backend.read(ctx, file.path)
         except ToolError:
-            if file.path == path:
+            if file.path == path:  # The caller named this file, so skipping it would look like "no match".
                 raise
             skipped += 1
             continue
+        # One more than asked for shows that there are more.
         hits += islice(_hits(file.path, data, text), 1 if once else most + 1 - len(hits))
     return Hits(hits[:most], len(hits) > most, files.late, skipped)
 
@@ -129,11 +134,11 @@ def _hits(path: str, data: bytes, text: str) -> Iterator[Hit]:
         return
     for number, line in enumerate(decoded.text.split("\n"), 1):
         if (at := line.find(text)) >= 0:
-            yield Hit(path, number, _round(line.removesuffix("\r"), at))
+            yield Hit(path, number, _excerpt(line.removesuffix("\r"), at))
 
 
-def _round(line: str, at: int) -> str:
-    """*line*, cut to what stands round *at*."""
+def _excerpt(line: str, at: int) -> str:
+    """Cut *line* to `MAX_LINE` characters around position *at*."""
     if len(line) <= MAX_LINE:
         return line
     start = max(0, min(at - MAX_LINE // 4, len(line) - MAX_LINE))
@@ -141,8 +146,20 @@ def _round(line: str, at: int) -> str:
     return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
 
 
-def near(ctx: ToolContext, backend: Backend, path: str, home: str) -> list[str]:
-    """Up to three files with a name like that of the missing *path*: in its folder, else below *home*."""
+def status(ctx: ToolContext, backend: Backend, path: str) -> FileInfo:
+    """Return the size and time of a file without reading it.
+
+    Raises:
+        ToolError: it is missing, or a folder.
+    """
+    info = next(iter(backend.walk(ctx, path)), None)
+    if info is None or info.path != path:
+        raise not_a_file(path)
+    return info
+
+
+def similar(ctx: ToolContext, backend: Backend, path: str, home: str) -> list[str]:
+    """Return up to three files with a name like that of the missing *path*: in its folder, else below *home*."""
     folder, _, name = path.rpartition("/")
     for start in dict.fromkeys((folder or "/", home)):
         try:
@@ -150,25 +167,27 @@ def near(ctx: ToolContext, backend: Backend, path: str, home: str) -> list[str]:
         except ToolError:
             continue
         names = {file.rpartition("/")[2]: file for file in files}
-        if close := _alike(name, names):
+        if close := _closest(name, names):
             return [names[found] for found in close]
     return []
 
 
-def _alike(name: str, names: Iterable[str]) -> list[str]:
-    """Up to three of *names* that are most like *name*, in time that no names can blow up: it may be an event loop's.
+def _closest(name: str, names: Iterable[str]) -> list[str]:
+    """Return up to three of *names* that are most like *name*.
 
-    A comparison costs up to the cube of the length: it is made of short names only, and of those few that have enough
-    letters and most pairs of letters in common.
+    This may run on the event loop, and one `difflib` comparison can take time cubic in the length. So only short names
+    are compared, and of those only the few that share enough letters and the most pairs of letters.
     """
+    from difflib import get_close_matches  # Only a missing path needs it.
+
     if len(name) > MAX_COMPARED:
         return []
     letters, pairs = Counter(name), Counter(pairwise(name))
     promising: list[tuple[int, str]] = []
     for other in names:
         total = len(name) + len(other)
-        if len(other) > MAX_COMPARED or min(len(name), len(other)) * 2 < LIKENESS * total:
+        if len(other) > MAX_COMPARED or min(len(name), len(other)) * 2 < MIN_SIMILARITY * total:
             continue
-        if (letters & Counter(other)).total() * 2 >= LIKENESS * total:
+        if (letters & Counter(other)).total() * 2 >= MIN_SIMILARITY * total:
             promising.append(((pairs & Counter(pairwise(other))).total(), other))
-    return get_close_matches(name, [other for _, other in nlargest(MAX_PROMISING, promising)], 3, LIKENESS)
+    return get_close_matches(name, [other for _, other in nlargest(MAX_PROMISING, promising)], 3, MIN_SIMILARITY)

@@ -8,83 +8,84 @@ from ..errors import ToolError
 from ..ports import FileInfo
 from ..state import FileEntry, as_bytes
 from .names import encodable, quoted
-from .paths import Missing, a_file, a_folder, below, changed, entered, normal, the_root
+from .paths import Missing, changed, is_searched, join, normalized, not_a_file, not_a_folder, undeletable
 
 
 class StateBackend:
-    """Keeps files in `State.files`; an event carries each change. A folder is there while a file is below it."""
+    """Keeps files in `State.files`; every change is an event. A folder exists while a file is below it."""
 
     blocking = False
     home = "/"
-    """Where relative paths start."""
+    """Relative paths start here."""
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
-        """What stands directly in a folder, sorted."""
-        path = normal(path)
-        if path in ctx.state.files:
-            raise a_file(path)
+        """List the direct entries of a folder, sorted."""
+        path, files = normalized(path), ctx.state.files
+        if path in files:
+            raise not_a_folder(path)
         found: dict[str, FileInfo] = {}
-        for file in _files(ctx, path):
-            name, inner, _ = file[len(below(path)) :].partition("/")
-            full = below(path, name)
-            found[full] = FileInfo(full, is_dir=True) if inner else _info(full, ctx.state.files[file])
+        for file in _files_below(ctx, path):
+            name, inner, _ = file[len(join(path)) :].partition("/")
+            full = join(path, name)
+            found[full] = FileInfo(full, is_dir=True) if inner else _info(full, files[file])
         if not found and path != "/":
             raise Missing(path)
         return [found[full] for full in sorted(found)]
 
     def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
-        """Every file below a folder, or the file itself; hidden and vendored folders are not entered."""
-        path = normal(path)
-        files = [path] if path in ctx.state.files else sorted(_files(ctx, path))
-        if not files and path != "/":
+        """Yield every file below a folder, or the file itself; hidden and vendored folders are skipped."""
+        path, files = normalized(path), ctx.state.files
+        found = [path] if path in files else sorted(_files_below(ctx, path))
+        if not found and path != "/":
             raise Missing(path)
-        for file in files:
-            if all(map(entered, file[len(below(path)) :].split("/")[:-1])):
-                yield _info(file, ctx.state.files[file])
+        for file in found:
+            if all(map(is_searched, file[len(join(path)) :].split("/")[:-1])):
+                yield _info(file, files[file])
 
     def read(self, ctx: ToolContext, path: str) -> bytes:
-        """A file's bytes."""
-        path = normal(path)
+        """Return a file's bytes."""
+        path = normalized(path)
         if path not in ctx.state.files:
-            raise a_folder(path) if _is_folder(ctx, path) else Missing(path)
+            raise not_a_file(path) if _is_folder(ctx, path) else Missing(path)
         content = ctx.content_of(path)
         if content is None:
-            raise ToolError(f"{quoted(path)} was written to a disk that is no longer there; write it again")
+            # Another backend wrote it: the event holds no content because that disk did.
+            raise ToolError(f"{quoted(path)} was written to a disk that is gone; write it again")
         return as_bytes(content)
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
-        """Check that *path* can be written, and leave the writing to the event that carries the content."""
-        path = normal(path)
+        """Check that *path* can be written. The event that the caller records carries the content and does the rest."""
+        path = normalized(path)
         if encodable(path) != path:
-            raise ToolError(f"{quoted(path)} is refused: the state keeps names of text only; choose another name")
+            raise ToolError(f"{quoted(path)} is refused: its name is not valid text; choose another name")
         if _is_folder(ctx, path):
-            raise a_folder(path)
+            raise not_a_file(path)
         parts = path.split("/")
         for end in range(2, len(parts)):
             if (parent := "/".join(parts[:end])) in ctx.state.files:
-                raise a_file(parent)
+                raise not_a_folder(parent)
         if expect is not None and sha256(self.read(ctx, path)).hexdigest() != expect:
             raise changed(path)
         return True
 
     def delete(self, ctx: ToolContext, path: str) -> list[str]:
-        """The files that the recorded events must remove: *path*, or all below it."""
-        path = normal(path)
+        """Return the files to delete, *path* or all below it. The events that the caller records delete them."""
+        path = normalized(path)
         if path == "/":
-            raise the_root(path)
-        gone = [path] if path in ctx.state.files else sorted(_files(ctx, path))
-        if not gone:
+            raise undeletable(path)
+        found = [path] if path in ctx.state.files else sorted(_files_below(ctx, path))
+        if not found:
             raise Missing(path)
-        return gone
+        return found
 
 
-def _files(ctx: ToolContext, folder: str) -> list[str]:
-    start = below(folder)
+def _files_below(ctx: ToolContext, folder: str) -> list[str]:
+    start = join(folder)
     return [file for file in ctx.state.files if file.startswith(start)]
 
 
 def _is_folder(ctx: ToolContext, path: str) -> bool:
-    return path == "/" or any(file.startswith(below(path)) for file in ctx.state.files)
+    return path == "/" or any(file.startswith(join(path)) for file in ctx.state.files)
 
 
 def _info(path: str, entry: FileEntry) -> FileInfo:

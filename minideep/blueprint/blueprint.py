@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from msgspec import Meta, structs
 
 from ..agent import Agent
-from ..backends.state import StateBackend
+from ..backends import StateBackend
 from ..checkpoint import history
 from ..checkpoint.journal import Durability
 from ..checkpoint.log import Log, read_state, recall
@@ -17,7 +17,7 @@ from ..checks import check, checked
 from ..errors import ConfigError
 from ..kinds import Positive
 from ..messages import Input, Text, UserMessage, as_message, to_json
-from ..middleware.approvals import HumanInTheLoopMiddleware
+from ..middleware import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..models.policy import Policy
 from ..ports import Backend, Middleware, Model, Store

@@ -9,7 +9,7 @@ from ..agent import Agent
 from ..context import ToolContext
 from ..errors import ConfigError, PlanViolation
 from ..messages import to_json
-from ..middleware.output import ResponseFormat
+from ..middleware import ResponseFormat
 from ..ports import Model
 from . import prompts, state as boards
 from .contracts import MAX_PLAN, Plan, plan_of, plan_schema

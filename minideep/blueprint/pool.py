@@ -15,7 +15,7 @@ from ..context import ToolContext
 from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, ToolError
 from ..events import FileWritten
 from ..messages import clean, to_json
-from ..middleware.approvals import HumanInTheLoopMiddleware
+from ..middleware import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..ports import Model
 from ..state import Limits

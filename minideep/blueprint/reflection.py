@@ -8,7 +8,7 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import CheckpointError, FileViolation, ReflectionViolation
-from ..middleware.output import ResponseFormat
+from ..middleware import ResponseFormat
 from ..ports import Model
 from . import prompts, state as boards
 from .answer import names_in

@@ -16,8 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .. import FileEntry, Interrupt, Middleware, State, ToolCall, ToolContext, ToolResult
-from ..backends import FilesystemBackend
-from ..backends.names import quoted
+from ..backends import FilesystemBackend, quoted
 from ..events import Noted
 from ..messages import clean
 from ..middleware import FilesystemMiddleware

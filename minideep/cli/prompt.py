@@ -5,11 +5,10 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..backends.names import shown
-from ..backends.text import decode, encode
+from ..backends import decode, encode, escaped
 from ..errors import ToolError
 from ..messages import ToolCall
-from ..middleware.filesystem.edits import replacement
+from ..middleware import replacement
 from ..state import Approve, Decision, Interrupt, Reject
 from .approval import AskBeforeChanges
 from .text import safe
@@ -72,7 +71,7 @@ def preview(call: ToolCall, guard: AskBeforeChanges) -> list[str]:
     """Return the change that a call would make, as the lines of a short unified diff."""
     target = guard.target(call)
     real = guard.real(call.name, target) if target else None
-    path = shown(target)
+    path = escaped(target)
     if real is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Approvals: calls of named tools wait for a person before they run."""
+"""Human-in-the-loop: calls of the named tools wait for a person before they run."""
 
 from collections.abc import Mapping
 
@@ -10,13 +10,13 @@ from ..state import Interrupt
 
 
 class HumanInTheLoopMiddleware(Middleware):
-    """Makes each call of the tools that *interrupt_on* maps to True wait until `Agent.resume` brings a decision.
+    """Makes each call of a tool that *interrupt_on* maps to True wait until `Agent.resume` brings a decision.
 
-    It stands last in the list, so that a person is asked about what would really run. Other calls of the same reply
-    run meanwhile.
+    Put it last in the list, so that the person sees the call as it will run. Other calls of the same reply run
+    meanwhile.
 
     Raises:
-        ConfigError: *interrupt_on* is no mapping of tool names to True or False.
+        ConfigError: *interrupt_on* is not a mapping of tool names to True or False.
     """
 
     @checked

@@ -14,15 +14,14 @@ _Ttl = Literal["5m", "1h"]
 
 
 class PromptCachingMiddleware(Middleware):
-    """Asks the provider to cache tools, prompt, memory and messages; the model's adapter knows how.
+    """Asks the provider to cache tools, prompt, memory and messages. The model's adapter knows how.
 
-    *ttl* is how long Claude keeps them after their last use; writing `1h` costs 2 times the input's price instead of
-    1.25. Elsewhere, and for models that cache nothing, it says nothing. Messages that a hook after this one adds to a
-    request are taken for reminders, said this once and not worth keeping. What a model's own settings say about
-    caching stands.
+    *ttl* is how long Claude keeps them after their last use. Writing for `1h` costs 2 times the input price instead of
+    1.25 times. Other providers ignore it, and models without caching ignore all of this. Messages that a later hook
+    adds to a request are not cached, because the next request does not have them. A model's own cache settings win.
 
     Raises:
-        ConfigError: there is no such *ttl*.
+        ConfigError: *ttl* is neither `5m` nor `1h`.
     """
 
     @checked
@@ -30,12 +29,12 @@ class PromptCachingMiddleware(Middleware):
         self._ttl: _Ttl = ttl
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        # Outside a call this names the run.
+        # In a hook that is not about a call, the idempotency key names the run.
         cache = Cache(self._ttl, _key(ctx.idempotency_key), len(request.messages))
         return structs.replace(request, cache=cache)
 
 
 @lru_cache(maxsize=1000)
 def _key(run: str) -> str:
-    """A name of *run* that tells the provider nothing, and is short enough for it."""
+    """Return a name for *run* that tells the provider nothing about the thread, and is short enough for it."""
     return sha256(run.encode(errors="surrogatepass")).hexdigest()[:32]

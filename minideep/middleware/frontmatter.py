@@ -1,4 +1,4 @@
-"""The head of a `SKILL.md`: two texts out of YAML that may be anybody's, of which nothing else is ever built."""
+"""Read the head of a `SKILL.md`: two texts from untrusted YAML, of which no other value is ever built."""
 
 import re
 from collections.abc import Iterator
@@ -7,46 +7,49 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..backends.text import decode
+from ..backends import decode
+from ..kinds import shown
 
 MAX_HEAD = 16_384
-"""Bytes in which the head of a skill must end."""
+"""The head of a skill must end within this many bytes."""
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
 """Characters, as in https://agentskills.io/specification."""
 
-_DEPTH = 10
+_MAX_DEPTH = 10
 _HEAD = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 class Skill(Struct, frozen=True):
+    """A skill, as its head describes it."""
+
     name: str
     description: str
     """One line."""
 
 
-def skill(folder: str, data: bytes) -> Skill | str:
-    r"""The skill in a folder of this name, whose file begins with *data*; or what is wrong with it, in one line.
+def parse_skill(folder: str, data: bytes) -> Skill | str:
+    r"""Return the skill in a folder of this name whose file begins with *data*; or its problem, in one line.
 
-    >>> skill("notes", b"---\nname: notes\ndescription: Take notes.\n---\nFirst, ...")
+    >>> parse_skill("notes", b"---\nname: notes\ndescription: Take notes.\n---\nFirst, ...")
     Skill(name='notes', description='Take notes.')
     """
     head = _HEAD.match(data[:MAX_HEAD])
     if head is None:
-        return f"it does not begin with a head between two lines '---', within {MAX_HEAD:,} bytes"
-    return _skill(folder, head[1])
+        return f"it does not begin with a head between two '---' lines, within {MAX_HEAD:,} bytes"
+    return _parsed(folder, head[1])
 
 
 @lru_cache(maxsize=512)
-def _skill(folder: str, head: bytes) -> Skill | str:
+def _parsed(folder: str, head: bytes) -> Skill | str:
     decoded = decode(head)
     fields = _fields(decoded.text) if decoded else "its head is binary"
     return fields if isinstance(fields, str) else _checked(folder, fields)
 
 
 def one_line(text: str) -> str:
-    """*text* without line breaks and what cannot be printed."""
+    """Return *text* without line breaks and unprintable characters."""
     return " ".join("".join(char for char in text if char.isprintable() or char.isspace()).split())
 
 
@@ -55,10 +58,10 @@ def _checked(folder: str, fields: dict[str | None, str | None]) -> Skill | str:
     if not name:
         return "its head has no name (text)"
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
-        kind = f"of lowercase letters, digits and single hyphens between them, {MAX_NAME} at most"
-        return f"its name {_quoted(name)} is not {kind}"
+        rule = f"at most {MAX_NAME} lowercase letters, digits and single hyphens between them"
+        return f"its name {shown(name)} is not {rule}"
     if name != folder:
-        return f"its name {name!r} is not that of its folder, {_quoted(folder)}"
+        return f"its name {name!r} differs from that of its folder, {shown(folder)}"
     description = one_line(description or "")
     if not description:
         return "its head has no description (text)"
@@ -68,11 +71,12 @@ def _checked(folder: str, fields: dict[str | None, str | None]) -> Skill | str:
 
 
 def _fields(text: str) -> dict[str | None, str | None] | str:
-    """What a YAML mapping says at its top, None for what is no text; or what is wrong with it.
+    """Return the top level of a YAML mapping, with None for anything but text; or its problem.
 
-    Events are read, not values: so there are no types to convert to, no alias to multiply, no depth to fall into.
+    This reads parser events, not values. So nothing is converted to a type, an alias cannot multiply its target, and
+    deep nesting cannot exhaust the stack.
     """
-    import yaml  # 40 ms, for those who have skills.
+    import yaml  # Takes 40 ms, which only agents with skills should pay.
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -82,31 +86,31 @@ def _fields(text: str) -> dict[str | None, str | None] | str:
     except yaml.MarkedYAMLError as exc:
         line = exc.problem_mark.line + 2 if exc.problem_mark else 1
         return f"its head is not YAML: line {line}: {one_line(exc.problem or '')}"
-    except (yaml.YAMLError, ValueError, OverflowError):  # A character, or a number, that cannot be.
+    except (yaml.YAMLError, ValueError, OverflowError):  # An impossible character or number.
         return "its head is not YAML"
     return dict(zip(nodes[::2], nodes[1::2], strict=False))
 
 
 class _Refused(Exception):
-    """YAML that no honest skill needs."""
+    """YAML that no honest skill needs. Its text continues "its head"."""
 
 
 def _top(events: Any) -> Iterator[str | None]:
-    """The keys and values of a mapping in turn; None for each that is a list or a mapping itself."""
+    """Yield the keys and values of a mapping in turn; None for each that is a list or a mapping itself."""
     import yaml
 
     depth = 0
     for event in events:
         match event:
             case yaml.AliasEvent():
-                raise _Refused("uses an alias (*): write it out")
+                raise _Refused("uses an alias (*); write the value out")
             case yaml.ScalarEvent() | yaml.SequenceStartEvent() if depth == 0:
-                raise _Refused("is no mapping of names to values")
+                raise _Refused("is not a mapping of names to values")
             case yaml.ScalarEvent(value=str(value)) if depth == 1:
                 yield value
             case yaml.CollectionStartEvent():
-                if depth == _DEPTH:
-                    raise _Refused(f"is nested deeper than {_DEPTH}")
+                if depth == _MAX_DEPTH:
+                    raise _Refused(f"is nested deeper than {_MAX_DEPTH}")
                 if depth == 1:
                     yield None
                 depth += 1
@@ -116,7 +120,3 @@ def _top(events: Any) -> Iterator[str | None]:
                 return
             case _:
                 pass
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= MAX_NAME else text[:MAX_NAME] + "…")

@@ -1,4 +1,4 @@
-"""Asks a model's provider for JSON of a schema, where it has a mode for that."""
+"""Structured output: ask the model's provider for JSON of a schema."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ..ports import Middleware, Request
 
 
 class ResponseFormat(Middleware):
-    """Puts *schema* into every request of an agent."""
+    """Puts the JSON Schema *schema* into every request, as `Request.schema`. Models without such a mode ignore it."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema

@@ -1,4 +1,4 @@
-"""Calls and results belong together: what other hooks show is mended, so that a provider takes it."""
+"""Patching: repair pairs of calls and results that earlier hooks have broken, because providers refuse them."""
 
 from collections.abc import Sequence
 
@@ -8,70 +8,67 @@ from ..context import ToolContext
 from ..core import NOT_COMPLETED
 from ..messages import AssistantMessage, Message, ToolCall, ToolMessage
 from ..ports import Messages, Middleware, Request
+from .context.view import history_of
 
 
 class PatchToolCallsMiddleware(Middleware):
-    """Shows exactly one result for each call, right behind its reply and in the order of the calls.
+    """Shows exactly one result for each call, directly after its reply and in the order of the calls.
 
-    A call without a result is answered that it did not complete; a result without a call, or a second one, is left out.
-    What a thread keeps is like this by itself, after an interruption too: this is for hooks before it that leave
-    messages out or put others in. It changes what is shown, never what is kept.
+    A call without a result gets one that says that it did not complete. A result without a call, or a second one for
+    the same call, is left out. A thread's own messages are always in order, even after an interruption: this is for
+    earlier hooks that drop or insert messages. It changes what is shown, never what is stored.
     """
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         messages = request.messages
-        if type(messages) is Messages and messages.source is ctx.state.messages:
-            return request
-        patched = ctx.scratch.get(self)
-        if patched is None:
-            patched = ctx.scratch[self] = Patched()
-        shown = patched(messages)
+        if type(messages) is Messages and history_of(messages) is history_of(ctx.state.messages):
+            return request  # Nobody has changed what is shown.
+        patches = ctx.scratch.get(self) or ctx.scratch.setdefault(self, Patches())
+        shown = patches.applied(messages)
         return request if shown is messages else structs.replace(request, messages=shown)
 
 
-class Patched:
-    """Mends the messages of one run from step to step, of which those before the last reply are looked at once."""
-
-    __slots__ = ("_done", "_given", "_mended")
+class Patches:
+    """Repairs the messages of one run, step after step. Messages before the last reply are looked at once."""
 
     def __init__(self) -> None:
         self._given: Sequence[Message] = ()
         self._done = 0
         """How many of the given messages need not be looked at again."""
-        self._mended: list[Message] | None = None
-        """What is shown of them; None: they themselves."""
+        self._repaired: list[Message] | None = None
+        """What is shown instead of those; None if nothing was wrong with them."""
 
-    def __call__(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """*messages* as they can be shown: the same object, if nothing is wrong with them."""
-        if not self._goes_on(messages):
-            self._done, self._mended = 0, None
-        self._given = messages if type(messages) is Messages else list(messages)  # A hook may change its list.
+    def applied(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return *messages*, repaired; the same object if nothing is wrong."""
+        if not self._continues(messages):
+            self._done, self._repaired = 0, None
+        self._given = messages if type(messages) is Messages else list(messages)  # A hook may change its list later.
         *whole, last = _parts(messages[self._done :])
         for part in whole:
             self._add(part)
-        mended = _patched(last)
-        if self._mended is None and mended is last:
+        repaired = _repaired(last)
+        if self._repaired is None and repaired is last:
             return messages
-        return [*(messages[: self._done] if self._mended is None else self._mended), *mended]
+        return [*(messages[: self._done] if self._repaired is None else self._repaired), *repaired]
 
-    def _goes_on(self, messages: Sequence[Message]) -> bool:
-        """Whether *messages* begin with what was looked at, and with the reply that ended it."""
+    def _continues(self, messages: Sequence[Message]) -> bool:
+        """Return whether *messages* begin with those already looked at, and the reply after them."""
         given, end = self._given, self._done + 1
-        if type(given) is Messages and type(messages) is Messages and given.source is messages.source:
-            return len(messages) >= end
+        if type(given) is Messages and type(messages) is Messages and history_of(given) is history_of(messages):
+            return len(messages) >= end  # The same history: comparing its messages would cost more with every step.
         return messages[:end] == given[:end]
 
     def _add(self, part: list[Message]) -> None:
-        mended = _patched(part)
-        if self._mended is None and mended is not part:
-            self._mended = list(self._given[: self._done])
-        if self._mended is not None:
-            self._mended += mended
+        repaired = _repaired(part)
+        if self._repaired is None and repaired is not part:
+            self._repaired = list(self._given[: self._done])
+        if self._repaired is not None:
+            self._repaired += repaired
         self._done += len(part)
 
 
 def _parts(messages: Sequence[Message]) -> list[list[Message]]:
-    """*messages*, cut before each reply; at least one part."""
+    """Split *messages* before each reply; there is always at least one part."""
     parts: list[list[Message]] = [[]]
     for message in messages:
         if type(message) is AssistantMessage and parts[-1]:
@@ -80,21 +77,21 @@ def _parts(messages: Sequence[Message]) -> list[list[Message]]:
     return parts
 
 
-def _patched(part: list[Message]) -> list[Message]:
-    """A reply and what follows it, with its results in their places; *part* itself, if they are."""
+def _repaired(part: list[Message]) -> list[Message]:
+    """Return a reply and the messages after it, with the results in their places; *part* itself if they already are."""
     calls = part[0].calls if part and type(part[0]) is AssistantMessage else ()
     results = [message for message in part if type(message) is ToolMessage]
     if len(calls) == len(results) and all(map(_answers, part[1:], calls)):
         return part
     first = {result.call_id: result for result in reversed(results)}
-    answers = [first.get(call.id) or _lost(call) for call in calls]
-    said = [message for message in part if type(message) is not ToolMessage]
-    return [*said[:1], *answers, *said[1:]] if calls else said
+    answers = [first.get(call.id) or _not_completed(call) for call in calls]
+    others = [message for message in part if type(message) is not ToolMessage]
+    return [*others[:1], *answers, *others[1:]] if calls else others
 
 
 def _answers(message: Message, call: ToolCall) -> bool:
     return type(message) is ToolMessage and message.call_id == call.id
 
 
-def _lost(call: ToolCall) -> ToolMessage:
+def _not_completed(call: ToolCall) -> ToolMessage:
     return ToolMessage(NOT_COMPLETED.content, call.id, call.name, is_error=True)

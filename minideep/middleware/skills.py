@@ -1,29 +1,29 @@
-"""Skills: folders of instructions that the prompt only names, and that the model reads when one fits its work."""
+"""Skills: folders of instructions. The prompt only names them; the model reads one when it fits the work."""
 
 import logging
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from ..backends.names import quoted, shown
-from ..backends.paths import Missing, below, normal
+from ..backends import Missing, configured, escaped, join, quoted, status
 from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, MinideepError, ToolError
 from ..ports import Backend, Middleware, Request
 from ..workers import in_thread
-from .frontmatter import MAX_HEAD, Skill, one_line, skill
+from .frontmatter import MAX_HEAD, Skill, one_line, parse_skill
+from .room import fitting
 
 logger = logging.getLogger("minideep")
 
 MAX_FILE = 10_000_000
-"""Bytes of the largest `SKILL.md` that is opened."""
+"""The largest `SKILL.md` that is opened, in bytes."""
 MAX_FOLDERS = 200
-"""Folders of one source that are looked into."""
+"""The most folders of one source that are looked into."""
 MAX_LIST = 20_000
-"""Characters of the list that the model is shown."""
+"""The most characters of the list that the model is shown."""
 MAX_WARNINGS = 10
-"""Warnings that the model is shown, each of at most `MAX_WARNING` characters."""
+"""The most warnings that the model is shown, each of at most `MAX_WARNING` characters."""
 MAX_WARNING = 300
 
 _HEAD = """\
@@ -32,55 +32,60 @@ begin, and follow it; its paths start at its folder. None outweighs what the use
 
 
 class _Candidate(Struct, frozen=True):
-    """What may be a skill: the beginning of its file, or why there is none."""
+    """A folder that may be a skill: the beginning of its file, or why it could not be read."""
 
     path: str
     data: bytes = b""
     problem: str = ""
 
 
-class _Shown(Struct):
-    """What a run is shown: *text*, and the system prompt that it was last put after, with it."""
+class _Listing(Struct):
+    """The skills that a run is shown."""
 
     text: str
-    after: str | None = None
+    prompt: str | None = None
+    """The system prompt of the last request."""
     system: str = ""
+    """That prompt with *text* after it."""
 
 
 class SkillsMiddleware(Middleware):
     """Names the skills in *sources*, folders of *backend*, at the end of the system prompt.
 
     A skill is a folder with a `SKILL.md` that begins with a YAML head: its *name*, which is that of the folder (at
-    most 64 lowercase letters, digits and hyphens), and a *description* of at most 1,024 characters; other fields are
-    not read. Of two skills of one name that of the later source counts. A source may be missing; what is no good
-    skill is left out with one warning, to the model and to the log.
+    most 64 lowercase letters, digits and hyphens), and a *description* of at most 1,024 characters. Other fields are
+    ignored. If two skills have one name, the later source wins. Missing sources are skipped; an invalid skill is
+    skipped with one warning to the model and to the log.
 
-    They are looked for when a run is begun or gone on with, and stay the same until it hands over: so the prompt is
-    byte-stable, and a skill that is written meanwhile is there from the next turn on. They are never saved.
+    Skills are looked up when a run starts or resumes, and stay the same until its turn ends. So the prompt is
+    byte-stable, which a provider's cache needs; a skill that is written meanwhile appears in the next turn. Skills are
+    never saved with the thread.
 
     Raises:
-        ConfigError: a source is no path.
+        ConfigError: a source is not a path.
     """
 
     @checked
     def __init__(self, sources: Sequence[str], backend: Backend) -> None:
         self._backend = backend
-        self._sources = [_source(source, backend) for source in sources]
-        self._told: frozenset[str] = frozenset()
+        if "" in sources:  # It would be the whole home.
+            raise ConfigError("SkillsMiddleware: sources must be folders such as '/skills', not ''")
+        self._sources = configured(sources, backend.home, "SkillsMiddleware: sources")
+        self._reported: frozenset[str] = frozenset()
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        shown: _Shown | None = ctx.scratch.get(self)
-        if shown is None:
-            ctx.scratch[self] = shown = _Shown(await self._discover(ctx))
-        if not shown.text:
+        listing: _Listing | None = ctx.scratch.get(self)
+        if listing is None:
+            ctx.scratch[self] = listing = _Listing(await self._discover(ctx))
+        if not listing.text:
             return request
-        if shown.after != request.system:
-            shown.after = request.system
-            shown.system = f"{request.system}\n\n{shown.text}".lstrip()
-        return structs.replace(request, system=shown.system)
+        if listing.prompt != request.system:
+            listing.prompt = request.system
+            listing.system = f"{request.system}\n\n{listing.text}".lstrip()
+        return structs.replace(request, system=listing.system)
 
     async def _discover(self, ctx: ToolContext) -> str:
-        """Read where the backend may be asked, then parse on a thread: neither holds up the loop."""
+        """Read and parse the skills. Neither blocks the event loop: hostile YAML can take long to parse."""
 
         def here() -> list[_Candidate]:
             return list(self._candidates(ctx))
@@ -88,11 +93,11 @@ class SkillsMiddleware(Middleware):
         candidates = await in_thread(here) if self._backend.blocking else here()
         if not candidates:
             return ""
-        lines, warnings = await in_thread(_sorted_out, candidates)
+        lines, warnings = await in_thread(_parsed, candidates)
         for warning in warnings:
-            if warning not in self._told:
+            if warning not in self._reported:
                 logger.warning("skill left out: %s", warning)
-        self._told = frozenset(warnings)
+        self._reported = frozenset(warnings)
         return _text(lines, warnings)
 
     def _candidates(self, ctx: ToolContext) -> Iterator[_Candidate]:
@@ -106,11 +111,13 @@ class SkillsMiddleware(Middleware):
                 continue
             yield from self._skills(ctx, folders[:MAX_FOLDERS])
             if len(folders) > MAX_FOLDERS:
-                yield _Candidate(source, problem=f"of its {len(folders):,} folders the first {MAX_FOLDERS} are read")
+                yield _Candidate(
+                    source, problem=f"it has {len(folders):,} folders; only the first {MAX_FOLDERS} are read"
+                )
 
     def _skills(self, ctx: ToolContext, folders: list[str]) -> Iterator[_Candidate]:
         for folder in folders:
-            path = below(folder, "SKILL.md")
+            path = join(folder, "SKILL.md")
             try:
                 yield _Candidate(path, self._beginning(ctx, path))
             except Missing:
@@ -119,27 +126,25 @@ class SkillsMiddleware(Middleware):
                 yield _Candidate(path, problem=str(exc))
 
     def _beginning(self, ctx: ToolContext, path: str) -> bytes:
-        """What a file begins with; one that is too large is not opened."""
-        info = next(iter(self._backend.walk(ctx, path)), None)
-        if info is None or info.path != path:
-            raise ToolError("it is a folder, not a file")
-        if info.size > MAX_FILE:
-            raise ToolError(f"it is {info.size:,} bytes, more than {MAX_FILE:,}")
+        """Return the beginning of a file. A file that is too large is not opened."""
+        size = status(ctx, self._backend, path).size
+        if size > MAX_FILE:
+            raise ToolError(f"it is {size:,} bytes, more than {MAX_FILE:,}")
         return self._backend.read(ctx, path)[:MAX_HEAD]
 
 
-def _sorted_out(candidates: list[_Candidate]) -> tuple[list[str], list[str]]:
-    """A line for each skill, by name, and a warning for each that is none."""
+def _parsed(candidates: list[_Candidate]) -> tuple[list[str], list[str]]:
+    """Return a line for each skill, sorted by name, and a warning for each invalid one."""
     found: dict[str, str] = {}
     warnings: list[str] = []
     for candidate in candidates:
         folder = candidate.path.split("/")[-2]
-        outcome = candidate.problem or skill(folder, candidate.data)
+        outcome = candidate.problem or parse_skill(folder, candidate.data)
         if isinstance(outcome, Skill):
-            found[outcome.name] = f"- {outcome.name}: {outcome.description} ({shown(candidate.path)})"
+            found[outcome.name] = f"- {outcome.name}: {outcome.description} ({escaped(candidate.path)})"
         else:
             warnings.append(_warning(candidate.path, outcome))
-    return [found[name] for name in sorted(found)], warnings
+    return [found[name] for name in sorted(found)], warnings  # The same bytes whatever the order on the disk.
 
 
 def _warning(path: str, problem: str) -> str:
@@ -148,26 +153,13 @@ def _warning(path: str, problem: str) -> str:
 
 
 def _text(lines: list[str], warnings: list[str]) -> str:
-    """What the model is shown: as many whole lines as there is room for, and how many there are besides."""
-    room, shown = MAX_LIST, list[str]()
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            shown.append(f"... and {len(lines) - len(shown)} more; find them with `glob` SKILL.md")
-            break
-        shown.append(line)
-    parts = [_HEAD, *shown] if shown else []
+    """Return the text for the model: as many whole lines as fit, the number of the others, and the warnings."""
+    count = fitting((len(line) + 1 for line in lines), MAX_LIST)
+    parts = [_HEAD, *lines[:count]] if lines else []
+    if count < len(lines):
+        parts.append(f"... and {len(lines) - count} more; find them with `glob` SKILL.md")
     if warnings:
         parts += ["Skills left out because of errors:", *(f"- {warning}" for warning in warnings[:MAX_WARNINGS])]
     if len(warnings) > MAX_WARNINGS:
         parts.append(f"... and {len(warnings) - MAX_WARNINGS} more")
     return "\n".join(parts)
-
-
-def _source(source: str, backend: Backend) -> str:
-    if not source:
-        raise ConfigError("SkillsMiddleware: sources are folders such as '/skills', not ''")
-    try:
-        return normal(source, backend.home)
-    except ToolError as exc:
-        raise ConfigError(f"SkillsMiddleware: sources: {exc}") from None

@@ -1,4 +1,4 @@
-"""Subagents: a tool whose work is a run of another agent, with fresh messages and a log of its own."""
+"""Subagents: a tool that runs another agent, with fresh messages and a log of its own."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -35,34 +35,35 @@ class Subagent(Struct, frozen=True, kw_only=True):
 
     name: str
     description: str
-    """What it is for; read by the model that delegates."""
+    """Tells the delegating model what this subagent is for."""
     system_prompt: str = ""
     tools: Sequence[Tool | Callable[..., Any]] | None = None
-    """None: the tools that the parent was given."""
+    """None: the *tools* of the parent."""
     model: str | Model | None = None
-    """None: the parent's."""
+    """None: the model of the parent."""
     middleware: Sequence[Middleware] = ()
     memory: Sequence[str] = ()
-    """Files that its prompt always shows."""
+    """Files that its prompt always shows, such as `AGENTS.md`."""
     skills: Sequence[str] = ()
     """Folders of skills that its prompt names."""
     limits: Limits | None = None
-    """None: the parent's."""
+    """None: the limits of the parent."""
     subagents: Sequence["Subagent"] = ()
-    """Whom it may delegate to in turn; none by default."""
+    """The subagents that it may delegate to in turn."""
     interrupt_on: Mapping[str, bool] | None = None
-    """What it says otherwise than its parent: tools whose calls wait for a person, or, with False, no longer do. None:
-    the parent's."""
+    """Changes to the parent's: tools whose calls wait for a person or, with False, no longer do. None: no changes."""
     share: Sequence[str] = ()
-    """Owners of notes that a child begins with a copy of. Files are always shared; messages and todos never."""
+    """The owners of notes that each run starts with a copy of. Files are always shared, messages and todos never."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
 def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
-    """*about* itself, or the `Subagent` of a dict as deepagents writes them: its fields by name, of which `prompt` is
-    another for `system_prompt`, and `subagents` may hold dicts in turn. *place* says in errors where it stands.
+    """Return *about* itself, or the `Subagent` that a dict describes, in the form that deepagents uses.
+
+    Its keys are the fields. `prompt` is another name for `system_prompt`, and `subagents` may contain dicts in turn.
+    *place* names the dict in errors.
 
     Raises:
         ConfigError: a key is unknown or missing, or a value is wrong.
@@ -74,23 +75,22 @@ def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
         given["system_prompt"] = given.pop("prompt")
     for key in given:
         if key not in known:
-            raise ConfigError(f"{place}: {shown(key)} is no key of a subagent; known are {', '.join(known)}")
+            raise ConfigError(f"{place}: {shown(key)} is not a key of a subagent; the keys are {', '.join(known)}")
     for key in ("name", "description"):
         if key not in given:
-            raise ConfigError(f"{place} has no {key!r}; it is {shown(given)}")
-    if isinstance(below := given.get("subagents"), list | tuple):
-        children = enumerate(cast(Sequence[Any], below))
+            raise ConfigError(f"{place} must have a {key!r}, which is missing from {shown(given)}")
+    if isinstance(children := given.get("subagents"), list | tuple):
         given["subagents"] = [
             as_subagent(cast(Mapping[str, Any], child), f"{place}.subagents[{number}]")
             if isinstance(child, Mapping)
             else child
-            for number, child in children
+            for number, child in enumerate(cast(Sequence[Any], children))
         ]
     return Subagent(**given)
 
 
 class SubAgentMiddleware(Middleware):
-    """Gives the agent `task`, which runs one of *agents*, pairs of a `Subagent` and the agent built from it."""
+    """Gives the agent the tool `task`. Each of *agents* is a `Subagent` and the agent that was built from it."""
 
     prompt = PROMPT
 
@@ -108,14 +108,14 @@ class SubAgentMiddleware(Middleware):
     async def task(self, description: str, subagent_type: str, ctx: ToolContext) -> ToolResult:
         agent = self._agents.get(subagent_type)
         if agent is None:
-            raise ToolError(f"no subagent named {subagent_type!r}; there is {', '.join(self._agents)}")
+            raise ToolError(f"no subagent is named {subagent_type!r}; the subagents are {', '.join(self._agents)}")
         if not description.strip():
             raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
         return _answer(subagent_type, await ctx.run(agent, description))
 
 
 def _answer(name: str, turn: Turn) -> ToolResult:
-    """What the parent is told of a child's turn: its last words, and what kept it from ending well."""
+    """Return what the parent reads of a child's turn: its last words, and why it did not end well."""
     said = f" It said last: {turn.text}" if turn.text else ""
     match turn.status:
         case "ended" if turn.text:

@@ -1,4 +1,4 @@
-"""The todo list: a plan that the agent writes down, and that everybody can watch."""
+"""Todos: a plan that the agent writes down, and that everybody can watch."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, cast, get_args
@@ -9,6 +9,7 @@ from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import Noted, TodosWritten
+from ..kinds import shown
 from ..messages import ToolMessage, UserMessage, clean
 from ..ports import Middleware
 from ..state import State, Todo, TodoStatus
@@ -16,10 +17,10 @@ from ..tools import Tool
 
 MAX_ITEMS = 100
 MAX_LENGTH = 500
-"""Characters of one item."""
+"""The most characters of one item."""
 
 OWNER = "todos"
-"""Whose note it is: the turn in which the agent was last asked about what is unfinished."""
+"""The owner of the note on the turn in which the agent was last reminded of unfinished todos."""
 
 PROMPT = """\
 For work of three or more steps, write the plan with `write_todos` first and keep it current: one step `in_progress`, \
@@ -38,11 +39,11 @@ _ITEM = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS], "addit
 
 
 class TodoListMiddleware(Middleware):
-    """Gives the agent `write_todos`; the list is `state.todos`.
+    """Gives the agent the tool `write_todos`; the list is `state.todos`.
 
-    A completed item stays as it is until the list is cleared; a list that an earlier turn finished gives way to a new
-    one. With *nudge* a turn that wrote the list and would end before it is done goes on, once, with a request to
-    finish it or to say why not.
+    A completed item stays as it is until the list is cleared. A list that an earlier turn completed can be replaced by
+    a new one. With *nudge*, a turn that wrote the list and would end with unfinished items goes on, once, with a
+    request to finish them or to say why not.
     """
 
     prompt = PROMPT
@@ -55,12 +56,13 @@ class TodoListMiddleware(Middleware):
     async def write_todos(
         self, todos: Annotated[list[Any], Meta(extra_json_schema={"items": _ITEM})], ctx: ToolContext
     ) -> str:
+        # Each call replaces the whole list and they run at the same time, so it would be chance which one wins.
         if sum(entry.call.name == "write_todos" for entry in ctx.state.open.values()) > 1:
-            raise _refused("this reply has several write_todos, and none of them was done; make one call")
+            raise _refused("this reply has several write_todos calls, and none was carried out; make one call")
         written = _checked(todos)
         _check_kept(ctx.state, written)
         ctx.record(TodosWritten(tuple(written)))
-        return _told(written)
+        return _summary(written)
 
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         state = ctx.state
@@ -68,21 +70,21 @@ class TodoListMiddleware(Middleware):
             return None
         if state.notes.get(OWNER, {}).get("nudged") == state.turn or not _written_this_turn(state) or _at_limit(ctx):
             return None
-        ctx.record(Noted(OWNER, "nudged", state.turn))
+        ctx.record(Noted(OWNER, "nudged", state.turn))  # Once a turn, or a stubborn model would never end.
         remedy = "Go on with it, or bring it up to date and say what is left and why."
-        return UserMessage(f"The todo list is not done yet: {_named(left)}. {remedy}")
+        return UserMessage(f"The todo list is not done yet: {_names(left)}. {remedy}")
 
 
 def unfinished(todos: Sequence[Todo]) -> list[Todo]:
-    """Those that are not completed."""
+    """Return the todos that are not completed."""
     return [todo for todo in todos if todo.status != "completed"]
 
 
 def _checked(given: list[Any]) -> list[Todo]:
-    """*given* as todos.
+    """Return *given* as todos.
 
     Raises:
-        ToolError: they are no list of todos; says which one, and why.
+        ToolError: one of them is not a todo; the text says which, and why.
     """
     if len(given) > MAX_ITEMS:
         raise _refused(f"{len(given):,} todos are more than {MAX_ITEMS}; put details into a file")
@@ -90,34 +92,34 @@ def _checked(given: list[Any]) -> list[Todo]:
     for number, item in enumerate(given, 1):
         todo = _todo(number, item)
         if todo.content in found:
-            raise _refused(f"todo {number} says the same as another: {_short(todo.content)}; give each once")
+            raise _refused(f"todo {number} repeats another one: {shown(todo.content)}; give each once")
         found[todo.content] = todo
     return list(found.values())
 
 
 def _todo(number: int, item: Any) -> Todo:
     if not isinstance(item, dict):
-        raise _refused(f"todo {number} must be an object with content and status, not {_short(item)}")
+        raise _refused(f"todo {number} must be an object with content and status, not {shown(item)}")
     fields = cast(dict[str, Any], item)
     for name in fields:
         if name not in _FIELDS:
-            raise _refused(f"todo {number} has a field {_short(name)}; there are content and status only")
+            raise _refused(f"todo {number} has a field {shown(name)}; the fields are content and status")
     content, status = fields.get("content"), fields.get("status", "pending")
     text = " ".join(clean(content).split()) if isinstance(content, str) else ""
     if not text:
-        raise _refused(f"todo {number} must have a content that says what is to be done, not {_short(content)}")
+        raise _refused(f"todo {number} must have a content that says what to do, not {shown(content)}")
     if len(text) > MAX_LENGTH:
         raise _refused(f"todo {number} has {len(text):,} characters, more than {MAX_LENGTH}; put details into a file")
     if status not in _STATUSES:
-        raise _refused(f"todo {number} has status {_short(status)}; it must be one of {', '.join(_STATUSES)}")
+        raise _refused(f"todo {number} has status {shown(status)}; it must be one of {', '.join(_STATUSES)}")
     return Todo(text, status)
 
 
 def _check_kept(state: State, todos: list[Todo]) -> None:
-    """That *todos* hold what is completed as it is, or begin anew.
+    """Check that *todos* keep the completed items unchanged, or start a new list.
 
     Raises:
-        ToolError: they do not.
+        ToolError: they do neither.
     """
     statuses = {todo.content: todo.status for todo in todos}
     completed = [todo for todo in state.todos if todo.status == "completed"]
@@ -127,7 +129,7 @@ def _check_kept(state: State, todos: list[Todo]) -> None:
     finished = len(completed) == len(state.todos) and not any(todo.content in statuses for todo in completed)
     if finished and not _written_this_turn(state):
         return
-    raise _refused(f"what is completed stays so, give it as it is: {_named(changed)}; or clear the list with [] first")
+    raise _refused(f"completed todos must stay unchanged: {_names(changed)}; or clear the list with [] first")
 
 
 def _written_this_turn(state: State) -> bool:
@@ -138,12 +140,12 @@ def _written_this_turn(state: State) -> bool:
 
 
 def _at_limit(ctx: ToolContext) -> bool:
-    """Whether a turn that went on would be cut short, though it can end well now."""
+    """Return whether a limit would stop the turn if it went on. Then it had better end well now."""
     limits = ctx.state.limits
     return (limits.steps is not None and ctx.state.step >= limits.steps) or ctx.spent.reached(limits) is not None
 
 
-def _told(todos: list[Todo]) -> str:
+def _summary(todos: list[Todo]) -> str:
     if not todos:
         return "the list is cleared"
     left = unfinished(todos)
@@ -152,15 +154,10 @@ def _told(todos: list[Todo]) -> str:
     return f"{said}; none is in_progress: mark the one that you begin" if idle else said
 
 
-def _named(todos: list[Todo]) -> str:
-    names = ", ".join(_short(todo.content) for todo in todos[:3])
+def _names(todos: list[Todo]) -> str:
+    names = ", ".join(shown(todo.content) for todo in todos[:3])
     return f"{names} and {len(todos) - 3} more" if len(todos) > 3 else names
 
 
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 100 else f"{shown[:99]}…"
-
-
 def _refused(problem: str) -> ToolError:
-    return ToolError(f"write_todos: {problem}; the list is as it was")
+    return ToolError(f"write_todos: {problem}; nothing was changed")

@@ -11,64 +11,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from harness.files import context, paths, put, remove
 from hypothesis import given, settings, strategies as st
 
-from minideep.backends import FilesystemBackend, StateBackend
-from minideep.backends.filesystem import MAX_FILE
+from minideep.backends import MAX_FILE, FilesystemBackend, Missing, StateBackend, find, grep
 from minideep.backends.globs import Glob
-from minideep.backends.paths import Missing, normal
-from minideep.backends.search import find, grep
-from minideep.context import ToolContext
-from minideep.core import apply
+from minideep.backends.paths import normalized
 from minideep.errors import ConfigError, ToolError
-from minideep.events import AnyEvent, FileDeleted, FileWritten, StreamEvent, UserSaid
-from minideep.messages import UserMessage
-from minideep.state import State
-
-
-class Alone:
-    """A run without a loop: what is recorded is applied."""
-
-    def __init__(self) -> None:
-        self.path, self.thread_id, self.context, self.loop = (), "t", None, None
-        self.state = State()
-        self.events: list[AnyEvent] = []
-        apply(self.state, UserSaid(UserMessage("go"), at=0.0))
-
-    def content_of(self, file: str) -> str | bytes | None:
-        return self.state.files[file].content
-
-    def record(self, event: AnyEvent) -> None:
-        apply(self.state, event)
-        self.events.append(event)
-
-    def emit(self, event: StreamEvent) -> None:
-        """Nobody listens."""
-
-
-async def no_child(*_):
-    raise NotImplementedError
-
-
-def context() -> ToolContext:
-    return ToolContext(Alone(), no_child)
-
-
-def put(backend, ctx, path, data=b"", expect=None):
-    """Write, and record what was written, as the tools do."""
-    if backend.write(ctx, path, data, expect):
-        ctx.record(FileWritten(path, data, len(data), sha256(data).hexdigest(), 0.0))
-
-
-def remove(backend, ctx, path):
-    gone = backend.delete(ctx, path)
-    for file in gone:
-        ctx.record(FileDeleted(file, 0.0))
-    return gone
-
-
-def paths(infos):
-    return [f"{info.path}/" if info.is_dir else info.path for info in infos]
 
 
 @pytest.fixture
@@ -178,7 +127,7 @@ def test_a_walk_of_a_file_is_that_file(tree, ctx):
 @pytest.mark.parametrize("path", ["f/g", "/f//g", "./f/./g", "/f/g/"])
 def test_ways_to_write_a_path_lead_to_one_file(backend, ctx, path):
     put(backend, ctx, "/f/g", b"here")
-    assert (backend.read(ctx, path), normal(path)) == (b"here", "/f/g")
+    assert (backend.read(ctx, path), normalized(path)) == (b"here", "/f/g")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +222,7 @@ def test_a_file_that_cannot_be_read_is_skipped_by_a_search_unless_it_was_named(t
         file.truncate(MAX_FILE + 1)
     found = grep(ctx, FilesystemBackend(tmp_path), "needle", "/")
     assert ([hit.path for hit in found.hits], found.skipped) == (["/small"], 1)
-    with pytest.raises(ToolError, match="is 10,000,001 bytes, more than the 10,000,000 that read_file and grep take"):
+    with pytest.raises(ToolError, match="is 10,000,001 bytes, more than the 10,000,000 that can be read"):
         grep(ctx, FilesystemBackend(tmp_path), "needle", "/huge")
 
 
@@ -311,7 +260,7 @@ def jailed(jail):
 @pytest.mark.parametrize("make", [lambda p: p / "no", lambda p: p / "file"], ids=["missing", "a file"])
 def test_a_root_that_is_no_folder_is_refused_at_once(tmp_path, make):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"root_dir must be a folder that exists, not '.*'; create it first"):
+    with pytest.raises(ConfigError, match=r"root_dir must be an existing folder, not '.*'; create it first"):
         FilesystemBackend(make(tmp_path))
 
 
@@ -469,7 +418,7 @@ def test_only_regular_files_are_read_and_replaced(tmp_path, ctx):
     os.mkfifo(tmp_path / "pipe")
     backend = FilesystemBackend(tmp_path)
     for act in (lambda: backend.read(ctx, "/pipe"), lambda: backend.write(ctx, "/pipe", b"")):
-        with pytest.raises(ToolError, match="'/pipe': it is no regular file but a device, a pipe or a socket"):
+        with pytest.raises(ToolError, match="'/pipe': it is a device, a pipe or a socket, not a regular file"):
             act()
     assert (paths(backend.ls(ctx, "/")), list(backend.walk(ctx, "/"))) == (["/pipe"], [])
 
@@ -499,5 +448,5 @@ def test_without_virtual_mode_paths_are_real_and_relative_ones_start_at_the_root
     assert backend.read(ctx, "/" + str(jail.parent / "outside" / "secret")) == b"secret"
     assert backend.home == str(jail)
     for path in (".", str(jail), str(jail.parent), "/"):
-        with pytest.raises(ToolError, match="is or holds the root"):
+        with pytest.raises(ToolError, match="is or contains the root"):
             backend.delete(ctx, path)

@@ -7,8 +7,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from contracts.test_backend import context
-
+from harness.files import context
 from minideep.backends import FilesystemBackend
 from minideep.errors import ToolError
 

@@ -1,4 +1,4 @@
-"""Summarization: before a conversation outgrows its model, a summary takes the place of its beginning."""
+"""Compaction: before a conversation outgrows its model's window, a summary replaces its beginning."""
 
 import itertools
 import logging
@@ -9,7 +9,7 @@ from mimetypes import guess_extension
 
 from msgspec import Struct, structs
 
-from ...backends.paths import CONVERSATION, RESULTS
+from ...backends import CONVERSATION, RESULTS
 from ...checks import checked
 from ...context import ToolContext
 from ...errors import ModelError, ToolError
@@ -20,57 +20,59 @@ from ...models import resolve
 from ...ports import Backend, Middleware, Model, Request, Runnable
 from ...state import State
 from ...tools import Tool
-from . import spill as keeping, summarizer as summaries, tokens
-from .context_size import OFFSET, OVERFLOW, SHORTENED, STUBS, Measured
-from .stubs import LEAST, fitted, result_stub, shortened, shown_user, user_path
-from .summarizer import Summary, ask, frame
+from . import spill, tokens
+from .context_size import OFFSET, OVERFLOW, SHORTENED, STUBS, ContextSize
+from .summarizer import Summary, frame, summarize, summary_in
+from .tokens import fitted
 from .transcript_text import extract, in_full
 
 logger = logging.getLogger("minideep")
-TRIGGER, SHARE = 170_000, 0.85
-"""Tokens, and a share of the model's window: over the smaller of both a conversation is compacted."""
+TRIGGER, WINDOW_SHARE = 170_000, 0.85
+"""Tokens, and a share of the model's window. A conversation is compacted above the smaller of both."""
 TARGET = 0.6
-"""Of the trigger: what is left in context, if there is enough that can go."""
-EMERGENCY = 0.25
-"""Of a request that was too large: what is left of it. There is one more try, and nobody knows by how much it was."""
-WORTH = 0.1
-"""Of the trigger: what a summary must replace. One that saves less would be due again with every step."""
-SMALLEST = 100
-"""Tokens that a summary must replace where somebody asks for it, or a request was too large."""
-LEARNT = 4_000
-"""Tokens; no model's window is smaller, whatever made it refuse a request."""
+"""The share of the trigger that stays in context, if enough can go."""
+EMERGENCY_TARGET = 0.25
+"""The share of a refused request that stays. There is only one more try, and nobody knows how far over it was."""
+MIN_SAVING = 0.1
+"""The share of the trigger that a summary must replace. One that saves less would be due again with every step."""
+MIN_REPLACED = 100
+"""Tokens that a summary must replace if it was asked for, or if a request was refused as too large."""
+MIN_WINDOW = 4_000
+"""Tokens. No model has a smaller window, so a smaller refused request teaches nothing about the window."""
+MIN_ROOM = 10
+"""Tokens; with less room for its text a summary is not worth making."""
 DESCRIPTION = """\
 Put a summary in the place of older messages when their details no longer matter; they stay readable in a file."""
-ROOM = 10
-"""Tokens; a summary that has less is none."""
 EXTRACT = "(There is no summary of the following, because the summarizer failed; this was picked out by rules.)"
 
 
 class Meter(Struct, frozen=True):
-    """How full a context is."""
+    """The fill level of a context."""
 
     tokens: int
     """About as many as the next request will have."""
     trigger: int | None
-    """Over how many it is compacted; None: never."""
+    """The context is compacted above this many tokens; None: never."""
     window: float | None
-    """Tokens that the model can read; None: nobody knows."""
+    """Tokens that the model can read; None if unknown."""
     offloaded: tuple[str, ...]
-    """The files that large results, large messages and earlier parts of the conversation were put into."""
+    """The files that hold large results, large messages and earlier parts of the conversation."""
 
 
 class SummarizationMiddleware(Middleware):
-    """Keeps what is in context below what *model*, the agent's, can read.
+    """Keeps the context smaller than the window of *model*, which is the agent's.
 
-    Over *trigger* tokens (170,000, or 0.85 of `model.window` if that is known and less; never, if it is infinite) long
-    arguments of old calls are cut; if that is not enough, all but the last *keep* messages (more, where a call would
-    lose its result) are written to `conversation_history/` below the home of *backend*, and *summarizer* (*model*, if
-    None) says what stands for them; and if the last messages are too large by themselves, their largest results are
-    put into files. What was said stays in `Turn.messages` and `Agent.transcript`. What the summarizer takes counts as
-    the run's own tokens, money and time. If it fails, rules pick out what they can.
+    Above *trigger* tokens it takes up to three steps. It cuts long arguments of old calls. If that is not enough, it
+    writes all but the last *keep* messages (more, where a call would lose its result) to `conversation_history/` below
+    the home of *backend*, and replaces them with a summary by *summarizer* (None: *model*). If the last messages alone
+    are too large, it puts their largest texts into files. By default *trigger* is 170,000, or 0.85 of `model.window`
+    if that is known and less; if the window is infinite, nothing is ever compacted.
 
-    A request that was too large all the same is made smaller and asked once more, if the agent's model is a
-    `Recovering` one. Stands beside `FilesystemMiddleware` over the same backend.
+    `Turn.messages` and `Agent.transcript` keep everything that was said. The summarizer's tokens, cost and time count
+    as the run's own. If it fails, rules pick out what they can.
+
+    In an agent of `create_deep_agent`, a request that the model refuses as too large is made smaller and asked once
+    more. Use `FilesystemMiddleware` over the same backend to read the files.
 
     Raises:
         ConfigError: *keep* or *trigger* is not above 0.
@@ -90,7 +92,7 @@ class SummarizationMiddleware(Middleware):
         self._summarizer = resolve(summarizer) if summarizer else self._model
         self.models = (self._summarizer,)
         self._backend = backend
-        self._trigger = trigger if trigger is not None else _trigger(self._model)
+        self._trigger = trigger if trigger is not None else _default_trigger(self._model)
         self._keep = keep
         self.tools = (Tool(self.compact_conversation, description=DESCRIPTION),)
 
@@ -98,203 +100,207 @@ class SummarizationMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         state = ctx.state
-        measured = ctx.scratch.get(self) or self._measured(ctx)
-        measured.look(state, request)
-        if measured.shrink is None:
-            measured.shrink = partial(self._shrink, ctx, measured)
-        trigger = self._trigger if OVERFLOW not in measured.notes else self._trigger_of(measured)
-        if state.usage is not measured.usage:
-            measured.correct(ctx, trigger or TRIGGER)
-        if trigger is not None and measured.tokens > trigger and state.status == "running":
-            added = request.messages[len(measured.sizes) :]
-            await self._relieve(ctx, measured, trigger * TARGET, trigger * WORTH)
-            request = structs.replace(request, messages=[*measured.messages, *added])
-        elif measured.changed:
-            request = measured.put_into(request)
-        measured.asked, measured.usage = measured.counted, state.usage
-        return structs.replace(request, shrink=measured.shrink)
+        size = self._size(ctx)
+        size.update(state, request)
+        if size.shrink is None:
+            size.shrink = partial(self._shrink, ctx, size)
+        trigger = self._trigger if OVERFLOW not in size.notes else self._trigger_of(size)
+        if state.usage is not size.usage:  # A reply has come since, with the provider's count of the last request.
+            size.correct(ctx, trigger or TRIGGER)
+        if trigger is not None and size.tokens > trigger and state.status == "running":
+            added = request.messages[len(size.sizes) :]
+            await self._reduce(ctx, size, trigger * TARGET, trigger * MIN_SAVING)
+            request = structs.replace(request, messages=[*size.messages, *added])
+        else:
+            request = size.put_into(request)
+        size.last_counted, size.usage = size.counted, state.usage
+        return structs.replace(request, shrink=size.shrink)
 
     async def before_finish(self, ctx: ToolContext) -> None:
-        measured = self._measured(ctx)
-        measured.correct(ctx, self._trigger_of(measured) or TRIGGER)
+        self._corrected(ctx)
 
     async def compact_conversation(self, ctx: ToolContext) -> str:
-        measured = self._measured(ctx)
-        measured.correct(ctx, self._trigger_of(measured) or TRIGGER)
-        if measured.base is not ctx.state.messages:
-            measured.look_again(ctx.state)
-        before = measured.tokens
-        if not await self._summarize(ctx, measured, SMALLEST):
+        size = self._corrected(ctx)
+        if not size.follows(ctx.state.messages):
+            size.recount(ctx.state)
+        before = size.tokens
+        if not await self._summarize(ctx, size, MIN_REPLACED):
             raise ToolError("there is too little before the last messages to be worth a summary; go on with your work")
-        return f"done: of about {before:,.0f} tokens {measured.tokens:,.0f} are left in context"
+        return f"done: of about {before:,.0f} tokens {size.tokens:,.0f} are left in context"
 
     @checked
     def meter(self, agent: Runnable, state: State) -> Meter:
-        """How full the context of *state*, a run of *agent*, is."""
-        measured = Measured(self._backend)
-        measured.look(state, Request(agent.spec.system, state.messages, agent.spec.tool_list))
-        folders = [keeping.place(self._backend, name, "") for name in (RESULTS, CONVERSATION)]
-        offloaded = tuple(file for file in sorted(state.files) if file.startswith(tuple(folders)))
-        trigger, window = self._trigger_of(measured), getattr(self._model, "window", None)
-        return Meter(round(measured.tokens), trigger if trigger is None else round(trigger), window, offloaded)
+        """Return how full the context of *state*, a run of *agent*, is."""
+        size = ContextSize(self._backend)
+        size.update(state, Request(agent.spec.system, state.messages, agent.spec.tool_list))
+        folders = tuple(spill.path_in(folder, self._backend) for folder in (RESULTS, CONVERSATION))
+        offloaded = tuple(file for file in sorted(state.files) if file.startswith(folders))
+        trigger, window = self._trigger_of(size), getattr(self._model, "window", None)
+        return Meter(round(size.tokens), trigger if trigger is None else round(trigger), window, offloaded)
 
     # ---- how much there is
 
-    def _measured(self, ctx: ToolContext) -> Measured:
-        """What is known of this run's context; after a pause or a restart it is found out anew."""
-        found = ctx.scratch.get(self)
-        if found is None:
-            found = ctx.scratch[self] = Measured(self._backend)
-        return found
+    def _size(self, ctx: ToolContext) -> ContextSize:
+        """Return the size of this run's context. After a pause or a restart it is computed anew."""
+        return ctx.scratch.get(self) or ctx.scratch.setdefault(self, ContextSize(self._backend))
 
-    def _trigger_of(self, measured: Measured) -> float | None:
-        """Over how many tokens to compact: as *model* says, or less, if a request was too large for it before."""
-        learnt = measured.overflow.get(self._model.name)
-        return self._trigger if learnt is None else min(learnt * SHARE, self._trigger or learnt)
+    def _corrected(self, ctx: ToolContext) -> ContextSize:
+        size = self._size(ctx)
+        size.correct(ctx, self._trigger_of(size) or TRIGGER)
+        return size
+
+    def _trigger_of(self, size: ContextSize) -> float | None:
+        """Return the trigger: that of the model, or less if the model refused a smaller request before."""
+        learnt = size.overflow.get(self._model.name)
+        return self._trigger if learnt is None else min(learnt * WINDOW_SHARE, self._trigger or learnt)
 
     # ---- making it less
 
-    async def _shrink(self, ctx: ToolContext, measured: Measured, messages: Sequence[Message]) -> Sequence[Message]:
-        """What to show instead of *messages*, which were too many; and remember that they were."""
-        before, added = measured.tokens, messages[len(measured.sizes) :]
-        if before > LEARNT:
-            least = min(round(before), measured.overflow.get(self._model.name, round(before)))
-            measured.note(ctx, OVERFLOW, {**measured.overflow, self._model.name: least})
-        await self._relieve(ctx, measured, before * EMERGENCY, SMALLEST, last=True)
-        if measured.tokens >= before:
+    async def _shrink(self, ctx: ToolContext, size: ContextSize, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return what to show instead of *messages*, which were too many, and remember that they were."""
+        before, added = size.tokens, messages[len(size.sizes) :]
+        if before > MIN_WINDOW:
+            least = min(round(before), size.overflow.get(self._model.name, round(before)))
+            size.note(ctx, OVERFLOW, {**size.overflow, self._model.name: least})
+        await self._reduce(ctx, size, before * EMERGENCY_TARGET, MIN_REPLACED, last=True)
+        if size.tokens >= before:
             return messages
-        measured.asked, measured.usage = measured.counted, ctx.state.usage
-        return [*measured.messages, *added]
+        size.last_counted, size.usage = size.counted, ctx.state.usage
+        return [*size.messages, *added]
 
-    async def _relieve(
-        self, ctx: ToolContext, measured: Measured, target: float, least: float, last: bool = False
+    async def _reduce(
+        self, ctx: ToolContext, size: ContextSize, target: float, least: float, last: bool = False
     ) -> None:
-        """Bring the context down to *target* tokens, as far as can be: old arguments, a summary, the last results.
+        """Bring the context down to *target* tokens, as far as possible: old arguments, a summary, the last texts.
 
-        If this is the *last* way to go on, also results that cannot be kept are no longer shown.
+        A summary must replace *least* tokens. With *last*, no other way is left to go on: then even results that
+        cannot be written to a file are no longer shown.
         """
-        if self._shorten(ctx, measured, cut(measured.base, self._keep), target):
+        if self._shorten_arguments(ctx, size, first_kept(ctx.state.messages, self._keep), target):
             return
-        await self._summarize(ctx, measured, least)
-        if measured.tokens > target:
-            await self._stow(ctx, measured, target, last)
+        await self._summarize(ctx, size, least)
+        if size.tokens > target:
+            await self._spill_largest(ctx, size, target, last)
 
-    def _shorten(self, ctx: ToolContext, measured: Measured, end: int, target: float) -> bool:
-        """Cut the arguments of the calls before message *end*, if that leaves at most *target* tokens."""
-        begin = measured.shortened
-        sizes, messages = measured.sizes[begin:end], measured.messages[begin:end]
-        saved = sum(sizes) - sum(tokens.of_message(shortened(message)) for message in messages)
-        if saved <= 0 or measured.tokens - saved > target:
+    def _shorten_arguments(self, ctx: ToolContext, size: ContextSize, end: int, target: float) -> bool:
+        """Shorten the arguments of the calls before message *end*, if that leaves at most *target* tokens."""
+        begin = size.shortened
+        saved = sum(
+            counted - tokens.of_message(spill.with_short_arguments(message))
+            for counted, message in zip(size.sizes[begin:end], size.messages[begin:end], strict=True)
+        )
+        if saved <= 0 or size.tokens - saved > target:
             return False
-        measured.note(ctx, SHORTENED, end)
-        measured.look_again(ctx.state)
+        size.note(ctx, SHORTENED, end)
+        size.recount(ctx.state)
         return True
 
-    async def _summarize(self, ctx: ToolContext, measured: Measured, least: float) -> bool:
-        """Put a summary in the place of all but the last messages, if they have *least* tokens; whether it is done."""
-        base, state = measured.base, ctx.state
-        end = cut(base, self._keep)
-        earlier = summaries.text_of(base[0])
-        old, replaced = base[int(earlier is not None) : end], sum(measured.sizes[:end])
-        wanted = "" if state.said is None or state.said in base[end:] else state.said.text
+    async def _summarize(self, ctx: ToolContext, size: ContextSize, least: float) -> bool:
+        """Replace all but the last messages with a summary, if they have *least* tokens. Return whether it was done."""
+        state = ctx.state
+        end = first_kept(state.messages, self._keep)
+        earlier = summary_in(state.messages[0])
+        old, kept = state.messages[int(earlier is not None) : end], state.messages[end:]
+        replaced = sum(size.sizes[:end])
+        wanted = "" if state.said is None or state.said in kept else state.said.text
         framed = partial(frame, replaced, wanted, tuple(state.todos))
-        path = self._path(ctx)
+        path = self._transcript_path(ctx)
         room = framed(path).room
-        if measured.busy or not old or replaced < least or room < ROOM:
+        # The model may ask for two summaries in one reply: the second must not summarize what the first replaces.
+        if size.summarizing or not old or replaced < least or room < MIN_ROOM:
             return False
-        measured.busy = True
+        size.summarizing = True
         try:
             summary = await self._summary(ctx, earlier or "", old, room)
-            path = await keeping.keep(ctx, self._backend, path, in_full(old, await self._media(ctx, old)))
-            self._compact(ctx, measured, end, summary, framed(path).of(summary.text))
+            path = await spill.to_file(ctx, self._backend, path, in_full(old, await self._media(ctx, old)))
+            self._compact(ctx, size, end, summary, framed(path).around(summary.text))
         finally:
-            measured.busy = False
+            size.summarizing = False
         return True
 
     async def _summary(self, ctx: ToolContext, earlier: str, old: Sequence[Message], room: float) -> Summary:
-        """What the summarizer makes of *earlier*, a summary, and *old*; if it fails, what rules can."""
+        """Extend the summary *earlier* by *old*. If the summarizer fails, do what rules can."""
         summary = Summary(earlier)
         try:
+            # The loop checks budgets before its own requests only, and a summary can be as large as one.
             if limit := ctx.spent.reached(ctx.state.limits):
                 missing = ctx.spent.missing(limit)
                 raise ModelError(f"the budget of {limit} is spent{f' ({missing})' if missing else ''}")
-            await ask(self._summarizer, old, summary)
+            await summarize(self._summarizer, old, summary)
         except Exception as exc:  # noqa: BLE001  The door to a model: the conversation goes on without a summary.
             logger.warning("thread %s: no summary: %s", ctx.thread_id, exc)
             picked = extract(old, room / 2 - tokens.of_text(EXTRACT))
             summary.text = "\n\n".join(filter(None, (fitted(summary.text, room / 2), EXTRACT, picked)))
         return summary
 
-    def _compact(self, ctx: ToolContext, measured: Measured, end: int, summary: Summary, message: UserMessage) -> None:
-        """Record the summary, and what notes say of the messages that are left."""
-        before, stubs = measured.counted, measured.stubs
-        took = (summary.usage, summary.model, summary.seconds, summary.cost)
-        ctx.record(Compacted(message, end, *took))
+    def _compact(self, ctx: ToolContext, size: ContextSize, end: int, summary: Summary, message: UserMessage) -> None:
+        """Record the summary, and the notes on the messages that are left."""
+        before, stubs = size.counted, size.stubs
+        ctx.record(Compacted(message, end, summary.usage, summary.model, summary.seconds, summary.cost))
         left = {message.call_id for message in ctx.state.messages if isinstance(message, ToolMessage)}
-        measured.note(ctx, SHORTENED, None)
-        measured.note(ctx, STUBS, {call_id: path for call_id, path in stubs.items() if call_id in left})
-        measured.look_again(ctx.state)
-        measured.note(ctx, OFFSET, round(measured.offset * measured.counted / before))
+        size.note(ctx, SHORTENED, None)
+        size.note(ctx, STUBS, {call_id: path for call_id, path in stubs.items() if call_id in left})
+        size.recount(ctx.state)
+        # The provider's extra tokens belong to messages, most of which are gone.
+        size.note(ctx, OFFSET, round(size.offset * size.counted / before))
 
-    async def _stow(self, ctx: ToolContext, measured: Measured, target: float, last: bool) -> None:
-        """Put what is large in the last messages into files, the largest first, down to *target* tokens."""
-        base, sizes = measured.base, measured.sizes
-        self._shorten(ctx, measured, max(_replies(base), default=0), float("inf"))
-        stubs = dict(measured.stubs)
-        left = measured.tokens
-        for index in sorted(range(len(sizes)), key=lambda index: -measured.sizes[index]):
-            if left <= target or measured.sizes[index] <= LEAST:
+    async def _spill_largest(self, ctx: ToolContext, size: ContextSize, target: float, last: bool) -> None:
+        """Put the largest texts of the last messages into files, the largest first, down to *target* tokens."""
+        messages = ctx.state.messages
+        replies = [index for index, message in enumerate(messages) if isinstance(message, AssistantMessage)]
+        self._shorten_arguments(ctx, size, max(replies, default=0), float("inf"))
+        stubs = dict(size.stubs)  # The notes themselves must not change.
+        left = size.tokens
+        for index, counted in sorted(enumerate(size.sizes), key=lambda item: -item[1]):
+            if left <= target or counted <= spill.MIN_STUBBED:
                 break
-            stub = await self._stowed(ctx, base[index], stubs, last)
-            left -= measured.sizes[index] - tokens.of_message(stub) if stub else 0
-        measured.note(ctx, STUBS, stubs)
-        measured.look_again(ctx.state)
+            stub = await self._spilled(ctx, messages[index], stubs, last)
+            left -= counted - tokens.of_message(stub) if stub else 0
+        size.note(ctx, STUBS, stubs)
+        size.recount(ctx.state)
 
-    async def _stowed(self, ctx: ToolContext, message: Message, stubs: dict[str, str], last: bool) -> Message | None:
-        """What is shown of *message* once its text is in a file, which *stubs* is told; None if it stays as it is."""
+    async def _spilled(self, ctx: ToolContext, message: Message, stubs: dict[str, str], last: bool) -> Message | None:
+        """Write the text of *message* to a file; add a result's to *stubs*. Return the stub, or None."""
         if isinstance(message, ToolMessage):
-            place = keeping.result_place(ctx, self._backend, message.call_id)
-            path = await keeping.keep(ctx, self._backend, place, message.text)
+            path = spill.result_path(ctx, self._backend, message.call_id)
+            path = await spill.to_file(ctx, self._backend, path, message.text)
             if path or last:
                 stubs[message.call_id] = path
-                return structs.replace(message, content=result_stub(message, path))
-        elif isinstance(message, UserMessage) and summaries.text_of(message) is None:
+                return structs.replace(message, content=spill.result_stub(message, path))
+        elif isinstance(message, UserMessage) and summary_in(message) is None:
             text = message.text
-            await keeping.keep(ctx, self._backend, user_path(self._backend, text), text)
-            return shown_user(message, ctx.state.files, self._backend)
+            await spill.to_file(ctx, self._backend, spill.message_path(self._backend, text), text)
+            return spill.shown_message(message, ctx.state.files, self._backend)
         return None
 
     async def _media(self, ctx: ToolContext, messages: Sequence[Message]) -> dict[AnyBlock, str]:
-        """The files into which images and documents are put, which a history in words can only name."""
+        """Write images and documents to files, because the transcript can only name them. Return the files."""
         found: dict[AnyBlock, str] = {}
         for block in itertools.chain.from_iterable(message.blocks for message in messages):
             if isinstance(block, Image | Document) and block not in found:
-                name = f"{keeping.digest(block.data)}{guess_extension(block.media_type) or ''}"
-                place = keeping.place(self._backend, CONVERSATION, name)
-                found[block] = await keeping.keep(ctx, self._backend, place, block.data)
+                name = f"{spill.digest(block.data)}{guess_extension(block.media_type) or ''}"
+                found[block] = await spill.to_file(
+                    ctx, self._backend, spill.path_in(CONVERSATION, self._backend, name), block.data
+                )
         return found
 
-    def _path(self, ctx: ToolContext) -> str:
-        """Where the next part of this run's conversation is put."""
-        run = keeping.digest("/".join((ctx.thread_id, *ctx.path)))
-        paths = (keeping.place(self._backend, CONVERSATION, f"{run}-{n}.md") for n in itertools.count(1))
+    def _transcript_path(self, ctx: ToolContext) -> str:
+        """Return the path for the next part of this run's conversation."""
+        run = spill.digest("/".join((ctx.thread_id, *ctx.path)))
+        paths = (spill.path_in(CONVERSATION, self._backend, f"{run}-{n}.md") for n in itertools.count(1))
         return next(path for path in paths if path not in ctx.state.files)
 
 
-def cut(messages: Sequence[Message], keep: int) -> int:
-    """Where the last *keep* messages begin, or before, so that no result stands without its call."""
+def first_kept(messages: Sequence[Message], keep: int) -> int:
+    """Return the index of the first of the last *keep* messages, or an earlier one if a result would lose its call."""
     at = max(0, len(messages) - keep)
     while at and isinstance(messages[at], ToolMessage):
         at -= 1
     return at
 
 
-def _replies(messages: Sequence[Message]) -> list[int]:
-    return [index for index, message in enumerate(messages) if isinstance(message, AssistantMessage)]
-
-
-def _trigger(model: Model) -> int | None:
+def _default_trigger(model: Model) -> int | None:
     window: float | None = getattr(model, "window", None)
     if window is None:
         return TRIGGER
-    return None if isinf(window) else min(TRIGGER, int(SHARE * window))
+    return None if isinf(window) else min(TRIGGER, int(WINDOW_SHARE * window))

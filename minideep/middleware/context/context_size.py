@@ -1,6 +1,6 @@
-"""What a run has in context: as it is shown, and in tokens; all of it follows from the state, a step at a time."""
+"""Count the tokens that a run has in context, as its messages are shown. Everything follows from the state."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -11,86 +11,74 @@ from ...messages import Message, ToolMessage, Usage, UserMessage
 from ...ports import Backend, Request
 from ...state import State
 from . import tokens
-from .stubs import result_stub, shortened, shown_user
-from .view import Shown
+from .spill import result_stub, shown_message, with_short_arguments
+from .view import View
 
 DRIFT = 0.02
-"""How wrong a count may be, of what is allowed, before a correction is noted."""
-OWNER = "summarization"
-"""Whose notes these are:"""
+"""The error of a count, as a share of the tokens allowed, above which a correction is recorded."""
+SUMMARIES = "summarization"
+"""The owner of the notes with these keys:"""
 OFFSET = "offset"
 """Tokens that the provider counts more than we do."""
 SHORTENED = "shortened"
 """The index of the message before which the arguments of calls are shortened."""
 STUBS = "stubs"
-"""The files of results that are shown as stubs, by the id of the call; no name, if it could not be written."""
+"""The files of results that are shown as stubs, by call id; "" for a result that could not be written."""
 OVERFLOW = "overflow"
-"""How many tokens a request had that was too large, by the name of the model."""
+"""The tokens of the smallest request that was refused as too large, by the name of the model."""
 
 
-class Measured(Shown):
-    """Counts each message once. Corrected by what the provider reported of the last request, as far as that is noted:
-    a correction that is not noted would be forgotten by a restart, and what is shown would be another.
+class ContextSize(View):
+    """Shows the messages of one run, and counts each of them once.
+
+    The count is corrected by what the provider reports of each request, but only as far as the correction is recorded:
+    another one would be forgotten by a restart, and the model would be shown something else.
     """
 
-    __slots__ = (
-        "_backend",
-        "_head",
-        "_system",
-        "_tools",
-        "asked",
-        "busy",
-        "counted",
-        "notes",
-        "offset",
-        "shrink",
-        "sizes",
-        "usage",
-    )
-
     def __init__(self, backend: Backend) -> None:
+        super().__init__()
         self._backend = backend
         self._head = 0.0
         self._system: str | None = None
         self._tools: object = None
-        self.asked = 0.0
-        """How many tokens we counted of the last request; 0: there was none."""
+        self.last_counted = 0.0
+        """Our count of the last request; 0 if there was none."""
         self.usage = Usage()
-        """The run's usage before its reply."""
-        self.busy = False
-        """Whether a summary is being made."""
+        """The run's usage before the reply to the last request."""
+        self.summarizing = False
         self.shrink: Callable[[Sequence[Message]], Awaitable[Sequence[Message]]] | None = None
         self.counted = 0.0
-        """Tokens of the next request as we count."""
-        self.begin([])
-        self._read(State())
+        """Our count of the next request."""
+        self._read_notes(State())
 
-    def look(self, state: State, request: Request) -> None:
-        """Take in what was said since, as *request* shows it; all of it, after a compaction."""
+    def update(self, state: State, request: Request) -> None:
+        """Count the messages that are new, as *request* shows them; after a compaction, all of them."""
+        # By identity: the same objects come with every step, and comparing a long prompt costs.
         if request.system is not self._system or request.tools is not self._tools:
             self._system, self._tools = request.system, request.tools
             self._head, before = tokens.of_head(request), self._head
             self.counted += self._head - before
-        if self.base is not state.messages:
-            self._begin(state)
-        self._take(state, self.new_in(request))
+        if not self.follows(state.messages):
+            self._restart(state)
+        self._add(state, self.unseen(request, state.messages))
 
-    def look_again(self, state: State) -> None:
-        """Look at all messages, because they, or notes of how they are shown, have changed."""
-        self._begin(state)
-        self._take(state, state.messages)
+    def recount(self, state: State) -> None:
+        """Count all messages again, because they, or notes on how they are shown, have changed."""
+        self._restart(state)
+        self._add(state, state.messages)
 
-    def _begin(self, state: State) -> None:
-        self.begin(state.messages)
-        self._read(state)
+    def _restart(self, state: State) -> None:
+        self.restart(state.messages)
+        self._read_notes(state)
         self.sizes: list[float] = []
+        """The tokens of each message."""
         self.counted = self._head
 
-    def _take(self, state: State, new: Sequence[Message]) -> None:
+    def _add(self, state: State, new: Sequence[Message]) -> None:
         messages, sizes, counted, plain = self.messages, self.sizes, self.counted, not self.notes
         for message in new:
             shown = message
-            if not plain or type(message) is UserMessage:
+            if not plain or type(message) is UserMessage:  # Without notes only a user's message can be a stub.
                 shown = self._shown(state, message, len(sizes))
                 self.changed = self.changed or shown is not message
             size = tokens.of_message(shown)
@@ -101,44 +89,34 @@ class Measured(Shown):
 
     @property
     def tokens(self) -> float:
-        """Tokens of the next request as the provider will count, as far as is known."""
+        """The tokens of the next request as the provider will count them, as far as is known."""
         return self.counted + self.offset
 
     def correct(self, ctx: ToolContext, most: float) -> None:
-        """Note by how much the provider has counted the last request otherwise, if that matters where *most* tokens
-        are allowed.
-        """
-        counted, self.asked = self.asked, 0.0
+        """Record by how much the provider's count of the last request differs, if that matters for *most* tokens."""
+        counted, self.last_counted = self.last_counted, 0.0
         reported = ctx.state.usage.input - self.usage.input
+        # A reply that reports nothing, or a request that was never counted, says nothing about our error.
         if abs(reported - counted - self.offset) > DRIFT * most and counted and reported > 0:
             self.note(ctx, OFFSET, round(reported - counted))
 
     def note(self, ctx: ToolContext, key: str, value: Any) -> None:
-        """Remember *value*, or, if it is nothing, that there is none; but not in a turn that has ended."""
+        """Record *value*, or delete the note if it is empty. A turn that has ended takes no more notes."""
         if (value or None) != self.notes.get(key) and ctx.state.status == "running":
-            ctx.record(Noted(OWNER, key, value, "replace" if value else "delete"))
-            self._read(ctx.state)
+            ctx.record(Noted(SUMMARIES, key, value, "replace" if value else "delete"))
+            self._read_notes(ctx.state)
 
-    def _read(self, state: State) -> None:
-        self.notes: dict[str, Any] = state.notes.get(OWNER, {})
+    def _read_notes(self, state: State) -> None:
+        self.notes: Mapping[str, Any] = state.notes.get(SUMMARIES, {})
         self.offset: int = self.notes.get(OFFSET, 0)
-
-    @property
-    def shortened(self) -> int:
-        return self.notes.get(SHORTENED, 0)
-
-    @property
-    def stubs(self) -> dict[str, str]:
-        return self.notes.get(STUBS, {})
-
-    @property
-    def overflow(self) -> dict[str, int]:
-        return self.notes.get(OVERFLOW, {})
+        self.shortened: int = self.notes.get(SHORTENED, 0)
+        self.stubs: Mapping[str, str] = self.notes.get(STUBS, {})
+        self.overflow: Mapping[str, int] = self.notes.get(OVERFLOW, {})
 
     def _shown(self, state: State, message: Message, index: int) -> Message:
         if isinstance(message, UserMessage):
-            return shown_user(message, state.files, self._backend)
+            return shown_message(message, state.files, self._backend)
         if isinstance(message, ToolMessage):
             path = self.stubs.get(message.call_id)
             return structs.replace(message, content=result_stub(message, path)) if path is not None else message
-        return shortened(message) if index < self.shortened else message
+        return with_short_arguments(message) if index < self.shortened else message

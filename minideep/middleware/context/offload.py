@@ -1,4 +1,4 @@
-"""Large results and large messages: they go into a file, and the model is told where, and how they begin and end."""
+"""Offloading: large results and large messages go into files, and the model is shown where they are."""
 
 from msgspec import structs
 
@@ -7,25 +7,23 @@ from ...context import ToolContext
 from ...kinds import Positive
 from ...messages import ToolCall, ToolResult, UserMessage
 from ...ports import Backend, Middleware, Request
-from . import tokens
-from .spill import keep, result_place
-from .stubs import result_stub, shown_user, user_path
-from .view import Shown
+from . import spill, tokens
+from .view import View
 
 READERS = frozenset({"ls", "glob", "grep", "read_file", "edit_file", "write_file", "delete"})
-"""They cap what they answer themselves; were it put into a file, reading that would do so again."""
+"""Tools that limit their own results. Offloading those would not end: reading the file is such a result again."""
 
 
 class OffloadMiddleware(Middleware):
-    """Keeps what is large out of the context.
+    """Keeps large texts out of the context.
 
     The text of a result of more than *result_tokens* is written to `large_tool_results/` below the home of *backend*,
-    under the id of its call; what is no text, such as images, stays where it is. The text of a user's message of more
-    than *message_tokens* is written to `conversation_history/`: the thread keeps the message, the model is shown less.
-    What cannot be written is shown as it is. Stands beside `FilesystemMiddleware` over the same backend.
+    under the id of its call. The text of a user's message of more than *message_tokens* is written to
+    `conversation_history/`; the thread keeps the whole message, the model is shown a stub. Images and documents stay.
+    A text that cannot be written is shown as it is. Use `FilesystemMiddleware` over the same backend to read the files.
     """
 
-    inherit = False  # Every agent of the usual list has its own.
+    inherit = False  # Every agent of `create_deep_agent` has its own.
 
     @checked
     def __init__(
@@ -34,7 +32,7 @@ class OffloadMiddleware(Middleware):
         self._backend = backend
         self._result_tokens = result_tokens
         self._message_tokens = message_tokens
-        self._never = int(result_tokens / tokens.MOST)
+        self._always_fits = int(result_tokens / tokens.MAX_PER_CHARACTER)
         self.prompt = (
             f"A result of more than {result_tokens:,} tokens is put into a file, which you are told: look into it in "
             "parts, with `read_file` or `grep`."
@@ -42,28 +40,27 @@ class OffloadMiddleware(Middleware):
 
     async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
         content = result.content
-        if type(content) is str and len(content) <= self._never:
+        if type(content) is str and len(content) <= self._always_fits:  # Most results: no need to count tokens.
             return result
         if call.name in READERS or tokens.of_text(text := result.text) <= self._result_tokens:
             return result
-        path = await keep(ctx, self._backend, result_place(ctx, self._backend, call.id), text)
-        return structs.replace(result, content=result_stub(result, path)) if path else result
+        path = await spill.to_file(ctx, self._backend, spill.result_path(ctx, self._backend, call.id), text)
+        return structs.replace(result, content=spill.result_stub(result, path)) if path else result
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        base, shown = ctx.state.messages, ctx.scratch.get(self)
-        if shown is None or shown.base is not base:
-            shown = ctx.scratch[self] = Shown(base)
-        for message in shown.new_in(request):
-            stub = await self._shown(ctx, message) if type(message) is UserMessage else message
-            shown.messages.append(stub)
-            if stub is not message:
-                shown.changed = True
-        return shown.put_into(request) if shown.changed else request
+        history, view = ctx.state.messages, ctx.scratch.get(self) or ctx.scratch.setdefault(self, View())
+        if not view.follows(history):  # The first step, or the first one after a compaction.
+            view.restart(history)
+        for message in view.unseen(request, history):
+            shown = await self._shown(ctx, message) if type(message) is UserMessage else message
+            view.messages.append(shown)
+            view.changed = view.changed or shown is not message
+        return view.put_into(request)
 
     async def _shown(self, ctx: ToolContext, message: UserMessage) -> UserMessage:
-        """The message, or its stub once it is in a file."""
-        stub = shown_user(message, ctx.state.files, self._backend)
-        if stub is message and tokens.of_text(text := message.text) > self._message_tokens:
-            await keep(ctx, self._backend, user_path(self._backend, text), text)
-            stub = shown_user(message, ctx.state.files, self._backend)
-        return stub
+        """Return *message*, or its stub after its text was written to a file."""
+        shown = spill.shown_message(message, ctx.state.files, self._backend)
+        if shown is message and tokens.of_text(text := message.text) > self._message_tokens:
+            await spill.to_file(ctx, self._backend, spill.message_path(self._backend, text), text)
+            shown = spill.shown_message(message, ctx.state.files, self._backend)
+        return shown

@@ -1,76 +1,183 @@
-"""What the harness itself puts into a file, so that the model can look it up."""
+"""Files for text that is too large for the context, and the stubs that a model is shown in its place.
+
+A stub is not stored. It follows from the message and from the files of the thread, so a restart shows the same one.
+"""
 
 import logging
 import re
 import time
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 
-from ...backends.names import shown
-from ...backends.paths import MAX_FILE, RESULTS, Missing, below
+from ...backends import CONVERSATION, MAX_FILE, RESULTS, Missing, escaped, join, quoted
 from ...context import ToolContext
 from ...errors import ToolError
 from ...events import FileWritten
-from ...messages import clean
+from ...messages import AnyBlock, Content, Message, Text, ToolCall, ToolMessage, ToolResult, UserMessage, clean, text_of
 from ...ports import Backend
+from ...state import FileEntry
 from ...workers import in_thread
+from . import tokens
+from .tokens import clipped
 
 logger = logging.getLogger("minideep")
 LONGEST_NAME = 100
+"""Characters of a file's name."""
+MIN_STUBBED = 500
+"""Tokens; a stub saves little of a smaller message."""
+LINES, HEAD, TAIL = 5, 80, 40
+"""Lines that a stub shows at each end, and characters of both ends of each line."""
+LONG_ARGUMENT, SHOWN_ARGUMENT = 2_000, 20
+"""Characters of an argument from which it is shortened in old calls, and characters that it keeps."""
+WRITING = frozenset({"write_file", "edit_file"})
+"""Tools whose long arguments are shortened: the file holds the text."""
 
-
-def file_name(*given: str) -> str:
-    """*given* as the name of a file: letters, digits, `-` and `_`, joined by dots; a hash of it, if it is too long."""
-    name = ".".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in given)
-    return name if len(name) <= LONGEST_NAME else digest("/".join(given))
+# ---- files
 
 
 def digest(content: str | bytes) -> str:
-    """What tells contents apart in names: 16 hex digits."""
+    """Return 16 hex digits that tell contents apart in file names."""
     return sha256(_bytes(content)).hexdigest()[:16]
+
+
+def file_name(*parts: str) -> str:
+    """Return *parts* as one file name: letters, digits, `-` and `_`, joined by dots; a hash if that is too long."""
+    name = ".".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in parts)
+    return name if len(name) <= LONGEST_NAME else digest("/".join(parts))
+
+
+def path_in(folder: str, backend: Backend, name: str = "") -> str:
+    """Return the path of *name* in a folder of the runtime, which is below the backend's home."""
+    return join(join(backend.home, folder), name)
+
+
+def result_path(ctx: ToolContext, backend: Backend, call_id: str) -> str:
+    """Return the path for the result of a call."""
+    # A backend that blocks is shared by threads that may write at once, and some servers name every first call
+    # `call_0`. So the thread is part of the name there.
+    thread = [digest(ctx.thread_id)] if backend.blocking else []
+    return path_in(RESULTS, backend, file_name(*thread, *ctx.path, call_id))
+
+
+def message_path(backend: Backend, text: str) -> str:
+    """Return the path for a user's large message. It is named by its text, so that it is found again."""
+    return path_in(CONVERSATION, backend, f"message-{digest(text)}.md")
+
+
+async def to_file(ctx: ToolContext, backend: Backend, path: str, content: str | bytes) -> str:
+    """Write *content* to a new file at *path*, or beside it if that is taken, and record it like any other file.
+
+    Returns its path; or "" if it could not be written, which is logged.
+    """
+    try:
+        # Call ids repeat in other runs and threads, so the path may hold another result.
+        event = await write_new_file(ctx, backend, path, content, lambda sha256: f"{path}-{sha256[:16]}")
+        ctx.record(event)
+    except Exception as exc:  # noqa: BLE001  The door to a backend: the text is still in context.
+        logger.warning("%s was not written: %s", escaped(path), exc)
+        return ""
+    return event.file
+
+
+async def write_new_file(
+    ctx: ToolContext, backend: Backend, path: str, content: str | bytes, beside: Callable[[str], str]
+) -> FileWritten:
+    """Write *content* to *path*; or, if something else is there, to the path that *beside* makes of its SHA-256.
+
+    Returns the event, which the caller records. A store keeps its content apart from the state (`blob`); it is None
+    if the backend keeps the content itself.
+
+    Raises:
+        ToolError: *content* is too large to be read back, or the backend refused it.
+    """
+    data = _bytes(content)
+    if len(data) > MAX_FILE:
+        raise ToolError(f"{len(data):,} bytes are more than the {MAX_FILE:,} that can be read back")
+    sha = sha256(data).hexdigest()
+
+    def write() -> tuple[str, bool]:
+        at = beside(sha) if _is_taken(ctx, backend, path, data) else path
+        return at, backend.write(ctx, at, data)
+
+    at, in_state = await in_thread(write) if backend.blocking else write()
+    kept = (content if isinstance(content, bytes) else data.decode()) if in_state else None
+    return FileWritten(at, kept, len(data), sha, time.time(), ctx.path, in_state)
+
+
+def _is_taken(ctx: ToolContext, backend: Backend, path: str, data: bytes) -> bool:
+    try:
+        return backend.read(ctx, path) != data
+    except Missing:
+        return False
+    except ToolError:  # A folder, or a file that is too large to be this one.
+        return True
 
 
 def _bytes(content: str | bytes) -> bytes:
     return content if isinstance(content, bytes) else clean(content).encode()
 
 
-def place(backend: Backend, folder: str, name: str) -> str:
-    """The path of *name* in a folder of the harness, which stands below the backend's home."""
-    return below(below(backend.home, folder), name)
+# ---- what is shown instead
 
 
-def result_place(ctx: ToolContext, backend: Backend, call_id: str) -> str:
-    """The path of the result of a call."""
-    # Two threads may write at once where writing waits for a disk, and servers exist that say `call_0` to both.
-    thread = [digest(ctx.thread_id)] if backend.blocking else []
-    return place(backend, RESULTS, file_name(*thread, *ctx.path, call_id))
+def stub(what: str, text: str, path: str) -> str:
+    """Return the place of *text*, its size, and its first and last lines, cut where they are long.
 
-
-async def keep(ctx: ToolContext, backend: Backend, path: str, content: str | bytes) -> str:
-    """Write *content* to a new file at *path*, or beside it if something else is there, and record it as any file is.
-
-    Returns where it is; nothing if it could not be written, which is logged.
+    >>> print(stub("This result", "one line", "/f"))  # doctest: +ELLIPSIS
+    This result is too large to be shown: 8 characters, 1 lines. All of it is in '/f'; read ...
+    one line
     """
-    data = _bytes(content)
-    try:
-        if len(data) > MAX_FILE:
-            raise ToolError(f"{len(data):,} bytes are more than the {MAX_FILE:,} that can be read back")
-        work = (_write, ctx, backend, path, data)
-        at, kept = await in_thread(*work) if backend.blocking else work[0](*work[1:])
-        inside = (content if isinstance(content, bytes) else data.decode()) if kept else None
-        ctx.record(FileWritten(at, inside, len(data), sha256(data).hexdigest(), time.time(), ctx.path, kept))
-    except Exception as exc:  # noqa: BLE001  The door to a backend: what was to be kept is still in context.
-        logger.warning("%s was not written: %s", shown(path), exc)
-        return ""
-    return at
+    lines = text.removesuffix("\n").split("\n")
+    sizes = f"{len(text):,} characters, {len(lines):,} lines"
+    how = f"All of it is in {quoted(path)}; read parts of it with read_file (offset, limit), or search it with grep."
+    if not path:
+        how = "It could not be put into a file; ask for less at a time."
+    left_out = len(lines) - 2 * LINES
+    if left_out > 0:
+        lines = [*lines[:LINES], f"... {left_out:,} lines ...", *lines[-LINES:]]
+    return "\n".join(
+        [f"{what} is too large to be shown: {sizes}. {how}", *(clipped(line, HEAD, TAIL) for line in lines)]
+    )
 
 
-def _write(ctx: ToolContext, backend: Backend, path: str, data: bytes) -> tuple[str, bool]:
-    """Where *data* was written, and whether the state keeps it: an id may come again, of another run or thread."""
-    try:
-        taken = backend.read(ctx, path) != data
-    except Missing:
-        taken = False
-    except ToolError:  # Too large to be this, or no file at all.
-        taken = True
-    at = f"{path}-{digest(data)}" if taken else path
-    return at, backend.write(ctx, at, data)
+def result_stub(result: ToolResult | ToolMessage, path: str) -> Content:
+    """Return the content of *result* with its text, which is in the file *path*, replaced by a stub."""
+    return _with_text(result.content, stub("This result", text_of(result.content), path))
+
+
+def shown_message(message: UserMessage, files: Mapping[str, FileEntry], backend: Backend) -> UserMessage:
+    """Return *message*, or its stub if its text was put into one of *files*."""
+    text = message.text
+    if tokens.of_text(text) <= MIN_STUBBED or (path := message_path(backend, text)) not in files:
+        return message
+    return UserMessage(_with_text(message.content, stub("This message", text, path)))
+
+
+def _with_text(content: Content, text: str) -> Content:
+    """Return *content* with its text replaced by *text*; images and documents stay."""
+    if isinstance(content, str):
+        return text
+    return (Text(text), *(block for block in content if not isinstance(block, Text)))
+
+
+def with_short_arguments(message: Message) -> Message:
+    """Return an old reply without the long texts that it wrote to files."""
+    if isinstance(message.content, str) or not any(map(_is_long, message.content)):
+        return message
+    return type(message)(tuple(map(_short, message.content)))  # type: ignore[call-arg]
+
+
+def _is_long(block: AnyBlock) -> bool:
+    return isinstance(block, ToolCall) and block.name in WRITING and len(block.raw) > LONG_ARGUMENT
+
+
+def _short(block: AnyBlock) -> AnyBlock:
+    if not (isinstance(block, ToolCall) and _is_long(block)):
+        return block
+    args = {
+        name: f"{value[:SHOWN_ARGUMENT]}...({len(value):,} characters, cut)"
+        if isinstance(value, str) and len(value) > LONG_ARGUMENT
+        else value
+        for name, value in block.args.items()
+    }
+    return ToolCall(block.name, args, block.id)

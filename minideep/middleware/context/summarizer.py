@@ -1,4 +1,4 @@
-"""A summary: what a summarizer is asked, in pieces that it can read, and the message that the summary becomes."""
+"""Summarize messages in pieces that fit the summarizer, and frame the summary as the message that replaces them."""
 
 import re
 from collections.abc import Sequence
@@ -6,14 +6,15 @@ from time import perf_counter
 
 from msgspec import Struct, field
 
-from ...backends import names
+from ...backends import quoted
 from ...errors import ContextOverflow, ModelError
 from ...messages import Message, Text, Usage, UserMessage, clean
 from ...ports import Model, Request
 from ...state import Todo
+from ..room import fitting
 from . import tokens
-from .stubs import clipped, fitted
-from .transcript_text import quote, quoted
+from .tokens import clipped, fitted
+from .transcript_text import excerpts, labelled
 
 PROMPT = """\
 You write the summary with which an agent goes on after the beginning of its conversation is taken away. What was said \
@@ -30,59 +31,61 @@ Open: what failed, what is unanswered, what was about to be done.
 
 Leave out the todo list, which is kept by other means, and whatever has no use any more."""
 
-MOST = 40_000
-"""Tokens of one question to a summarizer, if its window does not ask for less."""
-SHARE = 0.4
-"""Of a summarizer's window, what one question may take."""
-LEAST = 500
-"""Tokens of a question, below which an overflow is not met by a smaller one."""
-LONGEST = 8_000
-"""Tokens of the message that a summary becomes."""
+MAX_QUESTION = 40_000
+"""The most tokens of one question to a summarizer; fewer if its window is small."""
+WINDOW_SHARE = 0.4
+"""The share of a summarizer's window that one question may take."""
+MIN_QUESTION = 500
+"""Tokens; a question of this size that overflows is not made smaller any more."""
+MAX_SUMMARY = 8_000
+"""The most tokens of the message that a summary becomes."""
 _TAG = re.compile(r"(?:[<\uff1c]|&lt;?|&#0*60;?|&#x0*3c;?)(?=[\s/\\\uff0f]*record\b)", re.IGNORECASE)
-"""The beginning of what could be read as a tag of the record, in whatever spelling."""
+"""The beginning of anything a model could read as a tag of the record. Text in the record must not end it."""
 _HEAD = "[Summary of what was said before"
+"""Recognizes a summary among the messages of threads that are stored: never change it."""
 
 
 class Summary(Struct):
-    """What came of asking, and what that took, also where nothing came of it."""
+    """A summary in the making, and what it has cost so far, whether or not it succeeds."""
 
     text: str = ""
     usage: Usage = Usage()
     costs: list[float | None] = field(default_factory=list[float | None])
-    """US dollars of each answer; None where it is not known."""
+    """US dollars of each reply; None where unknown."""
     seconds: float = 0.0
     model: str = ""
-    """Who answered."""
+    """The model that answered last."""
 
     @property
     def cost(self) -> float | None:
-        """US dollars of all answers; None where that of any is not known, or where there is none."""
+        """US dollars of all replies; None if the cost of any is unknown, or if there was no reply."""
         return None if None in self.costs or not self.costs else sum(filter(None, self.costs))
 
 
-async def ask(model: Model, messages: Sequence[Message], summary: Summary) -> None:
-    """Have *model* go on with *summary*, over *messages*, as many at a time as it can read.
+async def summarize(model: Model, messages: Sequence[Message], summary: Summary) -> None:
+    """Extend *summary* by *messages*, of which *model* reads as many at a time as it can.
 
     Raises:
-        ModelError: it failed, said nothing, or said more than it was given. So may whatever else *model* raises.
+        ModelError: *model* failed, answered nothing, or answered more than it was given. Anything else that *model*
+            raises passes through.
     """
-    most = min(MOST, SHARE * (getattr(model, "window", None) or MOST / SHARE))
-    pieces = quoted(messages, int(most / 2))
+    most = min(MAX_QUESTION, WINDOW_SHARE * (getattr(model, "window", None) or MAX_QUESTION / WINDOW_SHARE))
+    pieces = excerpts(messages, int(most / 2))
     while pieces:
-        count = _fitting(pieces, most)
-        earlier = [quote("earlier summary", summary.text)] if summary.text else []
+        count = max(1, fitting(map(tokens.of_text, pieces), most))
+        earlier = [labelled("earlier summary", summary.text)] if summary.text else []
         try:
-            text = await _asked(model, "\n\n".join([*earlier, *pieces[:count]]), summary)
+            text = await _ask(model, "\n\n".join([*earlier, *pieces[:count]]), summary)
         except ContextOverflow:
-            if most <= LEAST:
+            if most <= MIN_QUESTION:
                 raise
-            most /= 2
+            most /= 2  # Nobody knows by how much it was too large.
             pieces = [clipped(piece, int(most / 3), int(most / 6)) for piece in pieces]
         else:
             summary.text, pieces = fitted(text, most / 2), pieces[count:]
 
 
-async def _asked(model: Model, record: str, summary: Summary) -> str:
+async def _ask(model: Model, record: str, summary: Summary) -> str:
     question = UserMessage(f"<record>\n{_TAG.sub('(', record)}\n</record>")
     started = perf_counter()
     try:
@@ -94,41 +97,30 @@ async def _asked(model: Model, record: str, summary: Summary) -> str:
     summary.costs.append(reply.cost)
     text = clean(reply.message.text).strip()
     if not text or tokens.of_text(text) > tokens.of_text(record):
-        raise ModelError(
-            f"{model.name}: a summary of {len(record):,} characters must be shorter, and not {len(text):,}"
-        )
+        raise ModelError(f"{model.name}: a summary of {len(record):,} characters must be shorter, not {len(text):,}")
     return text
-
-
-def _fitting(pieces: Sequence[str], most: float) -> int:
-    """How many of *pieces* fit; at least one."""
-    for count, piece in enumerate(pieces):
-        most -= tokens.of_text(piece)
-        if most < 0:
-            return max(1, count)
-    return len(pieces)
 
 
 # ---- the message
 
 
 class Frame(Struct, frozen=True):
-    """What stands round a summary: where all of it can be read, what is wanted, and the todos as they are."""
+    """The text around a summary: where to read all of it, the user's last message, and the todos as they are now."""
 
     head: str
     todos: str
     room: float
-    """Tokens for the summary itself."""
+    """Tokens left for the summary itself."""
 
-    def of(self, text: str) -> UserMessage:
-        """The message."""
+    def around(self, text: str) -> UserMessage:
+        """Return the message with the summary *text* in it."""
         return UserMessage((Text(self.head), Text(fitted(text, self.room)), Text(self.todos)))
 
 
 def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Frame:
-    """The frame of what stands for *replaced* tokens, and is smaller: *wanted* is quoted in it, as far as it fits."""
-    whole = min(LONGEST, replaced * 0.75)
-    head = f"{_HEAD}{f'; in full in {names.quoted(path)}, for `read_file` and `grep`' if path else ''}.]\n\n"
+    """Return the frame of a message that replaces *replaced* tokens and is smaller. It quotes *wanted*, cut to fit."""
+    whole = min(MAX_SUMMARY, replaced * 0.75)
+    head = f"{_HEAD}{f'; in full in {quoted(path)}, for `read_file` and `grep`' if path else ''}.]\n\n"
     if wanted:
         head += f"The user's last message:\n{fitted(wanted, whole / 4)}\n\n"
     listed = f"\n\nTodos now:\n{fitted(_listed(todos, whole / 4), whole / 4)}" if todos else ""
@@ -136,8 +128,8 @@ def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Fra
     return Frame(head, listed, whole - used)
 
 
-def text_of(message: Message) -> str | None:
-    """The summary in *message*, if it is one."""
+def summary_in(message: Message) -> str | None:
+    """Return the text of the summary that *message* is, or None if it is another message."""
     match message:
         case UserMessage((Text(head), Text(text), Text())) if head.startswith(_HEAD):
             return text
@@ -146,7 +138,7 @@ def text_of(message: Message) -> str | None:
 
 
 def _listed(todos: Sequence[Todo], room: float) -> str:
-    """All todos, or, if those do not fit, only what is left to do."""
+    """List all todos; if they do not fit, only those that are not completed."""
     marks = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
     lines = {todo: f"- {marks[todo.status]} {todo.content}" for todo in todos}
     everything = "\n".join(lines.values())

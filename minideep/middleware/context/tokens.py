@@ -1,29 +1,31 @@
-"""About how many tokens a model will count: four ASCII characters are one, a Chinese or Japanese character is one.
+"""Estimate how many tokens a model counts, and cut text to fit.
 
-Tokenizers differ by a third and more. Whoever must know better corrects this by what the provider reports.
+Four ASCII characters are one token; a Chinese or Japanese character is one token. Tokenizers differ by a third and
+more, so `ContextSize` corrects the estimate by what the provider reports.
 """
 
 from ...messages import AnyBlock, Document, Image, Message, Text, Thinking, ToolCall, to_json
 from ...ports import Request
 
-MOST = 1.375
-"""Tokens of a character, at most."""
+MAX_PER_CHARACTER = 1.375
+"""The most tokens that one character is counted as."""
 MESSAGE = 4.0
-"""What a message takes besides its content."""
+"""Tokens of a message besides its content."""
 IMAGE = 1600.0
-"""A large image: https://platform.claude.com/docs/en/build-with-claude/vision"""
+"""Tokens of a large image: https://platform.claude.com/docs/en/build-with-claude/vision"""
 PAGE = 60_000
-"""Bytes of a PDF that are counted as one page, which is about twice an image: its text, and how it looks."""
+"""Bytes of a PDF that are counted as one page. A page costs about two images: its text, and a picture of it."""
 
 
 def of_text(text: str) -> float:
-    """Tokens of *text*. Other scripts take two or three bytes a character, and more tokens."""
+    """Return the tokens of *text*. Other scripts take two or three bytes a character, and more tokens."""
     if text.isascii():
         return len(text) / 4
     return (3 * len(text.encode("utf-8", "surrogatepass")) - len(text)) / 8
 
 
 def of_message(message: Message) -> float:
+    """Return the tokens of *message*."""
     content = message.content
     if isinstance(content, str):
         return MESSAGE + (len(content) / 4 if content.isascii() else of_text(content))
@@ -34,9 +36,23 @@ def of_message(message: Message) -> float:
 
 
 def of_head(request: Request) -> float:
-    """Tokens of what stands before the messages: the system prompt and the tools."""
+    """Return the tokens of the system prompt and the tools, which stand before the messages."""
     tools = (of_text(tool.name) + of_text(tool.description) + len(to_json(tool.schema)) / 4 for tool in request.tools)
     return of_text(request.system) + sum(tools)
+
+
+def clipped(text: str, head: int, tail: int) -> str:
+    """Return the first *head* and the last *tail* characters of *text*, or all of it if it is hardly longer."""
+    return text if len(text) <= head + tail + 5 else f"{text[:head]} ... {text[len(text) - tail :]}"
+
+
+def fitted(text: str, room: float) -> str:
+    """Return *text*, cut in its middle to at most *room* tokens."""
+    while text and (size := of_text(text)) > room:
+        # Characters differ in tokens, so what is left may still be too large: measure again.
+        most = int(len(text) * room / size) - 10
+        text = f"{text[: max(0, most * 2 // 3)]} ... {text[len(text) - max(0, most // 3) :]}" if most > 0 else ""
+    return text
 
 
 def _of_call(call: ToolCall) -> float:

@@ -1,4 +1,6 @@
-"""The messages of a run as its model is shown them: each is looked at once, and all are O(1) to show again."""
+"""The messages of a run as its model is shown them. Each message is looked at once, however many steps follow."""
+
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -6,27 +8,38 @@ from ...messages import Message
 from ...ports import Messages, Request
 
 
-class Shown:
-    """What is shown in the place of each message of *base*: `State.messages`, until a compaction makes another list."""
+def history_of(messages: Sequence[Message]) -> object:
+    """Return the identity of the history behind *messages*, to be compared with `is`.
 
-    __slots__ = ("base", "changed", "messages")
+    It stays the same while a run's messages only grow. A compaction begins a new history.
+    """
+    return messages.source if type(messages) is Messages else messages
 
-    def __init__(self, base: list[Message]) -> None:
-        self.begin(base)
 
-    def begin(self, base: list[Message]) -> None:
-        """Show the messages of *base*, none of which were looked at."""
-        self.base = base
+class View:
+    """The messages that stand in place of a run's own, in the same order and number, until its history is replaced."""
+
+    def __init__(self) -> None:
+        self.restart(())
+
+    def restart(self, history: Sequence[Message]) -> None:
+        """Begin to show the messages of *history*, of which none has been looked at."""
+        self._history = history_of(history)
         self.messages: list[Message] = []
         self.changed = False
 
-    def new_in(self, request: Request) -> list[Message]:
-        """The messages that were not looked at, as hooks before this one show them."""
-        return request.messages[len(self.messages) : len(self.base)]  # type: ignore[return-value]
+    def follows(self, history: Sequence[Message]) -> bool:
+        """Return whether the messages looked at are the first ones of *history*."""
+        return self._history is history_of(history)
+
+    def unseen(self, request: Request, history: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages of *history* that were not looked at, as earlier hooks show them in *request*."""
+        return request.messages[len(self.messages) : len(history)]
 
     def put_into(self, request: Request) -> Request:
-        """*request* with these messages, and what others have added behind them."""
+        """Return *request* with these messages, and after them the ones that other hooks have added."""
         if not self.changed:
             return request
         added = request.messages[len(self.messages) :]
+        # A view of the list costs nothing, however long it is. Copying it at every step would make a run quadratic.
         return structs.replace(request, messages=[*self.messages, *added] if added else Messages(self.messages))

@@ -1,1 +1,6 @@
-"""Files as tools."""
+"""Files as tools: the seven tools, exact replacement in a text, and how much of a file is shown at once."""
+
+from .edits import replacement
+from .tools import FilesystemMiddleware
+
+__all__ = ["FilesystemMiddleware", "replacement"]

@@ -1,34 +1,33 @@
-"""How much of a file, or of a list, a model is shown at once."""
+"""Pages: limit how much of a file or a list a model is shown at once."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from ...backends.names import quoted, shown
-from ...backends.search import GLOB_SECONDS, GREP_SECONDS, Found, Hits
-from ...backends.text import Decoded, decode
+from ...backends import GLOB_SECONDS, GREP_SECONDS, Decoded, Found, Hits, decode, escaped, quoted
 from ...errors import ToolError
 from ...messages import Document, Image, Text
 from ...tools import MAX_RESULT
+from ..room import fitting
 
 MAX_PAGE = 80_000
-"""Characters of an answer."""
+"""The most characters of a result."""
 MAX_ENTRIES = 1000
-"""Entries of a list."""
+"""The most entries of a list."""
 OutputMode = Literal["files_with_matches", "content", "count"]
 
-_BODY = MAX_PAGE - 500  # Room for a header, or for the lines that say what is left out.
+_BODY = MAX_PAGE - 500  # Leaves room for a header, or for the lines about what was left out.
 _MEDIA = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _REGEX = re.compile(r"\.[*+]|\\[\w.()\[\]|]|\[[^\]]+\][*+]?|\(.*\)|\w\|\w|\A\^|\$\Z")
 
 
-def view(path: str, data: bytes, offset: int, limit: int) -> str | tuple[Text, Image | Document]:
-    """A file as a model is shown it: *limit* lines of text from line *offset* (from 0) on, an image, or a document.
+def render_file(path: str, data: bytes, offset: int, limit: int) -> str | tuple[Text, Image | Document]:
+    """Return *limit* lines of a text file from line *offset* (counted from 0) on; or an image, or a document.
 
     Raises:
-        ToolError: *offset* is past the end, or the file is none of these, or too large to be shown.
+        ToolError: *offset* is past the end, or the file is binary, or too large to be shown.
     """
     if kind := _media(path, data):
         return _media_view(path, data, kind)
@@ -39,59 +38,59 @@ def view(path: str, data: bytes, offset: int, limit: int) -> str | tuple[Text, I
     return _page(path, decoded, offset, limit) if decoded.text else f"{quoted(path)} exists and is empty"
 
 
-def listed(lines: Sequence[str], most: int = MAX_ENTRIES) -> str:
-    """The first *most* of *lines*, as far as they fit, and how many more there are."""
+def render_list(lines: Sequence[str], most: int = MAX_ENTRIES) -> str:
+    """Return the first *most* of *lines*, as far as they fit, and the number of the others."""
     first = _fitting(lines[:most])
     more = [f"... {len(lines) - len(first):,} more; narrow the request to see them"] if len(first) < len(lines) else []
     return "\n".join(first + more)
 
 
-def files_listed(found: Found, pattern: str, path: str) -> str:
-    """The files that fit a pattern, or that there are none, and what was left out."""
-    hint = "what is hidden, in node_modules or in __pycache__ is found only if named from the start"
+def render_found(found: Found, pattern: str, path: str) -> str:
+    """Return the files that match *pattern*, or a line that says that none does, and what was left out."""
+    hint = "hidden names, node_modules and __pycache__ are found only if the pattern or path begins with them"
     none = f"no file below {quoted(path)} matches {quoted(pattern)}; {hint}"
-    lines = listed([shown(path) for path in found.paths]) or none
+    lines = render_list([escaped(path) for path in found.paths]) or none
     late = f"\n... stopped after {GLOB_SECONDS:.0f} seconds; narrow pattern or path to see the rest"
     return lines + late if found.late else lines
 
 
-def hits_listed(found: Hits, mode: OutputMode, most: int) -> str:
-    """What a search found, in one of three ways, and what it left out."""
+def render_hits(found: Hits, mode: OutputMode, most: int) -> str:
+    """Return the hits of a search in one of three forms, and what was left out."""
     match mode:
         case "content":
-            lines = [f"{shown(hit.path)}:{hit.line}: {hit.text}" for hit in found.hits]
+            lines = [f"{escaped(hit.path)}:{hit.line}: {hit.text}" for hit in found.hits]
         case "count":
-            lines = [f"{shown(path)}: {count}" for path, count in Counter(hit.path for hit in found.hits).items()]
+            lines = [f"{escaped(path)}: {count}" for path, count in Counter(hit.path for hit in found.hits).items()]
         case "files_with_matches":
-            lines = [shown(hit.path) for hit in found.hits]
+            lines = [escaped(hit.path) for hit in found.hits]
     notes = [
         f"... stopped at {most:,} matches; narrow pattern, path or glob to see others" if found.full else "",
         f"... stopped after {GREP_SECONDS:.0f} seconds; narrow path or glob to search the rest" if found.late else "",
-        f"... files too large or not readable, which were skipped: {found.skipped:,}" if found.skipped else "",
+        f"... files skipped as too large or unreadable: {found.skipped:,}" if found.skipped else "",
     ]
-    return "\n".join(filter(None, (listed(lines, len(lines)), *notes)))
+    return "\n".join(filter(None, (render_list(lines, len(lines)), *notes)))
 
 
-def no_hits(found: Hits, pattern: str, path: str, glob: str) -> str:
-    """That nothing was found, with a hint where a regular expression may have been meant."""
+def explain_no_hits(found: Hits, pattern: str, path: str, glob: str) -> str:
+    """Say that nothing was found, with a hint if the pattern looks like a regular expression."""
     missed = not (glob or found.late or found.skipped)
-    hint = "; the pattern is searched for as it is, not as a regular expression"
-    return f"no line below {quoted(path)} holds {pattern!r}{hint if missed and _REGEX.search(pattern) else ''}"
+    hint = "; the pattern is literal text, not a regular expression"
+    return f"no line below {quoted(path)} contains {pattern!r}{hint if missed and _REGEX.search(pattern) else ''}"
 
 
 def _media(path: str, data: bytes) -> str:
-    """The media type, if both name and content say so: a provider refuses a thread with an image that is none."""
+    """Return the media type if name and content agree. One false image makes a provider refuse the whole thread."""
     if path.lower().endswith(_SUFFIXES):
         return next((kind for start, kind in _MEDIA.items() if data.startswith(start)), "")
     return "application/pdf" if path.lower().endswith(".pdf") and data.startswith(b"%PDF-") else ""
 
 
 def _media_view(path: str, data: bytes, kind: str) -> tuple[Text, Image | Document]:
-    header = f"{shown(path)}: {kind}, {len(data):,} bytes"
+    header = f"{escaped(path)}: {kind}, {len(data):,} bytes"
     if len(data) + len(header) > MAX_RESULT:
         raise ToolError(f"{header}, more than the {MAX_RESULT:,} that can be shown; make a smaller one")
     if kind == "application/pdf":
-        return Text(header), Document(data, kind, shown(path.rpartition("/")[2]))
+        return Text(header), Document(data, kind, escaped(path.rpartition("/")[2]))
     return Text(header), Image(data, kind)
 
 
@@ -100,12 +99,12 @@ def _page(path: str, decoded: Decoded, offset: int, limit: int) -> str:
     total = len(lines)
     if offset >= total:
         raise ToolError(f"{quoted(path)} has {total} lines, so offset must be from 0 to {total - 1}, not {offset}")
-    asked = lines[offset : offset + limit]
-    page = _fitting(asked)
-    cut = f"cut at {MAX_PAGE:,} characters" if len(page) < len(asked) else ""
+    wanted = lines[offset : offset + limit]
+    page = _fitting(wanted)
+    cut = f"cut at {MAX_PAGE:,} characters" if len(page) < len(wanted) else ""
     if not page:
-        cut = f"line cut: {_BODY:,} of its {len(asked[0]):,} characters"
-        page = [asked[0][:_BODY]]
+        cut = f"line cut: {_BODY:,} of its {len(wanted[0]):,} characters"
+        page = [wanted[0][:_BODY]]
     end = offset + len(page)
     encoding = "not UTF-8: read as latin-1" if decoded.encoding == "latin-1" else ""
     further = f"next offset {end}" if end < total else ""
@@ -114,10 +113,4 @@ def _page(path: str, decoded: Decoded, offset: int, limit: int) -> str:
 
 
 def _fitting(lines: Sequence[str]) -> list[str]:
-    """The first of *lines* that fit."""
-    room = _BODY
-    for at, line in enumerate(lines):
-        room -= len(line) + 1
-        if room < 0:
-            return list(lines[:at])
-    return list(lines)
+    return list(lines[: fitting((len(line) + 1 for line in lines), _BODY)])

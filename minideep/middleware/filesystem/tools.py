@@ -1,17 +1,15 @@
-"""Files as tools: list, read, write, edit, delete, find and search, over any backend."""
+"""The file tools: list, read, write, edit, delete, find and search, on any backend."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, json
 
-from ...backends import search
-from ...backends.names import encodable, named, quoted, shown
-from ...backends.paths import Missing, changed, typed, within
-from ...backends.text import decode, encode
+from ... import backends
+from ...backends import Missing, decode, encodable, encode, escaped, is_within, quoted, unescaped
 from ...checks import checked
 from ...context import ToolContext
 from ...errors import ToolError
@@ -22,25 +20,25 @@ from ...state import Edit, OpenCall
 from ...tools import Tool
 from ...workers import in_thread
 from .edits import replacement
-from .pages import OutputMode, files_listed, hits_listed, listed, no_hits, view
+from .pages import OutputMode, explain_no_hits, render_file, render_found, render_hits, render_list
 
 OWNER = "files"
-"""Whose notes they are: each path with the beginning of the SHA-256 that this run read or wrote last."""
+"""The owner of the notes: each path, with the beginning of the SHA-256 that this run read or wrote last."""
 
-_NOTED = 16  # Hex digits: 64 bits tell two versions of a file apart.
+_NOTED = 16  # Hex digits. 64 bits tell the versions of a file apart, and the notes stay small.
 _CHANGES = frozenset({"write_file", "edit_file", "delete"})
 _PROMPT = """\
 Files: paths start at `/`. Put independent reads, listings and searches into one reply; they run together. Find with \
 `glob` and `grep`, read what you need, then change it. Keep large material (sources, data, drafts) in files and refer \
 to it by path instead of repeating it; say what matters for the decision at hand."""
 
-_FromZero = Annotated[int, Meta(ge=0)]
-_FromOne = Annotated[int, Meta(ge=1)]
+_NotNegative = Annotated[int, Meta(ge=0)]
+_AtLeastOne = Annotated[int, Meta(ge=1)]
 _T = TypeVar("_T")
 
 
 class _Target(Struct):
-    """What is read of another call's arguments; its content, perhaps long, is not."""
+    """The only argument that is decoded of another call; its content may be long."""
 
     file_path: str
 
@@ -49,10 +47,10 @@ _TARGET = json.Decoder(_Target)
 
 
 class FilesystemMiddleware(Middleware):
-    """Seven tools over one *backend*; their descriptions are the docstrings below.
+    """Gives the agent seven tools over *backend*. Their docstrings are the descriptions that the model reads.
 
-    What a run has read or written is noted, so that it does not overwrite what somebody else has changed since. Of
-    two changes of one path in one reply the second is refused.
+    The version of each file that a run read or wrote last is noted. So a run cannot overwrite a change that somebody
+    else has made since. The second change of one path in one reply is refused.
     """
 
     @checked
@@ -70,11 +68,11 @@ class FilesystemMiddleware(Middleware):
         """
         path = self._path(path)
         found = await self._hop(ctx, self._backend.ls, ctx, path)
-        lines = [f"{shown(info.path)}/" if info.is_dir else shown(info.path) for info in found]
-        return listed(lines) or f"no files in {quoted(path)}"
+        lines = [f"{escaped(info.path)}/" if info.is_dir else escaped(info.path) for info in found]
+        return render_list(lines) or f"no files in {quoted(path)}"
 
     async def read_file(
-        self, ctx: ToolContext, file_path: str, offset: _FromZero = 0, limit: _FromOne = 100
+        self, ctx: ToolContext, file_path: str, offset: _NotNegative = 0, limit: _AtLeastOne = 100
     ) -> str | tuple[Text, Image | Document]:
         """Read a text file, or look at an image or PDF. To search use `grep`.
 
@@ -118,9 +116,9 @@ class FilesystemMiddleware(Middleware):
         path = self._target(ctx, file_path)
         gone = await self._hop(ctx, self._backend.delete, ctx, path)
         now, recorded = time.time(), encodable(path)
-        for file in _to_record(ctx, recorded, [encodable(file) for file in gone]):
+        for file in _deletions(ctx, recorded, [encodable(file) for file in gone]):
             ctx.record(FileDeleted(file, now, ctx.path))
-        for file in [file for file in _notes(ctx) if within(file, recorded)]:
+        for file in [file for file in _notes(ctx) if is_within(file, recorded)]:
             ctx.record(Noted(OWNER, file, rule="delete"))
         return f"deleted {quoted(path)}{'' if gone == [path] else f' with all in it (files: {len(gone):,})'}"
 
@@ -132,8 +130,8 @@ class FilesystemMiddleware(Middleware):
         `path` is missing (try `ls`). Stops after 10 s, saying so: narrow it.
         """
         path = self._path(path)
-        found = await self._hop(ctx, search.find, ctx, self._backend, named(pattern), path)
-        return files_listed(found, pattern, path)
+        found = await self._hop(ctx, backends.find, ctx, self._backend, unescaped(pattern), path)
+        return render_found(found, pattern, path)
 
     async def grep(
         self,
@@ -142,7 +140,7 @@ class FilesystemMiddleware(Middleware):
         path: str = ".",
         glob: str = "",
         output_mode: OutputMode = "files_with_matches",
-        max_count: _FromOne = 1000,
+        max_count: _AtLeastOne = 1000,
     ) -> str:
         """Search files for literal text in a line; no regular expressions. For names use `glob`.
 
@@ -153,22 +151,22 @@ class FilesystemMiddleware(Middleware):
         """
         path = self._path(path)
         if not pattern or "\n" in pattern:
-            raise ToolError(f"pattern must be text that stands in one line, not {pattern[:200]!r}; give one line of it")
+            raise ToolError(f"pattern must be text within one line, not {pattern[:200]!r}; give one line of it")
         once = output_mode == "files_with_matches"
         found = await self._hop(
-            ctx, search.grep, ctx, self._backend, pattern, path, glob=named(glob), most=max_count, once=once
+            ctx, backends.grep, ctx, self._backend, pattern, path, glob=unescaped(glob), most=max_count, once=once
         )
-        lines = hits_listed(found, output_mode, max_count)
-        return lines if found.hits else f"{no_hits(found, pattern, path, glob)}\n{lines}".rstrip()
+        lines = render_hits(found, output_mode, max_count)
+        return lines if found.hits else f"{explain_no_hits(found, pattern, path, glob)}\n{lines}".rstrip()
 
-    # ---- the work, in one hop: on a thread where the backend waits
+    # ---- the work, on a thread if the backend blocks
 
     async def _hop(self, ctx: ToolContext, work: Callable[..., _T], *args: object, **named: object) -> _T:
         def here() -> _T:
             try:
                 return work(*args, **named)
-            except Missing as exc:
-                raise Missing(exc.path, search.near(ctx, self._backend, exc.path, self._home)) from None
+            except Missing as exc:  # Only now: looking for similar names walks through the files.
+                raise Missing(exc.path, backends.similar(ctx, self._backend, exc.path, self._home)) from None
 
         return await in_thread(here) if self._backend.blocking else here()
 
@@ -176,17 +174,16 @@ class FilesystemMiddleware(Middleware):
         self, ctx: ToolContext, path: str, offset: int, limit: int
     ) -> tuple[str, str | tuple[Text, Image | Document]]:
         data = self._backend.read(ctx, path)
-        return _digest(data), view(path, data, offset, limit)
+        return _digest(data), render_file(path, data, offset, limit)
 
     def _write(self, ctx: ToolContext, path: str, content: str) -> tuple[FileWritten, str]:
         data = encode(path, content)
         try:
             before, expect = self._current(ctx, path)
+            said = f"replaced {quoted(path)} ({len(data):,} bytes, {len(before):,} before)"
         except Missing:
-            kept = self._backend.write(ctx, path, data)
-            return _written(ctx, path, data, kept), f"created {quoted(path)} ({len(data):,} bytes)"
-        kept = self._backend.write(ctx, path, data, expect)
-        return _written(ctx, path, data, kept), f"replaced {quoted(path)} ({len(data):,} bytes, {len(before):,} before)"
+            expect, said = None, f"created {quoted(path)} ({len(data):,} bytes)"
+        return _written(ctx, path, data, self._backend.write(ctx, path, data, expect)), said
 
     def _edit(
         self, ctx: ToolContext, path: str, old: str, new: str, replace_all: bool
@@ -200,13 +197,14 @@ class FilesystemMiddleware(Middleware):
         kept = self._backend.write(ctx, path, data, expect)
         said = f"replaced {edit.count} occurrence{'s' if edit.count > 1 else ''} in {quoted(path)}"
         entry = ctx.state.files.get(path)
+        # An edit is recorded by its two texts, which a replay can only repeat on the text that the state holds.
         if not (kept and entry and isinstance(entry.content, str)):
             return _written(ctx, path, data, kept), said
         stamp = (len(data), _digest(data), time.time(), ctx.path)
         return FileEdited(path, edit.old, edit.new, edit.count > 1, *stamp), said
 
     def _current(self, ctx: ToolContext, path: str) -> tuple[bytes, str]:
-        """A file that is to be changed, and its hash.
+        """Return the content of a file that is about to change, and its SHA-256.
 
         Raises:
             ToolError: it is not what this run read or wrote last.
@@ -214,37 +212,42 @@ class FilesystemMiddleware(Middleware):
         data = self._backend.read(ctx, path)
         digest = _digest(data)
         if not digest.startswith(_notes(ctx).get(encodable(path), "")):
-            raise changed(path)
+            raise backends.changed(path)
         return data, digest
 
-    # ---- on the loop
+    # ---- on the event loop
 
     def _path(self, path: str) -> str:
-        return typed(path, self._home)
+        return backends.parsed(path, self._home)
 
     def _target(self, ctx: ToolContext, file_path: str) -> str:
-        """The path to change, unless an earlier call of the same reply changes it, something in it, or its folder."""
+        """Return the path to change.
+
+        Raises:
+            ToolError: an earlier call of the same reply changes it, something in it, or a folder above it. Calls of a
+                reply run at the same time, so the result would depend on which is faster.
+        """
         path = self._path(file_path)
         for entry in ctx.state.open.values():
-            if entry.call.id == ctx.call_id:
+            if entry.call.id == ctx.call_id:  # Only earlier calls count, or two calls would refuse each other.
                 break
             other = self._changes(entry)
-            if other and (within(path, other) or within(other, path)):
-                found = f"{quoted(path)} is not changed: this reply already has {entry.call.name} of {quoted(other)}"
-                raise ToolError(f"{found}; see its result, then make this change in your next reply")
+            if other and (is_within(path, other) or is_within(other, path)):
+                problem = f"{quoted(path)} was not changed: this reply already has {entry.call.name} of {quoted(other)}"
+                raise ToolError(f"{problem}; see its result, then make this change in your next reply")
         return path
 
     def target(self, call: ToolCall) -> str:
-        """The path that a call of these tools changes, as the tool itself reads it; nothing if it changes none."""
+        """Return the path that a call of these tools changes, as the tool itself reads it; "" if it changes none."""
         if call.name not in _CHANGES:
             return ""
         try:
             return self._path(_target(call))
-        except (msgspec.ValidationError, ToolError):  # That call is an error itself.
+        except (msgspec.ValidationError, ToolError):  # That call will return an error.
             return ""
 
     def _changes(self, entry: OpenCall) -> str:
-        """The path that a call changes, with the arguments that a person gave it, or nothing."""
+        """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""
         raw = entry.decision.raw if isinstance(entry.decision, Edit) else entry.call.raw
         return self.target(ToolCall(entry.call.name, raw, entry.call.id))
 
@@ -254,7 +257,7 @@ class FilesystemMiddleware(Middleware):
 
     def _note(self, ctx: ToolContext, path: str, digest: str) -> None:
         path = encodable(path)
-        if _notes(ctx).get(path) != digest[:_NOTED]:
+        if _notes(ctx).get(path) != digest[:_NOTED]:  # Reading a file again must not make the log longer.
             ctx.record(Noted(OWNER, path, digest[:_NOTED]))
 
 
@@ -263,11 +266,11 @@ def _target(call: ToolCall) -> str:
         return _TARGET.decode(call.raw).file_path
     except msgspec.ValidationError:
         raise
-    except msgspec.DecodeError:  # Lone surrogates, which only `json` reads, and so the tool gets them.
+    except msgspec.DecodeError:  # Lone surrogates. Only `json` reads them, and so the tool gets them too.
         return msgspec.convert(call.args, _Target).file_path
 
 
-def _notes(ctx: ToolContext) -> dict[str, str]:
+def _notes(ctx: ToolContext) -> Mapping[str, str]:
     return ctx.state.notes.get(OWNER, {})
 
 
@@ -282,14 +285,14 @@ def _written(ctx: ToolContext, path: str, data: bytes, kept: bool) -> FileWritte
 
 
 def _content(data: bytes) -> str | bytes:
-    """What the state keeps: text where it is UTF-8."""
+    """Return what the state keeps: text where *data* is UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
         return data
 
 
-def _to_record(ctx: ToolContext, path: str, gone: list[str]) -> list[str]:
-    """The files that the thread knows; *path* stands for the others, of which a disk may hold very many."""
+def _deletions(ctx: ToolContext, path: str, gone: list[str]) -> list[str]:
+    """Return the deleted files that the thread knows. *path* stands for the others: a disk may hold very many."""
     known = [file for file in gone if file in ctx.state.files]
     return known if len(known) == len(gone) > 0 else [*known, path]

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from contracts.test_backend import context, paths
+from harness.files import context, paths
 from harness.swapping import Swapped
 
 from minideep.backends import FilesystemBackend

@@ -8,18 +8,15 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from contracts.test_backend import context, no_child, put
+from harness.files import Desk, context, no_child, put
 from hypothesis import example, given, settings, strategies as st
-from unit.middleware.test_filesystem import Desk
 
 from minideep import MemoryCheckpointer, ToolCall, create_deep_agent
-from minideep.backends import FilesystemBackend, StateBackend
-from minideep.backends.names import named, quoted, shown
-from minideep.backends.paths import MAX_LENGTH, MAX_PARTS, normal, typed
-from minideep.backends.search import near
+from minideep.backends import FilesystemBackend, StateBackend, escaped, parsed, quoted, similar, unescaped
+from minideep.backends.paths import MAX_LENGTH, MAX_PARTS, normalized
 from minideep.context import ToolContext
 from minideep.errors import ToolError
-from minideep.middleware.context.stubs import stub
+from minideep.middleware.context.spill import stub
 from minideep.models import ScriptedModel
 
 PARTS = st.sampled_from(
@@ -36,22 +33,22 @@ ON_DISK = st.binary(min_size=1, max_size=40).filter(lambda name: not set(name) &
 @example("a\\b\\new\\u20")
 @settings(max_examples=500, deadline=None)
 def test_any_name_is_shown_without_controls_and_read_back(name):
-    assert named(shown(name)) == name
-    shown(name).encode()
-    assert not any(char in "\n\r\x1b\x7f\x85\x9b\u200b\u202e\u2066\u2028\ufeff\U000e0041" for char in shown(name))
+    assert unescaped(escaped(name)) == name
+    escaped(name).encode()
+    assert not any(char in "\n\r\x1b\x7f\x85\x9b\u200b\u202e\u2066\u2028\ufeff\U000e0041" for char in escaped(name))
 
 
 @given(NAME, NAME)
 @settings(deadline=None)
 def test_no_two_names_are_shown_alike(one, other):
-    assert (shown(one) == shown(other)) == (one == other)
+    assert (escaped(one) == escaped(other)) == (one == other)
 
 
 @pytest.mark.parametrize(
     "name", ["plain.txt", "ünï 文.md", "a\\b", "C:\\x", "src\\new.py", "\\users\\table", "\\x41", "\\x2f"]
 )
 def test_an_ordinary_name_is_shown_as_it_is_and_means_itself(name):
-    assert (shown(name), named(name)) == (name, name)
+    assert (escaped(name), unescaped(name)) == (name, name)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file system takes only names of text")
@@ -65,7 +62,7 @@ def test_any_file_on_a_disk_is_read_by_the_path_that_a_listing_shows(raw):
         assert desk("read_file", file_path=listed).endswith("\nneedle")
         assert desk("grep", pattern="needle") == listed
         assert desk("edit_file", file_path=listed, old_string="needle", new_string="thread").startswith("replaced 1")
-        assert desk("delete", file_path=listed) == f"deleted {quoted(typed(listed))}"
+        assert desk("delete", file_path=listed) == f"deleted {quoted(parsed(listed))}"
         assert list(Path(folder).iterdir()) == []
 
 
@@ -80,7 +77,7 @@ def desk(request, tmp_path):
 @pytest.mark.parametrize("name", EVIL, ids=ascii)
 def test_every_answer_about_a_strange_name_shows_it_escaped_and_takes_it_back(desk, name):
     desk.put(f"/d/{name}", b"needle")
-    path = shown(f"/d/{name}")
+    path = escaped(f"/d/{name}")
     said = [
         desk("ls", path="/d"),
         desk("glob", pattern="*", path="/d"),
@@ -129,11 +126,11 @@ async def test_a_file_whose_name_is_no_text_is_changed_and_the_turn_is_saved(tmp
 
 
 def test_bytes_that_are_text_have_one_spelling():
-    assert normal("/\udcc3\udca9") == normal("/é") == "/é"
+    assert normalized("/\udcc3\udca9") == normalized("/é") == "/é"
 
 
 def test_the_state_keeps_no_name_that_an_event_cannot_hold():
-    with pytest.raises(ToolError, match=r"'/\\udcff' is refused: the state keeps names of text only"):
+    with pytest.raises(ToolError, match=r"'/\\udcff' is refused: its name is not valid text"):
         StateBackend().write(context(), "/\udcff", b"")
 
 
@@ -162,7 +159,7 @@ def test_a_path_of_the_largest_size_is_taken():
     backend, ctx = StateBackend(), context()
     put(backend, ctx, longest, b"x")
     assert backend.read(ctx, longest) == b"x"
-    assert normal(longest) == longest
+    assert normalized(longest) == longest
 
 
 @pytest.mark.parametrize("length", [30, 100, 190, 250])
@@ -173,7 +170,7 @@ def test_a_name_like_a_missing_one_is_looked_for_in_bounded_time(length):
     for name in names:
         put(backend, ctx, f"/{name}")
     started = time.monotonic()
-    near(ctx, backend, f"/d/{'01' * (length // 2)}", "/")
+    similar(ctx, backend, f"/d/{'01' * (length // 2)}", "/")
     assert time.monotonic() - started < 1
 
 
@@ -182,6 +179,6 @@ def test_a_likely_name_is_found_among_many(desk):
         desk.put(f"/tests/test_{n:03}_summary.py", b"")
     desk.put("/tests/test_summarization.py", b"")
     assert (
-        near(ToolContext(desk.run, no_child), desk.backend, "/tests/test_sumarization.py", "/")[0]
+        similar(ToolContext(desk.run, no_child), desk.backend, "/tests/test_sumarization.py", "/")[0]
         == "/tests/test_summarization.py"
     )

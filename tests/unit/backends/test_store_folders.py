@@ -4,16 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
-from contracts.test_backend import context, paths
+from harness.files import context, paths
 from harness.processes import python
 
 from minideep import DiskCheckpointer, create_deep_agent
-from minideep.backends import FilesystemBackend
-from minideep.backends.search import find, grep
+from minideep.backends import FilesystemBackend, find, grep
 from minideep.errors import ConfigError, ToolError
 from minideep.models import ScriptedModel
 
-REFUSED = "is or lies in the folder of a store, which file tools never touch"
+REFUSED = "is in the folder of a store, which file tools never touch"
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ def test_what_holds_a_store_or_leads_to_it_is_not_deleted(root, backend, path):
 
 def test_the_refusal_names_the_folder_that_must_stay(root):
     with pytest.raises(
-        ToolError, match="'/project' is not deleted, nor anything in it: 'state' in it is the folder of"
+        ToolError, match="'/project' was not deleted, nor anything in it: 'state' in it is the folder of"
     ):
         FilesystemBackend(root).delete(context(), "/project")
 
@@ -112,7 +111,7 @@ def test_a_link_into_a_store_is_only_a_link(root):
 @pytest.mark.parametrize("virtual", [True, False])
 @pytest.mark.parametrize("folder", ["project/state", "link", "project/state/settings", "inner"])
 def test_a_root_that_is_or_lies_in_the_folder_of_a_store_is_refused(root, folder, virtual):
-    with pytest.raises(ConfigError, match=r"root_dir '.*' is or lies in the folder of a store; keep threads and files"):
+    with pytest.raises(ConfigError, match=r"root_dir '.*' is in the folder of a store; keep threads and files"):
         FilesystemBackend(root / folder, virtual)
 
 
@@ -171,7 +170,7 @@ def test_a_model_cannot_make_a_folder_look_like_a_store(tmp_path):
     for first, second in (("/a/threads.lock", "/a/cache.db"), ("/b/cache.db", "/b/threads.lock")):
         backend.write(ctx, first, b"")
         with pytest.raises(
-            ToolError, match=f"'{second}' is refused: a folder with threads.lock and cache.db is that of"
+            ToolError, match=f"'{second}' is refused: a folder with threads.lock and cache.db belongs to"
         ):
             backend.write(ctx, second, b"")
         backend.write(ctx, first, b"again")

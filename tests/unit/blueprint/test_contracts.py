@@ -13,7 +13,7 @@ from harness.blueprints import CODE, DEFECTS, blueprint, end, plan, research
 from hypothesis import given, strategies as st
 
 from minideep import ConfigError, ContractViolation, MinideepError
-from minideep.backends.paths import normal
+from minideep.backends.paths import normalized
 from minideep.blueprint import (
     CODE_WRITER,
     CRITIC,
@@ -325,7 +325,7 @@ def test_no_name_that_is_taken_has_a_separator_or_leads_anywhere(name, step):
     assert not re.search(r"[/\\\0\n\r:]|\.\.", name)
     assert 1 <= len(name.encode()) <= 100
     for one in (name, stored_name("critic", step, name)):
-        assert PurePosixPath(normal(f"/{one}")) == PurePosixPath("/", one)
+        assert PurePosixPath(normalized(f"/{one}")) == PurePosixPath("/", one)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import itertools
 import re
 
 import pytest
-from contracts.test_backend import Alone, no_child
+from harness.files import RunAlone, no_child
 from hypothesis import given, settings, strategies as st
 from msgspec import structs
 
@@ -41,7 +41,7 @@ from minideep.middleware import (
     TodoListMiddleware,
 )
 from minideep.middleware.context import tokens
-from minideep.middleware.context.compaction import EXTRACT, cut
+from minideep.middleware.context.compaction import EXTRACT, first_kept
 from minideep.middleware.context.summarizer import PROMPT, frame
 from minideep.models import ScriptedModel
 from minideep.models.recovering import Recovering
@@ -284,7 +284,7 @@ def test_a_cut_leaves_at_least_as_many_as_are_to_be_kept(steps, keep):
     for step, calls in enumerate(steps):
         messages.append(AssistantMessage(tuple(ToolCall("look", {}, f"{step}-{n}") for n in range(calls))))
         messages += [ToolMessage("x", f"{step}-{n}", "look") for n in range(calls)]
-    at = cut(messages, keep)
+    at = first_kept(messages, keep)
     assert len(messages) - at >= min(keep, len(messages))
     assert not isinstance(messages[at], ToolMessage)
     more = messages[at + 1 : len(messages) - keep + 1] if len(messages) > keep else []
@@ -769,7 +769,7 @@ def test_the_message_of_a_summary_is_smaller_than_what_it_stands_for(replaced, w
     listed = [Todo(content) for content in todos]
     framed = frame(replaced, wanted * times, listed, "/conversation_history/0123456789abcdef-1.md")
     if framed.room >= 0:
-        assert tokens.of_message(framed.of(text * times)) <= replaced * 0.75
+        assert tokens.of_message(framed.around(text * times)) <= replaced * 0.75
     elif replaced >= 400:
         raise AssertionError("there is no room for a summary")
 
@@ -799,7 +799,7 @@ def conversations(draw):
 @given(conversations(), st.lists(SAYS, min_size=20, max_size=20), st.integers(300, 20_000), st.integers(1, 8))
 @settings(max_examples=100, deadline=None)
 def test_what_is_shown_becomes_smaller_or_stays_and_nobody_is_asked_in_vain(messages, says, trigger, keep):
-    run = Alone()
+    run = RunAlone()
     run.scratch, run.spent = {}, Spent(0, None, 0.0)
     run.state.messages[:] = messages
     run.state.said = next((message for message in reversed(messages) if isinstance(message, UserMessage)), None)
@@ -813,7 +813,7 @@ def test_what_is_shown_becomes_smaller_or_stays_and_nobody_is_asked_in_vain(mess
         return asyncio.run(middleware.before_model(ctx, Request("", Messages(run.state.messages))))
 
     before = sum(map(tokens.of_message, messages))
-    at = cut(messages, keep)
+    at = first_kept(messages, keep)
     shown = show()
     after = sum(map(tokens.of_message, shown.messages))
     compactions = [event for event in run.events if isinstance(event, Compacted)]

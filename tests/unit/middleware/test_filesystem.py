@@ -1,87 +1,23 @@
 """The file tools, called as the loop calls them, over both backends."""
 
-import asyncio
 import json
 import re
 import subprocess
 import sys
 
 import pytest
-from contracts.test_backend import Alone, no_child
+from harness.files import Desk
 from hypothesis import given, settings, strategies as st
 
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.backends.search import Found, Hit, Hits
-from minideep.context import ToolContext
 from minideep.core import apply
 from minideep.errors import ToolError
-from minideep.events import FileDeleted, FileEdited, FileWritten, ModelReplied, Noted, ToolReturned, UserSaid
-from minideep.messages import AssistantMessage, Document, Image, Text, ToolCall, ToolResult, UserMessage
-from minideep.middleware.filesystem.edits import replacement
-from minideep.middleware.filesystem.pages import files_listed, hits_listed, no_hits
-from minideep.middleware.filesystem.tools import FilesystemMiddleware
+from minideep.events import FileDeleted, FileEdited, FileWritten, Noted, UserSaid
+from minideep.messages import Document, Image, Text, UserMessage
+from minideep.middleware import FilesystemMiddleware, replacement
+from minideep.middleware.filesystem.pages import explain_no_hits, render_found, render_hits
 from minideep.state import Edit, State
-from minideep.tools import as_result
-
-
-class Desk:
-    """A running turn at which the file tools are called."""
-
-    def __init__(self, backend, path=()):
-        self.backend = backend
-        self.run = Alone()
-        self.run.path = path
-        self.tools = {tool.name: tool for tool in FilesystemMiddleware(backend).tools}
-        self.asked = 0
-
-    @property
-    def state(self) -> State:
-        return self.run.state
-
-    def beside(self) -> "Desk":
-        """Another run of the same thread: its own notes, the same files."""
-        other = Desk(self.backend, path=("child",))
-        other.state.files = self.state.files
-        return other
-
-    def ask(self, *calls, decisions=()):
-        """One reply with these calls, run side by side; their results in call order."""
-        named = tuple(ToolCall(name, args, f"c{self.asked + i}") for i, (name, args) in enumerate(calls))
-        self.asked += len(calls)
-        self.run.record(ModelReplied(AssistantMessage(named)))
-        entries = list(self.state.open.values())
-        for entry, decision in zip(entries, decisions, strict=False):
-            entry.decision = decision
-
-        async def gather():
-            return await asyncio.gather(*(self.answer(entry) for entry in entries))
-
-        results = asyncio.run(gather())
-        for entry, result in zip(entries, results, strict=True):
-            self.run.record(ToolReturned(entry.call.id, result.content, result.is_error))
-        return results
-
-    async def answer(self, entry) -> ToolResult:
-        tool = self.tools[entry.call.name]
-        try:
-            return as_result(await tool.function(**tool.bind(entry.call, ToolContext(self.run, no_child, entry))))
-        except ToolError as exc:
-            return ToolResult(f"error: {exc}", is_error=True)
-
-    def __call__(self, name, **args) -> str:
-        return self.ask((name, args))[0].text
-
-    def bytes(self, path) -> bytes:
-        return self.backend.read(ToolContext(self.run, no_child), path)
-
-    def put(self, path, data: bytes) -> None:
-        """A file that no tool of this run has written."""
-        if self.backend.write(ToolContext(self.run, no_child), path, data):
-            try:
-                content = data.decode()
-            except UnicodeDecodeError:
-                content = data
-            self.run.record(FileWritten(path, content, len(data), "", 0.0))
 
 
 @pytest.fixture(params=["state", "disk"])
@@ -284,7 +220,7 @@ def test_a_write_where_no_file_can_be_is_an_error(desk):
     )
     assert desk("write_file", file_path="/a/b/c", content="").startswith("error: ")
     assert desk("write_file", file_path="/x", content="\ud800") == (
-        "error: '/x' is utf-8, which cannot hold '\\ud800'; write that in another way"
+        "error: '/x' is utf-8, which cannot encode '\\ud800'; write it another way"
     )
 
 
@@ -324,7 +260,7 @@ def test_every_occurrence_is_replaced_when_asked(desk):
     edit = {"file_path": "/f", "old_string": "a", "new_string": "x\ny"}
     assert desk("edit_file", **edit) == (
         "error: '/f' was not changed: old_string is there 3 times; "
-        "add the lines round the one you mean, or set replace_all"
+        "add the lines around the one you mean, or set replace_all"
     )
     assert desk("edit_file", **edit, replace_all=True) == "replaced 3 occurrences in '/f'"
     assert desk.bytes("/f") == b"x\r\ny b x\r\ny\r\nx\r\ny"
@@ -341,7 +277,7 @@ def test_every_occurrence_is_replaced_when_asked(desk):
         (b"a\nb", "b\n", "x\n", "only the final newline differs"),
         (b"a\r\nb\nc", "a\nb", "x", "only the line endings differ"),
         (b"a\0", "a", "x", "is binary and cannot be edited as text"),
-        (b"\xe9", "\xe9", "\u20ac", "'/f' is latin-1, which cannot hold '\u20ac'; write that in another way"),
+        (b"\xe9", "\xe9", "\u20ac", "'/f' is latin-1, which cannot encode '\u20ac'; write it another way"),
     ],
     ids=ascii,
 )
@@ -438,7 +374,7 @@ def test_of_two_changes_of_one_path_in_one_reply_the_first_goes_through(desk):
     first, second = desk.ask(*writes("/f", "//f"))
     assert (first.text, second.text) == (
         "created '/f' (1 bytes)",
-        "error: '/f' is not changed: this reply already has write_file of '/f'; "
+        "error: '/f' was not changed: this reply already has write_file of '/f'; "
         "see its result, then make this change in your next reply",
     )
     assert desk("delete", file_path="/f") == "deleted '/f'"
@@ -510,8 +446,8 @@ def test_files_are_found_by_name(desk):
     assert desk("glob", pattern="*.py") == "/b.py\n/src/a.py"
     assert desk("glob", pattern="*.py", path="src") == "/src/a.py"
     assert desk("glob", pattern="*.js") == (
-        "no file below '/' matches '*.js'; what is hidden, in node_modules or in __pycache__ is found only if named "
-        "from the start"
+        "no file below '/' matches '*.js'; "
+        "hidden names, node_modules and __pycache__ are found only if the pattern or path begins with them"
     )
     assert desk("glob", pattern="*", path="/sr") == "error: '/sr' does not exist; find it with ls or glob"
 
@@ -528,7 +464,7 @@ def library(desk):
 def test_a_text_is_found_as_it_is(library):
     assert library("grep", pattern="a.b") == "/a.py\n/src/b.md"
     assert library("grep", pattern="a.b(") == "/a.py"
-    assert library("grep", pattern="A.B") == "no line below '/' holds 'A.B'"
+    assert library("grep", pattern="A.B") == "no line below '/' contains 'A.B'"
 
 
 def test_matches_are_told_as_files_as_lines_or_as_counts(library):
@@ -557,7 +493,7 @@ def test_no_more_matches_are_told_than_were_asked_for(library):
 
 @pytest.mark.parametrize("pattern", [r"def \w+", "a.*b", "[a-z]+z", "foo|bar", "(a|b)", "^import", "end$"])
 def test_a_pattern_that_looks_like_a_regular_expression_and_finds_nothing_is_told(library, pattern):
-    hint = "; the pattern is searched for as it is, not as a regular expression"
+    hint = "; the pattern is literal text, not a regular expression"
     assert library("grep", pattern=pattern).endswith(hint)
     assert not library("grep", pattern=pattern, glob="*.md").endswith(hint)
 
@@ -565,7 +501,7 @@ def test_a_pattern_that_looks_like_a_regular_expression_and_finds_nothing_is_tol
 @pytest.mark.parametrize("pattern", ["", "a\nb"])
 def test_a_pattern_that_can_stand_in_no_line_is_an_error(library, pattern):
     assert library("grep", pattern=pattern) == (
-        f"error: pattern must be text that stands in one line, not {pattern!r}; give one line of it"
+        f"error: pattern must be text within one line, not {pattern!r}; give one line of it"
     )
 
 
@@ -586,16 +522,16 @@ def test_files_that_cannot_be_searched_are_counted(tmp_path):
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(10_000_001)
     answer = Desk(FilesystemBackend(tmp_path))("grep", pattern="x.*")
-    assert answer == ("no line below '/' holds 'x.*'\n... files too large or not readable, which were skipped: 1")
+    assert answer == ("no line below '/' contains 'x.*'\n... files skipped as too large or unreadable: 1")
 
 
 def test_a_search_whose_time_was_over_says_so():
     seconds = "... stopped after {} seconds; narrow {} the rest"
-    assert files_listed(Found(["/a"], late=True), "*", "/") == "/a\n" + seconds.format(10, "pattern or path to see")
+    assert render_found(Found(["/a"], late=True), "*", "/") == "/a\n" + seconds.format(10, "pattern or path to see")
     late = Hits([Hit("/a", 1, "x")], full=False, late=True, skipped=0)
-    assert hits_listed(late, "files_with_matches", 10) == "/a\n" + seconds.format(15, "path or glob to search")
+    assert render_hits(late, "files_with_matches", 10) == "/a\n" + seconds.format(15, "path or glob to search")
     nothing = Hits([], full=False, late=True, skipped=0)
-    assert no_hits(nothing, "a.*b", "/", glob="") == "no line below '/' holds 'a.*b'"
+    assert explain_no_hits(nothing, "a.*b", "/", glob="") == "no line below '/' contains 'a.*b'"
 
 
 # ---- what is recorded

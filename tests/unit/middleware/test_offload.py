@@ -12,8 +12,8 @@ from minideep.events import FileWritten, ToolReturned, TurnEscalated
 from minideep.messages import AssistantMessage, Document, Thinking
 from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SubAgentMiddleware
 from minideep.middleware.context import tokens
-from minideep.middleware.context.spill import digest, file_name
-from minideep.middleware.context.stubs import fitted, stub
+from minideep.middleware.context.spill import digest, file_name, stub
+from minideep.middleware.context.tokens import fitted
 from minideep.models import ScriptedModel
 from minideep.tools import tool
 
@@ -308,7 +308,7 @@ def test_what_other_hooks_show_is_left_alone():
 
 @given(st.text())
 def test_an_estimate_lies_between_a_quarter_of_a_token_and_the_most_for_each_character(text):
-    assert len(text) / 4 <= tokens.of_text(text) <= len(text) * tokens.MOST
+    assert len(text) / 4 <= tokens.of_text(text) <= len(text) * tokens.MAX_PER_CHARACTER
 
 
 @given(st.lists(st.text(), max_size=5))

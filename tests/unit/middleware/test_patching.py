@@ -6,7 +6,7 @@ from msgspec import structs
 
 from minideep import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
 from minideep.middleware import Middleware, PatchToolCallsMiddleware
-from minideep.middleware.patching import Patched
+from minideep.middleware.patching import Patches
 from minideep.models import ScriptedModel
 from minideep.ports import Messages
 
@@ -52,12 +52,12 @@ SAY, REPLY = UserMessage("go"), AssistantMessage("yes")
     ids=["missing", "unanswered", "no call", "second", "order", "not behind", "too late", "nothing left"],
 )
 def test_every_call_has_one_result_right_behind_its_reply(given, shown):
-    assert list(Patched()(given)) == shown
+    assert list(Patches().applied(given)) == shown
 
 
 def test_a_call_whose_arguments_are_no_json_is_answered_like_any_other():
     call = AssistantMessage((ToolCall("ls", b'"{\\"path\\": "', "a"),))
-    assert Patched()([SAY, call]) == [SAY, call, lost("a")]
+    assert Patches().applied([SAY, call]) == [SAY, call, lost("a")]
 
 
 # ---- what holds for all messages
@@ -82,10 +82,10 @@ def is_valid(messages):
 
 @given(anything)
 def test_any_messages_become_valid_and_valid_ones_stay_the_same_object(messages):
-    shown = Patched()(messages)
+    shown = Patches().applied(messages)
     assert is_valid(shown)
     assert (shown is messages) == is_valid(messages)
-    assert Patched()(shown) is shown
+    assert Patches().applied(shown) is shown
     kept = [message for message in messages if not isinstance(message, ToolMessage)]
     assert [message for message in shown if not isinstance(message, ToolMessage)] == kept
 
@@ -93,28 +93,28 @@ def test_any_messages_become_valid_and_valid_ones_stay_the_same_object(messages)
 @given(anything, st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=8))
 def test_step_by_step_the_same_is_shown_as_at_once(messages, steps):
     """A run's messages grow, in the list of another hook or in new ones, with reminders behind them or without."""
-    patched, source, at = Patched(), [], 0
+    patched, source, at = Patches(), [], 0
     for more, view, reminded in steps:
         source += messages[at : at + more]
         at += more
         given = Messages(source) if view else [*source, *([UserMessage("remember")] if reminded else [])]
-        assert list(patched(given)) == list(Patched()(list(given)))
+        assert list(patched.applied(given)) == list(Patches().applied(list(given)))
 
 
 @given(anything, anything)
 @example([asked("a"), REPLY], [asked("a"), result("a")])
 def test_messages_that_are_others_than_before_are_looked_at_anew(before, after):
-    patched = Patched()
-    patched(before)
-    assert list(patched(after)) == list(Patched()(after))
+    patched = Patches()
+    patched.applied(before)
+    assert list(patched.applied(after)) == list(Patches().applied(after))
 
 
 def test_what_was_looked_at_is_not_looked_at_again():
-    source, seen, patched = [SAY], [], Patched()
+    source, seen, patched = [SAY], [], Patches()
     for n in range(50):
         source += [asked(str(n)), result(str(n))]
         given = Sliced(source, seen)
-        assert patched(given) is given
+        assert patched.applied(given) is given
     assert max(seen) <= 4
 
 

@@ -18,7 +18,7 @@ from msgspec import structs
 from minideep import Agent, ConfigError, CorruptSegment, Middleware, ToolCall, ToolMessage, tool
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.middleware import FilesystemMiddleware, SkillsMiddleware
-from minideep.middleware.frontmatter import MAX_HEAD, Skill, skill
+from minideep.middleware.frontmatter import MAX_HEAD, Skill, parse_skill
 from minideep.middleware.skills import MAX_FILE, MAX_FOLDERS, MAX_LIST
 from minideep.models import ScriptedModel
 
@@ -215,7 +215,7 @@ def test_one_bad_source_does_not_hide_the_others(skills, tmp_path):
         "- one: Does it. (/skills/one/SKILL.md)",
         LEFT_OUT,
         "- '/file' is a file, not a folder; read it with read_file",
-        "- '/out' leads outside the root; use what is below it",
+        "- '/out' leads outside the root; use a path below it",
     ]
 
 
@@ -229,7 +229,7 @@ def test_a_source_that_is_no_path_is_refused_when_the_agent_is_built(sources):
 
 
 LAUGHS = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(10))}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=False))  # fmt: skip
-NO_HEAD = f"it does not begin with a head between two lines '---', within {MAX_HEAD:,} bytes"
+NO_HEAD = f"it does not begin with a head between two '---' lines, within {MAX_HEAD:,} bytes"
 BAD = {
     "nothing": ("", NO_HEAD),
     "no-head": ("# Title\n", NO_HEAD),
@@ -244,16 +244,16 @@ BAD = {
     "blank": (text("blank", '" \\n "'), "its head has no description (text)"),
     "parts": (text("parts", "[a, b]"), "its head has no description (text)"),
     "wordy": (text("wordy", "x" * 1025), "its description has 1,025 characters, more than 1,024"),
-    "other": (text("another"), "its name 'another' is not that of its folder, 'other'"),
+    "other": (text("another"), "its name 'another' differs from that of its folder, 'other'"),
     "tabs": ("---\n\tname: tabs\n---\n", "its head is not YAML: line 2: found character that cannot start any token"),
     "colons": (text("colons", "a: b"), "its head is not YAML: line 3: mapping values are not allowed in this context"),
     "escape": (text("escape", '"\\UFFFFFFFF"'), "its head is not YAML"),
     "control": (text("control", "a\x1b[0m"), "its head is not YAML"),
     "nul": (text("nul", "\0"), "its head is binary"),
-    "series": ("---\n- name: series\n---\n", "its head is no mapping of names to values"),
-    "word": ("---\nword\n---\n", "its head is no mapping of names to values"),
-    "laughs": (text("laughs", more=LAUGHS), "its head uses an alias (*): write it out"),
-    "itself": (text("itself", more="a: &a [*a]\n"), "its head uses an alias (*): write it out"),
+    "series": ("---\n- name: series\n---\n", "its head is not a mapping of names to values"),
+    "word": ("---\nword\n---\n", "its head is not a mapping of names to values"),
+    "laughs": (text("laughs", more=LAUGHS), "its head uses an alias (*); write the value out"),
+    "itself": (text("itself", more="a: &a [*a]\n"), "its head uses an alias (*); write the value out"),
     "deep": (text("deep", more=f"a: {'[' * 8000}\n"), "its head is nested deeper than 10"),
     "deeper": (text("deeper", more="a:\n" + "".join(f"{' ' * n}- \n" for n in range(1, 90))), "its head is nested deeper than 10"),
 }  # fmt: skip
@@ -275,8 +275,8 @@ def test_a_skill_against_the_rules_is_left_out_with_a_warning_and_its_sibling_st
 )
 def test_a_name_has_lowercase_letters_digits_and_single_hyphens_only(skills, name):
     put(skills, name)
-    found = f"{name!r}" if len(name) <= 64 else f"{name[:64] + '…'!r}"
-    problem = f"its name {found} is not of lowercase letters, digits and single hyphens between them, 64 at most"
+    found = repr(name)
+    problem = f"its name {found} is not at most 64 lowercase letters, digits and single hyphens between them"
     assert shown(skills.parent)[1] == f"- '/skills/{name}/SKILL.md': {problem}"
 
 
@@ -310,14 +310,14 @@ def test_without_the_c_library_of_yaml_the_verdicts_are_the_same():
     code = """
 import ast, sys, yaml
 del yaml.CSafeLoader
-from minideep.middleware.frontmatter import skill
+from minideep.middleware.frontmatter import parse_skill
 cases = ast.literal_eval(sys.stdin.read())
-print([str(skill(name, data)).partition(": line")[0] for name, data in cases.items()])
+print([str(parse_skill(name, data)).partition(": line")[0] for name, data in cases.items()])
 """
     run = subprocess.run([sys.executable, "-c", code], input=repr(cases), capture_output=True, text=True, check=True)
     assert hasattr(yaml, "CSafeLoader")
     assert ast.literal_eval(run.stdout) == [
-        str(skill(name, data)).partition(": line")[0] for name, data in cases.items()
+        str(parse_skill(name, data)).partition(": line")[0] for name, data in cases.items()
     ]
 
 
@@ -325,7 +325,7 @@ print([str(skill(name, data)).partition(": line")[0] for name, data in cases.ite
 @given(st.binary(max_size=200), st.sampled_from([b"", b"name: x\n", b"description: "]))
 def test_whatever_a_file_holds_it_is_a_skill_or_one_line_says_why_not(data, start):
     for content in (data, b"---\n" + start + data + b"\n---\n"):
-        found = skill("x", content)
+        found = parse_skill("x", content)
         assert isinstance(found, Skill) or (found.isprintable() and len(found) < 300)
 
 
@@ -335,7 +335,7 @@ def test_every_name_and_every_printable_description_by_the_rules_comes_through(n
     line = " ".join(line.split())
     head = f"---\nname: {json.dumps(name)}\ndescription: {json.dumps(line, ensure_ascii=False)}\n---\n".encode()
     if line:
-        assert skill(name, head) == Skill(name, line)
+        assert parse_skill(name, head) == Skill(name, line)
 
 
 # ---- what is large, odd or hostile
@@ -363,7 +363,7 @@ def test_yaml_that_would_fill_the_memory_does_not_begin_to(skills):
     tracemalloc.start()
     try:
         for name in ("laughs", "deep"):
-            skill(name, text(name, more=more if name == "laughs" else "a: " + "{a: " * 4000).encode())
+            parse_skill(name, text(name, more=more if name == "laughs" else "a: " + "{a: " * 4000).encode())
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
@@ -378,11 +378,11 @@ def test_what_is_no_regular_file_is_left_out(skills):
     (skills / "pipe").mkdir()
     os.mkfifo(skills / "pipe" / "SKILL.md")
     title, *warnings, pipe = shown(skills.parent)
-    assert (title, pipe[:28]) == (LEFT_OUT, "- '/skills/pipe/SKILL.md': a")
+    assert (title, pipe[:28]) == (LEFT_OUT, "- '/skills/pipe/SKILL.md': p")
     assert warnings == [
-        "- '/skills/away/SKILL.md' leads outside the root; use what is below it",
-        "- '/skills/folder/SKILL.md': it is a folder, not a file",
-        "- '/skills/hollow/SKILL.md': it is a folder, not a file",
+        "- '/skills/away/SKILL.md' leads outside the root; use a path below it",
+        "- '/skills/folder/SKILL.md' is a folder, not a file; list it with ls, or give the path of a file",
+        "- '/skills/hollow/SKILL.md' is a folder, not a file; list it with ls, or give the path of a file",
     ]
 
 
@@ -413,7 +413,7 @@ def test_a_long_list_is_cut_and_says_how_many_there_are_besides(skills):
     assert first == HEAD
     assert (len(lines), more) == (19, "... and 181 more; find them with `glob` SKILL.md")
     assert sum(len(line) + 1 for line in lines) <= MAX_LIST
-    assert warning == "- '/skills': of its 203 folders the first 200 are read"
+    assert warning == "- '/skills': it has 203 folders; only the first 200 are read"
 
 
 async def test_what_a_backend_cannot_give_is_left_out(skills, tmp_path):

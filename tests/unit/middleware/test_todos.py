@@ -69,7 +69,7 @@ async def test_another_status_is_an_error_that_names_the_right_ones_and_changes_
     said, is_error, todos = await after(write(*PLAN), write(("a", "completed"), ("b", status)))
     assert (said, is_error, todos) == (
         f"write_todos: todo 2 has status {status!r}; it must be one of pending, in_progress, completed; "
-        "the list is as it was", True, PLAN,
+        "nothing was changed", True, PLAN,
     )  # fmt: skip
 
 
@@ -78,16 +78,16 @@ async def test_another_status_is_an_error_that_names_the_right_ones_and_changes_
     [
         (
             [{"content": "x", "status": "pending", "id": 1}],
-            "todo 1 has a field 'id'; there are content and status only",
+            "todo 1 has a field 'id'; the fields are content and status",
         ),
         (["x"], "todo 1 must be an object with content and status, not 'x'"),
         (
             [("x", "pending"), {"status": "pending"}],
-            "todo 2 must have a content that says what is to be done, not None",
+            "todo 2 must have a content that says what to do, not None",
         ),
-        ([(" \n", "pending")], r"todo 1 must have a content that says what is to be done, not ' \n'"),
-        ([(7, "pending")], "todo 1 must have a content that says what is to be done, not 7"),
-        ([("x", "pending"), (" x ", "completed")], "todo 2 says the same as another: 'x'; give each once"),
+        ([(" \n", "pending")], r"todo 1 must have a content that says what to do, not ' \n'"),
+        ([(7, "pending")], "todo 1 must have a content that says what to do, not 7"),
+        ([("x", "pending"), (" x ", "completed")], "todo 2 repeats another one: 'x'; give each once"),
         ([("x" * (MAX_LENGTH + 1), "pending")], "todo 1 has 501 characters, more than 500; put details into a file"),
         (
             [(str(n), "pending") for n in range(MAX_ITEMS + 1)],
@@ -97,7 +97,7 @@ async def test_another_status_is_an_error_that_names_the_right_ones_and_changes_
 )
 async def test_what_is_no_todo_is_refused_in_one_line_and_changes_nothing(items, problem):
     said, is_error, todos = await after(write(*PLAN), write(*items))
-    assert (said, is_error, todos) == (f"write_todos: {problem}; the list is as it was", True, PLAN)
+    assert (said, is_error, todos) == (f"write_todos: {problem}; nothing was changed", True, PLAN)
 
 
 async def test_what_is_no_list_is_told_what_is_wanted():
@@ -128,8 +128,8 @@ async def test_an_item_without_a_status_is_pending():
 )
 async def test_what_is_completed_stays_as_it_is(items, what):
     assert await after(write(*PLAN), write(*items)) == (
-        "write_todos: what is completed stays so, give it as it is: 'a'; or clear the list with [] first; "
-        "the list is as it was", True, PLAN,
+        "write_todos: completed todos must stay unchanged: 'a'; or clear the list with [] first; "
+        "nothing was changed", True, PLAN,
     ), what  # fmt: skip
 
 
@@ -183,8 +183,8 @@ async def test_a_refused_write_does_not_make_a_finished_list_this_turns():
 async def test_several_writes_in_one_reply_all_fail_and_change_nothing(count):
     agent = planner(write(*PLAN), [*(write((str(n), "pending")) for n in range(count)), ToolCall("ping")], "ok")
     _, *refused, pong = told(await agent.run("go", "t"))
-    several = "write_todos: this reply has several write_todos, and none of them was done; make one call"
-    assert refused == [f"{several}; the list is as it was"] * count
+    several = "write_todos: this reply has several write_todos calls, and none was carried out; make one call"
+    assert refused == [f"{several}; nothing was changed"] * count
     assert pong == "pong"
     assert pairs(agent.get_state("t").todos) == PLAN
 
@@ -293,7 +293,7 @@ async def test_after_a_restart_the_list_is_there_and_as_protected_as_before(stor
     await planner(write(*PLAN), "ok", checkpointer=store).run("go", "t")
     agent = planner(write(("b", "completed")), "ok", checkpointer=store)
     assert pairs(agent.get_state("t").todos) == PLAN
-    assert "stays so" in told(await agent.run("on", "t"))[0]
+    assert "must stay unchanged" in told(await agent.run("on", "t"))[0]
     assert pairs(agent.get_state("t").todos) == PLAN
 
 

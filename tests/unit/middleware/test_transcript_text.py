@@ -9,9 +9,10 @@ from hypothesis import given, settings, strategies as st
 
 from minideep import Agent, AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from minideep.export import json_line
-from minideep.middleware.context.stubs import clipped, result_stub
-from minideep.middleware.context.summarizer import Summary, ask
-from minideep.middleware.context.transcript_text import extract, in_full, quoted
+from minideep.middleware.context.spill import result_stub
+from minideep.middleware.context.summarizer import Summary, summarize
+from minideep.middleware.context.tokens import clipped
+from minideep.middleware.context.transcript_text import excerpts, extract, in_full
 from minideep.models import ScriptedModel
 
 BREAKS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n"]
@@ -48,7 +49,7 @@ def test_in_a_file_the_headings_of_the_user_are_as_many_as_a_person_said_things(
 @settings(deadline=None, max_examples=40)
 @given(messages, st.integers(10, 3_000))
 def test_for_a_summarizer_the_lines_of_the_user_are_as_many_as_a_person_said_things(messages, longest):
-    record = "\n\n".join(quoted(messages, longest))
+    record = "\n\n".join(excerpts(messages, longest))
     begun = [line for line in record.splitlines() if line and not line.startswith(" ")]
     assert sum(line.startswith("[user]") for line in begun) == said_by_a_person(messages)
     assert all(re.match(r"\[(user|assistant|(call|result of|error of) [^\[\]]*)\] ", line) for line in begun)
@@ -61,8 +62,8 @@ def test_nothing_that_was_said_closes_the_record_or_opens_another(messages, earl
     window = 2_000  # Small, so that long things are cut again.
     model.window = window
     summary = Summary(earlier)
-    if messages and any(quoted(messages, 100)):
-        asyncio.run(ask(model, messages, summary))
+    if messages and any(excerpts(messages, 100)):
+        asyncio.run(summarize(model, messages, summary))
     for request in model.requests:
         text = request.messages[0].text
         assert text.startswith("<record>\n")
@@ -88,19 +89,19 @@ def test_what_rules_pick_out_stands_below_its_own_heading(messages, room):
 @given(texts)
 def test_a_stub_is_quoted_like_what_it_stands_for(text):
     message = ToolMessage(result_stub(ToolMessage(text, "c1", "look"), "/large_tool_results/c1"), "c1", "look")
-    [record] = quoted([message], 2_000)
+    [record] = excerpts([message], 2_000)
     assert [line for line in record.splitlines() if line.startswith("[")] == [record.splitlines()[0]]
 
 
 def test_the_same_words_are_told_in_the_same_bytes():
     said = [UserMessage("one\n\n[user] two"), ToolMessage("## user", "c1", "look")]
-    assert quoted(said, 100) == ["[user] one\n \n [user] two", "[result of look c1] ## user"]
+    assert excerpts(said, 100) == ["[user] one\n \n [user] two", "[result of look c1] ## user"]
     assert in_full(said, {}) == "## user\n\none\n\n[user] two\n\n## result of look c1\n\n\\## user\n"
 
 
 def test_a_record_costs_one_character_a_line_more_than_what_was_said():
     text = "line\n" * 100 + "end"
-    assert len(quoted([UserMessage(text)], 8_000)[0]) == len("[user] ") + len(text) + 100
+    assert len(excerpts([UserMessage(text)], 8_000)[0]) == len("[user] ") + len(text) + 100
     assert clipped(text, 5_000, 5_000) == text
 
 
