@@ -341,7 +341,7 @@ def calls(world):
         "OpenAI": (OpenAI, {"name": "n", "client": None, **settings}, asked),
         "OpenAIChat": (OpenAIChat, {"name": "n", "client": None, "base_url": None, **settings}, asked),
         "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
-        "RateLimiter": (RateLimiter, {"model": model, "at_once": 8, "first": 1.0, "longest": 60.0}, asked),
+        "RateLimiter": (RateLimiter, {"model": model, "max_concurrency": 8, "initial_backoff": 1.0, "max_backoff": 60.0}, asked),
         "ScriptedModel": (ScriptedModel, {"replies": ["ok"], "window": 100_000}, asked),
         "OfflineModel": (OfflineModel, {}, asked),
         "Price": (Price, {"input": 1, "output": 1, "cache_read": 1, "cache_write": 1, "cache_write_long": 1, "beyond": None}, lambda price: price.of(Usage(5, 5))),

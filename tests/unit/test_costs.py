@@ -23,8 +23,7 @@ from minideep import (
     tool,
 )
 from minideep.events import TurnEscalated
-from minideep.models import ScriptedModel
-from minideep.models.scripted import as_reply
+from minideep.models import ScriptedModel, as_reply
 
 
 @tool
