@@ -3,30 +3,27 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 TESTS = Path(__file__).parent
-FILES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py"))
+TREES = {path.relative_to(TESTS).as_posix(): ast.parse(path.read_text()) for path in TESTS.rglob("*.py")}
+FOLDERS = {"unit", "contracts", "scenarios", "bench"}
 
 
-def imported(path):
+def imported(tree):
     """Yield the modules that a file imports."""
-    for node in ast.walk(ast.parse((TESTS / path).read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
 
 
-@pytest.mark.parametrize("path", FILES)
-def test_no_file_imports_a_test_or_a_benchmark(path):
-    parts = {part for module in imported(path) for part in module.split(".")}
+def test_no_file_imports_a_test_or_a_benchmark():
+    found = [(path, module) for path, tree in TREES.items() for module in imported(tree)]
+    assert not [(path, module) for path, module in found if module.split(".")[0] in FOLDERS or "test_" in module]
+
+
+def test_the_harness_holds_no_test():
+    names = {path: [getattr(node, "name", "") for node in tree.body] for path, tree in TREES.items()}
     assert not [
-        part for part in parts if part.startswith("test_") or part in ("unit", "contracts", "scenarios", "bench")
+        path for path in names if path.startswith("harness/") and any(n.startswith("test_") for n in names[path])
     ]
-
-
-@pytest.mark.parametrize("path", [path for path in FILES if path.startswith("harness/")])
-def test_the_harness_holds_no_test(path):
-    names = [node.name for node in ast.walk(ast.parse((TESTS / path).read_text())) if hasattr(node, "name")]
-    assert not [name for name in names if str(name).startswith(("test_", "Test"))]
