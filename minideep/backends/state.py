@@ -1,6 +1,6 @@
 """Files in the thread's own state: no disk is touched, and they are saved with the turn."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
 from ..context import ToolContext
@@ -24,7 +24,7 @@ class StateBackend:
         if path in files:
             raise not_a_folder(path)
         found: dict[str, FileInfo] = {}
-        for file in _files_below(ctx, path):
+        for file in _files_below(files, path):
             name, inner, _ = file[len(join(path)) :].partition("/")
             full = join(path, name)
             found[full] = FileInfo(full, is_dir=True) if inner else _info(full, files[file])
@@ -35,7 +35,7 @@ class StateBackend:
     def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
         """Yield every file below a folder, or the file itself; hidden and vendored folders are skipped."""
         path, files = normalized(path), ctx.state.files
-        found = [path] if path in files else sorted(_files_below(ctx, path))
+        found = [path] if path in files else sorted(_files_below(files, path))
         if not found and path != "/":
             raise Missing(path)
         for file in found:
@@ -44,9 +44,9 @@ class StateBackend:
 
     def read(self, ctx: ToolContext, path: str) -> bytes:
         """Return a file's bytes."""
-        path = normalized(path)
-        if path not in ctx.state.files:
-            raise not_a_file(path) if _is_folder(ctx, path) else Missing(path)
+        path, files = normalized(path), ctx.state.files
+        if path not in files:
+            raise not_a_file(path) if _is_folder(files, path) else Missing(path)
         content = ctx.content_of(path)
         if content is None:
             # Another backend wrote it: the event holds no content because that disk did.
@@ -55,14 +55,14 @@ class StateBackend:
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
         """Check that *path* can be written. The event that the caller records carries the content and does the rest."""
-        path = normalized(path)
+        path, files = normalized(path), ctx.state.files
         if encodable(path) != path:
             raise ToolError(f"{quoted(path)} is refused: its name is not valid text; choose another name")
-        if _is_folder(ctx, path):
+        if _is_folder(files, path):
             raise not_a_file(path)
         parts = path.split("/")
         for end in range(2, len(parts)):
-            if (parent := "/".join(parts[:end])) in ctx.state.files:
+            if (parent := "/".join(parts[:end])) in files:
                 raise not_a_folder(parent)
         if expect is not None and sha256(self.read(ctx, path)).hexdigest() != expect:
             raise changed(path)
@@ -70,22 +70,23 @@ class StateBackend:
 
     def delete(self, ctx: ToolContext, path: str) -> list[str]:
         """Return the files to delete, *path* or all below it. The events that the caller records delete them."""
-        path = normalized(path)
+        path, files = normalized(path), ctx.state.files
         if path == "/":
             raise undeletable(path)
-        found = [path] if path in ctx.state.files else sorted(_files_below(ctx, path))
+        found = [path] if path in files else sorted(_files_below(files, path))
         if not found:
             raise Missing(path)
         return found
 
 
-def _files_below(ctx: ToolContext, folder: str) -> list[str]:
+def _files_below(files: Mapping[str, FileEntry], folder: str) -> list[str]:
     start = join(folder)
-    return [file for file in ctx.state.files if file.startswith(start)]
+    return [file for file in files if file.startswith(start)]
 
 
-def _is_folder(ctx: ToolContext, path: str) -> bool:
-    return path == "/" or any(file.startswith(join(path)) for file in ctx.state.files)
+def _is_folder(files: Mapping[str, FileEntry], path: str) -> bool:
+    start = join(path)
+    return path == "/" or any(file.startswith(start) for file in files)
 
 
 def _info(path: str, entry: FileEntry) -> FileInfo:

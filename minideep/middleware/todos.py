@@ -133,9 +133,9 @@ def _check_kept(state: State, todos: list[Todo]) -> None:
 
 
 def _written_this_turn(state: State) -> bool:
-    said = state.messages[state.began :]
     return any(
-        isinstance(message, ToolMessage) and message.name == "write_todos" and not message.is_error for message in said
+        isinstance(message, ToolMessage) and message.name == "write_todos" and not message.is_error
+        for message in state.messages[state.began :]
     )
 
 

@@ -1,4 +1,4 @@
-"""One contract for both backends, and what only a disk can do wrong."""
+"""The contract of both backends, and the failures that only a disk has."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ def tree(backend, ctx):
 
 
 @pytest.mark.parametrize("data", [b"", b"plain\n", "née\r\n".encode(), b"caf\xe9", b"a\0b", b"\xef\xbb\xbfmark"])
-def test_what_was_written_is_read_byte_for_byte(backend, ctx, data):
+def test_a_file_is_read_byte_for_byte_as_it_was_written(backend, ctx, data):
     put(backend, ctx, "/f", data)
     assert backend.read(ctx, "/f") == data
 
@@ -55,26 +55,26 @@ def test_a_write_replaces_the_whole_file(backend, ctx):
     assert backend.read(ctx, "/f") == b"new"
 
 
-def test_a_folder_lists_what_stands_directly_in_it(tree, ctx):
+def test_a_folder_lists_its_direct_entries(tree, ctx):
     assert paths(tree.ls(ctx, "/")) == ["/.env", "/.git/", "/a.md", "/b.py", "/src/", "/src2/"]
     assert paths(tree.ls(ctx, "/src/")) == ["/src/__pycache__/", "/src/deep/", "/src/main.py", "/src/node_modules/"]
 
 
-def test_a_listing_says_how_large_a_file_is(tree, ctx):
+def test_a_listing_contains_the_size_of_each_file(tree, ctx):
     assert [info.size for info in tree.ls(ctx, "/src") if not info.is_dir] == [len("/src/main.py")]
 
 
-def test_an_empty_root_is_no_error(backend, ctx):
+def test_an_empty_root_can_be_listed(backend, ctx):
     assert (backend.ls(ctx, "/"), list(backend.walk(ctx, "/"))) == ([], [])
 
 
 @pytest.mark.parametrize("verb", ["ls", "read", "walk", "delete"])
-def test_what_is_missing_is_said_to_be(tree, ctx, verb):
+def test_a_missing_path_raises_missing(tree, ctx, verb):
     with pytest.raises(Missing, match="'/src/nope' does not exist; find it with ls or glob"):
         list(getattr(tree, verb)(ctx, "/src/nope"))
 
 
-def test_a_folder_is_no_file_and_a_file_no_folder(tree, ctx):
+def test_folders_and_files_are_not_confused(tree, ctx):
     for act in (
         lambda: tree.read(ctx, "/src"),
         lambda: tree.write(ctx, "/src", b""),
@@ -110,7 +110,7 @@ def test_the_root_is_never_deleted(tree, ctx):
             tree.delete(ctx, path)
 
 
-def test_a_walk_enters_no_hidden_and_no_vendored_folder(tree, ctx):
+def test_a_walk_skips_hidden_and_vendored_folders(tree, ctx):
     expected = ["/.env", "/a.md", "/b.py", "/src/deep/x.py", "/src/main.py", "/src2/y.py"]
     assert sorted(paths(tree.walk(ctx, "/"))) == expected
 
@@ -125,7 +125,7 @@ def test_a_walk_of_a_file_is_that_file(tree, ctx):
 
 
 @pytest.mark.parametrize("path", ["f/g", "/f//g", "./f/./g", "/f/g/"])
-def test_ways_to_write_a_path_lead_to_one_file(backend, ctx, path):
+def test_different_spellings_of_a_path_lead_to_one_file(backend, ctx, path):
     put(backend, ctx, "/f/g", b"here")
     assert (backend.read(ctx, path), normalized(path)) == (b"here", "/f/g")
 
@@ -197,7 +197,7 @@ def test_a_pattern_finds_files_the_same_way_everywhere(backend, ctx, pattern, pa
 
 
 @pytest.mark.parametrize("pattern", ["../x", "a/../b", "", "{a,b}" * 30, "x" * 1001, "{a,b,c,d,e}" * 3])
-def test_a_pattern_that_leads_up_or_stands_for_too_much_is_refused(backend, ctx, pattern):
+def test_a_pattern_that_leads_up_or_expands_too_far_is_refused(backend, ctx, pattern):
     with pytest.raises(ToolError, match=r"pattern '.*' is (refused|too large): "):
         find(ctx, backend, pattern, "/")
 
@@ -205,12 +205,12 @@ def test_a_pattern_that_leads_up_or_stands_for_too_much_is_refused(backend, ctx,
 @pytest.mark.parametrize(
     "pattern", ["**/a/" * 100 + "b", "*a" * 100 + "b", "{*,x}*/a/" * 6 + "b", "{" * 999, "[" * 999]
 )
-def test_no_pattern_takes_for_ever(pattern):
+def test_every_pattern_matches_in_bounded_time(pattern):
     glob = Glob(pattern, "/")
     assert not glob.matches("/" + "a/" * 500 + "a" * 255)
 
 
-def test_time_that_is_over_is_said_and_what_was_found_is_kept(tree, ctx):
+def test_a_search_that_runs_out_of_time_says_so_and_keeps_its_findings(tree, ctx):
     assert find(ctx, tree, "*.py", "/", seconds=0).late
     assert grep(ctx, tree, "x", "/", seconds=0).late
     assert not find(ctx, tree, "*.py", "/").late
@@ -258,7 +258,7 @@ def jailed(jail):
 
 
 @pytest.mark.parametrize("make", [lambda p: p / "no", lambda p: p / "file"], ids=["missing", "a file"])
-def test_a_root_that_is_no_folder_is_refused_at_once(tmp_path, make):
+def test_a_root_that_is_not_a_folder_is_refused_at_once(tmp_path, make):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"root_dir must be an existing folder, not '.*'; create it first"):
         FilesystemBackend(make(tmp_path))
@@ -315,7 +315,7 @@ def test_a_loop_and_a_broken_link_say_what_they_are(jailed, ctx):
 
 
 @pytest.mark.parametrize("name", ["to_file", "to_folder", "out_file", "out_folder", "broken", "loop", "up"])
-def test_a_link_is_unlinked_and_what_it_leads_to_stays(jail, jailed, ctx, name):
+def test_deleting_a_link_keeps_its_target(jail, jailed, ctx, name):
     assert jailed.delete(ctx, f"/{name}") == [f"/{name}"]
     assert not (jail / name).is_symlink()
     assert [(jail / "in" / "file").read_text(), (jail.parent / "outside" / "secret").read_text()] == [
@@ -324,7 +324,7 @@ def test_a_link_is_unlinked_and_what_it_leads_to_stays(jail, jailed, ctx, name):
     ]
 
 
-def test_a_folder_is_deleted_without_what_its_links_lead_to(jail, jailed, ctx):
+def test_deleting_a_folder_keeps_the_targets_of_its_links(jail, jailed, ctx):
     (jail / "in" / "out").symlink_to(jail.parent / "outside")
     assert jailed.delete(ctx, "/in") == ["/in/file"]
     assert (jail.parent / "outside" / "secret").read_text() == "secret"
@@ -374,7 +374,7 @@ def test_no_path_reaches_outside_and_none_raises_anything_but_a_tool_error(path)
         assert (beside, secret.read_text()) == (["root", "secret"], "secret")
 
 
-def test_a_replaced_file_keeps_its_mode_and_a_new_one_gets_the_usual(tmp_path, ctx):
+def test_a_replaced_file_keeps_its_mode_and_a_new_one_gets_the_default(tmp_path, ctx):
     (tmp_path / "script").touch(mode=0o700)
     (tmp_path / "usual").touch()
     for name in ("script", "new"):
@@ -431,13 +431,13 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, ctx):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file system takes only names of text")
-def test_a_name_that_is_no_utf8_does_not_hide_the_others(tmp_path, ctx):
+def test_an_undecodable_name_does_not_hide_the_others(tmp_path, ctx):
     (tmp_path / "good").touch()
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).touch()
     assert paths(FilesystemBackend(tmp_path).ls(ctx, "/")) == ["/good", "/\udcff"]
 
 
-def test_a_name_that_is_too_long_is_said_to_be(tmp_path, ctx):
+def test_a_name_that_is_too_long_is_refused(tmp_path, ctx):
     with pytest.raises(ToolError, match="its name is too long; choose a shorter one"):
         FilesystemBackend(tmp_path).write(ctx, "/" + "x" * 300, b"")
 

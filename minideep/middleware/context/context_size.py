@@ -9,7 +9,7 @@ from ...context import ToolContext
 from ...events import Noted
 from ...messages import Message, ToolMessage, Usage, UserMessage
 from ...ports import Backend, Request
-from ...state import State
+from ...state import FileEntry, State
 from . import tokens
 from .spill import result_stub, shown_message, with_short_arguments
 from .view import View
@@ -49,7 +49,7 @@ class ContextSize(View):
         self.shrink: Callable[[Sequence[Message]], Awaitable[Sequence[Message]]] | None = None
         self.counted = 0.0
         """Our count of the next request."""
-        self._read_notes(State())
+        self._read_notes({})
 
     def update(self, state: State, request: Request) -> None:
         """Count the messages that are new, as *request* shows them; after a compaction, all of them."""
@@ -60,26 +60,26 @@ class ContextSize(View):
             self.counted += self._head - before
         if not self.follows(state.messages):
             self._restart(state)
-        self._add(state, self.unseen(request, state.messages))
+        self._add(state.files, self.unseen(request, state.messages))
 
     def recount(self, state: State) -> None:
         """Count all messages again, because they, or notes on how they are shown, have changed."""
         self._restart(state)
-        self._add(state, state.messages)
+        self._add(state.files, state.messages)
 
     def _restart(self, state: State) -> None:
         self.restart(state.messages)
-        self._read_notes(state)
+        self._read_notes(state.notes)
         self.sizes: list[float] = []
         """The tokens of each message."""
         self.counted = self._head
 
-    def _add(self, state: State, new: Sequence[Message]) -> None:
+    def _add(self, files: Mapping[str, FileEntry], new: Sequence[Message]) -> None:
         messages, sizes, counted, plain = self.messages, self.sizes, self.counted, not self.notes
         for message in new:
             shown = message
             if not plain or type(message) is UserMessage:  # Without notes only a user's message can be a stub.
-                shown = self._shown(state, message, len(sizes))
+                shown = self._shown(files, message, len(sizes))
                 self.changed = self.changed or shown is not message
             size = tokens.of_message(shown)
             messages.append(shown)
@@ -104,18 +104,18 @@ class ContextSize(View):
         """Record *value*, or delete the note if it is empty. A turn that has ended takes no more notes."""
         if (value or None) != self.notes.get(key) and ctx.state.status == "running":
             ctx.record(Noted(SUMMARIES, key, value, "replace" if value else "delete"))
-            self._read_notes(ctx.state)
+            self._read_notes(ctx.state.notes)
 
-    def _read_notes(self, state: State) -> None:
-        self.notes: Mapping[str, Any] = state.notes.get(SUMMARIES, {})
+    def _read_notes(self, notes: Mapping[str, Mapping[str, Any]]) -> None:
+        self.notes: Mapping[str, Any] = notes.get(SUMMARIES, {})
         self.offset: int = self.notes.get(OFFSET, 0)
         self.shortened: int = self.notes.get(SHORTENED, 0)
         self.stubs: Mapping[str, str] = self.notes.get(STUBS, {})
         self.overflow: Mapping[str, int] = self.notes.get(OVERFLOW, {})
 
-    def _shown(self, state: State, message: Message, index: int) -> Message:
+    def _shown(self, files: Mapping[str, FileEntry], message: Message, index: int) -> Message:
         if isinstance(message, UserMessage):
-            return shown_message(message, state.files, self._backend)
+            return shown_message(message, files, self._backend)
         if isinstance(message, ToolMessage):
             path = self.stubs.get(message.call_id)
             return structs.replace(message, content=result_stub(message, path)) if path is not None else message

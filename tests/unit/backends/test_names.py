@@ -40,7 +40,7 @@ def test_any_name_is_shown_without_controls_and_read_back(name):
 
 @given(NAME, NAME)
 @settings(deadline=None)
-def test_no_two_names_are_shown_alike(one, other):
+def test_no_two_names_look_alike(one, other):
     assert (escaped(one) == escaped(other)) == (one == other)
 
 
@@ -75,7 +75,7 @@ def desk(request, tmp_path):
 
 
 @pytest.mark.parametrize("name", EVIL, ids=ascii)
-def test_every_answer_about_a_strange_name_shows_it_escaped_and_takes_it_back(desk, name):
+def test_every_result_about_a_strange_name_shows_it_escaped_and_accepts_it_back(desk, name):
     desk.put(f"/d/{name}", b"needle")
     path = escaped(f"/d/{name}")
     said = [
@@ -108,7 +108,7 @@ def test_a_pattern_may_hold_what_a_listing_shows(desk):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file system takes only names of text")
-async def test_a_file_whose_name_is_no_text_is_changed_and_the_turn_is_saved(tmp_path):
+async def test_a_file_with_an_undecodable_name_can_be_changed_and_the_turn_is_saved(tmp_path):
     (tmp_path / os.fsdecode(b"caf\xe9")).write_text("old")
     path = r"/caf\udce9"
     calls = [
@@ -125,11 +125,11 @@ async def test_a_file_whose_name_is_no_text_is_changed_and_the_turn_is_saved(tmp
     assert (turn.saved, list(tmp_path.iterdir()), agent.get_state("t").files) == (True, [], {})
 
 
-def test_bytes_that_are_text_have_one_spelling():
+def test_a_decodable_path_has_one_spelling():
     assert normalized("/\udcc3\udca9") == normalized("/é") == "/é"
 
 
-def test_the_state_keeps_no_name_that_an_event_cannot_hold():
+def test_the_state_refuses_a_name_that_an_event_cannot_hold():
     with pytest.raises(ToolError, match=r"'/\\udcff' is refused: its name is not valid text"):
         StateBackend().write(context(), "/\udcff", b"")
 
@@ -153,7 +153,7 @@ def test_a_path_that_is_too_long_is_refused_before_any_work(desk, path, problem)
     assert problem in desk("read_file", file_path=path)
 
 
-def test_a_path_of_the_largest_size_is_taken():
+def test_the_longest_allowed_path_is_accepted():
     longest = "/" + "a/" * (MAX_PARTS - 1) + "b" * (MAX_LENGTH - 1 - 2 * (MAX_PARTS - 1))
     assert len(longest) == MAX_LENGTH
     backend, ctx = StateBackend(), context()

@@ -98,7 +98,7 @@ async def test_over_50_steps_a_restart_and_a_change_of_memory_requests_only_grow
 
 
 @pytest.mark.parametrize("caching", [[], [PromptCachingMiddleware()]])
-async def test_without_the_middleware_a_request_says_nothing_of_caching(kind, caching, tmp_path):
+async def test_without_the_middleware_a_request_does_not_mention_caching(kind, caching, tmp_path):
     (tmp_path / "AGENTS.md").write_text("rule ONE")
     with Provider(reply(kind, text="hi")) as provider:
         async with connected(kind, provider.url) as model:
@@ -157,17 +157,17 @@ def test_without_a_prompt_the_tools_are_marked():
     assert marks(body) == dict.fromkeys([-1, 0], MARK)
 
 
-def test_an_hour_is_asked_for_by_name():
+def test_a_ttl_of_an_hour_is_sent():
     assert marks(asked(HELLO, cache=Cache("1h"))) == dict.fromkeys([-1, 0], HOUR)
 
 
-def test_what_is_said_once_is_not_marked():
+def test_a_message_that_is_shown_only_once_is_not_marked():
     body = asked(HELLO, *step(1, 2), UserMessage("remember the milk"), cache=Cache(stable_prefix=4))
     assert list(marks(body)) == [-1, 0, 4]
     assert len(body["messages"][-1]["content"]) == 3
 
 
-def test_a_block_that_takes_no_breakpoint_leaves_it_to_the_one_before():
+def test_a_breakpoint_moves_to_an_earlier_block_if_its_own_takes_none():
     thought = Thinking("hm", "anthropic", to_json({"type": "thinking", "thinking": "hm", "signature": "s"}))
     new = ProviderBlock("anthropic", to_json({"type": "not_yet_invented"}))
     body = asked(HELLO, AssistantMessage((Text("so"), thought, new)))
@@ -175,7 +175,7 @@ def test_a_block_that_takes_no_breakpoint_leaves_it_to_the_one_before():
     assert marks(asked(UserMessage((new,)))) == {-1: MARK}
 
 
-def test_marks_do_not_stay_on_what_is_kept():
+def test_marks_do_not_stay_on_the_stored_messages():
     plain = Request(PROMPT, (HELLO, *step(1, 2)))
     requests = plain, structs.replace(plain, cache=Cache()), plain
     answers = [json_answer(claude.message(claude.text("ok")))] * 3
@@ -184,13 +184,13 @@ def test_marks_do_not_stay_on_what_is_kept():
     assert (marks(before), len(marks(between))) == ({}, 3)
 
 
-def test_caching_in_the_settings_of_the_model_stands():
+def test_the_models_own_cache_settings_win():
     automatic = asked(HELLO, cache_control=MARK)
     assert (marks(automatic), automatic["cache_control"]) == ({}, MARK)
 
 
 @pytest.mark.parametrize(("own", "ours"), [(1, [-1, 2, 4]), (2, [-1, 4]), (3, [4]), (4, [])])
-def test_breakpoints_of_the_user_stay_and_count(own, ours):
+def test_breakpoints_of_the_user_are_kept_and_counted(own, ours):
     blocks = [{"type": "text", "text": f"page {n}"} | ({"cache_control": HOUR} if n < own else {}) for n in range(4)]
     pages = UserMessage(tuple(ProviderBlock("anthropic", to_json(block)) for block in blocks))
     places = {place if place < 0 else place + 1: MARK for place in ours}
@@ -351,7 +351,7 @@ async def test_the_requests_of_a_run_have_one_key_also_after_a_restart_and_a_sub
     assert all(len(key) <= 64 and "anna" not in key for key in (first, child))
 
 
-async def test_a_key_of_the_settings_stands():
+async def test_a_cache_key_in_the_settings_wins():
     with Provider(reply("openai", text="hi")) as provider:
         async with openai.AsyncOpenAI(base_url=provider.url, api_key="k" * 9) as client:
             model = OpenAI("gpt-x", client=client, prompt_cache_key="mine")
@@ -395,7 +395,7 @@ async def test_input_means_the_same_everywhere(kind):
     assert "1,000 tokens in, 80% of it cached" in summary(turn.costs)
 
 
-async def test_a_model_that_caches_nothing_is_shown_the_same():
+async def test_a_model_without_caching_gets_the_same_request():
     model = ScriptedModel(["hi", "hi"])
     await Agent(model, (), PROMPT, [PromptCachingMiddleware()]).run("go")
     await Agent(model, (), PROMPT).run("go")
@@ -405,6 +405,6 @@ async def test_a_model_that_caches_nothing_is_shown_the_same():
     assert (cached.cache.ttl, cached.cache.stable_prefix) == ("5m", 1)
 
 
-def test_a_time_that_no_provider_offers_is_refused():
+def test_a_ttl_that_no_provider_offers_is_refused():
     with pytest.raises(ConfigError, match=r"ttl must be '5m' or '1h', not '2h'"):
         PromptCachingMiddleware("2h")  # type: ignore[arg-type]

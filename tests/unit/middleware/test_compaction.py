@@ -1,4 +1,4 @@
-"""A conversation that outgrows its model: when it is compacted, what is left, what it costs, and what cannot go wrong."""
+"""Compaction: when a conversation is compacted, what is left of it, what it costs, and what cannot go wrong."""
 
 import asyncio
 import itertools
@@ -165,12 +165,12 @@ async def test_a_script_without_a_window_is_never_compacted():
 
 
 @pytest.mark.parametrize("wrong", [{"keep": 0}, {"trigger": 0}])
-def test_what_cannot_be_is_refused(wrong):
+def test_impossible_options_are_refused(wrong):
     with pytest.raises(ConfigError, match="must be a whole number above 0"):
         SummarizationMiddleware(ScriptedModel([]), StateBackend(), **wrong)
 
 
-async def test_what_the_provider_counts_otherwise_is_taken_into_account():
+async def test_the_count_is_corrected_by_what_the_provider_reports():
     for factor in (1.0, 1.6):
         model = Windowed(many(60), window=20_000, factor=factor)
         turn = await agent(model).run("go")
@@ -180,7 +180,7 @@ async def test_what_the_provider_counts_otherwise_is_taken_into_account():
         assert corrections == []
 
 
-async def test_corrections_are_noted_now_and_then_not_with_every_step(store):
+async def test_corrections_are_recorded_rarely_not_at_every_step(store):
     model = Windowed(many(60), window=200_000, factor=1.3)
     helper = agent(model, looking(1_600), store=store)
     noted = [event.value async for event in helper.stream("go", "t") if isinstance(event, Noted)]
@@ -189,7 +189,7 @@ async def test_corrections_are_noted_now_and_then_not_with_every_step(store):
     assert abs(noted[-1] - model.sizes[-1] * 0.3 / 1.3) < 0.02 * 170_000
 
 
-async def test_a_correction_shrinks_with_what_is_in_context():
+async def test_a_correction_shrinks_with_the_context():
     model = Windowed(many(60), window=20_000, factor=1.6)
     events = [event async for event in agent(model).stream("go", "t") if isinstance(event, Compacted | Noted)]
     after = [after.value for before, after in itertools.pairwise(events) if isinstance(before, Compacted)]
@@ -197,7 +197,7 @@ async def test_a_correction_shrinks_with_what_is_in_context():
     assert max(after) < 3_000 < max(event.value for event in events if isinstance(event, Noted))
 
 
-async def test_a_prompt_that_leaves_no_room_does_not_have_summaries_asked_for_at_every_step():
+async def test_a_prompt_that_fills_the_window_does_not_cause_a_summary_at_every_step():
     model = Windowed(many(40), window=10_000)
     helper = Agent(model, [looking(40)], "x" * 35_000, [SummarizationMiddleware(model, StateBackend())])
     turn = await helper.run("go")
@@ -252,7 +252,7 @@ async def test_the_history_is_read_by_the_agent_with_read_file():
     assert page[4].startswith("## call look call_")
 
 
-async def test_every_compaction_writes_one_file_more_and_none_holds_a_summary():
+async def test_each_compaction_writes_one_more_file_and_none_contains_a_summary():
     model = Windowed(many(40))
     helper = agent(model)
     turn = await helper.run("go", "t")
@@ -266,7 +266,7 @@ async def test_every_compaction_writes_one_file_more_and_none_holds_a_summary():
     assert "[earlier summary] Goal: to look." in model.summaries[1].messages[0].text
 
 
-async def test_a_call_is_never_parted_from_its_results():
+async def test_a_call_is_never_separated_from_its_results():
     calls = [[ToolCall("look", {}, f"{step}-{number}") for number in range(8)] for step in range(8)]
     model = Windowed([*calls, "done"], window=40_000)
     turn = await agent(model).run("go")
@@ -279,7 +279,7 @@ async def test_a_call_is_never_parted_from_its_results():
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 8))
-def test_a_cut_leaves_at_least_as_many_as_are_to_be_kept(steps, keep):
+def test_at_least_as_many_messages_are_kept_as_asked_for(steps, keep):
     messages = [UserMessage("go")]
     for step, calls in enumerate(steps):
         messages.append(AssistantMessage(tuple(ToolCall("look", {}, f"{step}-{n}") for n in range(calls))))
@@ -291,7 +291,7 @@ def test_a_cut_leaves_at_least_as_many_as_are_to_be_kept(steps, keep):
     assert all(isinstance(message, ToolMessage) for message in more)
 
 
-async def test_results_that_are_too_large_together_go_into_files_and_nobody_is_asked_in_vain():
+async def test_results_that_are_too_large_together_go_into_files_without_a_useless_summary():
     """Each is too small to be put away by itself, and they are the last messages, which a summary leaves alone."""
     calls = [ToolCall("look", {"about": f"thing {n}"}, f"c{n}") for n in range(6)]
     model = Windowed([calls, LOOK, LOOK, "done"], window=16_000)
@@ -317,7 +317,7 @@ async def test_a_message_of_a_person_that_the_window_cannot_hold_goes_into_a_fil
     assert (helper.read_file("t", path), turn.messages[0].text) == ("x" * 36_000, "x" * 36_000)
 
 
-async def test_what_is_noted_of_how_messages_are_shown_goes_with_them():
+async def test_notes_on_how_messages_are_shown_disappear_with_them():
     write = [ToolCall("write_file", {"file_path": f"/f{n}", "content": "x" * 5_900}, f"w{n}") for n in range(6)]
     batch = [ToolCall("look", {}, f"b{n}") for n in range(12)]
     helper = agent(Windowed([*write, *many(2)[:2], batch, *many(20)[2:]], window=12_000))
@@ -329,7 +329,7 @@ async def test_what_is_noted_of_how_messages_are_shown_goes_with_them():
     assert helper.get_state("t").notes["summarization"] == {}
 
 
-async def test_reminders_of_other_hooks_stay_behind_the_messages(caplog):
+async def test_reminders_of_other_hooks_stay_after_the_messages(caplog):
     class Remind(Middleware):
         async def before_model(self, ctx, request):
             return structs.replace(request, messages=[*request.messages, UserMessage("remember")])
@@ -345,7 +345,7 @@ async def test_reminders_of_other_hooks_stay_behind_the_messages(caplog):
         assert sum(message.text == "remember" for message in helper.get_state("t").messages) == 0
 
 
-async def test_long_arguments_of_old_calls_are_cut_before_anybody_is_asked_for_a_summary():
+async def test_long_arguments_of_old_calls_are_cut_before_a_summary_is_made():
     script = [
         ToolCall("write_file", {"file_path": f"/f{number}", "content": f"{number}" + "x" * 5_900})
         for number in range(6)
@@ -363,7 +363,7 @@ async def test_long_arguments_of_old_calls_are_cut_before_anybody_is_asked_for_a
     assert helper.read_file("t", "/f0") == "0" + "x" * 5_900
 
 
-async def test_the_todos_stand_in_the_summary_as_they_are():
+async def test_the_summary_contains_the_todos_verbatim():
     todos = [{"content": "look", "status": "in_progress"}, {"content": "tell", "status": "pending"}]
     model = Windowed([ToolCall("write_todos", {"todos": todos}), *many(12)])
     helper = agent(model)
@@ -372,7 +372,7 @@ async def test_the_todos_stand_in_the_summary_as_they_are():
     assert "[>]" not in "".join(request.messages[0].text for request in model.summaries)
 
 
-async def test_of_too_many_todos_those_that_are_done_are_left_out():
+async def test_completed_todos_are_left_out_of_a_summary_if_there_are_too_many():
     todos = [{"content": f"step {number} " + "x" * 90, "status": "completed"} for number in range(40)]
     model = Windowed([ToolCall("write_todos", {"todos": [*todos, {"content": "the last"}]}), *many(12)])
     helper = agent(model)
@@ -380,7 +380,7 @@ async def test_of_too_many_todos_those_that_are_done_are_left_out():
     assert summary_of(helper.get_state("t")).endswith("Todos now:\n- [ ] the last")
 
 
-async def test_images_of_the_history_are_files_that_it_names(store):
+async def test_images_of_the_history_become_files_that_it_names(store):
     helper = agent(Windowed(many(9)), store=store)
     await helper.run((Text("Look at these"), Image(b"\x89PNG"), Document(b"%PDF-1.7")), "t")
     files = {file.rpartition(".")[2]: file for file in reversed(helper.get_state("t").files)}
@@ -399,7 +399,7 @@ async def test_a_folder_of_the_machine_gets_the_history_below_its_root(tmp_path)
     assert file.read_text().startswith("## user\n\ngo\n\n## call look c0\n\n")
 
 
-async def test_without_a_place_for_the_history_it_goes_on_and_says_none(tmp_path, caplog):
+async def test_if_the_history_cannot_be_written_the_summary_names_no_file(tmp_path, caplog):
     (tmp_path / "conversation_history").write_text("in the way")
     model = Windowed(many(9))
     turn = await agent(model, backend=FilesystemBackend(tmp_path)).run("go")
@@ -433,7 +433,7 @@ async def test_parent_and_child_have_files_of_their_own_and_both_pay():
 # ---- the summarizer
 
 
-async def test_a_summarizer_of_its_own_is_asked_and_told_what_its_window_holds():
+async def test_a_separate_summarizer_is_asked_only_what_its_window_holds():
     model = Windowed(many(40), window=40_000)
     small = Windowed([], window=3_000, summarize=lambda record: f"Goal: {len(record)}", name="small")
     turn = await agent(model, looking(6_000), summarizer=small).run("go")
@@ -464,7 +464,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-async def test_where_the_summarizer_is_of_no_use_rules_pick_out_what_they_can(broken, caplog):
+async def test_if_the_summarizer_fails_rules_pick_out_what_they_can(broken, caplog):
     first = ToolCall("look", {"about": "/src/main.py of order AB-1234"}, "c0")
     decided = ["We use SQLite, because it is there.", ToolCall("look", {"about": "https://example.org/a?b=1"}, "c1")]
     model = Windowed([first, decided, *many(20)[2:]], summarize=broken)
@@ -532,7 +532,7 @@ async def test_a_summary_can_be_what_reaches_a_limit():
     assert (turn.status, turn.reason, len(model.summaries), len(model.requests)) == ("exhausted", "tokens", 1, at)
 
 
-async def test_nobody_is_asked_for_a_summary_with_a_budget_that_is_spent():
+async def test_no_summary_is_made_once_the_budget_is_spent():
     at, before = await spent_before_the_first_summary()
     model = Windowed(many(9))
     turn = await agent(model, limits=Limits(tokens=before)).run("go")
@@ -558,7 +558,7 @@ async def test_a_request_that_was_too_large_is_made_smaller_and_asked_once_more(
     assert refused["windowed"] > 10_000
 
 
-async def test_an_overflow_for_one_huge_batch_is_survived():
+async def test_a_turn_survives_an_overflow_caused_by_one_huge_batch():
     calls = [ToolCall("look", {}, f"c{number}") for number in range(8)]
     model = Windowed([calls, "done"])
     turn = await agent(model, looking(16_000), trigger=170_000).run("go")
@@ -575,19 +575,19 @@ async def test_a_second_overflow_fails_the_turn_and_the_thread_goes_on(store):
     assert (turn.status, turn.text) == ("ended", "here")
 
 
-async def test_an_overflow_that_nothing_can_be_done_about_is_told_at_once():
+async def test_an_overflow_that_cannot_be_helped_fails_at_once():
     model = ScriptedModel([ContextOverflow("too large"), "not asked"], window=10_000)
     turn = await agent(model).run("go")
     assert (turn.status, str(turn.error), len(model.requests)) == ("failed", "too large", 1)
 
 
-async def test_without_the_middleware_an_overflow_stays_what_it_is():
+async def test_without_the_middleware_an_overflow_is_an_error():
     model = ScriptedModel([ContextOverflow("too large"), "not asked"])
     turn = await Agent(Recovering(model)).run("go")
     assert (str(turn.error), len(model.requests)) == ("too large", 1)
 
 
-def test_what_recovers_is_otherwise_the_model_itself():
+def test_a_recovering_model_is_otherwise_the_model_itself():
     model = ScriptedModel(["hi"], window=7)
     recovering = Recovering(model)
     assert (recovering.name, recovering.window, recovering.requests) == ("scripted", 7, [])
@@ -596,7 +596,7 @@ def test_what_recovers_is_otherwise_the_model_itself():
     assert model.requests == [Request("", [UserMessage("hello")])]
 
 
-def test_a_model_is_not_told_how_its_request_could_shrink():
+def test_a_model_never_sees_the_callback_that_shrinks_its_request():
     helper = agent(model := ScriptedModel(["hi"], window=10_000))
     helper.run_sync("hello")
     assert model.requests == [Request(helper.spec.system, [UserMessage("hello")], helper.spec.tool_list)]
@@ -621,7 +621,7 @@ async def test_the_agent_can_have_its_conversation_compacted(store):
     assert turn.usage.input == sum(map(round, model.sizes))
 
 
-async def test_there_may_be_nothing_to_compact():
+async def test_compacting_too_little_is_an_error():
     model = Windowed([COMPACT, [COMPACT, COMPACT], "done"])
     turn = await agent(model).run("go")
     answers = [message for message in turn.messages if isinstance(message, ToolMessage)]
@@ -660,7 +660,7 @@ async def test_a_call_that_waited_for_a_person_compacts_in_another_process(store
     assert "done: of about" in turn.messages[-2].text
 
 
-async def test_a_turn_that_another_hook_ends_is_let_end():
+async def test_a_turn_that_another_hook_ends_is_left_alone():
     class Ask(Middleware):
         async def before_model(self, ctx, request):
             if len(request.messages) > 12:
@@ -676,7 +676,7 @@ async def test_a_turn_that_another_hook_ends_is_let_end():
 # ---- what can be looked at
 
 
-async def test_the_meter_tells_how_full_the_context_is_and_what_lies_in_files(store):
+async def test_the_meter_reports_how_full_the_context_is_and_which_files_hold_the_rest(store):
     model = Windowed(many(9), window=10_000)
     helper = agent(model, looking(4_000), store=store)
     summarization = SummarizationMiddleware(model, StateBackend())
@@ -765,7 +765,7 @@ async def test_a_kill_anywhere_leaves_a_thread_that_shows_the_same_to_the_next_p
 
 
 @given(st.floats(100, 40_000), st.text(), st.lists(st.text(), max_size=9), st.text(), st.integers(1, 500))
-def test_the_message_of_a_summary_is_smaller_than_what_it_stands_for(replaced, wanted, todos, text, times):
+def test_a_summary_is_smaller_than_the_messages_it_replaces(replaced, wanted, todos, text, times):
     listed = [Todo(content) for content in todos]
     framed = frame(replaced, wanted * times, listed, "/conversation_history/0123456789abcdef-1.md")
     if framed.room >= 0:
@@ -798,7 +798,7 @@ def conversations(draw):
 
 @given(conversations(), st.lists(SAYS, min_size=20, max_size=20), st.integers(300, 20_000), st.integers(1, 8))
 @settings(max_examples=100, deadline=None)
-def test_what_is_shown_becomes_smaller_or_stays_and_nobody_is_asked_in_vain(messages, says, trigger, keep):
+def test_the_context_never_grows_and_no_summary_is_useless(messages, says, trigger, keep):
     run = RunAlone()
     run.scratch, run.spent = {}, Spent(0, None, 0.0)
     run.state.messages[:] = messages

@@ -1,4 +1,4 @@
-"""The file tools, called as the loop calls them, over both backends."""
+"""The file tools, called as the loop calls them, on both backends."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def test_the_tools_and_the_prompt_cost_little_room():
         ),
     ],
 )
-def test_a_description_says_what_for_what_not_for_and_what_next(name, arguments, says):
+def test_a_description_says_when_to_use_the_tool_when_not_and_what_to_do_next(name, arguments, says):
     tool = {tool.name: tool for tool in FilesystemMiddleware(StateBackend()).tools}[name]
     assert list(tool.schema["properties"]) == arguments
     assert [word for word in says if word not in tool.description] == []
@@ -74,7 +74,7 @@ def test_without_virtual_mode_the_prompt_names_the_folder(tmp_path):
     assert FilesystemMiddleware(desk.backend).prompt.endswith(f"Relative paths start at '{tmp_path}'.")
 
 
-def test_wrong_arguments_are_told_with_the_right_ones(desk):
+def test_the_error_for_wrong_arguments_names_the_right_ones(desk):
     assert desk("read_file", file_path="/f", offset=-1) == (
         "error: read_file: Expected `int` >= 0 - at `$.offset`; it takes file_path (string), "
         "offset (integer, optional), limit (integer, optional); fix the arguments and call it again"
@@ -97,7 +97,7 @@ def test_a_file_is_read_in_pages_that_say_how_to_go_on(desk):
     assert desk("read_file", file_path="f", offset=1, limit=1) == "@@ lines 2-2 of 250 | next offset 2 @@\nline 2"
 
 
-def test_an_offset_past_the_end_is_told_the_number_of_lines(desk):
+def test_the_error_for_an_offset_past_the_end_names_the_number_of_lines(desk):
     desk.put("/f", lines(250).encode())
     error = "error: '/f' has 250 lines, so offset must be from 0 to 249, not 250"
     assert desk("read_file", file_path="/f", offset=250) == error
@@ -109,7 +109,7 @@ def test_an_empty_file_is_said_to_be_there(desk, data):
     assert desk("read_file", file_path="/f") == "'/f' exists and is empty"
 
 
-def test_a_missing_file_is_told_with_what_is_near(desk):
+def test_the_error_for_a_missing_file_suggests_similar_names(desk):
     desk.put("/src/utils.py", b"")
     near = "error: '{}' does not exist; did you mean '/src/utils.py'? Else find it with ls or glob"
     for path in ("/src/util.py", "/utils.py", "/nowhere/utils.py"):
@@ -191,7 +191,7 @@ def test_a_pdf_is_shown_as_a_document(desk):
     assert result.content == (Text("/docs/a.pdf: application/pdf, 8 bytes"), Document(b"%PDF-1.7", name="a.pdf"))
 
 
-def test_what_only_has_the_name_of_an_image_is_not_sent_as_one(desk):
+def test_a_file_that_is_an_image_by_name_only_is_not_sent_as_one(desk):
     desk.put("/text.png", b"no image")
     desk.put("/zeros.png", b"\0\0")
     assert desk("read_file", file_path="/text.png") == "@@ lines 1-1 of 1 @@\nno image"
@@ -297,7 +297,7 @@ SOME = st.text(alphabet="ab\r\né", max_size=8)
 
 @given(SOME, SOME.filter(bool), SOME, SOME)
 @settings(max_examples=200, deadline=None)
-def test_what_stands_outside_the_replaced_text_stays_byte_for_byte(left, old, right, new):
+def test_text_outside_the_replacement_stays_byte_for_byte(left, old, right, new):
     text = left + old + right
     try:
         edit = replacement("/f", text, old, new, replace_all=False)
@@ -329,7 +329,7 @@ def test_a_file_that_this_run_never_read_may_be_changed(desk):
     assert desk("write_file", file_path="/g", content="two") == "replaced '/g' (3 bytes, 3 before)"
 
 
-def test_a_file_that_is_gone_since_it_was_read_may_be_written_anew(desk):
+def test_a_file_deleted_since_it_was_read_may_be_written_again(desk):
     desk("write_file", file_path="/f", content="one")
     desk.beside()("delete", file_path="/f")
     assert desk("write_file", file_path="/f", content="two") == "created '/f' (3 bytes)"
@@ -387,7 +387,7 @@ def test_deleting_a_folder_conflicts_with_changes_in_it(desk):
     assert [result.is_error for result in desk.ask(remove, *writes("/a/c"))] == [False, True]
 
 
-def test_reading_what_is_changed_in_the_same_reply_is_no_conflict(desk):
+def test_reading_a_file_that_the_same_reply_changes_is_allowed(desk):
     desk.put("/f", b"before")
     read = ("read_file", {"file_path": "/f"})
     refused = [("write_file", {"file_path": ".."}), ("write_file", {}), ("write_file", {"file_path": 7})]
@@ -413,7 +413,7 @@ def test_a_file_and_a_folder_are_deleted(desk):
     assert desk("delete", file_path="/b") == "error: '/b' does not exist; find it with ls or glob"
 
 
-def test_what_was_deleted_is_no_longer_noted(desk):
+def test_the_note_on_a_deleted_file_is_deleted_too(desk):
     for path in ("/a/b", "/a/c", "/ab"):
         desk("write_file", file_path=path, content="x")
     desk("delete", file_path="/a")
@@ -467,7 +467,7 @@ def test_a_text_is_found_as_it_is(library):
     assert library("grep", pattern="A.B") == "no line below '/' contains 'A.B'"
 
 
-def test_matches_are_told_as_files_as_lines_or_as_counts(library):
+def test_matches_are_shown_as_files_lines_or_counts(library):
     assert (
         library("grep", pattern="x", output_mode="content") == "/a.py:1: x = a.b(c)\n/a.py:2: y = axb\n/a.py:3: x = 1"
     )
@@ -483,7 +483,7 @@ def test_a_search_can_be_narrowed_to_a_folder_a_file_or_a_pattern(library):
     assert library("grep", pattern="a.b", path="/nope") == "error: '/nope' does not exist; find it with ls or glob"
 
 
-def test_no_more_matches_are_told_than_were_asked_for(library):
+def test_no_more_matches_are_shown_than_were_asked_for(library):
     stopped = "... stopped at 2 matches; narrow pattern, path or glob to see others"
     content = library("grep", pattern="x", output_mode="content", max_count=2)
     assert content == f"/a.py:1: x = a.b(c)\n/a.py:2: y = axb\n{stopped}"
@@ -492,20 +492,20 @@ def test_no_more_matches_are_told_than_were_asked_for(library):
 
 
 @pytest.mark.parametrize("pattern", [r"def \w+", "a.*b", "[a-z]+z", "foo|bar", "(a|b)", "^import", "end$"])
-def test_a_pattern_that_looks_like_a_regular_expression_and_finds_nothing_is_told(library, pattern):
+def test_a_pattern_that_looks_like_a_regular_expression_and_finds_nothing_gets_a_hint(library, pattern):
     hint = "; the pattern is literal text, not a regular expression"
     assert library("grep", pattern=pattern).endswith(hint)
     assert not library("grep", pattern=pattern, glob="*.md").endswith(hint)
 
 
 @pytest.mark.parametrize("pattern", ["", "a\nb"])
-def test_a_pattern_that_can_stand_in_no_line_is_an_error(library, pattern):
+def test_a_pattern_that_no_line_can_contain_is_an_error(library, pattern):
     assert library("grep", pattern=pattern) == (
         f"error: pattern must be text within one line, not {pattern!r}; give one line of it"
     )
 
 
-def test_a_long_line_is_shown_round_its_match(desk):
+def test_a_long_line_is_cut_around_its_match(desk):
     desk.put("/f", b"x" * 10_000 + b"needle" + b"y" * 10_000)
     found = desk("grep", pattern="needle", output_mode="content")
     assert found == "/f:1: …" + "x" * 125 + "needle" + "y" * (500 - 131) + "…"
@@ -525,7 +525,7 @@ def test_files_that_cannot_be_searched_are_counted(tmp_path):
     assert answer == ("no line below '/' contains 'x.*'\n... files skipped as too large or unreadable: 1")
 
 
-def test_a_search_whose_time_was_over_says_so():
+def test_a_search_that_ran_out_of_time_says_so():
     seconds = "... stopped after {} seconds; narrow {} the rest"
     assert render_found(Found(["/a"], late=True), "*", "/") == "/a\n" + seconds.format(10, "pattern or path to see")
     late = Hits([Hit("/a", 1, "x")], full=False, late=True, skipped=0)
@@ -551,14 +551,14 @@ def test_the_state_holds_the_text_and_an_edit_costs_what_it_changes():
     assert desk.state.files["/f"].content == "1\r\n2\r\n"
 
 
-def test_what_is_no_utf8_is_kept_as_bytes():
+def test_content_that_is_not_utf8_is_kept_as_bytes():
     desk = Desk(StateBackend())
     desk.put("/f", b"\xe9 a")
     desk("edit_file", file_path="/f", old_string="a", new_string="b")
     assert desk.state.files["/f"].content == b"\xe9 b"
 
 
-def test_a_disk_keeps_its_content_to_itself(tmp_path):
+def test_events_do_not_carry_the_content_of_a_disk(tmp_path):
     desk = Desk(FilesystemBackend(tmp_path))
     desk("write_file", file_path="/f", content="one")
     desk("edit_file", file_path="/f", old_string="one", new_string="three")
@@ -577,14 +577,14 @@ def test_a_deleted_folder_of_a_disk_is_recorded_by_what_the_thread_knew(tmp_path
     assert [event.file for event in desk.run.events if isinstance(event, FileDeleted)] == ["/a/known", "/a"]
 
 
-def test_a_second_reading_of_the_same_text_records_nothing(desk):
+def test_reading_the_same_text_again_records_nothing(desk):
     desk("write_file", file_path="/f", content="one")
     before = len(plain(desk.run.events))
     desk("read_file", file_path="/f")
     assert len(plain(desk.run.events)) == before
 
 
-def test_the_events_alone_give_the_same_state(desk):
+def test_replaying_the_events_restores_the_same_state(desk):
     desk.ask(*writes("/a", "/b/c", "/a"))
     desk("edit_file", file_path="/a", old_string="x", new_string="y\nz")
     desk("read_file", file_path="/b/c")
@@ -596,7 +596,7 @@ def test_the_events_alone_give_the_same_state(desk):
     assert replayed == desk.state
 
 
-def test_a_file_that_may_not_be_read_or_written_is_told_and_the_turn_goes_on():
+def test_missing_permissions_are_an_error_and_the_turn_goes_on():
     """In a process of its own, which gives up the rights of root if it has them."""
     code = """
 import asyncio, os, tempfile

@@ -1,4 +1,4 @@
-"""What is large goes into a file, and the model is told where it is, over both backends."""
+"""Offloading: large texts go into files and the model sees where they are, on both backends."""
 
 import asyncio
 
@@ -92,7 +92,7 @@ def test_the_stub_says_how_much_where_and_how_to_read_it_and_shows_both_ends(bac
 
 
 @given(st.text(alphabet="ab字\n", min_size=1), st.integers(1, 100_000))
-def test_a_stub_is_small_whatever_it_stands_for(text, times):
+def test_a_stub_is_small_for_any_text(text, times):
     assert len(stub("This result", text * times, "/large_tool_results/c1")) < 1_700
 
 
@@ -114,7 +114,7 @@ def test_a_page_of_a_file_is_never_put_into_a_file(backend):
     assert list(turn.artifacts) == ["/cjk"]
 
 
-def test_the_prompt_says_it_in_one_sentence(backend):
+def test_the_prompt_explains_offloading_in_one_sentence(backend):
     assert OffloadMiddleware(backend).prompt == (
         "A result of more than 20,000 tokens is put into a file, which you are told: look into it in parts, with "
         "`read_file` or `grep`."
@@ -131,7 +131,7 @@ def test_the_prompt_says_it_in_one_sentence(backend):
         (["x" * 101], "c675a2e604b0cd12"),
     ],
 )
-def test_the_id_of_a_call_makes_the_name_of_one_file(given, name):
+def test_a_call_id_becomes_the_name_of_one_file(given, name):
     assert file_name(*given) == name
 
 
@@ -140,7 +140,7 @@ def test_an_id_cannot_lead_out_of_the_folder(backend):
     assert files == [place_of(backend, "______c_1")]
 
 
-def test_images_stay_where_they_are_and_texts_between_them_go_together(backend):
+def test_images_stay_in_the_result_and_its_texts_go_into_one_file(backend):
     message, files = result_of((Text("a" * 50_000), PNG, Text("b" * 50_000), PNG), backend)
     assert files == [place_of(backend, "c1")]
     assert (message.content[0].text[:49], message.content[1:]) == (
@@ -158,7 +158,7 @@ def test_a_large_error_stays_an_error(backend):
     assert (message.is_error, files) == (True, [place_of(backend, "c1")])
 
 
-async def test_what_cannot_be_written_stays_as_it_is(tmp_path, caplog):
+async def test_a_result_that_cannot_be_written_is_shown_whole(tmp_path, caplog):
     for backend in (StateBackend(), FilesystemBackend(tmp_path)):
         script = [
             ToolCall("write_file", {"file_path": "/large_tool_results", "content": "in the way"}),
@@ -170,7 +170,7 @@ async def test_what_cannot_be_written_stays_as_it_is(tmp_path, caplog):
         assert "c1 was not written" in caplog.text
 
 
-async def test_what_comes_beside_a_question_to_the_person_stays_as_it_is():
+async def test_results_beside_an_escalation_are_shown_whole():
     @tool
     async def ask(ctx: ToolContext) -> str:
         """Ask the person."""
@@ -182,7 +182,7 @@ async def test_what_comes_beside_a_question_to_the_person_stays_as_it_is():
     assert (turn.status, turn.messages[3].text) == ("escalated", "x" * 80_001)
 
 
-def test_without_virtual_mode_it_stays_below_the_folder_all_the_same(tmp_path):
+def test_without_virtual_mode_results_are_still_written_below_the_folder(tmp_path):
     _, files = result_of("x" * 80_001, FilesystemBackend(tmp_path, virtual_mode=False))
     assert files == [f"{tmp_path}/large_tool_results/{digest('t')}.c1"]
     assert (tmp_path / "large_tool_results" / f"{digest('t')}.c1").read_text() == "x" * 80_001
@@ -196,7 +196,7 @@ def test_parallel_results_have_a_file_each(backend):
     assert read(helper, backend, place_of(backend, "c3")) == ["y" * 79_500]
 
 
-def test_an_id_that_comes_again_does_not_replace_what_stands_under_it(tmp_path):
+def test_a_repeated_call_id_does_not_overwrite_the_first_result(tmp_path):
     """On a disk, threads of one name in different stores may each have a call of this id."""
     backend = FilesystemBackend(tmp_path)
     for text in ("x" * 80_001, "y" * 80_001, "x" * 80_001):
@@ -224,7 +224,7 @@ async def test_threads_that_write_to_one_folder_at_once_never_read_each_others_r
         assert (tmp_path / path[1:]).read_text() == f"thread {number} " * 20_000
 
 
-def test_the_store_has_it_once_and_apart_from_the_events():
+def test_the_store_keeps_an_offloaded_result_once_and_apart_from_the_events():
     store = MemoryCheckpointer()
     helper = agent([ToolCall("report", {}, "c1"), "done"], StateBackend(), answering(LINES[:90_000]), store=store)
     turn = helper.run_sync("go", "t")
@@ -235,14 +235,14 @@ def test_the_store_has_it_once_and_apart_from_the_events():
     assert len(helper.spec.model.requests[1].messages[2].text) < 1_700
 
 
-async def test_listeners_are_told_of_the_file_before_the_result():
+async def test_the_stream_reports_the_file_before_the_result():
     helper = agent([ToolCall("report", {}, "c1"), "done"], StateBackend(), answering("x" * 80_001))
     told = [event async for event in helper.stream("go", "t") if isinstance(event, FileWritten | ToolReturned)]
     assert [type(event) for event in told] == [FileWritten, ToolReturned]
     assert told[0].file in told[1].content
 
 
-def test_a_subagents_results_stand_beside_its_parents():
+def test_a_subagents_results_are_stored_beside_its_parents():
     backend = StateBackend()
     child = agent([ToolCall("report", {}, "c1"), "x" * 80_002], backend, answering("x" * 80_001))
     about = Subagent(name="reader", description="reads")
@@ -287,7 +287,7 @@ def test_a_message_that_cannot_be_written_is_shown_as_it_is():
     assert helper.spec.model.requests[-1].messages[4].text == "x" * 200_001
 
 
-def test_what_other_hooks_show_is_left_alone():
+def test_messages_of_other_hooks_are_left_alone():
     class Reminder(Middleware):
         async def before_model(self, ctx, request):
             return structs.replace(request, messages=[*request.messages, UserMessage("remember")])

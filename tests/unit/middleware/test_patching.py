@@ -1,4 +1,4 @@
-"""Calls and results as the model is shown them, whatever other hooks do to the messages."""
+"""Patching: calls and results stay in pairs, whatever other hooks do to the messages."""
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -51,11 +51,11 @@ SAY, REPLY = UserMessage("go"), AssistantMessage("yes")
     ],
     ids=["missing", "unanswered", "no call", "second", "order", "not behind", "too late", "nothing left"],
 )
-def test_every_call_has_one_result_right_behind_its_reply(given, shown):
+def test_every_call_has_one_result_directly_after_its_reply(given, shown):
     assert list(Patches().applied(given)) == shown
 
 
-def test_a_call_whose_arguments_are_no_json_is_answered_like_any_other():
+def test_a_call_with_invalid_arguments_is_answered_like_any_other():
     call = AssistantMessage((ToolCall("ls", b'"{\\"path\\": "', "a"),))
     assert Patches().applied([SAY, call]) == [SAY, call, lost("a")]
 
@@ -91,7 +91,7 @@ def test_any_messages_become_valid_and_valid_ones_stay_the_same_object(messages)
 
 
 @given(anything, st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=8))
-def test_step_by_step_the_same_is_shown_as_at_once(messages, steps):
+def test_step_by_step_repair_equals_repair_at_once(messages, steps):
     """A run's messages grow, in the list of another hook or in new ones, with reminders behind them or without."""
     patched, source, at = Patches(), [], 0
     for more, view, reminded in steps:
@@ -103,13 +103,13 @@ def test_step_by_step_the_same_is_shown_as_at_once(messages, steps):
 
 @given(anything, anything)
 @example([asked("a"), REPLY], [asked("a"), result("a")])
-def test_messages_that_are_others_than_before_are_looked_at_anew(before, after):
+def test_replaced_messages_are_looked_at_again(before, after):
     patched = Patches()
     patched.applied(before)
     assert list(patched.applied(after)) == list(Patches().applied(after))
 
 
-def test_what_was_looked_at_is_not_looked_at_again():
+def test_unchanged_messages_are_not_looked_at_again():
     source, seen, patched = [SAY], [], Patches()
     for n in range(50):
         source += [asked(str(n)), result(str(n))]
@@ -142,7 +142,7 @@ class Hide(Middleware):
         return structs.replace(request, messages=[result("nobody"), *shown])
 
 
-async def test_what_other_hooks_tear_apart_is_mended_and_the_thread_is_as_it_was():
+async def test_pairs_that_other_hooks_break_are_repaired_and_the_thread_is_unchanged():
     model = ScriptedModel([ToolCall("ls", {"path": "/a"}, "a"), ToolCall("ls", {"path": "/b"}, "b"), "done"])
     turn = await Agent(model, [ls], middleware=[Hide(), PatchToolCallsMiddleware()]).run("go")
     roles = [[message.text or message.role for message in request.messages] for request in model.requests]

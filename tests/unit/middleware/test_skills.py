@@ -1,4 +1,4 @@
-"""Skills: found on any backend, named in the prompt, read on demand; what is no good harms nobody."""
+"""Skills: found on any backend, named in the prompt, read on demand; an invalid one harms nobody."""
 
 import ast
 import asyncio
@@ -114,7 +114,7 @@ async def test_without_skills_nothing_is_added(skills, tmp_path, sources):
     assert added(agent) == ""
 
 
-async def test_the_prompt_stays_as_it_is_within_a_turn_and_the_tools_for_ever(skills, tmp_path):
+async def test_the_prompt_never_changes_within_a_turn_and_the_tools_never_change(skills, tmp_path):
     put(skills, "one")
     new = ToolCall("write_file", {"file_path": "/skills/two/SKILL.md", "content": text("two")})
     agent = agent_with([new, ToolCall("ping"), "ok", "ok"], FilesystemBackend(tmp_path))
@@ -126,7 +126,7 @@ async def test_the_prompt_stays_as_it_is_within_a_turn_and_the_tools_for_ever(sk
     assert len({request.tools for request in requests}) == 1
 
 
-async def test_they_follow_whatever_the_prompt_is_by_then(skills, tmp_path):
+async def test_skills_follow_whatever_earlier_hooks_made_of_the_prompt(skills, tmp_path):
     class Clock(Middleware):
         async def before_model(self, ctx, request):
             return structs.replace(request, system=f"Step {ctx.state.step}.")
@@ -158,7 +158,7 @@ class Watched(FilesystemBackend):
         return super().read(ctx, path)
 
 
-async def test_they_are_looked_for_once_a_turn_and_off_the_loop(skills, tmp_path):
+async def test_skills_are_looked_up_once_a_turn_and_off_the_event_loop(skills, tmp_path):
     put(skills, "one")
     backend = Watched(tmp_path)
     agent = agent_with([*[ToolCall("ping")] * 5, "ok", "ok"], backend)
@@ -170,7 +170,7 @@ async def test_they_are_looked_for_once_a_turn_and_off_the_loop(skills, tmp_path
     assert backend.asked == once * 2
 
 
-async def test_nothing_of_them_is_recorded_and_a_restart_in_the_middle_shows_the_same(skills, tmp_path, store):
+async def test_skills_are_not_recorded_and_a_restart_shows_the_same(skills, tmp_path, store):
     put(skills, "one", text("one", "Unforgettable."))
     backend = FilesystemBackend(tmp_path)
     first = agent_with([ToolCall("ping"), RuntimeError("down")], backend, checkpointer=store, durability="step")
@@ -194,7 +194,7 @@ def test_five_skills_cost_little_room(skills):
 # ---- which one counts
 
 
-def test_the_later_source_wins_unless_what_it_has_is_no_good(tmp_path):
+def test_the_later_source_wins_unless_its_skill_is_invalid(tmp_path):
     for source, name in (("a", "x"), ("a", "y"), ("a", "z"), ("b", "x")):
         put(tmp_path / source, name, text(name, f"From {source}."))
     put(tmp_path / "b", "y", text("y", ""))
@@ -260,7 +260,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_skill_against_the_rules_is_left_out_with_a_warning_and_its_sibling_stays(skills, name, caplog):
+def test_an_invalid_skill_is_skipped_with_a_warning_and_its_sibling_stays(skills, name, caplog):
     content, problem = BAD[name]
     put(skills, name, content)
     put(skills, "zebra")
@@ -298,7 +298,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_fits_the_rules_is_shown_in_one_line_of_text(skills, name):
+def test_a_valid_skill_is_shown_in_one_line(skills, name):
     content, description = GOOD[name]
     put(skills, name, content)
     assert shown(skills.parent)[1:] == [f"- {name}: {description} (/skills/{name}/SKILL.md)"]
@@ -323,7 +323,7 @@ print([str(parse_skill(name, data)).partition(": line")[0] for name, data in cas
 
 @settings(max_examples=300)
 @given(st.binary(max_size=200), st.sampled_from([b"", b"name: x\n", b"description: "]))
-def test_whatever_a_file_holds_it_is_a_skill_or_one_line_says_why_not(data, start):
+def test_any_file_is_a_skill_or_gets_a_warning_of_one_line(data, start):
     for content in (data, b"---\n" + start + data + b"\n---\n"):
         found = parse_skill("x", content)
         assert isinstance(found, Skill) or (found.isprintable() and len(found) < 300)
@@ -356,7 +356,7 @@ async def test_a_file_over_10_mb_is_not_opened(skills, tmp_path):
     ]
 
 
-def test_yaml_that_would_fill_the_memory_does_not_begin_to(skills):
+def test_yaml_bombs_are_refused_without_using_memory(skills):
     import yaml as loaded_before  # noqa: F401 - Its own memory is not what is measured.
 
     more = "a: &a " + repr(["x"] * 9) + "\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefghijklmno", "bcdefghijklmnop", strict=False))  # fmt: skip
@@ -369,7 +369,7 @@ def test_yaml_that_would_fill_the_memory_does_not_begin_to(skills):
         tracemalloc.stop()
 
 
-def test_what_is_no_regular_file_is_left_out(skills):
+def test_anything_but_a_regular_file_is_skipped(skills):
     (skills / "folder" / "SKILL.md").mkdir(parents=True)
     (skills / "folder" / "SKILL.md" / "inner").write_text("")
     (skills / "hollow" / "SKILL.md").mkdir(parents=True)
@@ -406,7 +406,7 @@ async def test_a_warning_is_logged_once_not_each_turn(skills, tmp_path, caplog):
     assert ["worse" in record.getMessage() for record in caplog.records] == [False, True]
 
 
-def test_a_long_list_is_cut_and_says_how_many_there_are_besides(skills):
+def test_a_long_list_is_cut_and_counts_the_others(skills):
     for n in range(MAX_FOLDERS + 3):
         put(skills, f"s{n:03}", text(f"s{n:03}", "x" * 1000))
     first, *lines, more, _, warning = shown(skills.parent)
@@ -416,7 +416,7 @@ def test_a_long_list_is_cut_and_says_how_many_there_are_besides(skills):
     assert warning == "- '/skills': it has 203 folders; only the first 200 are read"
 
 
-async def test_what_a_backend_cannot_give_is_left_out(skills, tmp_path):
+async def test_a_skill_that_the_backend_cannot_read_is_skipped(skills, tmp_path):
     class Losing(FilesystemBackend):
         def read(self, ctx, path):
             if "lost" in path:
@@ -448,7 +448,7 @@ print("yaml" in sys.modules)
     assert run.stdout == "False\n"
 
 
-async def test_what_stands_beside_a_skill_is_read_by_its_path(skills, tmp_path):
+async def test_files_beside_a_skill_are_read_by_their_paths(skills, tmp_path):
     put(skills, "one", text("one", body="See parts/more.md.\n"))
     (skills / "one" / "parts").mkdir()
     (skills / "one" / "parts" / "more.md").write_text("And then that.\n")

@@ -1,4 +1,4 @@
-"""The todo list: what may be written, what stays, and who sees it."""
+"""Todos: what may be written, what is protected, and who sees the list."""
 
 import json
 
@@ -65,7 +65,7 @@ async def test_one_call_writes_the_list_and_the_next_replaces_it():
 
 
 @pytest.mark.parametrize("status", ["done", "Completed", "in progress", "", None, 1, ["pending"]])
-async def test_another_status_is_an_error_that_names_the_right_ones_and_changes_nothing(status):
+async def test_an_unknown_status_is_an_error_that_names_the_known_ones_and_changes_nothing(status):
     said, is_error, todos = await after(write(*PLAN), write(("a", "completed"), ("b", status)))
     assert (said, is_error, todos) == (
         f"write_todos: todo 2 has status {status!r}; it must be one of pending, in_progress, completed; "
@@ -95,12 +95,12 @@ async def test_another_status_is_an_error_that_names_the_right_ones_and_changes_
         ),
     ],
 )
-async def test_what_is_no_todo_is_refused_in_one_line_and_changes_nothing(items, problem):
+async def test_an_invalid_todo_is_refused_in_one_line_and_changes_nothing(items, problem):
     said, is_error, todos = await after(write(*PLAN), write(*items))
     assert (said, is_error, todos) == (f"write_todos: {problem}; nothing was changed", True, PLAN)
 
 
-async def test_what_is_no_list_is_told_what_is_wanted():
+async def test_the_error_for_anything_but_a_list_says_what_is_wanted():
     agent = planner(ToolCall("write_todos", {"todos": "[]"}), ToolCall("write_todos"), "ok")
     first, second = told(await agent.run("go"))
     assert first.startswith("write_todos: Expected `array`, got `str` - at `$.todos`; it takes todos (array)")
@@ -126,7 +126,7 @@ async def test_an_item_without_a_status_is_pending():
         ([("a!", "completed"), ("b", "completed")], "it says something else"),
     ],
 )
-async def test_what_is_completed_stays_as_it_is(items, what):
+async def test_completed_todos_cannot_be_changed(items, what):
     assert await after(write(*PLAN), write(*items)) == (
         "write_todos: completed todos must stay unchanged: 'a'; or clear the list with [] first; "
         "nothing was changed", True, PLAN,
@@ -142,11 +142,11 @@ async def test_what_is_completed_stays_as_it_is(items, what):
         [],
     ],
 )
-async def test_the_rest_is_revised_at_will_and_an_empty_list_clears_all(items):
+async def test_other_todos_can_be_revised_and_an_empty_list_clears_all(items):
     assert (await after(write(*PLAN), write(*items)))[1:] == (False, items)
 
 
-async def test_a_list_that_is_cleared_is_begun_anew():
+async def test_a_cleared_list_can_be_started_again():
     agent = planner(write(*PLAN), write(), write(("a", "pending")), "ok")
     assert told(await agent.run("go", "t"))[1:] == [
         "the list is cleared",
@@ -155,13 +155,13 @@ async def test_a_list_that_is_cleared_is_begun_anew():
     assert pairs(agent.get_state("t").todos) == [("a", "pending")]
 
 
-async def test_a_list_that_an_earlier_turn_finished_gives_way_to_a_new_plan():
+async def test_a_list_that_an_earlier_turn_completed_can_be_replaced():
     done, new = write(("a", "completed"), ("b", "completed")), [("x", "in_progress"), ("y", "pending")]
     assert (await after(done, write(*new), turns=2))[1:] == (False, new)
     assert (await after(done, write(*new)))[1:] == (True, [("a", "completed"), ("b", "completed")])
 
 
-async def test_a_list_that_an_earlier_turn_left_is_protected_until_it_is_cleared():
+async def test_an_unfinished_list_of_an_earlier_turn_is_protected_until_it_is_cleared():
     new = write(("x", "pending"))
     assert (await after(write(*PLAN), new, turns=2))[1:] == (True, PLAN)
     assert (await after(write(("a", "completed")), write(("a", "pending")), turns=2))[1:] == (
@@ -171,7 +171,7 @@ async def test_a_list_that_an_earlier_turn_left_is_protected_until_it_is_cleared
     assert (await after(write(*PLAN), write(), turns=2))[1:] == (False, [])
 
 
-async def test_a_refused_write_does_not_make_a_finished_list_this_turns():
+async def test_a_refused_write_does_not_count_as_writing_the_list_in_this_turn():
     done, wrong = write(("a", "completed")), write(("x", "later"))
     agent = planner(done, "ok", wrong, write(("x", "pending")), "ok")
     for _ in range(2):
@@ -189,7 +189,7 @@ async def test_several_writes_in_one_reply_all_fail_and_change_nothing(count):
     assert pairs(agent.get_state("t").todos) == PLAN
 
 
-async def test_one_write_beside_other_calls_is_done():
+async def test_one_write_beside_other_calls_succeeds():
     agent = planner([ToolCall("ping"), write(*PLAN), ToolCall("ping")], "ok")
     assert told(await agent.run("go")) == ["pong", "the list has 3 items, 1 of them completed", "pong"]
 
@@ -202,7 +202,7 @@ async def test_one_write_beside_other_calls_is_done():
         ([("a", "completed")], False),
     ],
 )
-async def test_a_list_with_nothing_in_progress_is_taken_with_a_hint(items, hint):
+async def test_a_list_without_an_item_in_progress_is_accepted_with_a_hint(items, hint):
     said, is_error, _ = await after(write(), write(*items))
     assert (is_error, "none is in_progress" in said) == (False, hint)
 
@@ -214,7 +214,7 @@ ANYTHING = st.one_of(
 
 
 @given(st.lists(st.one_of(st.lists(TODO, max_size=4), st.lists(st.one_of(TODO, ANYTHING), max_size=3)), max_size=5))
-def test_whatever_a_model_writes_the_list_is_that_or_as_it_was_and_keeps_what_is_completed(lists):
+def test_any_input_either_becomes_the_list_or_changes_nothing_and_completed_todos_survive(lists):
     """The law of the list, over any sequence of writes."""
     agent = planner(*(ToolCall("write_todos", {"todos": todos}) for todos in lists), "ok")
     stream = agent.run_sync("go", "t")
@@ -262,7 +262,7 @@ def task(description, id):
     return ToolCall("task", {"description": description, "subagent_type": "critic"}, id)
 
 
-async def test_todos_neither_go_down_to_a_subagent_nor_come_up():
+async def test_a_subagent_and_its_parent_do_not_share_todos():
     child = ScriptedModel([write(("child's secret", "in_progress")), "judged"])
     parent = ScriptedModel([write(("parent's secret", "in_progress")), task("judge", "t1"), "ok"])
     agent = create_deep_agent(parent, subagents=[Subagent(name="critic", description="", model=child)])
@@ -274,7 +274,7 @@ async def test_todos_neither_go_down_to_a_subagent_nor_come_up():
     assert pairs(state.subagents["t1"].todos) == [("child's secret", "in_progress")]
 
 
-async def test_subagents_side_by_side_have_lists_of_their_own_and_the_stream_says_whose_each_is():
+async def test_parallel_subagents_have_lists_of_their_own_and_the_stream_names_their_owners():
     def say(request):
         return write((request.messages[0].text, "in_progress")) if len(request.messages) == 1 else "judged"
 
@@ -304,7 +304,7 @@ def nudges(turn):
     return [message.text for message in turn.messages[1:] if message.role == "user"]
 
 
-async def test_what_is_left_at_the_end_is_asked_about_once_if_that_is_wanted():
+async def test_with_nudge_unfinished_todos_are_asked_about_once():
     agent = planner(write(*PLAN), "done", "b and c are for you", nudge=True)
     turn = await agent.run("go", "t")
     assert (turn.status, turn.text) == ("ended", "b and c are for you")
@@ -312,7 +312,7 @@ async def test_what_is_left_at_the_end_is_asked_about_once_if_that_is_wanted():
     assert nudges(turn) == [f"The todo list is not done yet: 'b', 'c'. {remedy}"]
 
 
-async def test_by_default_a_turn_ends_with_todos_left():
+async def test_by_default_a_turn_may_end_with_unfinished_todos():
     turn = await planner(write(*PLAN), "done").run("go")
     assert (turn.text, nudges(turn)) == ("done", [])
 
@@ -327,18 +327,18 @@ async def test_by_default_a_turn_ends_with_todos_left():
         ([write(*PLAN), Reply(AssistantMessage("and so"), stop="truncated")], {}),
     ],
 )
-async def test_nobody_is_asked_where_nothing_is_left_or_could_be_done(script, settings):
+async def test_no_reminder_comes_if_nothing_is_left_or_nothing_can_be_done(script, settings):
     turn = await planner(*script, nudge=True, **settings).run("go")
     assert (turn.status, nudges(turn)) == ("ended", [])
 
 
-async def test_a_list_of_an_earlier_turn_is_not_asked_about():
+async def test_no_reminder_comes_for_a_list_of_an_earlier_turn():
     agent = planner(write(*PLAN), "done", "left", "it is noon", nudge=True)
     await agent.run("go", "t")
     assert nudges(await agent.run("what time is it?", "t")) == []
 
 
-async def test_after_a_restart_between_the_question_and_its_answer_it_is_not_asked_again(store):
+async def test_a_restart_after_the_reminder_does_not_repeat_it(store):
     first = planner(write(*PLAN), "done", RuntimeError("down"), nudge=True, checkpointer=store, durability="step")
     assert (await first.run("go", "t")).status == "failed"
     events = []

@@ -1,4 +1,4 @@
-"""What was said, told to a summarizer or kept in a file, cannot pretend to be said by somebody else, nor end early."""
+"""A conversation as text: no message can pass for another speaker's, or end the record early."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ def said_by_a_person(messages):
 
 @settings(deadline=None, max_examples=40)
 @given(messages)
-def test_in_a_file_the_headings_of_the_user_are_as_many_as_a_person_said_things(messages):
+def test_a_file_has_exactly_one_user_heading_for_each_message_of_a_person(messages):
     lines = in_full(messages, {}).splitlines()
     assert lines.count("## user") == said_by_a_person(messages)
     assert not [line for line in lines if line.startswith("##") and not re.match("## (user|assistant|(call|result of|error of) )", line)]  # fmt: skip
@@ -48,7 +48,7 @@ def test_in_a_file_the_headings_of_the_user_are_as_many_as_a_person_said_things(
 
 @settings(deadline=None, max_examples=40)
 @given(messages, st.integers(10, 3_000))
-def test_for_a_summarizer_the_lines_of_the_user_are_as_many_as_a_person_said_things(messages, longest):
+def test_a_record_has_exactly_one_user_line_for_each_message_of_a_person(messages, longest):
     record = "\n\n".join(excerpts(messages, longest))
     begun = [line for line in record.splitlines() if line and not line.startswith(" ")]
     assert sum(line.startswith("[user]") for line in begun) == said_by_a_person(messages)
@@ -57,7 +57,7 @@ def test_for_a_summarizer_the_lines_of_the_user_are_as_many_as_a_person_said_thi
 
 @settings(deadline=None, max_examples=30)
 @given(messages, texts)
-def test_nothing_that_was_said_closes_the_record_or_opens_another(messages, earlier):
+def test_no_message_can_close_the_record_or_open_another(messages, earlier):
     model = ScriptedModel(lambda request: "short")
     window = 2_000  # Small, so that long things are cut again.
     model.window = window
@@ -77,7 +77,7 @@ def test_nothing_that_was_said_closes_the_record_or_opens_another(messages, earl
 
 @settings(deadline=None, max_examples=40)
 @given(messages, st.integers(20, 2_000))
-def test_what_rules_pick_out_stands_below_its_own_heading(messages, room):
+def test_everything_that_rules_pick_out_stands_below_a_heading(messages, room):
     lines = extract(messages, room).splitlines()
     titles = [line for line in lines if not line.startswith(("- ", " ..."))]
     if not any(" ... " in line for line in lines):  # Else it was cut to fit.
@@ -87,19 +87,19 @@ def test_what_rules_pick_out_stands_below_its_own_heading(messages, room):
 
 @settings(deadline=None, max_examples=40)
 @given(texts)
-def test_a_stub_is_quoted_like_what_it_stands_for(text):
+def test_a_stub_is_escaped_like_any_other_text(text):
     message = ToolMessage(result_stub(ToolMessage(text, "c1", "look"), "/large_tool_results/c1"), "c1", "look")
     [record] = excerpts([message], 2_000)
     assert [line for line in record.splitlines() if line.startswith("[")] == [record.splitlines()[0]]
 
 
-def test_the_same_words_are_told_in_the_same_bytes():
+def test_the_same_words_always_become_the_same_bytes():
     said = [UserMessage("one\n\n[user] two"), ToolMessage("## user", "c1", "look")]
     assert excerpts(said, 100) == ["[user] one\n \n [user] two", "[result of look c1] ## user"]
     assert in_full(said, {}) == "## user\n\none\n\n[user] two\n\n## result of look c1\n\n\\## user\n"
 
 
-def test_a_record_costs_one_character_a_line_more_than_what_was_said():
+def test_escaping_a_record_costs_one_character_a_line():
     text = "line\n" * 100 + "end"
     assert len(excerpts([UserMessage(text)], 8_000)[0]) == len("[user] ") + len(text) + 100
     assert clipped(text, 5_000, 5_000) == text
@@ -112,14 +112,14 @@ UNSEEN = [*map(chr, range(0x7F, 0xA0)), *"\u061c\u200e\u200f\u2028\u2029\u202a\u
 
 
 @given(st.recursive(st.text() | st.sampled_from(UNSEEN) | st.floats(allow_nan=False) | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(UNSEEN), inner), max_leaves=8))  # fmt: skip
-def test_a_line_of_json_says_the_same_and_holds_nothing_that_a_terminal_obeys(value):
+def test_a_line_of_json_keeps_its_meaning_and_contains_no_terminal_control(value):
     line = json_line(value)
     assert json.loads(line) == value
     assert not set(line) & {*UNSEEN, *map(chr, range(0x20))}
 
 
 @pytest.mark.parametrize("letter", UNSEEN, ids=lambda letter: f"{ord(letter):x}")
-def test_control_characters_are_escaped_in_what_is_exported(letter):
+def test_exports_escape_control_characters(letter):
     agent = Agent(ScriptedModel([f"a{letter}b"]))
     agent.run_sync(f"c{letter}\\{letter}", "t")
     lines = agent.export("t")

@@ -178,7 +178,7 @@ async def test_the_answer_of_a_subagent_is_its_last_text_that_is_not_empty():
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (task("a", "nobody"), "no subagent named 'nobody'; there is general-purpose, critic"),
+        (task("a", "nobody"), "no subagent named 'nobody'; the subagents are general-purpose, critic"),
         (task(" "), "the description is empty"),
         (
             ToolCall("task", {"description": "a", "prompt": "b", "subagent_type": "critic"}),
