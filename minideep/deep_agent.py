@@ -26,8 +26,7 @@ from .middleware import (
     TodoListMiddleware,
     as_subagent,
 )
-from .models import resolve
-from .models.profile import profile_of
+from .models import profile_of, resolve
 from .models.recovering import Recovering
 from .ports import Backend, Middleware, Model, Store
 from .runtime.spec import check_prices, inheritable

@@ -1,4 +1,4 @@
-"""Structured replies: the JSON in what a model says, as the type that was asked for."""
+"""Structured output: the JSON in a model's text, converted to a type."""
 
 import re
 from collections.abc import Iterator
@@ -8,17 +8,20 @@ import msgspec
 
 T = TypeVar("T")
 _FENCED = re.compile(r"```[\w-]*[^\S\n]*\n(.*?)```", re.DOTALL)
-_STRING = r'("(?:\\.|[^"\\])*+"?)'  # One that does not end goes on to the end, lest each of its quotes begin one.
+# An unterminated string extends to the end; otherwise each quote in the text would be tried as the start of another.
+_STRING = r'("(?:\\.|[^"\\])*+"?)'
 _COMMENT = re.compile(_STRING + r"|(?:#|//)[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 
 
 def json_in(text: str) -> Any:
-    """The JSON value that *text* holds: the whole of it, or what stands in a fence, or between the outermost braces.
-    Comments and commas at the end of a list, which models write, are passed over.
+    """Return the JSON value in *text*.
+
+    That is the whole text, else the content of a fence, else everything from the first `{` to the last `}`. Comments
+    and trailing commas, which models write, are ignored.
 
     Raises:
-        ValueError: there is none; says what is wrong with what comes closest, and quotes nothing of it.
+        ValueError: nothing is valid JSON. The message describes the first problem and quotes none of the text.
     """
     problem = ""
     for candidate in _candidates(text):
@@ -43,10 +46,10 @@ def _only_strings(found: "re.Match[str]") -> str:
 
 
 def fitting(value: Any, kind: type[T]) -> T:
-    """Plain data as a *kind*, such as a Struct.
+    """Convert plain data to a *kind*, such as a Struct.
 
     Raises:
-        ValueError: it does not fit; says where.
+        ValueError: it does not fit. The message says where.
     """
     try:
         return msgspec.convert(value, kind)

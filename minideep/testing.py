@@ -25,7 +25,7 @@ from .checkpoint.layout import after, log_prefix
 from .context import ToolContext
 from .errors import CheckpointError, ThreadBusy, ThreadConflict, UnknownThread
 from .messages import ToolCall
-from .models.scripted import ScriptedModel
+from .models import ScriptedModel
 from .ports import Request, Store
 from .tools import tool
 

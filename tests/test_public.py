@@ -38,12 +38,21 @@ def signature(value):
     return str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
 
 
+def own_and_inherited(kind):
+    """The members of *kind*, with those of its bases that are no public names themselves."""
+    public = {name for module in MODULES for name in module.__all__}
+    bases = [
+        base for base in kind.__mro__[1:] if base.__module__.startswith("minideep.") and base.__name__ not in public
+    ]
+    return {name: member for base in (*reversed(bases), kind) for name, member in vars(base).items()}
+
+
 def described(module):
     for name in sorted(module.__all__):
         value = getattr(module, name)
         yield f"{module.__name__}.{name}{signature(value)}"
         if inspect.isclass(value) and not issubclass(value, BaseException):
-            for member, method in sorted(vars(value).items()):
+            for member, method in sorted(own_and_inherited(value).items()):
                 if not member.startswith("_") and inspect.isfunction(method):
                     yield f"    .{member}{signature(method)}"
                 elif not member.startswith("_") and isinstance(method, property):

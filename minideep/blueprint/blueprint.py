@@ -18,8 +18,7 @@ from ..errors import ConfigError
 from ..kinds import Positive
 from ..messages import Input, Text, UserMessage, as_message, to_json
 from ..middleware import HumanInTheLoopMiddleware
-from ..models import resolve
-from ..models.policy import Policy
+from ..models import Policy, resolve
 from ..ports import Backend, Middleware, Model, Store
 from ..runtime.spec import check_prices
 from ..runtime.stream import Stream

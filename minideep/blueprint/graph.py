@@ -24,7 +24,7 @@ from ..context import ToolContext
 from ..errors import MinideepError, ModelError
 from ..events import Compacted, TurnEscalated
 from ..messages import Message, ToolCall, ToolMessage, UserMessage
-from ..models.scripted import Say
+from ..models import Say
 from ..ports import Middleware, Request
 from ..state import Limits
 from . import state as boards

@@ -1,17 +1,17 @@
-"""What models cost: US dollars for a million tokens, as their providers list them.
+"""Prices of models: US dollars for a million tokens, as their providers list them.
 
 Sources, read on 2026-11-20 as copies that others keep of them:
 
-* https://platform.claude.com/docs/en/about-claude/pricing and the overview of each model beside it; that Sonnet 5.5
-  reads its cache at half of what its overview says, since 2026-10-07:
+* https://platform.claude.com/docs/en/about-claude/pricing and the overview page of each model beside it; for Sonnet
+  5.5, which reads its cache at half the price of its overview page since 2026-10-07:
   https://github.com/kurofune/claudit/releases/tag/v1.9.2
-* https://developers.openai.com/api/docs/models/gpt-6-luna, of gpt-6.1-sol in its translation
-  https://www.w3cschool.cn/openai_api/openai-api-docs-gpt-6-1-sol.html, of gpt-6-sol
-  https://github.com/merefield/codexometer/releases/tag/v0.18.4, of gpt-6-astra
-  https://github.com/BerriAI/litellm/discussions/39633, of gpt-5 the model beside it
+* https://developers.openai.com/api/docs/models/gpt-6-luna; for gpt-6.1-sol its translation
+  https://www.w3cschool.cn/openai_api/openai-api-docs-gpt-6-1-sol.html; for gpt-6-sol
+  https://github.com/merefield/codexometer/releases/tag/v0.18.4; for gpt-6-astra
+  https://github.com/BerriAI/litellm/discussions/39633; for gpt-5 the model beside it
   https://developers.openai.com/api/docs/models/gpt-5-codex
 
-A model that is not listed here has no price until somebody gives one: it is never guessed.
+A model that is not listed has no price until its user states one. Prices are never guessed.
 """
 
 import math
@@ -30,28 +30,29 @@ _Dollars = Annotated[float, Rule(lambda price: 0 <= price < math.inf, "US dollar
 
 
 class Price(Struct, frozen=True):
-    """What one model costs: US dollars for a million tokens. Every token is billed once, as one of the kinds."""
+    """The price of one model, in US dollars for a million tokens. Every token is billed once, as one of the kinds."""
 
     input: _Dollars
-    """Of what no cache has seen and none is to keep."""
+    """Input tokens that are neither read from a cache nor written to one."""
     output: _Dollars
-    """Thinking included."""
+    """Output tokens, thinking included."""
     cache_read: _Dollars | None = None
-    """None: as *input*."""
+    """Input tokens read from a cache; None: as *input*."""
     cache_write: _Dollars | None = None
-    """None: as *input*. Anthropic keeps it for 5 minutes, OpenAI for 30."""
+    """Input tokens written to a cache, for 5 minutes at Anthropic and 30 at OpenAI; None: as *input*."""
     cache_write_long: _Dollars | None = None
-    """Of what is to be kept for longer, an hour or twelve; None: not known, so that such a reply has no price."""
+    """Input tokens written for longer, an hour or twelve; None: unknown, and the cost of such a reply is too."""
     beyond: "tuple[int, Price] | None" = None
-    """The tokens of input, cached or not, over which a whole request has another price."""
+    """A number of input tokens, cached or not, and the price of every request that has more."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @checked
     def of(self, usage: Usage, long_writes: int = 0) -> float | None:
-        """What one reply costs; None if its tokens are not known. *long_writes* are those of `usage.cache_write` that
-        are to be kept for longer.
+        """Return the cost of one reply, or None if its tokens are unknown.
+
+        *long_writes* is how many of `usage.cache_write` are kept for longer.
         """
         if usage.unknown:
             return None
@@ -70,12 +71,15 @@ class Price(Struct, frozen=True):
 
 
 def _claude(input: float, output: float, cache_read: float, beyond: tuple[int, Price] | None = None) -> Price:
-    """Writing the cache costs 1.25 times the input for 5 minutes, and twice for an hour."""
+    """Return a price whose cache writes cost 1.25 times the input for 5 minutes, and twice the input for an hour."""
     return Price(input, output, cache_read, 1.25 * input, 2 * input, beyond)
 
 
 def _gpt(input: float, output: float, cache_read: float) -> Price:
-    """Writing the cache costs 1.25 times the input; over 272,000 tokens all input costs twice, output 1.5 times."""
+    """Return a price whose cache writes cost 1.25 times the input.
+
+    Over 272,000 tokens of input all input costs twice and output 1.5 times as much.
+    """
     long = Price(2 * input, 1.5 * output, 2 * cache_read, 2.5 * input)
     return Price(input, output, cache_read, 1.25 * input, beyond=(272_000, long))
 
@@ -97,11 +101,11 @@ PRICES: Mapping[str, Price] = MappingProxyType(
         "gpt-5": Price(1.25, 10, 0.125),
     }
 )
-"""The provider's own API, in its standard tier. What its own tools cost besides, such as a web search, is not in it."""
+"""Prices of the provider's own API in its standard tier, without what its own tools cost, such as a web search."""
 
 
 class Tariff:
-    """How the replies of one model are billed: by the price that it was given, else by the listed one."""
+    """The billing of one model: by the price that its user gave, else by the listed one."""
 
     def __init__(self, model: str, price: Price | None) -> None:
         self._given = price
@@ -109,10 +113,13 @@ class Tariff:
 
     @property
     def known(self) -> bool:
-        """Whether there is a price."""
+        """True if there is a price."""
         return (self._given or self._listed) is not None
 
     def cost(self, usage: Usage, *, standard: bool = True, long_writes: int = 0) -> float | None:
-        """US dollars, or None: not known. Not *standard* is a reply that the API bills by another list than ours."""
+        """Return US dollars, or None if the cost is unknown.
+
+        A reply that is not *standard* is billed by another list than `PRICES`, so that only a given price applies.
+        """
         price = self._given or (self._listed if standard else None)
         return price.of(usage, long_writes) if price else None

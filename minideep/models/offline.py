@@ -1,9 +1,9 @@
-"""An honest stand-in for a model: no network, no weights, only rules over the tool results that it really gets.
+"""A stand-in for a model that needs no network and no weights: rules over the tool results that it receives.
 
-It plans todos, looks at what files there are, reads the most telling ones, searches for the words of the goal,
-delegates the rest of the reading to a subagent, and writes an extract of what was found; asked for a plan or a
-decision as JSON, it gives one that rules can. It says what it is. Everything it does is a function of the request, so a
-turn that was killed goes on where it was.
+It plans todos, lists the files, reads the most telling ones, searches for the words of the goal, delegates the rest of
+the reading to a subagent, and writes an extract of what it found. Asked for a plan or a decision as JSON, it returns
+one that rules can make. It says what it is. Everything is a function of the request, so a killed turn resumes where it
+was.
 """
 
 import re
@@ -31,15 +31,15 @@ OWN_READS, DELEGATED, PAGE = 4, 12, 150
 
 
 class Turn(Struct):
-    """What a request tells about the turn that it belongs to."""
+    """A turn, as far as a request shows it."""
 
     goal: str
     earlier: list[str]
-    """The goals of the thread's earlier turns."""
+    """The goals of earlier turns of the thread."""
     answers: list[tuple[ToolCall, ToolMessage]]
-    """The turn's calls with their results."""
+    """The calls of the turn with their results."""
     written: set[str]
-    """The files that the thread has written, in earlier turns."""
+    """The files that earlier turns of the thread have written."""
 
     def of(self, *names: str) -> list[tuple[ToolCall, ToolMessage]]:
         return [(call, result) for call, result in self.answers if call.name in names]
@@ -49,11 +49,10 @@ class OfflineModel:
     """Answers by rules instead of a language model; `offline:` as a model string."""
 
     name = "offline"
-    states_cost = True
-    """Nothing."""
+    states_cost = True  # Each reply costs nothing.
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
-        """Answer *request* at once; nothing is asked of any network."""
+        """Answer *request* at once, without any I/O."""
         reply = as_reply(policy(request))
         if emit and reply.message.text:
             for line in reply.message.text.splitlines(keepends=True):
@@ -62,8 +61,10 @@ class OfflineModel:
 
 
 def policy(request: Request) -> str | list[str | ToolCall]:
-    """What to do next: as the one who plans or judges, if a reply of that form is asked for; as the one who leads, if
-    there is somebody to delegate to; else as the one who was asked.
+    """Return the next step.
+
+    With a schema it is that of a planner or a judge, with a subagent to delegate to that of a leader, else that of an
+    assistant.
     """
     if request.schema is not None:
         return structured(request.schema["properties"], request.messages[-1].text)
@@ -91,13 +92,13 @@ def read_turn(messages: Sequence[Message]) -> Turn:
 
 
 def structured(fields: dict[str, Any], asked: str) -> str:
-    """A plan, or a decision about one; it has no other forms."""
+    """Return a plan, or a decision about one, as JSON. For any other schema it can only say what it is."""
     said = plan(fields, asked) if "subtasks" in fields else decision(asked) if "decision" in fields else WHAT_I_AM
     return said if isinstance(said, str) else to_json(said).decode()
 
 
 def plan(fields: dict[str, Any], asked: str) -> dict[str, Any]:
-    """The whole goal for whoever is said to look things up: rules cannot tell its parts."""
+    """Return a plan that gives the whole goal to the research role, since rules cannot split it."""
     roles: list[str] = fields["subtasks"]["items"]["properties"]["role"]["enum"]
     goal = section("Goal", asked)
     subtask: dict[str, Any] = {
@@ -110,7 +111,7 @@ def plan(fields: dict[str, Any], asked: str) -> dict[str, Any]:
 
 
 def decision(asked: str) -> dict[str, str]:
-    """The end, if everything that was planned is there; else a question."""
+    """Return `end` if all planned artifacts exist, else `escalate` with a question."""
     wrong = section("What went wrong", asked)
     if wrong != "nothing":
         return {"decision": "escalate", "question": f"Not all that was planned came about: {wrong}. What shall I do?"}
@@ -120,13 +121,13 @@ def decision(asked: str) -> dict[str, str]:
 
 
 def section(title: str, asked: str) -> str:
-    """What stands below a heading of the question."""
+    """Return the text below the heading *title*."""
     found = re.search(rf"^# {title}\n(.*?)(?=\n\n# |\Z)", asked, re.MULTILINE | re.DOTALL)
     return found[1] if found else ""
 
 
 def lead(turn: Turn) -> str | list[str | ToolCall]:
-    """Plan, look, read and delegate, write, and say what was done."""
+    """Plan, list files, read and delegate, write, and report."""
     if not (listing := turn.of("glob")):
         begun = ToolCall("write_todos", {"todos": []}) if turn.earlier else todos("the report", 0)
         return [begun, ToolCall("glob", {"pattern": "*"})]
@@ -143,7 +144,7 @@ def lead(turn: Turn) -> str | list[str | ToolCall]:
 
 
 def summary(turn: Turn, target: str, paths: list[str], result: ToolMessage) -> str:
-    """What was done, for the person who asked."""
+    """Return the final answer for the user."""
     if result.is_error:
         return f"I could not write {target}: {result.text}\n\n{WHAT_I_AM}"
     read = len([call for call, answer in turn.of("read_file") if not answer.is_error])
@@ -154,7 +155,7 @@ def summary(turn: Turn, target: str, paths: list[str], result: ToolMessage) -> s
 
 
 def assist(turn: Turn) -> str | list[str | ToolCall]:
-    """Read the files that the task names, and answer with what they say."""
+    """Read the files that the task names, and answer with the gist of each."""
     wanted = re.findall(r"^- (/.+)$", turn.goal, re.MULTILINE)
     if not wanted and not turn.of("glob"):
         return [ToolCall("glob", {"pattern": "*"})]
@@ -167,9 +168,7 @@ def assist(turn: Turn) -> str | list[str | ToolCall]:
 
 
 def look(goal: str, paths: list[str], present: str | None) -> Iterable[ToolCall]:
-    """Read a few files, and the one to be written if there is one; search for what the goal is about; delegate the
-    rest of the reading to a subagent.
-    """
+    """Read a few files, and the target if it exists, search for words of the goal, and delegate the other files."""
     for path in [*ranked(goal, paths)[:OWN_READS], *filter(None, [present])]:
         yield ToolCall("read_file", {"file_path": path, "limit": PAGE})
     for word in words_of(goal)[:2]:
@@ -185,7 +184,7 @@ def delegated(goal: str, paths: list[str]) -> list[str]:
 
 
 def ranked(goal: str, paths: list[str]) -> list[str]:
-    """The most telling files first: those that the goal names, then what usually explains a folder, then the rest."""
+    """Sort files: those that the goal names, then those that usually explain a folder, then the rest."""
     words = words_of(goal)
 
     def rank(path: str) -> tuple[int, int, int, str]:
@@ -198,12 +197,12 @@ def ranked(goal: str, paths: list[str]) -> list[str]:
 
 
 def report(turn: Turn, paths: list[str]) -> str:
-    """What was found, as Markdown, every line of it from a tool's result."""
+    """Return the findings as Markdown; each line comes from a tool's result."""
     words = words_of(turn.goal)
     parts = [f"# {one_line(turn.goal, 120)}", f"> {WHAT_I_AM}", "## What is here", inventory(paths)]
     for call, result in turn.of("read_file"):
         if WHAT_I_AM in result.text:
-            continue  # A report of an earlier thread.
+            continue  # A report of an earlier thread must not be quoted as a source.
         parts += [f"## {call.args['file_path']}", *excerpt(call, result, words)]
     if found := [(call, result) for call, result in turn.of("grep") if not result.is_error]:
         parts += ["## Where the words of the goal occur"]
@@ -224,7 +223,7 @@ def inventory(paths: list[str]) -> str:
 
 
 def excerpt(call: ToolCall, result: ToolMessage, words: list[str]) -> list[str]:
-    """The gist of a file, its outline, and the sentences that share most words with the goal."""
+    """Return the gist of a file, its outline, and the sentences that share most words with the goal."""
     text, about = body(result), gist(call, result)
     outline = re.findall(r"^(?:#{1,3} .+|(?:async )?def [a-z]\w*|class \w+)", text, re.MULTILINE)[:10]
     scored = sorted(sentences(call, result), key=lambda sentence: -shared(sentence, words))
@@ -237,7 +236,7 @@ def shared(sentence: str, words: list[str]) -> int:
 
 
 def gist(call: ToolCall, result: ToolMessage) -> str:
-    """One line on what a file is about: the first sentence that it says of itself."""
+    """Return one line on what a file is about: its first sentence of prose."""
     if result.is_error:
         return f"not read: {one_line(result.text, 160)}"
     spoken = sentences(call, result)
@@ -245,7 +244,7 @@ def gist(call: ToolCall, result: ToolMessage) -> str:
 
 
 def sentences(call: ToolCall, result: ToolMessage) -> list[str]:
-    """What a file says in prose, sentence by sentence: text, or what code says in docstrings and comments."""
+    """Return the sentences of a text, or of the docstrings and comments of code."""
     suffix, text = PurePosixPath(str(call.args["file_path"])).suffix, body(result)
     if suffix == ".py":
         text = "\n\n".join(
@@ -259,7 +258,7 @@ def sentences(call: ToolCall, result: ToolMessage) -> list[str]:
 
 
 def body(result: ToolMessage) -> str:
-    """The text of a file without the header that `read_file` puts before it."""
+    """Return the text of a file without the header that `read_file` adds."""
     first, _, rest = result.text.partition("\n")
     return rest if first.startswith("@@ ") else result.text
 
@@ -269,13 +268,13 @@ def paths_in(result: ToolMessage) -> list[str]:
 
 
 def wanted_by(goal: str) -> str:
-    """The file that the goal asks to be written, or `/REPORT.md`."""
+    """Return the file that the goal asks for, or `/REPORT.md`."""
     asked = re.findall(r"\b(?:to|into|in|as|called|named|write|create) [`'\"]?(/?[\w./-]*\w\.(?:md|txt))\b", goal)
     return str(PurePosixPath("/", asked[-1] if asked and ".." not in asked[-1] else "REPORT.md"))
 
 
 def target_of(turn: Turn, found: list[str]) -> str:
-    """The file to write: the wanted one, unless it is somebody else's work, which is never written over."""
+    """Return the file to write: the wanted one, or a new name beside it if that would overwrite somebody's work."""
     mine = turn.written | {str(call.args["file_path"]) for call, text in turn.of("read_file") if WHAT_I_AM in text.text}
     wanted, taken = PurePosixPath(wanted_by(turn.goal)), set(found) - mine
     names = (wanted, *(wanted.with_stem(f"{wanted.stem}-{count}") for count in range(2, 1000)))
@@ -283,13 +282,13 @@ def target_of(turn: Turn, found: list[str]) -> str:
 
 
 def words_of(goal: str) -> list[str]:
-    """The words of a goal that say what it is about, in order, each once."""
+    """Return the telling words of a goal, in order, each once."""
     spoken = re.sub(r"\S+\.(?:md|txt|rst)\b", " ", goal.lower())
     return list(dict.fromkeys(word for word in re.findall(r"\w{4,}", spoken) if word not in STOP_WORDS))
 
 
 def todos(target: str, done: int) -> ToolCall:
-    """The plan with its first *done* steps completed and the next one begun."""
+    """Return the call that shows the first *done* steps as completed and the next one as in progress."""
     steps = ("Find out what files there are", "Read the telling ones and delegate the rest", f"Write {target}")
     status = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
     return ToolCall(

@@ -1,4 +1,4 @@
-"""What one model needs to be told in other words than the rest."""
+"""The wording that one model needs and others do not."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -12,24 +12,22 @@ from ..tools import Tool
 
 
 class Profile(Struct, frozen=True):
-    """How the prompt and the tools are worded for a model, which has it as its attribute `profile`.
+    """Adapts prompts and tool descriptions to the model that has it as its attribute `profile`.
 
-    It holds for every agent that uses the model. None is built in.
+    It applies to every agent that uses the model. No profile is built in.
     """
 
     suffix: str = ""
-    """Stands at the end of an agent's own prompt, before what changes from step to step."""
+    """Appended to an agent's own prompt, before the part that changes from step to step."""
     descriptions: Mapping[str, str] = {}
-    """What is said of a tool, by its name, instead of its own description; of those that an agent does not have
-    nothing is said.
-    """
+    """Replaces descriptions of tools, by tool name. Tools that an agent does not have are ignored."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @checked
     def worded(self, tool: Tool) -> Tool:
-        """*tool* with the description that stands here; itself, if there is none."""
+        """Return a copy of *tool* with the description given here; without one, *tool* itself."""
         if tool.name not in self.descriptions:
             return tool
         other = copy(tool)
@@ -38,12 +36,12 @@ class Profile(Struct, frozen=True):
 
 
 def profile_of(model: Model) -> Profile:
-    """The profile of *model*; an empty one, if it has none.
+    """Return the profile of *model*, or an empty one.
 
     Raises:
-        ConfigError: its attribute `profile` is something else.
+        ConfigError: the attribute `profile` is not a `Profile`.
     """
     profile = getattr(model, "profile", None)
     if profile is not None and not isinstance(profile, Profile):
-        raise ConfigError(f"model {model.name!r}: profile is a `Profile`, not {profile!r}")
+        raise ConfigError(f"model {model.name!r}: profile must be a `Profile`, not {profile!r}")
     return profile or Profile()

@@ -1,157 +1,139 @@
-"""A gate before a model: only so many agents ask at once, and when one is rate limited all of them wait."""
+"""A limit on concurrent requests to a model, and a backoff that all of its agents share."""
 
 import asyncio
 import random
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import Any
 
 from ..checks import checked
 from ..errors import RateLimited
 from ..kinds import Positive, Seconds
 from ..ports import Emit, Model, Reply, Request
-from .adapter import Listener
+from .adapter import PerLoop
+from .attempts import first_reply
 from .registry import resolve
+from .wrapper import ModelWrapper
 
-TRIES = 5
-"""How often a request is asked that is rate limited each time."""
+MAX_ATTEMPTS = 5
 
 
-class RateLimiter:
-    """*model*, for many agents at once: `RateGate("anthropic:claude-sonnet-4-6")`, given to an agent and its subagents.
+class RateLimiter(ModelWrapper):
+    """*model* for many agents at once: `RateLimiter("anthropic:claude-sonnet-4-6")`, shared by an agent and subagents.
 
-    At most *at_once* requests are under way; others wait their turn, first come, first served. When one is rate
-    limited, after the SDK's own retries, no new one begins for *first* seconds, or, if that happened not long before,
-    for twice as long as then, at most *longest*; and for up to half of that less, so that several programs do not come
-    back at one moment. Then it is asked again, before those that came later; limited a fifth time, it fails.
+    At most *max_concurrency* requests run at a time; the others wait, first come, first served. When one is rate
+    limited, after the SDK's own retries, no request starts for *initial_backoff* seconds. If that happened shortly
+    before, the wait doubles, up to *max_backoff*. Each wait is shortened by up to half at random, so that several
+    programs do not return at the same moment. Then the limited request is repeated, ahead of those that came later.
+    The fifth time it is limited it fails.
 
-    Everything else is *model*'s. Each event loop has a queue of its own.
+    In everything else it is *model*. Each event loop has its own queue.
 
     Raises:
-        ConfigError: *at_once* is no whole number above 0.
+        ConfigError: *max_concurrency* is not a whole number above 0, or *model* is not a model.
     """
 
     @checked
     def __init__(
         self,
         model: str | Model,
-        at_once: Positive = 8,
+        max_concurrency: Positive = 8,
         *,
-        first: Seconds = 1.0,
-        longest: Seconds = 60.0,
+        initial_backoff: Seconds = 1.0,
+        max_backoff: Seconds = 60.0,
     ) -> None:
-        self.model = resolve(model)
-        self.name: str = self.model.name
-        self._at_once = at_once
-        self._first = first
-        self._longest = longest
-        self._queues: dict[asyncio.AbstractEventLoop, _Queue] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Asked for by `copy` before there is a model.
-            raise AttributeError(name)
-        return getattr(self.model, name)
+        super().__init__([resolve(model)])
+        self.model = self.models[0]
+        self._limits = max_concurrency, initial_backoff, max_backoff
+        self._queues = PerLoop[_Queue]()
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
-        """Answer *request*, once it is its turn.
+        """Answer *request* when its turn comes.
 
         Raises:
-            RateLimited: it was, each time.
+            RateLimited: each of the attempts was rate limited.
         """
-        queue, listener = self._queue(), Listener(emit) if emit else None
-        ticket = queue.ticket()
-        for _ in range(TRIES - 1):
-            try:
-                return await self._asked(queue, ticket, request, listener)
-            except RateLimited:
-                if listener:
-                    listener.take_back()
-        return await self._asked(queue, ticket, request, emit)
+        queue = self._queues.get() or self._queues.put(_Queue(asyncio.get_running_loop(), *self._limits))
+        attempt = partial(self._ask, queue, queue.ticket(), request)
+        return await first_reply([attempt] * MAX_ATTEMPTS, emit, RateLimited)
 
-    async def _asked(self, queue: "_Queue", ticket: int, request: Request, emit: Emit | None) -> Reply:
+    async def _ask(self, queue: "_Queue", ticket: int, request: Request, emit: Emit | None) -> Reply:
         await queue.enter(ticket)
-        asked = queue.now()
+        started = queue.now()
         try:
             return await self.model.complete(request, emit)
         except RateLimited:
-            queue.limited(asked)
+            queue.back_off(started)
             raise
         finally:
             queue.leave()
 
-    def _queue(self) -> "_Queue":
-        """That of the running event loop."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._queues:
-            for closed in [other for other in list(self._queues) if other.is_closed()]:
-                self._queues.pop(closed, None)
-            self._queues[loop] = _Queue(loop, self._at_once, self._first, self._longest)
-        return self._queues[loop]
-
 
 class _Queue:
-    """Who may ask now, and who waits, on one event loop."""
+    """The requests of one event loop: those that run, and those that wait."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, free: int, first: float, longest: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, free: int, initial_backoff: float, max_backoff: float) -> None:
         self._loop = loop
         self._free = free
-        self._first = first
-        self._longest = longest
+        self._initial_backoff = initial_backoff
+        self._max_backoff = max_backoff
         self._tickets = count()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._opening: asyncio.TimerHandle | None = None
-        """What opens the gate again; None: it is open."""
-        self._wait = 0.0
-        """Seconds of the last wait, of which up to half were spared."""
-        self._shut = self._opens = -inf
-        """When that began, and ended or will end."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Ends the current backoff; None: requests may start."""
+        self._backoff = 0.0
+        """Seconds of the last backoff, before it was shortened at random."""
+        self._backoff_start = self._backoff_end = -inf
 
     def now(self) -> float:
         return self._loop.time()
 
     def ticket(self) -> int:
-        """A place in the queue, behind all others."""
+        """Return a place behind all others."""
         return next(self._tickets)
 
     async def enter(self, ticket: int) -> None:
-        """Wait until who has *ticket* may ask. Who was let in must `leave`."""
-        if self._free and self._opening is None:
+        """Wait until the request with *ticket* may start. After it, `leave` must be called."""
+        if self._free and self._timer is None:
             self._free -= 1
             return
         future = self._loop.create_future()
         heappush(self._waiting, (ticket, future))
-        self._let_in()
+        self._start_next()
         try:
             await future
         except asyncio.CancelledError:
-            if not future.cancelled():  # It was let in at the same moment.
+            # It was let in and cancelled at the same moment: without this its place would be lost.
+            if not future.cancelled():
                 self.leave()
             raise
 
     def leave(self) -> None:
-        """Make room for the next."""
+        """Free a place for the next request."""
         self._free += 1
-        self._let_in()
+        self._start_next()
 
-    def limited(self, asked: float) -> None:
-        """Let nobody in for a while, because of a request that began at *asked*; once for all that began before."""
-        if asked <= self._shut:
+    def back_off(self, started: float) -> None:
+        """Start no request for a while, since one that began at *started* was rate limited."""
+        # One limit often hits a whole burst. Requests that began before the backoff say nothing new about it.
+        if started <= self._backoff_start:
             return
-        again = asked - self._opens <= self._wait
-        self._wait = min(2 * self._wait if again else self._first, self._longest)
-        seconds = self._wait * random.uniform(0.5, 1)
-        self._shut = self.now()
-        self._opens = self._shut + seconds
-        self._opening = self._loop.call_later(seconds, self._open)
+        again = started - self._backoff_end <= self._backoff
+        self._backoff = min(2 * self._backoff if again else self._initial_backoff, self._max_backoff)
+        seconds = self._backoff * random.uniform(0.5, 1)
+        self._backoff_start = self.now()
+        self._backoff_end = self._backoff_start + seconds
+        self._timer = self._loop.call_later(seconds, self._resume)
 
-    def _open(self) -> None:
-        self._opening = None
-        self._let_in()
+    def _resume(self) -> None:
+        self._timer = None
+        self._start_next()
 
-    def _let_in(self) -> None:
-        while self._waiting and self._free and self._opening is None:
+    def _start_next(self) -> None:
+        while self._waiting and self._free and self._timer is None:
             future = heappop(self._waiting)[1]
-            if not future.done():  # Else it was cancelled.
+            # A cancelled one stays in the heap until its turn comes.
+            if not future.done():
                 self._free -= 1
                 future.set_result(None)

@@ -12,14 +12,14 @@ PROVIDERS = {
     "openai-chat": ("openai.chat", "OpenAIChat"),
     "offline": ("offline", "OfflineModel"),
 }
-"""The module and the class of each."""
+"""The module and the class of each provider. The module is imported when a model of it is asked for."""
 
 
 def resolve(model: str | Model) -> Model:
-    """*model* itself, or the one that a string such as `anthropic:claude-sonnet-4-6` or `offline:` names.
+    """Return *model* itself, or the model that a string such as `anthropic:claude-sonnet-4-6` or `offline:` names.
 
     Raises:
-        ConfigError: the string names no provider, or no model; or *model* is no model.
+        ConfigError: the string names no known provider or no model, or *model* is not a model.
     """
     if not isinstance(model, str):
         if not callable(getattr(model, "complete", None)) or not isinstance(getattr(model, "name", None), str):
@@ -33,6 +33,6 @@ def resolve(model: str | Model) -> Model:
         raise ConfigError(f"model {model!r} names no model; write for example `{provider}:MODEL`")
     if name and provider == "offline":
         raise ConfigError(f"there is one offline model; write 'offline:', not {model!r}")
-    module, made = PROVIDERS[provider]
-    make = getattr(import_module(f".{module}", __package__), made)
+    module, class_name = PROVIDERS[provider]
+    make = getattr(import_module(f".{module}", __package__), class_name)
     return make(name) if name else make()

@@ -1,4 +1,4 @@
-"""A model that says what it was told to: for tests, examples and benchmarks."""
+"""Models that ask no provider: a script for tests, and a policy, which is a plain function of the request."""
 
 import math
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,19 +14,18 @@ from ..messages import AssistantMessage, Text, ToolCall, Usage
 from ..ports import Emit, Reply, Request
 
 Say = str | ToolCall | list[str | ToolCall] | AssistantMessage | Reply | BaseException
-"""One reply: text, a call, several of them, a whole message or `Reply`, or an exception to raise."""
+"""One reply: text, a tool call, several of them, a whole message or `Reply`, or an exception to raise."""
 
 
 NOTHING = Usage()
 
 
 class ScriptedModel:
-    """Answers each request with the next of *replies*, or with what the function *replies* makes of the request.
+    """Answers with the next of *replies*, or with what the function *replies* returns for the request.
 
-    A reply takes no tokens and costs nothing, unless it is a `Reply` that says otherwise.
-    `requests` holds every request it got. *window* is the model's window in tokens; without one it
-    never ends, and nothing is compacted.
-    Asked past the end it raises `ModelError`.
+    A reply takes no tokens and costs nothing, unless it is a `Reply` that says otherwise. `requests` lists every
+    request so far. *window* is the model's window in tokens; without it the window is infinite and nothing is
+    compacted. A request after the last of *replies* raises `ModelError`.
     """
 
     name = "scripted"
@@ -45,10 +44,7 @@ class ScriptedModel:
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
         self.requests.append(request)
-        reply = as_reply(await self._next(request))
-        if emit and reply.message.text:
-            emit(TextDelta(reply.message.text))
-        return reply
+        return _answer(await self._next(request), emit)
 
     async def _next(self, request: Request) -> Say:
         if self._function:
@@ -57,15 +53,40 @@ class ScriptedModel:
         try:
             return next(self._replies)
         except StopIteration:
-            told = len(self.requests) - 1
-            raise ModelError(f"scripted: the script has {told} replies and was asked for one more") from None
+            count = len(self.requests) - 1
+            raise ModelError(f"scripted: the script has {count} replies and was asked for one more") from None
+
+
+class Policy:
+    """Answers with what the plain function *decide* returns for the request; keeps no state.
+
+    It is the model of an agent that is composed of others: its tools run them.
+    """
+
+    name = "policy"
+    free = True
+    """It may be asked after a budget is spent, as it decides how the turn ends then."""
+    states_cost = True
+
+    def __init__(self, decide: Callable[[Request], Say]) -> None:
+        self._decide = decide
+
+    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+        return _answer(self._decide(request), emit)
+
+
+def _answer(said: Say, emit: Emit | None) -> Reply:
+    reply = as_reply(said)
+    if emit and reply.message.text:
+        emit(TextDelta(reply.message.text))
+    return reply
 
 
 def as_reply(said: Say) -> Reply:
-    """What a script or a policy says, as a model's reply.
+    """Convert what a script or a policy says to a `Reply`, or raise it if it is an exception.
 
     Raises:
-        ConfigError: it is nothing that a model can say.
+        ConfigError: a model cannot say this.
     """
     match said:
         case str():

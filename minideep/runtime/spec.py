@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from ..errors import ConfigError
-from ..models.profile import profile_of
+from ..models import profile_of
 from ..ports import AgentSpec, Middleware, Model, ToolHook
 from ..state import Limits
 from ..tools import Tool, as_tool

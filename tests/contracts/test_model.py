@@ -1,62 +1,18 @@
 """One agent over the three wire formats, and over all of them in one thread: real SDKs, servers on loopback."""
 
 import json
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from itertools import permutations
 
-import anthropic
-import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
-from harness.providers import Provider, cut, json_answer, sse
+from harness.providers import Provider, cut, json_answer
+from harness.wires import FORMATS, chat, claude, connected, ls, reply, responses
 
 from minideep import Agent, AssistantMessage, ContextOverflow, ToolCall, ToolMessage, create_deep_agent, tool
 from minideep.backends import StateBackend
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
 from minideep.middleware import SummarizationMiddleware
-from minideep.models import Anthropic, OpenAI, OpenAIChat, ScriptedModel
-
-SIGNED = {"type": "thinking", "thinking": "let me look", "signature": "c2lnbmVk=="}
-SEALED = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "let me look"}],
-          "encrypted_content": "c2VhbGVk=="}  # fmt: skip
-FORMATS = ["anthropic", "openai", "openai-chat"]
-
-
-@tool
-async def ls(path: str) -> str:
-    """List a folder."""
-    return f"in {path}"
-
-
-def reply(kind, *calls, text="", stream=False):
-    """One reply in the words of *kind*: thoughts, text, and calls of `ls` as (id, arguments)."""
-    if kind == "anthropic":
-        blocks = [SIGNED, *([claude.text(text)] if text else [])]
-        blocks += [{"type": "tool_use", "id": id, "name": "ls", "input": args} for id, args in calls]
-        whole = claude.message(*blocks, stop="tool_use" if calls else "end_turn")
-        return sse(*claude.events(whole)) if stream else json_answer(whole)
-    if kind == "openai":
-        items = [SEALED, *([responses.message(text)] if text else [])]
-        whole = responses.response(*items, *(responses.call(id, json.dumps(args)) for id, args in calls))
-        return sse(*responses.events(whole)) if stream else json_answer(whole)
-    message = {"content": text or None, "reasoning_content": "let me look"}
-    if calls:
-        message["tool_calls"] = [chat.call(id, json.dumps(args)) for id, args in calls]
-    whole = chat.completion(message, "tool_calls" if calls else "stop")
-    return sse(*chat.chunks(whole)) if stream else json_answer(whole)
-
-
-@asynccontextmanager
-async def connected(kind, url):
-    """The model of *kind* over the real SDK."""
-    if kind == "anthropic":
-        async with anthropic.AsyncAnthropic(base_url=url, api_key="k" * 9, max_retries=0) as client:
-            yield Anthropic("claude-x", client=client)
-        return
-    async with openai.AsyncOpenAI(base_url=url, api_key="k" * 9, max_retries=0) as client:
-        yield OpenAI("gpt-x", client=client) if kind == "openai" else OpenAIChat("local-x", client=client)
+from minideep.models import ScriptedModel
 
 
 @pytest.fixture(params=FORMATS)
@@ -173,12 +129,12 @@ async def test_a_stream_cut_in_the_middle_leaves_nothing_of_itself_in_the_thread
 
 async def test_arguments_that_are_no_json_are_the_models_to_mend(kind):
     broken = {
-        "anthropic": lambda: sse(
-            *claude.events(claude.message({"type": "tool_use", "id": "a", "name": "ls", "input": '{"path": /x'}))
+        "anthropic": lambda: claude.answer(
+            claude.message({"type": "tool_use", "id": "a", "name": "ls", "input": '{"path": /x'}), stream=True
         ),
-        "openai": lambda: sse(*responses.events(responses.response(responses.call("a", '{"path": /x')))),
-        "openai-chat": lambda: sse(
-            *chat.chunks(chat.completion({"tool_calls": [chat.call("a", '{"path": /x')]}, "tool_calls"))
+        "openai": lambda: responses.answer(responses.response(responses.call("a", '{"path": /x')), stream=True),
+        "openai-chat": lambda: chat.answer(
+            chat.completion({"tool_calls": [chat.call("a", '{"path": /x')]}, "tool_calls"), stream=True
         ),
     }[kind]()
     with Provider(broken, reply(kind, text="done", stream=True)) as provider:
@@ -236,10 +192,10 @@ def compacting(kind, stream, *, used=20, short=False, call="", said=""):
     if kind == "anthropic":
         blocks = [{"type": "tool_use", "id": call, "name": "look", "input": {}}] if call else [claude.text(said)]
         whole = claude.message(*begin, *blocks, input_tokens=used)
-        return sse(*claude.events(whole)) if stream else json_answer(whole)
+        return claude.answer(whole, stream)
     item = responses.call(call, "{}", name="look") if call else responses.message(said)
     whole = responses.response(*begin, item, usage={"input_tokens": used, "output_tokens": 3})
-    return sse(*responses.events(whole)) if stream else json_answer(whole)
+    return responses.answer(whole, stream)
 
 
 @tool
@@ -251,9 +207,7 @@ async def look() -> str:
 async def asked(kind, store, stream, *answers):
     """A turn of an agent that summarizes over 1,000 tokens, its events, and what its provider was sent."""
     with Provider(*answers) as provider:
-        sdk = anthropic.AsyncAnthropic if kind == "anthropic" else openai.AsyncOpenAI
-        async with sdk(base_url=provider.url, api_key="k" * 9, max_retries=0) as client:
-            model = (Anthropic if kind == "anthropic" else OpenAI)("x", client=client, **SWITCHED_ON[kind])
+        async with connected(kind, provider.url, "x", **SWITCHED_ON[kind]) as model:
             summarizer = ScriptedModel(["## Summary\nlooked twice"] * 9)
             parts = [SummarizationMiddleware(model, StateBackend(), summarizer=summarizer, trigger=1_000, keep=1)]
             agent = Agent(model, [look], middleware=parts, checkpointer=store)
@@ -313,7 +267,7 @@ async def test_a_reply_that_pauses_after_its_compaction_is_asked_to_go_on(stream
     paused = claude.message(SHORT["anthropic"], stop="compaction")
     turn, _, provider = await asked(
         "anthropic", store, stream,
-        sse(*claude.events(paused)) if stream else json_answer(paused),
+        claude.answer(paused, stream),
         compacting("anthropic", stream, said="done"),
     )  # fmt: skip
     assert (turn.status, turn.text) == ("ended", "done")

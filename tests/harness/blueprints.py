@@ -11,8 +11,7 @@ from msgspec import structs
 from minideep import Usage
 from minideep.blueprint import Blueprint
 from minideep.blueprint.prompts import PLANNER, REFLECTION
-from minideep.models import ScriptedModel
-from minideep.models.scripted import as_reply
+from minideep.models import ScriptedModel, as_reply
 from minideep.ports import Request
 
 CODE = "```python\nprint(1)\n```"

@@ -39,14 +39,14 @@ from minideep.models import (
     OfflineModel,
     OpenAI,
     OpenAIChat,
+    Policy,
     Price,
     RateLimiter,
     ScriptedModel,
+    as_reply,
 )
 from minideep.models.catalog import Tariff
-from minideep.models.policy import Policy
 from minideep.models.recovering import Recovering
-from minideep.models.scripted import as_reply
 from minideep.state import State
 
 DOLLAR = Limits(cost=1.0)

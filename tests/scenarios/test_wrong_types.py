@@ -215,7 +215,7 @@ async def watched(stream):
 
 
 def in_a_tool(verb, on_a_thread):
-    """What calls *verb* of a tool's context, raises what that raises, and leaves a turn that ended."""
+    """Return a function that calls *verb* of a tool's context, raises what it raises, and checks that the turn ended."""
 
     async def call(**given):
         raised = []
@@ -341,7 +341,7 @@ def calls(world):
         "OpenAI": (OpenAI, {"name": "n", "client": None, **settings}, asked),
         "OpenAIChat": (OpenAIChat, {"name": "n", "client": None, "base_url": None, **settings}, asked),
         "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
-        "RateLimiter": (RateLimiter, {"model": model, "at_once": 8, "first": 1.0, "longest": 60.0}, asked),
+        "RateLimiter": (RateLimiter, {"model": model, "max_concurrency": 8, "initial_backoff": 1.0, "max_backoff": 60.0}, asked),
         "ScriptedModel": (ScriptedModel, {"replies": ["ok"], "window": 100_000}, asked),
         "OfflineModel": (OfflineModel, {}, asked),
         "Price": (Price, {"input": 1, "output": 1, "cache_read": 1, "cache_write": 1, "cache_write_long": 1, "beyond": None}, lambda price: price.of(Usage(5, 5))),

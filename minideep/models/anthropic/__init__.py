@@ -1,1 +1,1 @@
-"""Claude."""
+"""Claude, behind Anthropic's SDK."""

@@ -1,53 +1,37 @@
 """Claude, through Anthropic's SDK and its Messages API."""
 
-import hashlib
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import msgspec
 from msgspec import Struct
 
+from ... import messages as ours
 from ...checks import checked
 from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...events import ArgsDelta, StreamEvent, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
-from ...messages import (
-    AnyBlock,
-    AssistantMessage,
-    Document,
-    Image,
-    Message,
-    ProviderBlock,
-    StopReason,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolMessage,
-    clean,
-    from_json,
-    parse_arguments,
-    to_json,
-)
+from ...messages import clean, from_json, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from .. import adapter as wire
+from ..adapter import Adapter, ConversionCache, Wire, hashed_id, own_json, sendable
 from ..catalog import Price, Tariff
+from ..failures import StreamBroke, unbroken
 from ..profile import Profile
 from . import breakpoints
-from .usage import cost, counted
+from .usage import cost_of, usage_of
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 PROVIDER = "anthropic"
-KEY = "ANTHROPIC_API_KEY"
 MAX_TOKENS = 16_000
 THOUGHTS = ("thinking", "redacted_thinking")
 
-STOPS: Mapping[str | None, StopReason] = {
+STOPS: Mapping[str | None, ours.StopReason] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     "refusal": "refused",
@@ -56,31 +40,33 @@ STOPS: Mapping[str | None, StopReason] = {
 }
 """Every other reason is `done`: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
-PHRASES: Mapping[str, type[ModelError]] = {
-    "prompt is too long": ContextOverflow,
-    "exceed context limit": ContextOverflow,
-    "could not resolve authentication method": AuthenticationFailed,
-}
-"""What the API, and the SDK where it has no key, say in words only."""
-
-Wire = dict[str, Any]
-
 EMPTY: Wire = {"type": "text", "text": "(empty)"}
-"""Stands where nothing was said but something must be; the API refuses blank text."""
+"""Replaces content that would be empty or blank, which the API rejects."""
 
 
-class Anthropic:
+class Anthropic(Adapter["AsyncAnthropic"]):
     """A Claude model: `Anthropic("claude-sonnet-4-6", thinking={"type": "adaptive"})`.
 
-    *client* is an `anthropic.AsyncAnthropic`; without one it is made by the SDK's own rules (`ANTHROPIC_API_KEY`, two
-    retries, ten minutes), and the SDK is imported, when it is first used. *max_tokens* limits one reply. *settings*
-    are arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...) and go there unread; `tools` among
-    them, such as the provider's web search, stand before the agent's own, and a `format` in their `output_config`
-    stands instead of a request's `schema` (None for a model that has no such mode). There is no `temperature`: the API
-    refuses it (https://platform.claude.com/docs/en/api/migration-2026-10-21). *price* is what its replies cost, where
-    that is not what is listed (`PRICES`). *window* is how many tokens it reads, where you know: conversations are
-    compacted before that; *profile* is what it is told in other words.
+    * *client* is an `anthropic.AsyncAnthropic`. Without one it is made at first use, when the SDK is imported too, by
+      the SDK's own rules: `ANTHROPIC_API_KEY`, two retries, a timeout of ten minutes.
+    * *max_tokens* limits one reply, 16,000 by default.
+    * *price* is what replies cost, if that is not the listed price (`PRICES`).
+    * *window* is the number of tokens that the model reads, if you know it: conversations are compacted before that.
+    * *profile* adapts prompts and tool descriptions to the model.
+    * *settings* are arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...), passed on as they are.
+      `tools` among them, such as the provider's web search, come before the agent's own. A `format` in their
+      `output_config` replaces a request's `schema` (None for a model without such a mode). `temperature` is not one of
+      them: the API rejects it (https://platform.claude.com/docs/en/api/migration-2026-10-21).
     """
+
+    key_variable = "ANTHROPIC_API_KEY"
+    credentials = ("api_key", "auth_token")
+    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
+        "prompt is too long": ContextOverflow,
+        "exceed context limit": ContextOverflow,
+        # Raised by the SDK when it has no key.
+        "could not resolve authentication method": AuthenticationFailed,
+    }
 
     @checked
     def __init__(
@@ -94,36 +80,26 @@ class Anthropic:
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:
-        self.name = name
-        self.window, self.profile = window, profile
-        self._tariff = Tariff(name, price)
-        self.states_cost = self._tariff.known
-        self._client = wire.Client(client, _connect)
+        super().__init__(name, client, _connect, price=price, window=window, profile=profile)
         self._settings = {"max_tokens": max_tokens or MAX_TOKENS, **settings}
-        self._converted = wire.Converted(_to_wire)
+        self._converted = ConversionCache(_to_wire)
 
-    async def preload(self) -> None:
-        """Import the SDK, which takes about a second, and make the client."""
-        await self._client.get()
-
-    async def complete(self, request: Request, emit: Emit | None) -> Reply:
-        """Answer *request*: as one JSON document, or streamed where somebody listens.
-
-        Raises:
-            ModelError: the API failed after the SDK's own retries, or a stream broke twice.
-        """
-        secrets: list[str | None] = []
+    async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
+        body = self._body(request)
         try:
-            client = await self._client.get()
-            secrets += [getattr(client, name, None) for name in ("api_key", "auth_token")]
-            body = self._body(request)
-            return await wire.restarting(lambda emit: self._ask(client, body, emit), emit)
-        except Exception as exc:  # noqa: BLE001  The door to a model: whatever fails behind it is the model's error.
-            # Not chained: what a connection refused to send, such as a malformed key, stands in the cause.
-            raise wire.failure(self.name, exc, key=KEY, secrets=secrets, phrases=PHRASES) from None
+            answer = await _send(client, body, emit)
+        except ValueError as exc:
+            # The SDK refuses to wait, without streaming, for a reply that may take more than ten minutes.
+            if "Streaming is required" not in str(exc):
+                raise
+            answer = await _send(client, body, _ignore)
+        return _reply(answer, self._tariff)
 
     def _body(self, request: Request) -> Wire:
-        """The request: tools, system, messages. The same messages give the same bytes again, breakpoints aside."""
+        """Return the request as tools, system and messages.
+
+        The same messages become the same bytes again, apart from breakpoints, or the provider's cache would miss them.
+        """
         body: Wire = {"model": self.name, **self._settings}
         if tools := [*body.get("tools", ()), *map(_tool, request.tools)]:
             body["tools"] = tools
@@ -138,15 +114,6 @@ class Anthropic:
             breakpoints.mark(body, request.cache.ttl, _ends(converted, request.cache.stable_prefix))
         return body
 
-    async def _ask(self, client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Reply:
-        try:
-            answer = await _send(client, body, emit)
-        except ValueError as exc:  # The SDK does not wait for a reply that may take more than ten minutes.
-            if "Streaming is required" not in str(exc):
-                raise
-            answer = await _send(client, body, _unheard)
-        return _reply(answer, self._tariff)
-
 
 def _connect() -> "AsyncAnthropic":
     import anthropic
@@ -155,7 +122,7 @@ def _connect() -> "AsyncAnthropic":
 
 
 async def _send(client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Any:
-    """One request. The answer is read as plain JSON: the SDK's models would drop or reshape what they do not know."""
+    """Send one request. The answer is read as plain JSON: the SDK's models would drop or reshape unknown fields."""
     import anthropic
     import httpx2
 
@@ -164,13 +131,16 @@ async def _send(client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Any:
         response = await create(**body)
         return from_json(await response.read())
     response = await create(**body, stream=True)
-    with wire.unbroken(anthropic.APIConnectionError, httpx2.TransportError):
+    with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
         async with await response.parse(to=anthropic.AsyncStream[object]) as events:
-            return await _gathered(events, emit)
+            answer = _Streamed(emit)
+            async for event in events:
+                answer.add(event)
+            return answer.whole()
 
 
-def _unheard(event: StreamEvent) -> None:
-    """Nobody listens."""
+def _ignore(event: StreamEvent) -> None:
+    """Emit nothing: the reply is streamed, but nobody listens."""
 
 
 # ---- a request
@@ -181,7 +151,7 @@ def _tool(tool: Tool) -> Wire:
 
 
 def _system(request: Request) -> list[Wire]:
-    """The prompt, and, where they are cached apart, the memory behind it; no blank text, which the API refuses."""
+    """Return the prompt, split from the memory behind it if they are cached apart; the API rejects blank text."""
     cut = request.stable if request.cache and request.stable is not None else len(request.system)
     parts = request.system[:cut], request.system[cut:]
     parts = parts if all(part.strip() for part in parts) else (request.system,)
@@ -189,9 +159,9 @@ def _system(request: Request) -> list[Wire]:
 
 
 def _ends(converted: list[tuple[str, list[Wire]]], stable_prefix: int | None) -> list[int]:
-    """How many blocks of messages the next request begins with, and how many the last ones had, the latest first.
+    """Return how many blocks of messages the next request starts with, and how many earlier ones had, latest first.
 
-    Those ended where an assistant's messages begin.
+    An earlier request ended where a message of the assistant begins.
     """
     kept = converted[:stable_prefix]
     ends = [sum(len(blocks) for _, blocks in kept)]
@@ -200,13 +170,13 @@ def _ends(converted: list[tuple[str, list[Wire]]], stable_prefix: int | None) ->
         behind += len(blocks)
         if role == "assistant" and blocks:
             ends.append(ends[0] - behind)
-        if len(ends) == breakpoints.MOST:
+        if len(ends) == breakpoints.MAX_BREAKPOINTS:
             break
     return ends
 
 
 def _merged(messages: Iterable[tuple[str, list[Wire]]]) -> list[Wire]:
-    """Adjacent messages of one role as one, results of tools first, as the API demands; empty ones left out."""
+    """Join adjacent messages of one role and drop empty ones. The API requires that tool results come first."""
     merged: list[Wire] = []
     for role, group in groupby((message for message in messages if message[1]), lambda message: message[0]):
         blocks = [block for _, blocks in group for block in blocks]
@@ -215,38 +185,38 @@ def _merged(messages: Iterable[tuple[str, list[Wire]]]) -> list[Wire]:
     return merged
 
 
-def _to_wire(message: Message) -> tuple[str, list[Wire]]:
-    """The message's role and blocks; only an assistant's may be none, when another provider said all of it."""
+def _to_wire(message: ours.Message) -> tuple[str, list[Wire]]:
+    """Return role and blocks. Only an assistant's message may have none, if all of it is another provider's."""
     blocks = [wired for block in message.blocks if (wired := _block(block, message.role))]
-    if isinstance(message, AssistantMessage):
-        # Thinking must not be the last block, as it is in a reply that was cut while the model thought.
+    if isinstance(message, ours.AssistantMessage):
+        # The API rejects thinking as the last block, which it is in a reply that was truncated while the model thought.
         return "assistant", [*blocks, EMPTY] if blocks and blocks[-1]["type"] in THOUGHTS else blocks
-    if not isinstance(message, ToolMessage):
+    if not isinstance(message, ours.ToolMessage):
         return "user", blocks or [EMPTY]
     result: Wire = {"type": "tool_result", "tool_use_id": _id(message.call_id), "content": blocks or [EMPTY]}
     return "user", [result | {"is_error": True} if message.is_error else result]
 
 
-def _block(block: AnyBlock, role: str) -> Wire | None:
-    """The block in the API's words; None for blank text and for what it takes from nobody, or not from *role*."""
+def _block(block: ours.AnyBlock, role: str) -> Wire | None:
+    """Return the block in the API's words; None for blank text and for what the API does not accept from *role*."""
     match block:
-        case Text(text):
+        case ours.Text(text):
             return {"type": "text", "text": text} if text.strip() else None
-        case ToolCall():
-            arguments: Wire = {} if block.malformed else wire.sendable(block.raw)
+        case ours.ToolCall():
+            arguments: Wire = {} if block.malformed else sendable(block.raw)
             return {"type": "tool_use", "id": _id(block.id), "name": block.name, "input": arguments}
-        case Image() | Document() if role == "assistant":
+        case ours.Image() | ours.Document() if role == "assistant":
             return None
-        case Image(data, media_type):
+        case ours.Image(data, media_type):
             return {"type": "image", "source": _base64(data, media_type)}
-        case Document():
+        case ours.Document():
             return _document(block)
-        case Thinking(provider=provider, raw=raw) | ProviderBlock(provider, raw):
-            return wire.sendable(raw) if provider == PROVIDER else None
+        case _:
+            return own_json(block, PROVIDER)
 
 
-def _document(block: Document) -> Wire:
-    """PDF as base64; text as text, which the API takes in no other form."""
+def _document(block: ours.Document) -> Wire:
+    """Return a PDF as base64 and text as text, the only form in which the API accepts it."""
     source = _base64(block.data, block.media_type)
     if block.media_type.startswith("text/"):
         source = {"type": "text", "media_type": "text/plain", "data": block.data.decode(errors="replace")}
@@ -258,10 +228,8 @@ def _base64(data: bytes, media_type: str) -> Wire:
 
 
 def _id(call_id: str) -> str:
-    """The id itself, or, where another provider's holds characters that the API refuses, one made of its hash."""
-    if re.fullmatch(r"[a-zA-Z0-9_-]+", call_id):
-        return call_id
-    return f"call_{hashlib.sha256(call_id.encode(errors='surrogatepass')).hexdigest()[:32]}"
+    """Return *call_id*, or its hash if another provider put characters into it that the API rejects."""
+    return call_id if re.fullmatch(r"[a-zA-Z0-9_-]+", call_id) else hashed_id(call_id)
 
 
 # ---- a reply
@@ -271,60 +239,49 @@ class _Answer(Struct):
     content: list[Wire]
     stop_reason: str | None = None
     usage: Any = None
-    """Read leniently: an answer that is paid for must not be lost because it is counted strangely."""
+    """Not checked: a reply that is paid for must not be lost because its usage has an odd form."""
 
 
 def _reply(answer: Any, tariff: Tariff) -> Reply:
     checked = msgspec.convert(answer, _Answer)
-    content = tuple(map(_kept, checked.content))
+    content = tuple(map(_from_wire, checked.content))
     stop = STOPS.get(checked.stop_reason, "done")
-    return Reply(AssistantMessage(content), counted(checked.usage), stop, cost(checked.usage, tariff))
+    return Reply(ours.AssistantMessage(content), usage_of(checked.usage), stop, cost_of(checked.usage, tariff))
 
 
-def _kept(block: Wire) -> AnyBlock:
-    """The block as ours; thinking, and what only the provider understands, with its own JSON."""
+def _from_wire(block: Wire) -> ours.AnyBlock:
+    """Convert a block; thinking and blocks that only the provider understands keep its JSON."""
     match block:
         case {"type": "text", "text": text}:
-            return Text(clean(text))
+            return ours.Text(clean(text))
         case {"type": "tool_use", "name": name}:
-            return ToolCall(name, to_json(block.get("input") or {}), block.get("id"))
+            return ours.ToolCall(name, to_json(block.get("input") or {}), block.get("id"))
         case {"type": kind} if kind in THOUGHTS:
-            return Thinking(clean(block.get("thinking") or ""), PROVIDER, to_json(block))
+            return ours.Thinking(clean(block.get("thinking") or ""), PROVIDER, to_json(block))
         case _:
-            return ProviderBlock(PROVIDER, to_json(block))
+            return ours.ProviderBlock(PROVIDER, to_json(block))
 
 
 # ---- a stream
 
 
-async def _gathered(events: AsyncIterator[Any], emit: Emit) -> Wire:
-    """The message that the events of a stream describe, in the shape in which the API sends it whole.
-
-    Raises:
-        StreamBroke: the events end before the reason why the reply stopped.
-    """
-    answer = _Streamed(emit)
-    async for event in events:
-        answer.add(event)
-    return answer.whole()
-
-
 class _Streamed:
-    """A message as its events arrive; listeners are told at once."""
+    """A message that grows with the events of its stream. Listeners receive its deltas at once."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._stop: str | None = None
         self._usage: Wire = {}
         self._blocks: dict[int, Wire] = {}
-        self._pieces: dict[tuple[int, str], list[str]] = {}
+        self._parts: dict[tuple[int, str], list[str]] = {}
 
     def add(self, event: Any) -> None:
-        """Take in one event; a kind that is not known is passed over, as the API asks its readers to do."""
+        """Add one event. Unknown kinds are ignored, as the API asks of its clients."""
         match event:
             case {"type": "message_start", "message": message}:
                 self._count(message.get("usage"))
-                self._usage.pop("output_tokens", None)  # Of the little that is written by then.
+                # Counts only the little that is written by then; the total comes at the end.
+                self._usage.pop("output_tokens", None)
             case {"type": "content_block_start", "index": index, "content_block": block}:
                 self._blocks[index] = block
             case {"type": "content_block_delta", "index": index, "delta": delta}:
@@ -336,15 +293,20 @@ class _Streamed:
                 pass
 
     def whole(self) -> Wire:
+        """Return the message in the form that the API sends without streaming.
+
+        Raises:
+            StreamBroke: the events ended before a stop reason.
+        """
         if self._stop is None:
-            raise wire.StreamBroke("the stream ended before the reply did")
-        for (index, field), pieces in self._pieces.items():
-            block, text = self._blocks[index], "".join(pieces)
+            raise StreamBroke("the stream ended before the reply did")
+        for (index, field), parts in self._parts.items():
+            block, text = self._blocks[index], "".join(parts)
             block[field] = from_json(parse_arguments(text)) if field == "input" else block[field] + text
         return {"content": list(self._blocks.values()), "stop_reason": self._stop, "usage": self._usage}
 
     def _count(self, usage: Any) -> None:
-        """Counts are totals so far; null, or none at all, leaves what was said before."""
+        # Counts are totals so far. A null, or no usage at all, must not erase an earlier count.
         said = cast(Wire, usage) if isinstance(usage, dict) else {}
         self._usage |= {name: count for name, count in said.items() if count is not None}
 
@@ -358,15 +320,16 @@ class _Streamed:
                 self._write(index, "input", text, self._args(index, block, text))
             case {"type": "citations_delta", "citation": citation}:
                 block["citations"] = [*(block.get("citations") or ()), citation]
-            case _:  # A signature, or what a later version adds: comes whole.
+            case _:
+                # A signature, or a delta of a later version: its fields are complete.
                 block |= {name: value for name, value in delta.items() if name != "type"}
 
     def _write(self, index: int, field: str, text: str, event: StreamEvent | None) -> None:
-        self._pieces.setdefault((index, field), []).append(text)
+        self._parts.setdefault((index, field), []).append(text)
         if text and event:
             self._emit(event)
 
     def _args(self, index: int, block: Wire, text: str) -> ArgsDelta | None:
-        """None for a tool that the provider itself runs."""
+        """Return the event for part of a call's arguments; None for a tool that the provider itself runs."""
         calls = [other for other, block in self._blocks.items() if block["type"] == "tool_use"]
         return ArgsDelta(calls.index(index), block["name"], text) if index in calls else None

@@ -1,1 +1,1 @@
-"""OpenAI."""
+"""OpenAI's two APIs, behind OpenAI's SDK."""

@@ -1,47 +1,20 @@
 """GPT, through OpenAI's SDK and its Responses API."""
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from ... import messages as ours
 from ...checks import checked
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
-from ...messages import (
-    AnyBlock,
-    AssistantMessage,
-    Document,
-    Image,
-    Message,
-    ProviderBlock,
-    StopReason,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolMessage,
-    clean,
-    parse_arguments,
-    to_json,
-)
+from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from .. import adapter as wire
-from ..catalog import Price, Tariff
+from ..adapter import ConversionCache, Wire, own_json
+from ..catalog import Price
+from ..failures import BadReply
 from ..profile import Profile
-from .sdk import (
-    Door,
-    Wire,
-    answered,
-    cache_key,
-    call_id,
-    counted,
-    data_url,
-    file_name,
-    json_text,
-    priced,
-    refusal,
-    unsaid,
-    written,
-)
+from . import sdk
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -49,23 +22,27 @@ if TYPE_CHECKING:
 PROVIDER = "openai"
 
 OWN = frozenset({"type", "id", "status", "role", "content", "call_id", "name", "arguments"})
-"""The fields of a message or a call that our own blocks say, or that nobody needs again."""
+"""The fields of a message or a call that our own blocks hold, or that are never needed again."""
 
-STOPS: Mapping[str | None, StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
+STOPS: Mapping[str | None, ours.StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
 
 
-class OpenAI:
+class OpenAI(sdk.OpenAIAdapter):
     """A GPT model behind the Responses API: `OpenAI("gpt-5.6", reasoning={"effort": "high"})`.
 
-    *client* is an `openai.AsyncOpenAI`; without one it is made by the SDK's own rules (`OPENAI_API_KEY`, two retries,
-    ten minutes), and the SDK is imported, when it is first used. *settings* are arguments of the SDK's
-    `responses.create` and go there unread; `tools` among them, such as web search, stand before the agent's own, and a
-    `format` in their `text` stands instead of a request's `schema` (`{"type": "text"}` for a model that has no such
-    mode). *price* is what its replies cost, where that is not what is listed (`PRICES`). *window* is how many tokens it
-    reads, where you know: conversations are compacted before that; *profile* is what it is told in other words.
+    * *client* is an `openai.AsyncOpenAI`. Without one it is made at first use, when the SDK is imported too, by the
+      SDK's own rules: `OPENAI_API_KEY`, two retries, a timeout of ten minutes.
+    * *price* is what replies cost, if that is not the listed price (`PRICES`).
+    * *window* is the number of tokens that the model reads, if you know it: conversations are compacted before that.
+    * *profile* adapts prompts and tool descriptions to the model.
+    * *settings* are arguments of the SDK's `responses.create`, passed on as they are. `tools` among them, such as web
+      search, come before the agent's own. A `format` in their `text` replaces a request's `schema`
+      (`{"type": "text"}` for a model without such a mode).
 
-    Nothing is kept at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
+    Nothing is stored at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
+
+    counts = "input_tokens", "output_tokens"
 
     @checked
     def __init__(
@@ -78,36 +55,16 @@ class OpenAI:
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:
-        self.name = name
-        self.window, self.profile = window, profile
-        self._tariff = Tariff(name, price)
-        self.states_cost = self._tariff.known
-        self._door = Door(name, client)
-        self._extra: Wire = settings.pop("extra_body", {})
-        self._hosted: Iterable[Any] = settings.pop("tools", ())
-        self._settings: Wire = {"store": False, "include": ["reasoning.encrypted_content"], **settings}
-        self._converted = wire.Converted(_items)
+        settings = {"store": False, "include": ["reasoning.encrypted_content"], **settings}
+        super().__init__(name, client, settings, price=price, window=window, profile=profile)
+        self._converted = ConversionCache(_items)
 
-    async def preload(self) -> None:
-        """Import the SDK, which takes about half a second, and make the client."""
-        await self._door.client()
+    def _create(self, client: "AsyncOpenAI") -> Any:
+        return client.responses.with_raw_response.create
 
-    async def complete(self, request: Request, emit: Emit | None) -> Reply:
-        """Answer *request*: as one JSON document, or streamed where somebody listens.
-
-        Raises:
-            ModelError: the API failed after the SDK's own retries, or a stream broke twice.
-        """
-
-        def ask(client: "AsyncOpenAI", emit: Emit | None) -> Awaitable[Reply]:
-            create = client.responses.with_raw_response.create
-            return answered(create, self._arguments(request), self._reply, _Streamed(emit) if emit else None)
-
-        return await self._door.reply(ask, emit)
-
-    def _arguments(self, request: Request) -> Wire:
+    def _arguments(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
         body: Wire = {"input": [item for message in request.messages for item in self._converted(message)]}
-        if tools := [*self._hosted, *map(_tool, request.tools)]:
+        if tools := self._tools(request, _tool):
             body["tools"] = tools
         if request.system:
             body["instructions"] = request.system
@@ -115,11 +72,20 @@ class OpenAI:
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
             settings = settings | {"text": form | settings.get("text", {})}
-        return {"model": self.name, **cache_key(request), **settings, "extra_body": body | self._extra}
+        return {"model": self.name, **sdk.cache_key(request), **settings, "extra_body": body | self._extra}
 
-    def _reply(self, response: Wire) -> Reply:
-        reply = _reply(response)
-        return priced(reply, self._tariff, response.get("usage"), "input_tokens", response.get("service_tier"))
+    def _read(self, answer: Wire) -> Reply:
+        if error := answer.get("error"):
+            raise sdk.refusal(error)
+        status, output = answer.get("status"), answer.get("output")
+        if status not in ("completed", "incomplete") or not isinstance(output, list):
+            raise BadReply(f"a response should end completed or incomplete, found {status!r}")
+        items = cast(list[Wire], output)
+        content = [block for item in items for block in _from_wire(item)]
+        return self._reply(content, _stop(answer, items), answer.get("usage"), answer.get("service_tier"))
+
+    def _stream(self, emit: Emit) -> sdk.Stream:
+        return _Streamed(emit)
 
 
 # ---- a request
@@ -130,39 +96,39 @@ def _tool(tool: Tool) -> Wire:
     return {"type": "function", **said, "strict": False}
 
 
-def _items(message: Message) -> list[Wire]:
-    """The message as input items; none where another provider said all of it."""
+def _items(message: ours.Message) -> list[Wire]:
+    """Return the message as input items; there are none if all of it is another provider's."""
     match message:
-        case AssistantMessage():
+        case ours.AssistantMessage():
             return _said(message.blocks)
-        case ToolMessage():
-            only_text = all(isinstance(block, Text) for block in message.blocks)
+        case ours.ToolMessage():
+            only_text = all(isinstance(block, ours.Text) for block in message.blocks)
             output = message.text if only_text else _parts(message.blocks)
-            return [{"type": "function_call_output", "call_id": call_id(message.call_id), "output": output}]
+            return [{"type": "function_call_output", "call_id": sdk.call_id(message.call_id), "output": output}]
         case _:
             return [{"role": "user", "content": _parts(message.blocks)}]
 
 
-def _parts(blocks: Iterable[AnyBlock]) -> list[Wire]:
+def _parts(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
     return [part for block in blocks if (part := _part(block))]
 
 
-def _part(block: AnyBlock) -> Wire | None:
+def _part(block: ours.AnyBlock) -> Wire | None:
     match block:
-        case Text(text):
+        case ours.Text(text):
             return {"type": "input_text", "text": text}
-        case Image():
-            return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
-        case Document():
-            return {"type": "input_file", "filename": file_name(block), "file_data": data_url(block)}
+        case ours.Image():
+            return {"type": "input_image", "image_url": sdk.data_url(block), "detail": "auto"}
+        case ours.Document():
+            return {"type": "input_file", "filename": sdk.file_name(block), "file_data": sdk.data_url(block)}
         case _:
             return None
 
 
-def _said(blocks: Iterable[AnyBlock]) -> list[Wire]:
-    """What the model said, in its order: a reasoning item belongs to the one after it.
+def _said(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
+    """Return what the model said, in its order: a reasoning item belongs to the item after it.
 
-    Messages and calls go without their item ids, which mean nothing where nothing was stored.
+    Messages and calls are sent without item ids, which OpenAI knows only for items that it has stored.
     """
     items: list[Wire] = []
     besides: Wire = {}
@@ -175,37 +141,22 @@ def _said(blocks: Iterable[AnyBlock]) -> list[Wire]:
     return items
 
 
-def _item(block: AnyBlock) -> Wire | None:
-    """The block as an item; as the fields that the next item has besides; or None, such as for another provider's."""
+def _item(block: ours.AnyBlock) -> Wire | None:
+    """Return the block as an item, or as extra fields of the next item; None if it is another provider's, or empty."""
     match block:
-        case Text(text) if text:
+        case ours.Text(text) if text:
             return {"role": "assistant", "content": text}
-        case ToolCall(name):
-            called = {"type": "function_call", "call_id": call_id(block.id), "name": name}
-            return called | {"arguments": written(block)}
-        case Thinking() | ProviderBlock() if block.provider == PROVIDER:
-            return wire.sendable(block.raw)
+        case ours.ToolCall(name):
+            called = {"type": "function_call", "call_id": sdk.call_id(block.id), "name": name}
+            return called | {"arguments": sdk.arguments_text(block)}
         case _:
-            return None
+            return own_json(block, PROVIDER)
 
 
 # ---- a reply
 
 
-def _reply(response: Wire) -> Reply:
-    """Raises `BadReply` if *response* failed, or is none that ended."""
-    if error := response.get("error"):
-        raise refusal(error)
-    status, output = response.get("status"), response.get("output")
-    if status not in ("completed", "incomplete") or not isinstance(output, list):
-        raise wire.BadReply(f"a response should end completed or incomplete, found {status!r}")
-    items = cast(list[Wire], output)
-    content = tuple(block for item in items for block in _kept(item))
-    usage = counted(response.get("usage"), "input_tokens", "output_tokens")
-    return Reply(AssistantMessage(content), usage, _stop(response, items))
-
-
-def _stop(response: Wire, items: list[Wire]) -> StopReason:
+def _stop(response: Wire, items: list[Wire]) -> ours.StopReason:
     if any(part.get("type") == "refusal" for item in items for part in _contents(item)):
         return "refused"
     if response["status"] == "completed":
@@ -214,21 +165,21 @@ def _stop(response: Wire, items: list[Wire]) -> StopReason:
     return STOPS.get(details.get("reason"), "truncated")
 
 
-def _kept(item: Wire) -> tuple[AnyBlock, ...]:
-    """The item as ours; reasoning, and what only the provider understands, with its own JSON."""
+def _from_wire(item: Wire) -> tuple[ours.AnyBlock, ...]:
+    """Convert an item; reasoning, and items that only the provider understands, keep its JSON."""
     match item:
         case {"type": "message"}:
             text = "".join(part.get("text") or part.get("refusal") or "" for part in _contents(item))
-            return (*unsaid(item, OWN, PROVIDER), Text(clean(text))) if text else ()
+            return (*sdk.extra_fields(item, OWN, PROVIDER), ours.Text(clean(text))) if text else ()
         case {"type": "function_call", "name": str(name)}:
-            call = ToolCall(name, parse_arguments(json_text(item.get("arguments"))), item.get("call_id"))
-            return *unsaid(item, OWN, PROVIDER), call
+            call = ours.ToolCall(name, parse_arguments(sdk.json_text(item.get("arguments"))), item.get("call_id"))
+            return *sdk.extra_fields(item, OWN, PROVIDER), call
         case {"type": "reasoning"}:
-            told = item.get("summary") or _contents(item)
-            text = "\n\n".join(part.get("text") or "" for part in told)
-            return (Thinking(clean(text), PROVIDER, to_json(item)),)
+            parts = item.get("summary") or _contents(item)
+            text = "\n\n".join(part.get("text") or "" for part in parts)
+            return (ours.Thinking(clean(text), PROVIDER, to_json(item)),)
         case _:
-            return (ProviderBlock(PROVIDER, to_json(item)),)
+            return (ours.ProviderBlock(PROVIDER, to_json(item)),)
 
 
 def _contents(item: Wire) -> list[Wire]:
@@ -237,7 +188,7 @@ def _contents(item: Wire) -> list[Wire]:
 
 
 class _Streamed:
-    """A response as its events arrive; listeners are told at once."""
+    """A response that grows with the events of its stream. Listeners receive its deltas at once."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -246,7 +197,7 @@ class _Streamed:
         self._response: Wire | None = None
 
     def add(self, event: Wire) -> None:
-        """Take in one event; a kind that is not known is passed over."""
+        """Add one event. Unknown kinds are ignored."""
         match event:
             case {"type": "response.output_item.added", "output_index": at, "item": {"type": "function_call", **item}}:
                 self._calls[at] = len(self._calls), item.get("name", "")
@@ -255,11 +206,11 @@ class _Streamed:
             case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": response}:
                 self._response = response
             case {"type": "error"}:
-                raise refusal(event)
+                raise sdk.refusal(event)
             case _:
-                self._tell(event)
+                self._emit_delta(event)
 
-    def _tell(self, event: Wire) -> None:
+    def _emit_delta(self, event: Wire) -> None:
         match event:
             case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
                 self._emit(TextDelta(clean(text)))
@@ -278,5 +229,5 @@ class _Streamed:
                 pass
 
     def whole(self, done: bool) -> Wire | None:
-        """The response, once one of the three last events has come. Some servers leave its items to earlier events."""
+        """Return the response after a closing event. Some servers send its items only in the events before."""
         return self._response and self._response | {"output": self._response.get("output") or self._items}

@@ -1,40 +1,24 @@
-"""The way to OpenAI's SDK, and what its two APIs have in common."""
+"""The common part of the adapters to OpenAI's two APIs."""
 
-import hashlib
+from abc import abstractmethod
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from json import JSONDecodeError
 from mimetypes import guess_extension
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
-from msgspec import structs
-
+from ... import messages as ours
 from ...errors import AuthenticationFailed, ContextOverflow, ModelError
-from ...messages import AnyBlock, Document, Image, ProviderBlock, ToolCall, Usage, from_json, to_json
+from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
-from .. import adapter as wire
-from ..catalog import Tariff
+from ...tools import Tool
+from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
+from ..catalog import Price
+from ..failures import BadReply, StreamBroke, unbroken
+from ..profile import Profile
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-KEY = "OPENAI_API_KEY"
-
-PHRASES: Mapping[str, type[ModelError]] = {
-    "missing credentials": AuthenticationFailed,
-    # A limit on the reply that is wrong by itself, though the text goes on about the context length.
-    "tokens' is too large": ModelError,
-    "maximum context length": ContextOverflow,
-    "maximum prompt length": ContextOverflow,
-    "the model's context length": ContextOverflow,
-    "exceeds the available context size": ContextOverflow,
-    "exceeds the context": ContextOverflow,
-    "exceed context window": ContextOverflow,
-    "greater than the context length": ContextOverflow,
-    "prompt is too long": ContextOverflow,
-    "input token count": ContextOverflow,
-}
-"""What the SDK without a key, and compatible servers without a code of their own, say in words only."""
 
 NUMBERS: Mapping[str, str] = {
     "401": "invalid_api_key",
@@ -45,52 +29,114 @@ NUMBERS: Mapping[str, str] = {
     "503": "server_is_overloaded",
     "529": "server_is_overloaded",
 }
-"""OpenAI's word for the status that some servers write as the code of an error inside an answer of status 200:
+"""OpenAI's codes for the statuses that some servers write as the code of an error in an answer of status 200:
 https://openrouter.ai/docs/api/reference/errors-and-debugging"""
 
 CACHED = (("num_cached_tokens",), ("prompt_cache_hit_tokens",), ("cached_tokens",))
-"""Where Mistral, DeepSeek (https://api-docs.deepseek.com/guides/kv_cache) and Kimi count what their caches held,
-where they do not say it as OpenAI does.
+"""Fields in which Mistral, DeepSeek (https://api-docs.deepseek.com/guides/kv_cache) and Kimi count tokens read from a
+cache, if they do not count them as OpenAI does.
 """
 
 STANDARD = (None, "auto", "default")
-"""The service tiers that the list of prices is for."""
-
-Wire = dict[str, Any]
+"""The service tiers to which the listed prices apply."""
 
 
 class Stream(Protocol):
-    """A reply as the events of its stream arrive."""
+    """A reply that grows with the events of its stream."""
 
     def add(self, event: Wire) -> None:
-        """Take in one event and tell listeners. Raises `BadReply` for an error among the events."""
+        """Add one event and pass its deltas on to listeners. Raises `BadReply` for an error among the events."""
         ...
 
     def whole(self, done: bool) -> Wire | None:
-        """The reply as the API sends it unstreamed, once all of it is there; *done*: the server said `[DONE]`."""
+        """Return the reply in the form that the API sends without streaming, or None if it is not complete.
+
+        *done* is True if the server has said `[DONE]`.
+        """
         ...
 
 
-class Door:
-    """The way to a model behind OpenAI's SDK."""
+class OpenAIAdapter(Adapter["AsyncOpenAI"]):
+    """A model behind OpenAI's SDK. A subclass is one of the two APIs."""
 
-    def __init__(self, name: str, client: "AsyncOpenAI | None", base_url: str | None = None) -> None:
-        self._name = name
-        self._client = wire.Client(client, lambda: _connect(base_url))
+    key_variable = "OPENAI_API_KEY"
+    # Sent by the SDK without a key, and by compatible servers that have no codes of their own.
+    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
+        "missing credentials": AuthenticationFailed,
+        # The limit on the reply alone is wrong, though the text goes on about the context length.
+        "tokens' is too large": ModelError,
+        "maximum context length": ContextOverflow,
+        "maximum prompt length": ContextOverflow,
+        "the model's context length": ContextOverflow,
+        "exceeds the available context size": ContextOverflow,
+        "exceeds the context": ContextOverflow,
+        "exceed context window": ContextOverflow,
+        "greater than the context length": ContextOverflow,
+        "prompt is too long": ContextOverflow,
+        "input token count": ContextOverflow,
+    }
+    counts: ClassVar[tuple[str, str]]
+    """The API's names for the numbers of input and of output tokens."""
 
-    async def client(self) -> "AsyncOpenAI":
-        return await self._client.get()
+    def __init__(
+        self,
+        name: str,
+        client: "AsyncOpenAI | None",
+        settings: Wire,
+        *,
+        base_url: str | None = None,
+        price: Price | None,
+        window: float | None,
+        profile: Profile | None,
+    ) -> None:
+        super().__init__(name, client, lambda: _connect(base_url), price=price, window=window, profile=profile)
+        self._extra: Wire = settings.pop("extra_body", {})
+        self._hosted: Iterable[Any] = settings.pop("tools", ())
+        self._settings = settings
 
-    async def reply(self, ask: Callable[["AsyncOpenAI", Emit | None], Awaitable[Reply]], emit: Emit | None) -> Reply:
-        """What *ask* returns, asked again if a stream breaks. Raises `ModelError` whatever goes wrong."""
-        client = None
-        try:
-            client = opened = await self.client()
-            return await wire.restarting(lambda emit: ask(opened, emit), emit)
-        except Exception as exc:  # noqa: BLE001  The door to a model: whatever fails behind it is the model's error.
-            # Not chained: what a connection refused to send, such as a malformed key, stands in the cause.
-            secrets = [client and client.api_key]
-            raise wire.failure(self._name, exc, key=KEY, secrets=secrets, phrases=PHRASES) from None
+    @abstractmethod
+    def _create(self, client: "AsyncOpenAI") -> Any:
+        """Return the SDK's method for a request; it returns the raw response."""
+
+    @abstractmethod
+    def _arguments(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
+        """Return the arguments of that method.
+
+        The long parts of a request belong in `extra_body`, which the SDK sends as it is. It copies all other
+        arguments, which takes half a second for 1000 items.
+        """
+
+    @abstractmethod
+    def _read(self, answer: Wire) -> Reply:
+        """Return the reply in *answer*. Raises `BadReply` if it has none."""
+
+    @abstractmethod
+    def _stream(self, emit: Emit) -> Stream:
+        """Return an empty reply that is about to be streamed."""
+
+    async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
+        arguments = self._arguments(client, request, emit is not None)
+        response = await self._create(client)(**arguments | ({"stream": True} if emit else {}))
+        if emit and not response.headers.get("content-type", "").startswith("application/json"):
+            return await _gathered(response, self._read, self._stream(emit))
+        # Read as plain JSON: the SDK's models would reshape unknown fields.
+        return self._read(_object(await response.http_response.aread()))
+
+    def _tools(self, request: Request, convert: Callable[[Tool], Wire]) -> list[Any]:
+        """Return the tools of the settings, then those of the agent."""
+        return [*self._hosted, *map(convert, request.tools)]
+
+    def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
+        """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
+
+        Its cost is what the server said too (https://openrouter.ai/docs/use-cases/usage-accounting), else by tariff.
+        """
+        usage, cost = _usage_of(said, *self.counts), dollars(said, "cost")
+        if cost is None:
+            details = f"{self.counts[0]}_details"
+            long_writes = token_count(said, details, "cache_write_tokens_details", "ttl_12h_tokens") or 0
+            cost = self._tariff.cost(usage, standard=tier in STANDARD, long_writes=long_writes)
+        return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
 def _connect(base_url: str | None) -> "AsyncOpenAI":
@@ -99,24 +145,12 @@ def _connect(base_url: str | None) -> "AsyncOpenAI":
     return openai.AsyncOpenAI(base_url=base_url)
 
 
-async def answered(create: Any, arguments: Wire, read: Callable[[Wire], Reply], stream: Stream | None) -> Reply:
-    """One request by a `with_raw_response.create`: what *read* makes of the answer, gathered by *stream* if any.
-
-    The answer is read as plain JSON: the SDK's models would reshape what they do not know. What is long in a request
-    is its `extra_body`, which the SDK sends as it is; other arguments it copies, for half a second per 1000 items.
-    """
-    response = await create(**arguments | ({"stream": True} if stream else {}))
-    if stream and not response.headers.get("content-type", "").startswith("application/json"):
-        return await _gathered(response, read, stream)
-    return read(_object(await response.http_response.aread()))
-
-
 async def _gathered(response: Any, read: Callable[[Wire], Reply], stream: Stream) -> Reply:
-    """What *read* makes of the events. A connection lost after the last one is no loss."""
+    """Return what *read* makes of a stream. A connection that is lost after the last event does no harm."""
     import openai
 
     response.http_response = ending = _Ending(response.http_response)
-    with wire.unbroken(openai.APIConnectionError, JSONDecodeError):
+    with unbroken((openai.APIConnectionError, JSONDecodeError), (openai.APIError, BadReply)):
         async with response.parse(to=openai.AsyncStream[object]) as events:
             try:
                 async for event in events:
@@ -126,17 +160,13 @@ async def _gathered(response: Any, read: Callable[[Wire], Reply], stream: Stream
                     raise refusal(exc.body) from None
                 if not stream.whole(ending.done):
                     raise
-        return read(_whole(stream, ending.done))
-
-
-def _whole(stream: Stream, done: bool) -> Wire:
-    if not (whole := stream.whole(done)):
-        raise wire.StreamBroke("the stream ended before the reply did")
-    return whole
+        if not (whole := stream.whole(ending.done)):
+            raise StreamBroke("the stream ended before the reply did")
+        return read(whole)
 
 
 class _Ending:
-    """A response that knows whether its stream said `[DONE]`, which the SDK keeps to itself."""
+    """A response that records whether its stream said `[DONE]`, which the SDK does not pass on."""
 
     def __init__(self, response: Any) -> None:
         self._response = response
@@ -161,72 +191,59 @@ def _object(content: bytes) -> Wire:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise wire.BadReply(f"the answer should be a JSON object, found {content[:200]!r}")
+        raise BadReply(f"the answer should be a JSON object, found {content[:200]!r}")
     return cast(Wire, body)
 
 
-def refusal(error: Any) -> wire.BadReply:
-    """The error object inside an answer of status 200, as something to raise."""
+def refusal(error: Any) -> BadReply:
+    """Return an exception for the error object in an answer of status 200."""
     body: Wire = cast(Wire, error) if isinstance(error, dict) else {"message": str(error)}
     code = body.get("code")
-    return wire.BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
+    return BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
 
 
-def unsaid(said: Wire, own: Iterable[str], provider: str) -> tuple[AnyBlock, ...]:
-    """The fields of an item that our blocks do not say, kept to be sent back with it; nulls say nothing."""
-    rest = {name: value for name, value in said.items() if name not in own and value is not None}
-    return (ProviderBlock(provider, to_json(rest)),) if rest else ()
+def extra_fields(item: Wire, own: Iterable[str], provider: str) -> tuple[ours.AnyBlock, ...]:
+    """Return a block of the fields of *item* that our blocks do not hold, to be sent back with it; without nulls."""
+    rest = {name: value for name, value in item.items() if name not in own and value is not None}
+    return (ours.ProviderBlock(provider, to_json(rest)),) if rest else ()
 
 
-def written(call: ToolCall) -> str:
-    """The call's arguments as JSON text; an empty object where the model wrote none."""
+def arguments_text(call: ours.ToolCall) -> str:
+    """Return the arguments of *call* as JSON; an empty object if what the model wrote is not one."""
     return "{}" if call.malformed else call.raw.decode()
 
 
 def json_text(arguments: Any) -> str:
-    """A call's arguments as the text that they should be; some servers send them as an object, or none."""
+    """Return a call's arguments as the JSON text they should be; some servers send an object, or nothing."""
     return arguments if isinstance(arguments, str) else to_json(arguments).decode() if arguments else ""
 
 
 def call_id(given: str) -> str:
-    """The id itself, or, where it is longer than the 64 characters that OpenAI takes, one made of its hash."""
-    if 0 < len(given) <= 64:
-        return given
-    return f"call_{hashlib.sha256(given.encode(errors='surrogatepass')).hexdigest()[:32]}"
+    """Return *given*, or its hash if it is empty or longer than the 64 characters that OpenAI accepts."""
+    return given if 0 < len(given) <= 64 else hashed_id(given)
 
 
 def cache_key(request: Request) -> Wire:
-    """The name by which OpenAI keeps the requests of a run together; what they have in common it caches by itself.
+    """Return the key under which OpenAI keeps the requests of a run together; it caches their common start by itself.
 
     https://developers.openai.com/api/docs/guides/prompt-caching
     """
     return {"prompt_cache_key": request.cache.key} if request.cache and request.cache.key else {}
 
 
-def data_url(block: Image | Document) -> str:
+def data_url(block: ours.Image | ours.Document) -> str:
     return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
 
 
-def file_name(block: Document) -> str:
+def file_name(block: ours.Document) -> str:
     return block.name or f"document{guess_extension(block.media_type) or ''}"
 
 
-def counted(said: Any, input: str, output: str) -> Usage:
-    """The usage that a server said, whatever that is; *input* and *output* are the API's names of the two counts."""
-    taken, given = wire.count(said, input), wire.count(said, output)
+def _usage_of(said: Any, input: str, output: str) -> ours.Usage:
+    """Return the usage that a server *said*, whatever its form; *input* and *output* are the API's names."""
+    taken, given = token_count(said, input), token_count(said, output)
     places = [(f"{input}_details", "cached_tokens"), *CACHED]
-    read = next((tokens for place in places if (tokens := wire.count(said, *place))), 0)
-    write = wire.count(said, f"{input}_details", "cache_write_tokens") or 0
-    reasoning = wire.count(said, f"{output}_details", "reasoning_tokens") or 0
-    return Usage(taken or 0, given or 0, read, write, reasoning, int(taken is None or given is None))
-
-
-def priced(reply: Reply, tariff: Tariff, said: Any, input: str, tier: Any) -> Reply:
-    """*reply* with its cost: what the server *said*, as https://openrouter.ai/docs/use-cases/usage-accounting; else by
-    *tariff*.
-    """
-    cost = wire.dollars(said, "cost")
-    if cost is None:
-        long_writes = wire.count(said, f"{input}_details", "cache_write_tokens_details", "ttl_12h_tokens") or 0
-        cost = tariff.cost(reply.usage, standard=tier in STANDARD, long_writes=long_writes)
-    return structs.replace(reply, cost=cost)
+    read = next((tokens for place in places if (tokens := token_count(said, *place))), 0)
+    write = token_count(said, f"{input}_details", "cache_write_tokens") or 0
+    reasoning = token_count(said, f"{output}_details", "reasoning_tokens") or 0
+    return ours.Usage(taken or 0, given or 0, read, write, reasoning, int(taken is None or given is None))

@@ -8,12 +8,9 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
-from contracts.test_model import FORMATS, connected, reply
 from harness.billing import MINIMUM, Bank, blocks_of, without_marks
 from harness.providers import Provider, json_answer
+from harness.wires import FORMATS, chat, claude, connected, plain_ls, reply, responses
 from hypothesis import given, strategies as st
 from msgspec import structs
 
@@ -138,7 +135,7 @@ HELLO = UserMessage("hello")
 
 
 def test_prompt_memory_and_the_ends_of_the_last_two_requests_are_marked():
-    body = asked(HELLO, *step(1, 2), *step(2, 1), prompt=PROMPT + "memory", stable=len(PROMPT), own=(claude.ls,))
+    body = asked(HELLO, *step(1, 2), *step(2, 1), prompt=PROMPT + "memory", stable=len(PROMPT), own=(plain_ls,))
     assert body["system"] == [
         {"type": "text", "text": PROMPT, "cache_control": MARK},
         {"type": "text", "text": "memory", "cache_control": MARK},
@@ -147,12 +144,12 @@ def test_prompt_memory_and_the_ends_of_the_last_two_requests_are_marked():
 
 
 def test_without_memory_the_request_before_the_last_is_marked_too():
-    body = asked(HELLO, *step(1, 2), *step(2, 1), own=(claude.ls,))
+    body = asked(HELLO, *step(1, 2), *step(2, 1), own=(plain_ls,))
     assert marks(body) == dict.fromkeys([-1, 0, 4, 6], MARK)
 
 
 def test_without_a_prompt_the_tools_are_marked():
-    body = asked(HELLO, prompt=" ", own=(claude.ls, claude.ls))
+    body = asked(HELLO, prompt=" ", own=(plain_ls, plain_ls))
     assert [tool.get("cache_control") for tool in body["tools"]] == [None, MARK]
     assert marks(body) == dict.fromkeys([-1, 0], MARK)
 

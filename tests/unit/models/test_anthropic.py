@@ -1,17 +1,14 @@
 """The Anthropic adapter: the real SDK against a server on loopback that speaks the Messages API."""
 
 import asyncio
-import gc
-import json
 import subprocess
 import sys
-import traceback
-import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
-import anthropic
 import pytest
-from harness.providers import SCHEMA, Answer, Provider, cut, json_answer, sse
+from harness.providers import SCHEMA, Answer, Provider, json_answer, sse
+from harness.wires import HELLO, claude, plain_ls as ls, saying
+from harness.wires.claude import BROKEN, KEY, WHOLE, ask, broken_off, connected, events, message, refusal, sent, text
 
 from minideep.errors import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
@@ -26,144 +23,19 @@ from minideep.messages import (
     ToolMessage,
     Usage,
     UserMessage,
-    from_json,
     to_json,
 )
-from minideep.models import adapter as wire
 from minideep.models.anthropic.messages import Anthropic
 from minideep.models.catalog import Price
-from minideep.ports import Reply, Request
-from minideep.tools import tool
-from minideep.workers import in_thread
-
-KEY = "sk-ant-0123456789"
-HELLO = Request("", (UserMessage("hello"),))
-
-
-@tool
-def ls(path: str) -> str:
-    """List a folder."""
-    return path
-
-
-# ---- what the server says
-
-
-def message(*content: dict[str, Any], stop: str = "end_turn", **usage: Any) -> dict[str, Any]:
-    usage = {"input_tokens": 7, "output_tokens": 3} | usage
-    return {"type": "message", "role": "assistant", "content": list(content), "stop_reason": stop, "usage": usage}
-
-
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
-
-
-def events(whole: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events in which the API streams *whole*."""
-    end = {"type": "message_delta", "delta": {"stop_reason": whole["stop_reason"]}}
-    begin = whole | {"content": [], "stop_reason": None, "usage": whole["usage"] | {"output_tokens": 1}}
-    return [
-        {"type": "message_start", "message": begin},
-        {"type": "ping"},
-        *(event for index, block in enumerate(whole["content"]) for event in block_events(index, block)),
-        end | {"usage": {"input_tokens": None, "output_tokens": whole["usage"]["output_tokens"]}},
-        {"type": "message_stop"},
-    ]
-
-
-def block_events(index: int, block: dict[str, Any]) -> list[dict[str, Any]]:
-    empty, deltas = block, []
-    match block:
-        case {"type": "text", "text": said}:
-            empty, deltas = block | {"text": ""}, halves("text_delta", "text", said)
-        case {"type": "thinking", "thinking": said, "signature": signature}:
-            empty = block | {"thinking": "", "signature": ""}
-            deltas = [*halves("thinking_delta", "thinking", said), {"type": "signature_delta", "signature": signature}]
-        case {"type": "compaction", "content": said}:  # It comes in one piece.
-            whole = {name: value for name, value in block.items() if name != "type"}
-            empty, deltas = {"type": "compaction", "content": None}, [{"type": "compaction_delta", **whole}]
-        case {"type": "tool_use" | "server_tool_use", "input": said}:
-            written = said if isinstance(said, str) else json.dumps(said) if said else ""
-            empty, deltas = block | {"input": {}}, halves("input_json_delta", "partial_json", written)
-    return [
-        {"type": "content_block_start", "index": index, "content_block": empty},
-        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
-        {"type": "content_block_stop", "index": index},
-    ]
-
-
-def halves(kind: str, name: str, said: str) -> list[dict[str, Any]]:
-    middle = len(said) // 2
-    return [{"type": kind, name: part} for part in ("", said[:middle], said[middle:])]
-
-
-def refusal(status: int, kind: str, said: str, **headers: str) -> Answer:
-    return json_answer({"type": "error", "error": {"type": kind, "message": said}}, status, **headers)
-
-
-def broken_off(kind: str, said: str) -> Answer:
-    """A stream that begins well and ends with an error event."""
-    error = {"type": "error", "error": {"type": kind, "message": said}}
-    return sse(*events(message(text("hi there")))[:5], error)
-
-
-# ---- how it is asked
-
-
-def connected(url: str, key: str = KEY, max_retries: int = 0) -> anthropic.AsyncAnthropic:
-    """The SDK's client; that it loads no certificates saves 30 ms."""
-    http = anthropic.DefaultAsyncHttpxClient(verify=False)
-    return anthropic.AsyncAnthropic(base_url=url, api_key=key, max_retries=max_retries, http_client=http)
-
-
-class Heard(NamedTuple):
-    reply: Reply
-    bodies: list[Any]
-    events: list[Any]
-
-
-def ask(
-    *answers: Answer, requests: tuple[Request, ...] = (HELLO,), listen: bool = True, retries: int = 0, **settings: Any
-) -> Heard:
-    """Ask the model *requests* one after the other; the last reply is returned."""
-    told: list[Any] = []
-
-    async def go() -> Heard:
-        with Provider(*answers) as provider:
-            async with connected(provider.url, max_retries=retries) as client:
-                model = Anthropic("claude-x", client=client, **settings)
-                replies = [await model.complete(request, told.append if listen else None) for request in requests]
-        return Heard(replies[-1], provider.bodies, told)
-
-    try:
-        return asyncio.run(go())
-    except ModelError as error:
-        error.told = told  # type: ignore[attr-defined]
-        raise
-
-
-def sent(*messages: Any) -> list[Any]:
-    """The messages as the server receives them."""
-    return ask(json_answer(message(text("ok"))), requests=(Request("", messages),), listen=False).bodies[0]["messages"]
+from minideep.ports import Request
 
 
 @pytest.fixture(params=["json", "sse"])
 def say(request: pytest.FixtureRequest) -> Any:
-    """A function that has the server say whole messages, as JSON or streamed, and asks for them."""
-
-    def say(*messages: dict[str, Any], **how: Any) -> Heard:
-        if request.param == "json":
-            return ask(*map(json_answer, messages), listen=False, **how)
-        return ask(*(sse(*events(whole)) for whole in messages), **how)
-
-    return say
+    return saying(claude, request.param == "sse")
 
 
 # ---- replies
-
-
-def test_text_is_answered(say):
-    assert say(message(text("hi there"))).reply == Reply(AssistantMessage((Text("hi there"),)), Usage(7, 3))
 
 
 def test_a_request_says_only_what_there_is_to_say(say):
@@ -407,13 +279,6 @@ def test_foreign_call_ids_are_mapped_alike_in_call_and_result():
     assert all(call_id.replace("_", "").isalnum() for call_id in asked)
 
 
-def test_a_request_is_the_same_bytes_up_to_what_is_new():
-    messages = [UserMessage("a"), AssistantMessage("b"), UserMessage("c"), AssistantMessage("d")]
-    requests = (Request("s", messages[:3], (ls,)), Request("s", messages, (ls,)))
-    first, second = ask(*[json_answer(message(text("x")))] * 2, requests=requests, listen=False).bodies
-    assert json.dumps(second | {"messages": second["messages"][:3]}) == json.dumps(first)
-
-
 # ---- errors
 
 
@@ -490,19 +355,6 @@ def test_a_long_error_is_cut_short():
     assert len(str(caught.value)) < 1100
 
 
-@pytest.mark.parametrize("listen", [True, False])
-def test_the_sdk_waits_and_tries_again(listen):
-    whole = message(text("hi"))
-    answer = sse(*events(whole)) if listen else json_answer(whole)
-    heard = ask(refusal(429, "rate_limit_error", "wait", retry_after="0.01"), answer, listen=listen, retries=1)
-    assert (heard.reply.message.text, Restarted() in heard.events) == ("hi", False)
-
-
-def test_a_request_that_is_refused_is_not_repeated_by_us():
-    with pytest.raises(RateLimited, match="slow down"):
-        ask(refusal(429, "rate_limit_error", "slow down"), json_answer(message(text("never"))))
-
-
 @pytest.mark.parametrize(
     ("kind", "said", "error"),
     [
@@ -517,63 +369,20 @@ def test_an_error_inside_a_stream_is_told_by_its_type(kind, said, error):
     assert (type(caught.value), str(caught.value)) == (error, f"claude-x: {kind}: {said}")
 
 
-WHOLE = sse(*events(message(text("hi there"))))
-TWICE = [TextDelta("hi t"), TextDelta("here")]
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        cut(WHOLE),
-        sse(*events(message(text("hi there")))[:5]),
-        broken_off("overloaded_error", "Overloaded"),
-        broken_off("api_error", "Internal server error"),
-    ],
-    ids=["cut", "ended early", "overloaded", "api error"],
-)
-def test_a_stream_that_breaks_in_the_middle_is_retried_once_as_a_whole(broken):
-    heard = ask(broken, WHOLE)
-    assert heard.reply.message.text == "hi there"
-    assert heard.events[0] == TextDelta("hi t")
-    assert heard.events[-3:] == [Restarted(), *TWICE]
-    assert heard.bodies[0] == heard.bodies[1]
-
-
-def test_a_stream_that_breaks_before_anything_was_said_begins_anew_in_silence():
-    assert ask(cut(WHOLE, 0), WHOLE).events == TWICE
-
-
 @pytest.mark.parametrize(
     ("broken", "error", "said"),
     [
-        (cut(WHOLE), ModelError, "RemoteProtocolError: peer closed connection"),
-        (sse(*events(message(text("hi there")))[:5]), ModelError, "StreamBroke: the stream ended before the reply did"),
-        (broken_off("overloaded_error", "Overloaded"), Overloaded, "overloaded_error: Overloaded"),
+        ("cut", ModelError, "RemoteProtocolError: peer closed connection"),
+        ("ended early", ModelError, "StreamBroke: the stream ended before the reply did"),
+        ("overloaded", Overloaded, "overloaded_error: Overloaded"),
     ],
-    ids=["cut", "ended early", "overloaded"],
 )
 def test_a_stream_that_breaks_twice_fails(broken, error, said):
     with pytest.raises(ModelError) as caught:
-        ask(broken, broken, WHOLE)
+        ask(BROKEN[broken], BROKEN[broken], WHOLE)
     assert type(caught.value) is error
     assert str(caught.value).startswith(f"claude-x: {said}")
     assert caught.value.told.count(Restarted()) == 1
-
-
-def test_a_server_that_is_not_there_is_a_model_error():
-    async def go():
-        with Provider() as provider:
-            pass
-        async with connected(provider.url) as client:
-            await Anthropic("claude-x", client=client).complete(HELLO, None)
-
-    with pytest.raises(ModelError, match=r"^claude-x: APIConnectionError: Connection error: All connection attempts"):
-        asyncio.run(go())
-
-
-def test_a_setting_that_the_sdk_does_not_know_is_named():
-    with pytest.raises(ModelError, match="unexpected keyword argument 'temperature'"):
-        ask(temperature=0)
 
 
 @pytest.mark.parametrize("listen", [True, False])
@@ -587,25 +396,6 @@ def test_without_a_key_the_remedy_is_named(listen):
         asyncio.run(go())
 
 
-@pytest.mark.parametrize(
-    ("key", "answer"),
-    [
-        (KEY, refusal(401, "authentication_error", f"invalid key {KEY}")),
-        (f"{KEY}\n", refusal(401, "authentication_error", "a header is not allowed to end like this")),
-    ],
-    ids=["echoed", "malformed"],
-)
-def test_the_key_never_stands_in_an_error(key, answer):
-    async def go():
-        with Provider(answer) as provider:
-            async with connected(provider.url, key) as client:
-                await Anthropic("claude-x", client=client).complete(HELLO, None)
-
-    with pytest.raises(ModelError, match=r"\*\*\*") as caught:
-        asyncio.run(go())
-    assert KEY not in "".join(traceback.format_exception(caught.value))
-
-
 def test_a_placeholder_for_a_key_does_not_tear_the_text_apart():
     async def go():
         with Provider(refusal(401, "authentication_error", "extra")) as provider:
@@ -617,36 +407,6 @@ def test_a_placeholder_for_a_key_does_not_tear_the_text_apart():
 
 
 # ---- the task, the loop and the import
-
-
-def test_cancelling_hangs_up():
-    async def go():
-        with Provider(sse(*events(message(text("hi there")))[:5], hold=True)) as provider:
-            async with connected(provider.url) as client:
-                told = asyncio.Event()
-                model = Anthropic("claude-x", client=client)
-                task = asyncio.create_task(model.complete(HELLO, lambda _: told.set()))
-                await told.wait()
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-                return await in_thread(provider.left.wait, 10)
-
-    assert asyncio.run(go())
-
-
-def test_a_listener_that_fails_hangs_up():
-    def fail(_):
-        raise KeyError("listener")
-
-    async def go():
-        with Provider(sse(*events(message(text("hi there")))[:5], hold=True)) as provider:
-            async with connected(provider.url) as client:
-                with pytest.raises(ModelError, match="listener"):
-                    await Anthropic("claude-x", client=client).complete(HELLO, fail)
-                return await in_thread(provider.left.wait, 10)
-
-    assert asyncio.run(go())
 
 
 SCRIPT = """
@@ -673,18 +433,6 @@ def test_the_sdk_is_imported_at_first_use_and_serves_one_event_loop_after_the_ot
     assert [headers["x-stainless-retry-count"] for headers in provider.headers] == ["0", "0"]
 
 
-# ---- what all adapters share
-
-
-def test_a_message_is_converted_once():
-    asked: list[Any] = []
-    converted = wire.Converted(lambda message: asked.append(message.text), limit=2)
-    first, second, third = UserMessage("a"), UserMessage("a"), UserMessage("c")
-    for one in (first, first, second, first, third, first):
-        converted(one)
-    assert asked == ["a", "a", "c", "a"]
-
-
 class Content(tuple):
     """Counts how often somebody reads it."""
 
@@ -700,25 +448,3 @@ def test_a_step_does_not_convert_the_whole_history_again():
     request = Request("", [UserMessage(content)])
     first, second = ask(*[json_answer(message(text("x")))] * 2, requests=(request,) * 2, listen=False).bodies
     assert (first == second, content.read) == (True, 1)
-
-
-class Made:
-    """A client."""
-
-
-def test_a_client_lives_as_long_as_its_event_loop():
-    made: list[int] = []
-    client = wire.Client(None, lambda: made.append(1) or Made())
-
-    async def twice():
-        return weakref.ref(await client.get()), weakref.ref(await client.get())
-
-    (first, again), (second, _) = asyncio.run(twice()), asyncio.run(twice())
-    gc.collect()
-    assert (first(), again(), type(second()), len(made)) == (None, None, Made, 2)
-
-
-def test_what_json_cannot_carry_is_written_so_that_it_can():
-    raw = to_json({"a": ["\ud800", float("nan"), float("-inf")], "b": 10**30, "c": "é"})
-    assert wire.sendable(raw) == {"a": ["?", "NaN", "-Infinity"], "b": 10**30, "c": "é"}
-    assert from_json(raw)["b"] == 10**30

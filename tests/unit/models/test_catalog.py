@@ -1,15 +1,10 @@
 """Money: what a reply costs by the list, by one's own price, or by what the provider says; and never by a guess."""
 
 import math
-from contextlib import asynccontextmanager
 
-import anthropic
-import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
 from harness.providers import Provider, json_answer, sse
+from harness.wires import FORMATS, chat, claude, connected, responses
 from hypothesis import given, strategies as st
 
 from minideep import Agent, ConfigError, Limits, Subagent, ToolCall, Usage, create_deep_agent, tool
@@ -106,16 +101,6 @@ def test_a_price_that_is_none_is_refused_when_the_model_is_made(make):
 # ---- over the real SDKs
 
 
-@asynccontextmanager
-async def connected(kind, url, name, **more):
-    if kind == "anthropic":
-        async with anthropic.AsyncAnthropic(base_url=url, api_key="k" * 9, max_retries=0) as client:
-            yield Anthropic(name, client=client, **more)
-        return
-    async with openai.AsyncOpenAI(base_url=url, api_key="k" * 9, max_retries=0) as client:
-        yield (OpenAI if kind == "openai" else OpenAIChat)(name, client=client, **more)
-
-
 def answer(kind, *, stream=False, longer=0, tier=None, **more):
     """One reply of *kind*: 6,000 tokens of input, of which 3,000 were read and 2,000 written, and 500 of output."""
     if kind == "anthropic":
@@ -123,16 +108,16 @@ def answer(kind, *, stream=False, longer=0, tier=None, **more):
         creation = {"ephemeral_5m_input_tokens": 2000 - longer, "ephemeral_1h_input_tokens": longer}
         counts = {"input_tokens": 1000, "output_tokens": 500, "cache_creation": creation, "service_tier": tier}
         whole = claude.message(claude.text("hi"), **counts, **read, **write, **more)
-        return sse(*claude.events(whole)) if stream else json_answer(whole)
+        return claude.answer(whole, stream)
     lives = {"ttl_12h_tokens": longer, "ttl_30m_tokens": 2000 - longer}
     details = {"cached_tokens": 3000, "cache_write_tokens": 2000, "cache_write_tokens_details": lives}
     if kind == "openai":
         usage = {"input_tokens": 6000, "output_tokens": 500, "input_tokens_details": details} | more
         whole = responses.response(responses.message("hi"), usage=usage, service_tier=tier)
-        return sse(*responses.events(whole)) if stream else json_answer(whole)
+        return responses.answer(whole, stream)
     usage = {"prompt_tokens": 6000, "completion_tokens": 500, "prompt_tokens_details": details} | more
     whole = chat.completion({"content": "hi"}, usage=usage, service_tier=tier)
-    return sse({"choices": [], "service_tier": tier}, *chat.chunks(whole)) if stream else json_answer(whole)
+    return sse({"choices": [], "service_tier": tier}, *chat.events(whole)) if stream else json_answer(whole)
 
 
 async def cost(kind, name, *, stream=False, price=None, **more):
@@ -146,7 +131,6 @@ async def cost(kind, name, *, stream=False, price=None, **more):
             return told[0]
 
 
-FORMATS = ["anthropic", "openai", "openai-chat"]
 LISTED = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol", "openai-chat": "gpt-6.1-sol"}
 LIST_COST = (1000 * 2 + 3000 * 0.10 + 2000 * 2.50 + 500 * 10) / 1e6  # All three cost the same.
 

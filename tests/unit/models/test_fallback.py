@@ -5,11 +5,8 @@ import json
 
 import openai
 import pytest
-import unit.models.test_anthropic as claude
-import unit.models.test_openai as responses
-import unit.models.test_openai_chat as chat
-from contracts.test_model import connected, ls, reply
 from harness.providers import Answer, Provider, cut, json_answer
+from harness.wires import chat, claude, connected, ls, reply, responses
 
 from minideep import (
     Agent,
@@ -118,16 +115,16 @@ def test_its_window_is_the_smallest_that_is_known():
     assert FallbackModel(["openai:gpt-5", "offline:"]).window is None
 
 
-async def test_it_warms_all_of_its_models_that_can_be():
+async def test_it_preloads_all_of_its_models_that_can_be():
     class Cold(Named):
-        warm_now = False
+        preloaded = False
 
         async def preload(self):
-            self.warm_now = True
+            self.preloaded = True
 
     models = [Cold("a"), Named("b"), Cold("c")]
     await Agent(FallbackModel(models)).preload()
-    assert [getattr(model, "warm_now", None) for model in models] == [True, None, True]
+    assert [getattr(model, "preloaded", None) for model in models] == [True, None, True]
 
 
 def test_models_may_be_named_as_everywhere():
@@ -173,7 +170,7 @@ async def test_a_provider_that_fails_is_stood_in_for_by_another(failed):
 
 
 async def test_a_provider_that_is_out_of_reach_is_stood_in_for_by_another():
-    with Provider(json_answer(chat.text("done"))) as provider:
+    with Provider(json_answer(chat.said("done"))) as provider:
         with Provider() as gone:
             pass  # Nobody listens there any more.
         async with connected("openai", gone.url) as a, connected("openai-chat", provider.url) as b:

@@ -1,16 +1,30 @@
 """The Responses adapter: OpenAI's real SDK against a server on loopback that speaks the Responses API."""
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
-import traceback
-from typing import Any, NamedTuple
+from typing import Any
 
-import openai
 import pytest
-from harness.providers import SCHEMA, Answer, Provider, cut, json_answer, sse
+from harness.providers import SCHEMA, Answer, Provider, json_answer, sse
+from harness.wires import HELLO, plain_ls as ls, responses, saying
+from harness.wires.responses import (
+    BROKEN,
+    REFUSED,
+    WHOLE,
+    ask,
+    broken_off,
+    call,
+    connected,
+    events,
+    failed,
+    message,
+    reasoning,
+    refusal,
+    response,
+    sent,
+)
 
 from minideep.errors import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
@@ -29,146 +43,17 @@ from minideep.messages import (
 )
 from minideep.models.openai.responses import OpenAI
 from minideep.ports import Reply, Request
-from minideep.tools import tool
-from minideep.workers import in_thread
 
-KEY = "sk-0123456789abcdef"
-HELLO = Request("", (UserMessage("hello"),))
 SAID = {"role": "user", "content": [{"type": "input_text", "text": "hello"}]}
-
-
-@tool
-def ls(path: str) -> str:
-    """List a folder."""
-    return path
-
-
 LS = {"type": "function", "name": "ls", "description": "List a folder.", "parameters": ls.schema, "strict": False}
-
-# ---- what the server says
-
-
-def response(*output: dict[str, Any], status: str = "completed", **fields: Any) -> dict[str, Any]:
-    usage = {"input_tokens": 7, "output_tokens": 3}
-    return {"id": "resp_1", "status": status, "error": None, "output": list(output), "usage": usage} | fields
-
-
-def message(said: str, **fields: Any) -> dict[str, Any]:
-    part = {"type": "output_text", "text": said, "annotations": [], "logprobs": []}
-    return {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [part]} | fields
-
-
-def call(call_id: str, arguments: str, **fields: Any) -> dict[str, Any]:
-    said = {"id": f"fc_{call_id}", "call_id": call_id, "name": "ls", "arguments": arguments, "status": "completed"}
-    return {"type": "function_call"} | said | fields
-
-
-def reasoning(*summary: str) -> dict[str, Any]:
-    parts = [{"type": "summary_text", "text": text} for text in summary]
-    return {"type": "reasoning", "id": "rs_1", "summary": parts, "encrypted_content": "gAAA", "new": {"n": [1, None]}}
-
-
-REFUSED = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "I cannot"}]}
-
-
-def events(whole: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events in which the API streams *whole*."""
-    created = {"type": "response.created", "response": whole | {"status": "in_progress", "output": [], "usage": None}}
-    items = [event for at, item in enumerate(whole["output"]) for event in item_events(at, item)]
-    return [created, *items, {"type": f"response.{whole['status']}", "response": whole}]
-
-
-def item_events(at: int, item: dict[str, Any]) -> list[dict[str, Any]]:
-    deltas: list[dict[str, Any]] = []
-    match item:
-        case {"type": "message", "content": [{"text": said}]}:
-            deltas = halves("response.output_text.delta", said)
-        case {"type": "message", "content": [{"refusal": said}]}:
-            deltas = halves("response.refusal.delta", said)
-        case {"type": "function_call", "arguments": said}:
-            deltas = halves("response.function_call_arguments.delta", said)
-        case {"type": "reasoning", "summary": parts}:
-            for number, part in enumerate(parts):
-                deltas.append({"type": "response.reasoning_summary_part.added", "summary_index": number})
-                deltas += halves("response.reasoning_summary_text.delta", part["text"])
-    return [
-        {"type": "response.output_item.added", "output_index": at, "item": item | {"status": "in_progress"}},
-        *(delta | {"output_index": at} for delta in deltas),
-        {"type": "response.output_item.done", "output_index": at, "item": item},
-    ]
-
-
-def halves(kind: str, said: str) -> list[dict[str, Any]]:
-    middle = len(said) // 2
-    return [{"type": kind, "delta": part} for part in (said[:middle], said[middle:])]
-
-
-def refusal(status: int, code: str | None, said: str, **headers: str) -> Answer:
-    return json_answer({"error": {"type": "a_type", "code": code, "message": said}}, status, **headers)
-
-
-def broken_off(last: dict[str, Any]) -> Answer:
-    """A stream that begins well and ends with the event *last*."""
-    return sse(*events(response(message("hi there")))[:-2], last)
-
-
-def failed(code: str, said: str) -> dict[str, Any]:
-    whole = response(status="failed", error={"code": code, "message": said})
-    return {"type": "response.failed", "response": whole}
-
-
-# ---- how it is asked
-
-
-class Heard(NamedTuple):
-    reply: Reply
-    bodies: list[Any]
-    events: list[Any]
-
-
-def connected(url: str, key: str = KEY, retries: int = 0) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=retries)
-
-
-def ask(*answers: Answer, request: Request = HELLO, listen: bool = True, retries: int = 0, **settings: Any) -> Heard:
-    told: list[Any] = []
-
-    async def go() -> Heard:
-        with Provider(*answers) as provider:
-            async with connected(provider.url, retries=retries) as client:
-                model = OpenAI("gpt-x", client=client, **settings)
-                reply = await model.complete(request, told.append if listen else None)
-        return Heard(reply, provider.bodies, told)
-
-    try:
-        return asyncio.run(go())
-    except ModelError as error:
-        error.told = told  # type: ignore[attr-defined]
-        raise
-
-
-def sent(*messages: Any) -> list[Any]:
-    """The input items as the server receives them."""
-    return ask(json_answer(response(message("ok"))), request=Request("", messages), listen=False).bodies[0]["input"]
 
 
 @pytest.fixture(params=["json", "sse"])
 def say(request: pytest.FixtureRequest) -> Any:
-    """A function that has the server say a whole response, as JSON or streamed, and asks for it."""
-
-    def say(whole: dict[str, Any], **how: Any) -> Heard:
-        if request.param == "json":
-            return ask(json_answer(whole), listen=False, **how)
-        return ask(sse(*events(whole)), **how)
-
-    return say
+    return saying(responses, request.param == "sse")
 
 
 # ---- replies
-
-
-def test_text_is_answered(say):
-    assert say(response(message("hi there"))).reply == Reply(AssistantMessage((Text("hi there"),)), Usage(7, 3))
 
 
 def test_nothing_is_kept_at_the_provider_and_reasoning_comes_back_encrypted(say):
@@ -382,21 +267,6 @@ def test_long_call_ids_are_mapped_alike_in_call_and_result():
     assert all(0 < len(call_id) <= 64 for call_id in asked)
 
 
-def test_a_request_is_the_same_bytes_up_to_what_is_new():
-    messages = (UserMessage("a"), AssistantMessage("b"), UserMessage("c"), AssistantMessage("d"))
-
-    async def go():
-        with Provider(*[json_answer(response(message("x")))] * 2) as provider:
-            async with connected(provider.url) as client:
-                model = OpenAI("gpt-x", client=client)
-                for shown in (messages[:3], messages):
-                    await model.complete(Request("s", shown, (ls,)), None)
-        return provider.bodies
-
-    first, second = asyncio.run(go())
-    assert json.dumps(second | {"input": second["input"][:3]}) == json.dumps(first)
-
-
 def test_a_schema_is_of_its_request_alone():
     async def go():
         with Provider(*[json_answer(response(message("x")))] * 2) as provider:
@@ -481,43 +351,6 @@ def test_an_error_of_another_status_is_no_overflow_whatever_it_says():
         ask(refusal(429, None, "the maximum context length per minute"), listen=False)
 
 
-@pytest.mark.parametrize("listen", [True, False])
-def test_the_sdk_waits_and_tries_again(listen):
-    whole = response(message("hi"))
-    answer = sse(*events(whole)) if listen else json_answer(whole)
-    heard = ask(refusal(429, None, "wait", retry_after="0.01"), answer, listen=listen, retries=1)
-    assert (heard.reply.message.text, Restarted() in heard.events) == ("hi", False)
-
-
-def test_a_request_that_is_refused_is_not_repeated_by_us():
-    with pytest.raises(RateLimited, match="wait"):
-        ask(refusal(429, None, "wait"), json_answer(response(message("never"))))
-
-
-WHOLE = sse(*events(response(message("hi there"))))
-FLAT = {"type": "error", "code": "server_error", "message": "Oops."}
-NESTED = {"type": "error", "error": {"type": "server_error", "message": "Oops."}}
-NUMBERED = {"error": {"code": 503, "message": "Oops."}}
-BROKEN = {
-    "cut": cut(WHOLE),
-    "no json": sse(*events(response(message("hi there")))[:-2], '{"type'),
-    "ended early": sse(*events(response(message("hi there")))[:-1]),
-    "flat error": broken_off(FLAT),
-    "nested error": broken_off(NESTED),
-    "numbered error": broken_off(NUMBERED),
-    "failed": broken_off(failed("server_error", "Oops.")),
-}
-
-
-@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_stream_that_breaks_in_the_middle_is_retried_once_as_a_whole(broken):
-    heard = ask(broken, WHOLE)
-    told = [TextDelta("hi t"), TextDelta("here")]
-    assert heard.reply.message.text == "hi there"
-    assert heard.events == [*told, Restarted(), *told]
-    assert heard.bodies[0] == heard.bodies[1]
-
-
 @pytest.mark.parametrize(
     ("broken", "error", "said"),
     [
@@ -563,58 +396,7 @@ def test_an_error_instead_of_a_stream_is_told_by_its_code():
         ask(json_answer({"error": {"code": 429, "message": "slow"}}))
 
 
-def test_a_server_that_is_not_there_is_a_model_error():
-    async def go():
-        with Provider() as provider:
-            pass
-        async with connected(provider.url) as client:
-            await OpenAI("gpt-x", client=client).complete(HELLO, None)
-
-    with pytest.raises(ModelError, match=r"^gpt-x: APIConnectionError: Connection error: All connection attempts"):
-        asyncio.run(go())
-
-
-def test_a_setting_that_the_sdk_does_not_know_is_named():
-    with pytest.raises(ModelError, match="unexpected keyword argument 'max_tokens'"):
-        ask(max_tokens=5)
-
-
-@pytest.mark.parametrize(
-    ("key", "answer"),
-    [
-        (KEY, refusal(401, "invalid_api_key", f"Incorrect API key provided: {KEY}.")),
-        (f"{KEY}\n", refusal(401, "invalid_api_key", "a header is not allowed to end like this")),
-    ],
-    ids=["echoed", "malformed"],
-)
-def test_the_key_never_stands_in_an_error(key, answer):
-    async def go():
-        with Provider(answer) as provider:
-            async with connected(provider.url, key) as client:
-                await OpenAI("gpt-x", client=client).complete(HELLO, None)
-
-    with pytest.raises(ModelError) as caught:
-        asyncio.run(go())
-    assert KEY not in "".join(traceback.format_exception(caught.value))
-
-
 # ---- the task, the loop and the import
-
-
-def test_cancelling_hangs_up():
-    async def go():
-        with Provider(sse(*events(response(message("hi there")))[:-1], hold=True)) as provider:
-            async with connected(provider.url) as client:
-                told = asyncio.Event()
-                model = OpenAI("gpt-x", client=client)
-                task = asyncio.create_task(model.complete(HELLO, lambda _: told.set()))
-                await told.wait()
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-                return await in_thread(provider.left.wait, 10)
-
-    assert asyncio.run(go())
 
 
 SCRIPT = """

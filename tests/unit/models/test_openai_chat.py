@@ -1,14 +1,28 @@
 """The Chat Completions adapter: OpenAI's real SDK against a server on loopback that speaks it, well and badly."""
 
-import asyncio
-import json
 import subprocess
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import openai
 import pytest
-from harness.providers import SCHEMA, Answer, Provider, cut, json_answer, sse
+from harness.providers import SCHEMA, Provider, json_answer, sse
+from harness.wires import HELLO, chat, plain_ls as ls, saying
+from harness.wires.chat import (
+    BROKEN,
+    SPOKEN,
+    WHOLE,
+    ask,
+    call,
+    chunk,
+    completion,
+    events,
+    refusal,
+    said,
+    sent,
+    streamed,
+)
+from harness.wires.responses import KEY
 
 from minideep.errors import AuthenticationFailed, ConfigError, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
@@ -28,164 +42,51 @@ from minideep.messages import (
 )
 from minideep.models.openai.chat import OpenAIChat
 from minideep.ports import Reply, Request
-from minideep.tools import tool
 
-KEY = "sk-0123456789abcdef"
-HELLO = Request("", (UserMessage("hello"),))
 SAID = {"role": "user", "content": "hello"}
-
-
-@tool
-def ls(path: str) -> str:
-    """List a folder."""
-    return path
-
-
 LS = {"type": "function", "function": {"name": "ls", "description": "List a folder.", "parameters": ls.schema}}
-
-# ---- what the server says
-
-
-def completion(message: dict[str, Any], finish: str | None = "stop", **fields: Any) -> dict[str, Any]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": None} | message, "finish_reason": finish}
-    usage = {"prompt_tokens": 7, "completion_tokens": 3}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": usage} | fields
-
-
-def text(said: str) -> dict[str, Any]:
-    return completion({"content": said})
-
-
-def call(call_id: str | None, arguments: Any, **fields: Any) -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": "ls", "arguments": arguments}} | fields
-
-
-def chunks(whole: dict[str, Any]) -> list[Any]:
-    """The chunks in which the API streams *whole*."""
-    choice = whole["choices"][0]
-    fields = {name: value for name, value in choice["message"].items() if value and name not in ("role", "tool_calls")}
-    calls = choice["message"].get("tool_calls") or ()
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [part for name, value in fields.items() for part in parts(name, value)]
-    deltas += [part for index, one in enumerate(calls) for part in call_parts(index, one)]
-    return [
-        *map(chunk, deltas),
-        chunk({}, choice["finish_reason"]),
-        {"choices": [], "usage": whole["usage"]},
-        "[DONE]",
-    ]
-
-
-def chunk(delta: dict[str, Any], finish: str | None = None, **fields: Any) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish} | fields], "usage": None}
-
-
-def parts(name: str, value: Any) -> list[dict[str, Any]]:
-    if not isinstance(value, str):
-        return [{name: value}]
-    middle = len(value) // 2
-    return [{name: value[:middle]}, {name: value[middle:]}]
-
-
-def call_parts(index: int, one: dict[str, Any]) -> list[dict[str, Any]]:
-    written = one["function"]["arguments"]
-    if not isinstance(written, str):
-        return [{"tool_calls": [one | {"index": index}]}]
-    begin = one | {"index": index, "function": one["function"] | {"arguments": ""}}
-    rest = [{"index": index, "function": piece} for piece in parts("arguments", written)]
-    return [{"tool_calls": [piece]} for piece in (begin, *rest)]
-
-
-def refusal(status: int, code: Any, said: str, **headers: str) -> Answer:
-    return json_answer({"error": {"type": "a_type", "code": code, "message": said}}, status, **headers)
-
-
-# ---- how it is asked
-
-
-class Heard(NamedTuple):
-    reply: Reply
-    bodies: list[Any]
-    events: list[Any]
-
-
-def ask(*answers: Answer, request: Request = HELLO, listen: bool = True, retries: int = 0, **settings: Any) -> Heard:
-    told: list[Any] = []
-
-    async def go() -> Heard:
-        with Provider(*answers) as provider:
-            async with openai.AsyncOpenAI(base_url=provider.url, api_key=KEY, max_retries=retries) as client:
-                model = OpenAIChat("qwen-x", client=client, **settings)
-                reply = await model.complete(request, told.append if listen else None)
-        return Heard(reply, provider.bodies, told)
-
-    try:
-        return asyncio.run(go())
-    except ModelError as error:
-        error.told = told  # type: ignore[attr-defined]
-        raise
-
-
-def sent(*messages: Any, system: str = "") -> list[Any]:
-    """The messages as the server receives them."""
-    return ask(json_answer(text("ok")), request=Request(system, messages), listen=False).bodies[0]["messages"]
-
-
-def streamed(*deltas: dict[str, Any]) -> Heard:
-    return ask(sse(*map(chunk, deltas), chunk({}, "tool_calls"), "[DONE]"))
 
 
 @pytest.fixture(params=["json", "sse"])
 def say(request: pytest.FixtureRequest) -> Any:
-    """A function that has the server say a whole completion, as JSON or streamed, and asks for it."""
-
-    def say(whole: dict[str, Any], **how: Any) -> Heard:
-        if request.param == "json":
-            return ask(json_answer(whole), listen=False, **how)
-        return ask(sse(*chunks(whole)), **how)
-
-    return say
+    return saying(chat, request.param == "sse")
 
 
 # ---- replies
 
 
-def test_text_is_answered(say):
-    assert say(text("hi there")).reply == Reply(AssistantMessage((Text("hi there"),)), Usage(7, 3))
-
-
 def test_a_request_says_only_what_there_is_to_say():
-    assert ask(json_answer(text("hi")), listen=False).bodies == [{"model": "qwen-x", "messages": [SAID]}]
+    assert ask(json_answer(said("hi")), listen=False).bodies == [{"model": "local-x", "messages": [SAID]}]
 
 
 def test_a_stream_is_asked_for_with_its_usage():
     streaming = {"stream": True, "stream_options": {"include_usage": True}}
-    assert ask(sse(*chunks(text("hi")))).bodies == [{"model": "qwen-x", "messages": [SAID]} | streaming]
+    assert ask(sse(*events(said("hi")))).bodies == [{"model": "local-x", "messages": [SAID]} | streaming]
 
 
 def test_settings_go_along():
     settings = {"temperature": 0, "max_completion_tokens": 9, "tools": [{"type": "search"}]}
     request = Request("be brief", HELLO.messages, (ls,))
-    body = ask(json_answer(text("hi")), request=request, listen=False, **settings, extra_body={"new": 1}).bodies[0]
+    body = ask(json_answer(said("hi")), request=request, listen=False, **settings, extra_body={"new": 1}).bodies[0]
     messages = [{"role": "system", "content": "be brief"}, SAID]
-    assert body == settings | {"model": "qwen-x", "messages": messages, "tools": [{"type": "search"}, LS], "new": 1}
+    assert body == settings | {"model": "local-x", "messages": messages, "tools": [{"type": "search"}, LS], "new": 1}
 
 
 def test_a_schema_is_the_format_of_the_response(say):
-    body = say(text("{}"), request=Request("", HELLO.messages, schema=SCHEMA), temperature=0).bodies[0]
+    body = say(said("{}"), request=Request("", HELLO.messages, schema=SCHEMA), temperature=0).bodies[0]
     form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True}}
-    assert body == say(text("hi"), temperature=0).bodies[0] | {"response_format": form}
+    assert body == say(said("hi"), temperature=0).bodies[0] | {"response_format": form}
 
 
 @pytest.mark.parametrize("settings", [{"response_format": {"type": "text"}}, {"tools": [{"type": "search"}]}])
 def test_settings_stand_instead_of_a_schema(say, settings):
-    body = say(text("hi"), request=Request("", HELLO.messages, schema=SCHEMA), **settings).bodies[0]
-    assert body == say(text("hi"), **settings).bodies[0]
+    body = say(said("hi"), request=Request("", HELLO.messages, schema=SCHEMA), **settings).bodies[0]
+    assert body == say(said("hi"), **settings).bodies[0]
 
 
 def test_a_schema_does_not_keep_a_model_from_its_tools(say):
     asked = say(completion({"tool_calls": [call("c1", "{}")]}), request=Request("", HELLO.messages, (ls,), SCHEMA))
-    plain = say(text("hi"), request=Request("", HELLO.messages, (ls,)))
+    plain = say(said("hi"), request=Request("", HELLO.messages, (ls,)))
     assert (asked.bodies, asked.reply.message.calls) == (plain.bodies, (ToolCall("ls", {}, "c1"),))
 
 
@@ -194,10 +95,10 @@ def test_two_parallel_calls_and_their_results_are_sent_back(say):
     first = say(completion({"content": "looking", "tool_calls": calls}, "tool_calls"))
     results = (ToolMessage("a.md", "c1", "ls"), ToolMessage("no such folder", "c2", "ls", is_error=True))
     request = Request("be brief", (*HELLO.messages, first.reply.message, *results, UserMessage("go on")), (ls,))
-    second = say(text("done"), request=request)
+    second = say(said("done"), request=request)
     assert first.reply.message.calls == (ToolCall("ls", {"path": "/1"}, "c1"), ToolCall("ls", {"path": "/2"}, "c2"))
     assert second.bodies[0] == {
-        "model": "qwen-x",
+        "model": "local-x",
         "tools": [LS],
         "messages": [
             {"role": "system", "content": "be brief"},
@@ -250,7 +151,7 @@ def test_what_a_server_adds_to_a_call_goes_back_with_it(say):
 
 def test_listeners_hear_text_reasoning_and_arguments_as_they_come():
     calls = [call("c1", "{}"), call("c2", '{"a":1}')]
-    assert ask(sse(*chunks(completion({"reasoning": "hmhm", "content": "looking", "tool_calls": calls})))).events == [
+    assert ask(sse(*events(completion({"reasoning": "hmhm", "content": "looking", "tool_calls": calls})))).events == [
         TextDelta("loo"),
         TextDelta("king"),
         ThinkingDelta("hm"),
@@ -350,13 +251,13 @@ def test_usage_tells_cached_and_reasoning_tokens_and_the_price(say):
         "completion_tokens_details": {"reasoning_tokens": 20, "audio_tokens": None},
         "cost": 0.25,
     }
-    reply = say(text("hi") | {"usage": usage}).reply
+    reply = say(said("hi") | {"usage": usage}).reply
     assert (reply.usage, reply.cost) == (Usage(120, 30, 100, 15, 20), 0.25)
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None, "prompt_tokens_details": None, "cost": "free"}])
 def test_usage_may_be_missing_and_is_then_unknown(say, usage):
-    reply = say(text("hi") | {"usage": usage}).reply
+    reply = say(said("hi") | {"usage": usage}).reply
     assert (reply.usage, reply.cost) == (Usage(unknown=1), None)
 
 
@@ -390,7 +291,7 @@ def test_a_stream_that_only_says_why_it_stopped_is_done():
 
 
 def test_a_server_that_does_not_stream_is_understood():
-    assert ask(json_answer(text("hi"))).reply.message.text == "hi"
+    assert ask(json_answer(said("hi"))).reply.message.text == "hi"
 
 
 # ---- requests
@@ -447,7 +348,7 @@ import asyncio, sys
 from minideep.messages import UserMessage
 from minideep.models.openai.chat import OpenAIChat
 from minideep.ports import Request
-model = OpenAIChat("qwen-x", base_url=sys.argv[1])
+model = OpenAIChat("local-x", base_url=sys.argv[1])
 assert "openai" not in sys.modules
 asyncio.run(model.preload())
 assert "openai" in sys.modules
@@ -456,7 +357,7 @@ print(asyncio.run(model.complete(Request("", (UserMessage("hello"),)), None)).me
 
 
 def test_a_base_url_is_where_the_model_is_asked_and_the_sdk_is_imported_when_it_is_warmed():
-    with Provider(json_answer(text("hi"))) as provider:
+    with Provider(json_answer(said("hi"))) as provider:
         command = [sys.executable, "-c", SCRIPT, f"{provider.url}/v1"]
         ran = subprocess.run(command, capture_output=True, text=True, env={"OPENAI_API_KEY": KEY}, check=False)
     assert (ran.stdout, ran.stderr, provider.paths) == ("hi\n", "", ["/v1/chat/completions"])
@@ -465,7 +366,7 @@ def test_a_base_url_is_where_the_model_is_asked_and_the_sdk_is_imported_when_it_
 def test_a_base_url_beside_a_client_is_refused():
     client = openai.AsyncOpenAI(api_key=KEY)
     with pytest.raises(ConfigError, match="takes a base_url or a client, not both"):
-        OpenAIChat("qwen-x", base_url="http://127.0.0.1", client=client)
+        OpenAIChat("local-x", base_url="http://127.0.0.1", client=client)
 
 
 # ---- errors
@@ -504,34 +405,7 @@ REMEDY = "set OPENAI_API_KEY to a key that is accepted"
 def test_an_error_says_who_must_act(answer, error, said):
     with pytest.raises(ModelError) as caught:
         ask(answer, listen=False)
-    assert (type(caught.value), str(caught.value)) == (error, f"qwen-x: {said}")
-
-
-@pytest.mark.parametrize("listen", [True, False])
-def test_the_sdk_waits_and_tries_again(listen):
-    answer = sse(*chunks(text("hi"))) if listen else json_answer(text("hi"))
-    heard = ask(refusal(429, None, "wait", retry_after="0.01"), answer, listen=listen, retries=1)
-    assert (heard.reply.message.text, Restarted() in heard.events) == ("hi", False)
-
-
-WHOLE = sse(*chunks(text("hi there")))
-SPOKEN = chunks(text("hi there"))[:-3]
-BROKEN = {
-    "cut": cut(sse(*SPOKEN, {}, {})),
-    "ended early": sse(*SPOKEN),
-    "server error": sse(*SPOKEN, {"error": {"type": "server_error", "message": "Oops."}}),
-    "numbered error": sse(*SPOKEN, {"error": {"code": 502, "message": "Oops."}, "choices": []}),
-    "error of the choice": sse(*SPOKEN, chunk({}, "error", error={"code": 502, "message": "Oops."})),
-}
-
-
-@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_stream_that_breaks_in_the_middle_is_retried_once_as_a_whole(broken):
-    heard = ask(broken, WHOLE)
-    told = [TextDelta("hi t"), TextDelta("here")]
-    assert heard.reply.message.text == "hi there"
-    assert heard.events == [*told, Restarted(), *told]
-    assert heard.bodies[0] == heard.bodies[1]
+    assert (type(caught.value), str(caught.value)) == (error, f"local-x: {said}")
 
 
 @pytest.mark.parametrize(
@@ -546,12 +420,12 @@ def test_a_stream_that_breaks_in_the_middle_is_retried_once_as_a_whole(broken):
 def test_a_stream_that_breaks_twice_fails(broken, said):
     with pytest.raises(ModelError) as caught:
         ask(BROKEN[broken], BROKEN[broken], WHOLE)
-    assert str(caught.value).startswith(f"qwen-x: {said}")
+    assert str(caught.value).startswith(f"local-x: {said}")
     assert caught.value.told.count(Restarted()) == 1
 
 
 def test_a_connection_lost_after_the_reply_was_whole_is_no_loss():
-    heard = ask(sse(*chunks(text("hi there"))[:-2], cut=True))
+    heard = ask(sse(*events(said("hi there"))[:-2], cut=True))
     assert (heard.reply.message.text, len(heard.bodies)) == ("hi there", 1)
 
 
@@ -567,18 +441,3 @@ def test_an_error_inside_a_stream_is_told_by_its_code(code, error):
 def test_a_stream_without_any_choice_holds_no_reply():
     with pytest.raises(ModelError, match="the answer should hold a choice, found"):
         ask(sse({"choices": [], "usage": None}, "[DONE]"))
-
-
-def test_a_request_is_the_same_bytes_up_to_what_is_new():
-    messages = (UserMessage("a"), AssistantMessage("b"), UserMessage("c"), AssistantMessage("d"))
-
-    async def go():
-        with Provider(*[json_answer(text("x"))] * 2) as provider:
-            async with openai.AsyncOpenAI(base_url=provider.url, api_key=KEY) as client:
-                model = OpenAIChat("qwen-x", client=client)
-                for shown in (messages[:3], messages):
-                    await model.complete(Request("s", shown, (ls,)), None)
-        return provider.bodies
-
-    first, second = asyncio.run(go())
-    assert json.dumps(second | {"messages": second["messages"][:4]}) == json.dumps(first)

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-import unit.models.test_anthropic as claude
-from contracts.test_model import ls, reply
 from harness.providers import Provider
+from harness.wires import claude, ls, reply
 
 from minideep import Agent, ConfigError, Subagent, ToolCall, create_deep_agent, tool
 from minideep.models import Anthropic, FallbackModel, OpenAI, OpenAIChat, Profile, RateLimiter, ScriptedModel
@@ -104,7 +103,7 @@ async def test_it_is_no_setting_of_the_request():
 
 
 def test_what_is_no_profile_is_refused():
-    with pytest.raises(ConfigError, match="model 'scripted': profile is a `Profile`, not 'brief'"):
+    with pytest.raises(ConfigError, match="model 'scripted': profile must be a `Profile`, not 'brief'"):
         Agent(profiled(profile="brief"))
 
 

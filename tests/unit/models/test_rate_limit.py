@@ -1,17 +1,16 @@
-"""A gate before a model: who may ask, who waits, and what a rate limit does to all of them."""
+"""A limit on concurrent requests: who may ask, who waits, and what a rate limit does to all of them."""
 
 import asyncio
 import copy
 
 import pytest
-import unit.models.test_anthropic as claude
-from contracts.test_model import connected, ls, reply
 from harness.providers import Provider
+from harness.wires import claude, connected, ls, reply
 
 from minideep import Agent, ConfigError, Overloaded, RateLimited, Subagent, ToolCall, create_deep_agent
 from minideep.events import Restarted, TextDelta
-from minideep.models import FallbackModel, RateLimiter, ScriptedModel
-from minideep.models.rate_limit import TRIES, _Queue
+from minideep.models import FallbackModel, Profile, RateLimiter, ScriptedModel
+from minideep.models.rate_limit import MAX_ATTEMPTS, _Queue
 from minideep.models.scripted import as_reply
 from minideep.ports import Request
 
@@ -41,8 +40,8 @@ class Counter:
             self.now -= 1
 
 
-def ask(gate, who):
-    return asyncio.ensure_future(gate.complete(Request(str(who), ()), None))
+def ask(limiter, who):
+    return asyncio.ensure_future(limiter.complete(Request(str(who), ()), None))
 
 
 async def rest():
@@ -51,8 +50,8 @@ async def rest():
         await asyncio.sleep(0)
 
 
-def gated(model, at_once=8, **more):
-    return RateLimiter(model, at_once, **({"first": 0.001, "longest": 0.004} | more))
+def limiter_of(model, max_concurrency=8, **more):
+    return RateLimiter(model, max_concurrency, **({"initial_backoff": 0.001, "max_backoff": 0.004} | more))
 
 
 # ---- so many at once, in their order
@@ -60,8 +59,8 @@ def gated(model, at_once=8, **more):
 
 async def test_only_so_many_requests_are_under_way_and_all_are_answered_in_the_order_in_which_they_came():
     model = Counter()
-    gate = gated(model, 3)
-    asked = [ask(gate, n) for n in range(10)]
+    limiter = limiter_of(model, 3)
+    asked = [ask(limiter, n) for n in range(10)]
     await rest()
     assert (model.asked, model.now) == (["0", "1", "2"], 3)
     model.go_on.set()
@@ -73,25 +72,25 @@ async def test_only_so_many_requests_are_under_way_and_all_are_answered_in_the_o
 async def test_who_is_cancelled_leaves_no_slot_behind():
     """While it asks, while it waits, and in the moment in which it is let in."""
     model = Counter()
-    gate = gated(model, 1)
-    asks, waits, comes, stable_prefix = (ask(gate, who) for who in ("asks", "waits", "comes", "stays"))
+    limiter = limiter_of(model, 1)
+    asks, waits, comes, stays = (ask(limiter, who) for who in ("asks", "waits", "comes", "stays"))
     await rest()
     waits.cancel()
     asks.cancel()
     await asyncio.sleep(0)  # Now "comes" is let in, and does not know it yet.
     assert (asks.done(), model.asked, comes.cancel()) == (True, ["asks"], True)
     model.go_on.set()
-    assert (await stable_prefix).message.text == "to stays"
+    assert (await stays).message.text == "to stays"
     assert (model.asked, model.now) == (["asks", "stays"], 0)
-    assert (await ask(gate, "later")).message.text == "to later"
+    assert (await ask(limiter, "later")).message.text == "to later"
 
 
 async def test_a_request_that_fails_otherwise_is_not_asked_again_and_leaves_its_slot():
     model = ScriptedModel([Overloaded("busy"), "done"])
-    gate = gated(model, 1)
+    limiter = limiter_of(model, 1)
     with pytest.raises(Overloaded):
-        await ask(gate, "a")
-    assert (await ask(gate, "b")).message.text == "done"
+        await ask(limiter, "a")
+    assert (await ask(limiter, "b")).message.text == "done"
 
 
 # ---- a rate limit
@@ -99,11 +98,11 @@ async def test_a_request_that_fails_otherwise_is_not_asked_again_and_leaves_its_
 
 async def test_a_rate_limit_makes_new_requests_wait_and_the_limited_one_is_asked_again_first():
     model = Counter(SLOW)
-    gate = gated(model, 1, first=0.02)
+    limiter = limiter_of(model, 1, initial_backoff=0.02)
     model.go_on.set()
-    first = ask(gate, "first")
+    first = ask(limiter, "first")
     await rest()
-    second, third = ask(gate, "second"), ask(gate, "third")
+    second, third = ask(limiter, "second"), ask(limiter, "third")
     await rest()
     assert model.asked == ["first"]
     assert [task.done() for task in (first, second, third)] == [False] * 3
@@ -112,17 +111,17 @@ async def test_a_rate_limit_makes_new_requests_wait_and_the_limited_one_is_asked
 
 
 async def test_a_request_that_is_limited_each_time_fails_as_it_was_and_leaves_its_slot():
-    model = ScriptedModel([*[RateLimited(f"slow down {n}") for n in range(TRIES)], "done"])
-    gate = gated(model, 1)
-    turn = await Agent(gate).run("go")
-    assert (turn.status, turn.reason, str(turn.error)) == ("failed", "RateLimited", f"slow down {TRIES - 1}")
-    assert (await Agent(gate).run("go")).text == "done"
+    model = ScriptedModel([*[RateLimited(f"slow down {n}") for n in range(MAX_ATTEMPTS)], "done"])
+    limiter = limiter_of(model, 1)
+    turn = await Agent(limiter).run("go")
+    assert (turn.status, turn.reason, str(turn.error)) == ("failed", "RateLimited", f"slow down {MAX_ATTEMPTS - 1}")
+    assert (await Agent(limiter).run("go")).text == "done"
 
 
 async def test_a_burst_that_is_limited_as_a_whole_is_answered_as_a_whole():
     model = Counter(*[SLOW] * 6)
-    gate = gated(model, 6)
-    asked = [ask(gate, n) for n in range(6)]
+    limiter = limiter_of(model, 6)
+    asked = [ask(limiter, n) for n in range(6)]
     await rest()
     model.go_on.set()
     await asyncio.gather(*asked)
@@ -155,8 +154,8 @@ async def test_waits_grow_as_long_as_one_limit_follows_soon_on_the_other():
         asked = clock.at
         await queue.enter(queue.ticket())
         clock.at += 10  # The SDK's own retries.
-        queue.limited(asked)
-        queue.limited(asked)  # Of the same burst.
+        queue.back_off(asked)
+        queue.back_off(asked)  # Of the same burst.
         queue.leave()
         clock.wait()
     most = [1, 2, 4, 5, 5, 1, 1]
@@ -167,47 +166,70 @@ async def test_waits_grow_as_long_as_one_limit_follows_soon_on_the_other():
 # ---- what it is as a model
 
 
-def test_one_gate_serves_one_event_loop_after_the_other():
-    gate = gated(ScriptedModel([SLOW, "one", SLOW, "two", SLOW, "three", SLOW, "four"]), 1)
-    agent = Agent(gate)
+def test_one_limiter_serves_one_event_loop_after_the_other():
+    limiter = limiter_of(ScriptedModel([SLOW, "one", SLOW, "two", SLOW, "three", SLOW, "four"]), 1)
+    agent = Agent(limiter)
 
     async def left_while_waiting():
-        waiting = [ask(gate, n) for n in range(3)]
+        waiting = [ask(limiter, n) for n in range(3)]
         await asyncio.sleep(0)
         for task in waiting:
             task.cancel()
 
     said = [asyncio.run(agent.run("go")).text, agent.run_sync("go").text, asyncio.run(agent.run("go")).text]
     asyncio.run(left_while_waiting())
-    assert (said, asyncio.run(agent.run("go")).text, len(gate._queues)) == (["one", "two", "three"], "four", 2)
+    assert (said, asyncio.run(agent.run("go")).text, len(limiter._queues._values)) == (
+        ["one", "two", "three"],
+        "four",
+        2,
+    )
 
 
 def test_it_is_otherwise_the_model_itself():
     model = ScriptedModel(["hi"])
-    model.window, model.free = 7, True
-    gate = RateLimiter(model)
-    assert (gate.name, gate.window, gate.free, gate.requests, hasattr(gate, "preload")) == (
-        "scripted",
-        7,
-        True,
-        [],
-        False,
-    )
-    assert copy.copy(gate).model is model
+    limiter = RateLimiter(model)
+    model.window, model.free, model.profile = 7, True, Profile("Be brief.")
+    assert (limiter.name, limiter.window, limiter.free, limiter.states_cost) == ("scripted", 7, True, True)
+    assert (limiter.profile, limiter.model) == (model.profile, model)
+    assert copy.copy(limiter).model is model
     assert RateLimiter("openai:gpt-x").name == "gpt-x"
 
 
-@pytest.mark.parametrize("at_once", [0, -1, 1.5, True, None])
-def test_how_many_may_ask_at_once_is_a_whole_number(at_once):
-    with pytest.raises(ConfigError, match="at_once must be a whole number above 0"):
-        RateLimiter("offline:", at_once)
+async def test_it_preloads_its_model_if_that_can_be_preloaded():
+    class Cold(ScriptedModel):
+        preloaded = False
+
+        async def preload(self):
+            self.preloaded = True
+
+    cold = Cold([])
+    await Agent(RateLimiter(cold)).preload()
+    await Agent(RateLimiter(ScriptedModel([]))).preload()
+    assert cold.preloaded
+
+
+def test_what_its_model_does_not_state_is_unknown():
+    class Bare:
+        name = "bare"
+
+        async def complete(self, request, emit):
+            raise NotImplementedError
+
+    limiter = RateLimiter(Bare())
+    assert (limiter.window, limiter.states_cost, limiter.free, limiter.profile) == (None, False, False, None)
+
+
+@pytest.mark.parametrize("max_concurrency", [0, -1, 1.5, True, None])
+def test_how_many_may_ask_at_once_is_a_whole_number(max_concurrency):
+    with pytest.raises(ConfigError, match="max_concurrency must be a whole number above 0"):
+        RateLimiter("offline:", max_concurrency)
 
 
 async def test_agents_and_subagents_share_it_and_who_waits_for_a_subagent_holds_no_slot():
     calls = [ToolCall("task", {"description": f"d{n}", "subagent_type": "reader"}) for n in range(4)]
     model = Parallel(calls)
     reader = Subagent(name="reader", description="reads", system_prompt="read")
-    turn = await create_deep_agent(gated(model, 2), subagents=[reader]).run("go")
+    turn = await create_deep_agent(limiter_of(model, 2), subagents=[reader]).run("go")
     assert (turn.text, model.most, model.asked) == ("done", 2, 6)
 
 
@@ -232,9 +254,9 @@ class Parallel:
 
 async def test_behind_it_stands_a_fallback_and_before_it_too():
     spare = ScriptedModel(["spare"] * 2)
-    limited = [RateLimited("slow")] * (TRIES + 1)
-    before = FallbackModel([gated(ScriptedModel(limited[:TRIES])), spare])
-    behind = gated(FallbackModel([ScriptedModel(limited[:1]), spare]))
+    limited = [RateLimited("slow")] * (MAX_ATTEMPTS + 1)
+    before = FallbackModel([limiter_of(ScriptedModel(limited[:MAX_ATTEMPTS])), spare])
+    behind = limiter_of(FallbackModel([ScriptedModel(limited[:1]), spare]))
     assert [(await Agent(model).run("go")).text for model in (before, behind)] == ["spare", "spare"]
 
 
@@ -245,8 +267,8 @@ async def test_a_provider_that_limits_a_burst_is_asked_again_and_every_agent_end
     limits = [claude.refusal(429, "rate_limit_error", "slow down")] * 3
     with Provider(*limits, *[reply("anthropic", text="done")] * 4) as provider:
         async with connected("anthropic", provider.url) as model:
-            gate = gated(model, 4)
-            turns = await asyncio.gather(*(Agent(gate).run("go") for _ in range(4)))
+            limiter = limiter_of(model, 4)
+            turns = await asyncio.gather(*(Agent(limiter).run("go") for _ in range(4)))
     assert ([turn.text for turn in turns], len(provider.bodies)) == (["done"] * 4, 7)
 
 
@@ -255,7 +277,7 @@ async def test_what_was_told_of_a_reply_that_a_limit_cut_off_is_taken_back():
     with Provider(cut_off, reply("anthropic", ("a", {"path": "/"}), stream=True), cut_off,
                   reply("anthropic", text="whole", stream=True)) as provider:  # fmt: skip
         async with connected("anthropic", provider.url) as model:
-            stream = Agent(gated(model), [ls]).stream("go")
+            stream = Agent(limiter_of(model), [ls]).stream("go")
             events = [event async for event in stream]
     kinds = [type(event) for event in events]
     after = events[len(kinds) - kinds[::-1].index(Restarted) :]

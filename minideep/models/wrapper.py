@@ -1,0 +1,45 @@
+"""A model that asks other models, and has what they have."""
+
+from collections.abc import Sequence
+
+from ..ports import Model
+from .profile import Profile
+
+
+class ModelWrapper:
+    """The attributes of a model that passes its requests on to *models*.
+
+    They are read from the models whenever they are asked for, so that what is set on a model shows here as well.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self.models = tuple(models)
+        self.name = " or ".join(model.name for model in self.models)
+
+    @property
+    def window(self) -> float | None:
+        """The smallest known window, in tokens: the request must fit whichever model is asked."""
+        windows = (getattr(model, "window", None) for model in self.models)
+        return min((window for window in windows if window is not None), default=None)
+
+    @property
+    def states_cost(self) -> bool:
+        """True if each of the models states what its replies cost."""
+        return all(getattr(model, "states_cost", False) for model in self.models)
+
+    @property
+    def free(self) -> bool:
+        """True if each of the models may be asked after a budget is spent."""
+        return all(getattr(model, "free", False) for model in self.models)
+
+    @property
+    def profile(self) -> Profile | None:
+        """The profile of the first model, which answers nearly every request."""
+        return getattr(self.models[0], "profile", None)
+
+    async def preload(self) -> None:
+        """Import what each of the models needs."""
+        for model in self.models:
+            preload = getattr(model, "preload", None)
+            if preload is not None:
+                await preload()

@@ -1,0 +1,150 @@
+"""What every adapter promises of its requests, its stream and its errors: real SDKs, servers on loopback."""
+
+import asyncio
+import json
+import traceback
+
+import pytest
+from harness.providers import Provider, cut, sse
+from harness.wires import FORMATS, HELLO, WIRES, plain_ls
+
+from minideep import (
+    AssistantMessage,
+    AuthenticationFailed,
+    ModelError,
+    RateLimited,
+    Reply,
+    Request,
+    Text,
+    Usage,
+    UserMessage,
+)
+from minideep.events import Restarted, TextDelta
+from minideep.workers import in_thread
+
+HEARD = [TextDelta("hi t"), TextDelta("here")]
+BROKEN = [(kind, name) for kind in FORMATS for name in WIRES[kind].BROKEN]
+
+
+@pytest.fixture(params=FORMATS)
+def wire(request):
+    return WIRES[request.param]
+
+
+def limited(wire, **headers):
+    return wire.refusal(429, "rate_limit_exceeded", "slow down", **headers)
+
+
+# ---- replies
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+def test_text_is_answered(wire, stream):
+    reply = wire.ask(wire.answer(wire.said("hi there"), stream), listen=stream).reply
+    assert reply == Reply(AssistantMessage((Text("hi there"),)), Usage(7, 3))
+
+
+def test_a_request_is_the_same_bytes_up_to_what_is_new(wire):
+    messages = (UserMessage("a"), AssistantMessage("b"), UserMessage("c"), AssistantMessage("d"))
+    requests = (Request("s", messages[:3], (plain_ls,)), Request("s", messages, (plain_ls,)))
+    first, second = wire.ask(*[wire.answer(wire.said("x"))] * 2, requests=requests, listen=False).bodies
+    name = "input" if "input" in first else "messages"
+    assert len(second[name]) == len(first[name]) + 1
+    assert json.dumps(second | {name: second[name][:-1]}) == json.dumps(first)
+
+
+# ---- a stream that breaks
+
+
+@pytest.mark.parametrize(("kind", "name"), BROKEN)
+def test_a_stream_that_breaks_in_the_middle_is_retried_once_as_a_whole(kind, name):
+    wire = WIRES[kind]
+    heard = wire.ask(wire.BROKEN[name], wire.WHOLE)
+    before = 1 if kind == "anthropic" and name != "cut" else 2
+    assert heard.reply.message.text == "hi there"
+    assert heard.events == [*HEARD[:before], Restarted(), *HEARD]
+    assert heard.bodies[0] == heard.bodies[1]
+
+
+def test_a_stream_that_breaks_before_anything_was_said_begins_anew_in_silence(wire):
+    assert wire.ask(cut(wire.WHOLE, 0), wire.WHOLE).events == HEARD
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_the_sdk_waits_and_tries_again(wire, listen):
+    answers = limited(wire, retry_after="0.01"), wire.answer(wire.said("hi"), listen)
+    heard = wire.ask(*answers, listen=listen, retries=1)
+    assert (heard.reply.message.text, Restarted() in heard.events) == ("hi", False)
+
+
+def test_a_request_that_is_refused_is_not_repeated_by_us(wire):
+    with pytest.raises(RateLimited, match="slow down"):
+        wire.ask(limited(wire), wire.answer(wire.said("never")))
+
+
+def test_a_server_that_is_not_there_is_a_model_error(wire):
+    async def go():
+        with Provider() as provider:
+            pass
+        async with wire.connected(provider.url) as client:
+            await wire.model(client, "x").complete(HELLO, None)
+
+    with pytest.raises(ModelError, match=r"^x: APIConnectionError: Connection error: All connection attempts"):
+        asyncio.run(go())
+
+
+def test_a_setting_that_the_sdk_does_not_know_is_named(wire):
+    with pytest.raises(ModelError, match="unexpected keyword argument 'no_such_setting'"):
+        wire.ask(no_such_setting=0)
+
+
+@pytest.mark.parametrize("broken_header", [False, True], ids=["echoed", "malformed"])
+def test_the_key_never_stands_in_an_error(wire, broken_header):
+    key = "sk-0123456789abcdef"
+
+    async def go():
+        with Provider(wire.refusal(401, "invalid_api_key", f"invalid key {key}")) as provider:
+            async with wire.connected(provider.url, f"{key}\n" if broken_header else key) as client:
+                await wire.model(client).complete(HELLO, None)
+
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(go())
+    if not broken_header:
+        assert isinstance(caught.value, AuthenticationFailed)
+        assert "invalid key ***" in str(caught.value)
+    assert key not in "".join(traceback.format_exception(caught.value))
+
+
+# ---- the task
+
+
+def test_cancelling_hangs_up(wire):
+    async def go():
+        with Provider(sse(*wire.events(wire.said("hi there"))[:-1], hold=True)) as provider:
+            async with wire.connected(provider.url) as client:
+                told = asyncio.Event()
+                task = asyncio.create_task(wire.model(client).complete(HELLO, lambda _: told.set()))
+                await told.wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                return await in_thread(provider.left.wait, 10)
+
+    assert asyncio.run(go())
+
+
+def test_a_listener_that_fails_hangs_up(wire):
+    def fail(_):
+        raise KeyError("listener")
+
+    async def go():
+        with Provider(sse(*wire.events(wire.said("hi there"))[:-1], hold=True)) as provider:
+            async with wire.connected(provider.url) as client:
+                with pytest.raises(ModelError, match="listener"):
+                    await wire.model(client).complete(HELLO, fail)
+                return await in_thread(provider.left.wait, 10)
+
+    assert asyncio.run(go())
