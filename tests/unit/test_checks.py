@@ -144,7 +144,10 @@ def test_a_subagent_may_be_a_dict_as_deepagents_writes_it(prompt):
         ({"interrupt_on": {"ping": {"allowed_decisions": ["approve"]}}}, "interrupt_on['ping'] must be True or False"),
         ({"prompt": "x", "system_prompt": "y"}, "subagents[0]: 'prompt' is not a key of a subagent"),
         ({"name": None}, "Subagent: name must be text, not None"),
-        ({"subagents": [{"name": "z"}]}, "subagents[0].subagents[0] must have a 'description', which is missing from {'name': 'z'}"),
+        (
+            {"subagents": [{"name": "z"}]},
+            "subagents[0].subagents[0] must have a 'description', which is missing from {'name': 'z'}",
+        ),
         ({"subagents": [5]}, "Subagent: subagents[0] must be a `Subagent`, not 5"),
     ],
 )
