@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from harness import damage
 from harness.damage import ask
-from harness.scripts import python
+from harness.processes import python
 from hypothesis import given, strategies as st
 
 from minideep import (

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.agents import answers, cancelled, pay, pays, ping, results, sub
 from harness.middleware import AskFirst
-from harness.scripts import python
+from harness.processes import python
 
 from minideep import (
     Agent,
