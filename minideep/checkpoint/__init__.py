@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..events import AnyEvent
 
 if TYPE_CHECKING:
-    from .batch import Saved
     from .boundaries import Boundary
     from .disk import DiskCheckpointer
     from .format import decode, encode, encode_state
     from .holding import hold_thread
     from .journal import Journal, open_thread
-    from .layout import head_key, log_prefix
+    from .layout import log_prefix
     from .maintenance import delete
     from .memory import MemoryCheckpointer
     from .rewriting import fork
@@ -43,13 +42,12 @@ Redact = Callable[[AnyEvent], AnyEvent]
 """Returns the event that is saved instead of the one that happened: of the same type and with the same ids."""
 
 _MODULES = {
-    "batch": "Saved",
     "boundaries": "Boundary",
     "disk": "DiskCheckpointer",
     "format": "decode encode encode_state",
     "holding": "hold_thread",
     "journal": "Journal open_thread",
-    "layout": "head_key log_prefix",
+    "layout": "log_prefix",
     "maintenance": "delete",
     "memory": "MemoryCheckpointer",
     "rewriting": "fork",

@@ -227,7 +227,7 @@ class Journal:
             ThreadConflict: another writer was first, now or at an earlier append of this journal.
             CheckpointError: the store failed. The events stay pending.
         """
-        await pace.shielded()
+        await pace.shielded()  # Very many turns that end at once must not stop the loop.
         while self._appending is not None:
             await pace.through(self._appending)
         if self._conflict is not None:
@@ -360,6 +360,7 @@ class Journal:
         ours, theirs = ((one.log.head.number, one.log.head.epoch) for one in (self, fresh))
         if not landed and not fresh.is_current(self.log.head_row) and ours != theirs:
             raise ThreadConflict(f"thread {self.thread_id!r} was changed by another writer; run it again")
+        # Appends in doubt that landed are part of what was read.
         for pending in self.pending[landed : -self._rolled_back]:
             fresh._replay(pending)
         return fresh
@@ -373,6 +374,7 @@ class Journal:
         self.states = {path: state for path, state in self.states.items() if path in kept}
         for file, entry in self.root.files.items():
             apart = entry.blob or entry.size > LARGE
+            # Only what the store is known to have: the next append may still need it.
             if entry.content is not None and apart and entry.sha256 in self._blobs:
                 self.root.files[file] = structs.replace(entry, content=None, blob=True)
         self._queues = {path: queue for path, queue in self._queues.items() if path in self.states}

@@ -118,7 +118,7 @@ def log_prefix(thread_id: str, path: Path) -> str:
 
 def segments_from(thread_id: str, path: Path, first: int) -> str:
     """Return where the keys start of the segments that begin with the event *first* or later."""
-    return f"{log_prefix(thread_id, path)}{first:016d}"
+    return f"{log_prefix(thread_id, path)}{first:016d}"  # Padded: keys sort as text.
 
 
 def segment_key(thread_id: str, path: Path, first: int, last: int) -> str:
@@ -187,7 +187,7 @@ def run_path(key: str) -> Path:
 
 def after(prefix: str) -> str:
     """Return the first key behind all that begin with *prefix*, which ends in `/`."""
-    return prefix[:-1] + "0"
+    return prefix[:-1] + "0"  # Which follows "/" in ASCII.
 
 
 def read_head(thread_id: str, data: bytes) -> Head:

@@ -21,10 +21,9 @@ from ..errors import (
 )
 from ..ports import Store
 from . import layout
-from .holding import hold_briefly
 from .layout import Mark
 from .log import Log
-from .rewriting import is_due, merge, truncate
+from .rewriting import hold_briefly, is_due, merge, truncate
 from .store import CheckedStore, unknown_thread
 
 TRIES = 10

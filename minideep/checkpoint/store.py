@@ -13,6 +13,7 @@ from ..ports import Retention, Store
 from .atfork import AtRest
 
 T = TypeVar("T")
+Rows = Mapping[str, bytes]
 WRITE_TIMEOUT = 60.0
 """Seconds that an append waits for other writers where no event loop waits for it."""
 MAINTENANCE_TIMEOUT = 1.0
@@ -65,7 +66,7 @@ class CheckedStore:
         thread: str,
         expected: bytes | None,
         head: bytes | None,
-        rows: Mapping[str, bytes],
+        rows: Rows,
         deletes: Iterable[str] = (),
         *,
         timeout: float | None = None,
@@ -86,12 +87,7 @@ class CheckedStore:
             raise _as_checkpoint_error(exc) from exc
 
     def put(
-        self,
-        thread: str,
-        expected: bytes | None,
-        head: bytes | None,
-        rows: Mapping[str, bytes],
-        deletes: Iterable[str] = (),
+        self, thread: str, expected: bytes | None, head: bytes | None, rows: Rows, deletes: Iterable[str] = ()
     ) -> None:
         """`append`, waiting for other writers. It succeeds if the append landed though the store reported a failure.
 
@@ -104,7 +100,9 @@ class CheckedStore:
         except ThreadConflict:
             raise
         except CheckpointError:
-            if self.head(thread) != head:
+            if (
+                self.head(thread) != head
+            ):  # Otherwise only the report was lost; trying again would conflict with itself.
                 raise
 
     def release_quietly(self, name: str) -> None:

@@ -297,7 +297,7 @@ def bomb(about, value, place):
     }[place]
     packed = msgspec.msgpack.encode(msgspec.structs.replace(about, first=5, last=5, bytes_raw=len(body)))
     packed = packed[:1] + value + packed[2:] if place == "header" else packed
-    return codec._framed(codec.SEGMENT, packed, zstandard.compress(body)), {f"blob/{name}": codec.seal_blob(event)}
+    return codec.frame(codec.SEGMENT, packed, zstandard.compress(body)), {f"blob/{name}": codec.seal_blob(event)}
 
 
 def read_bombs(megabytes):
@@ -367,9 +367,9 @@ def test_an_edit_that_makes_more_of_a_file_than_it_says_is_refused(store):
     Agent(ScriptedModel([ToolCall("write"), "ok"]), [write], checkpointer=store).run_sync("go", "t")
     store.close()
     ((key, data),) = [
-        row for row in store.rows("log/t//", "log/t/0") if b"/a" in codec._body(row[1], row[0], codec.SEGMENT)[1]
+        row for row in store.rows("log/t//", "log/t/0") if b"/a" in codec.unseal(row[1], row[0], codec.SEGMENT)[1]
     ]
-    header, body = codec._body(data, key, codec.SEGMENT)
+    header, body = codec.unseal(data, key, codec.SEGMENT)
     old = msgspec.msgpack.encode("a" * 40_000)
     place = body.rindex(old)
     body = body[:place] + msgspec.msgpack.encode("a") + body[place + len(old) :]
