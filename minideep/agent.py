@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from . import checkpoint
-from .checkpoint import CheckedStore, Durability, MemoryCheckpointer, Redact, open_store
+from .checkpoint import CheckedStore, Durability, Redact, open_store
 from .checks import check_fields, checked
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
@@ -65,7 +65,7 @@ class Agent:
         redact: Redact | None = None,
     ) -> None:
         self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
-        self._own = MemoryCheckpointer()
+        self._own = checkpoint.MemoryCheckpointer() if checkpointer is None else None
         self._threads = Turns()
         spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
         check_prices(spec, spec.limits, name)
@@ -266,5 +266,8 @@ class Agent:
         if given != self._checked:  # They may be set at any time.
             check_fields(self)
             self._checked = given
-            self._opened = open_store(self._own if self.checkpointer is None else self.checkpointer)
+            store = self.checkpointer
+            if store is None:
+                store = self._own = self._own or checkpoint.MemoryCheckpointer()
+            self._opened = open_store(store)
         return self._opened

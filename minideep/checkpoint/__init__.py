@@ -20,21 +20,11 @@ if TYPE_CHECKING:
     from .rewriting import fork
     from .store import CheckedStore, exists, off_loop, open_store, unknown_thread
     from .verify import Damage
-    from .views import (
-        Difference,
-        RunInfo,
-        ThreadInfo,
-        diff,
-        export,
-        get_state,
-        history,
-        noted,
-        read_file,
-        recall,
-        runs,
-        threads,
-        transcript,
-    )
+
+    # isort: off
+    from .views import Difference, RunInfo, ThreadInfo
+    from .views import diff, export, get_state, history, noted, read_file, recall, runs, threads, transcript
+    # isort: on
 
 Durability = Literal["turn", "step", "tool"]
 """When a turn is saved, besides at its two ends: not at all, before each question to a model, or after each result."""

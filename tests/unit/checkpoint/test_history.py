@@ -24,7 +24,6 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names
 from minideep.checkpoint.replay import fill
 from minideep.checkpoint.rewriting import merge, truncate
 from minideep.checkpoint.store import open_store
@@ -164,10 +163,10 @@ def join_all(store, thread="t"):
     """Join whatever is there to join, base by base."""
     bases = {}
     for key in store.keys("base/", "base0"):
-        bases.setdefault(key.split("/")[2], []).append(names.number_in(key))
+        bases.setdefault(key.split("/")[2], []).append(int(key.rpartition("/")[2].partition("-")[0]))
     groups = {}
     for key in store.keys(f"log/{thread}/", f"log/{thread}0"):
-        path, number = key.split("/")[2], names.number_in(key)
+        path, number = key.split("/")[2], int(key.rpartition("/")[2].partition("-")[0])
         groups.setdefault((path, sum(number > base for base in bases.get(path, ()))), []).append(key)
     return sum(merge(open_store(store), thread, keys) > 0 for keys in groups.values() if len(keys) > 1)
 

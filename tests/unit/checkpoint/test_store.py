@@ -12,6 +12,7 @@ from minideep.checkpoint.format import SEGMENT_SIZE, encode, read_header
 from minideep.checkpoint.journal import Journal
 from minideep.checkpoint.layout import Head, lock_name
 from minideep.checkpoint.log import Log
+from minideep.checkpoint.maintenance import put
 from minideep.events import FileWritten, Noted
 from minideep.state import FileEntry, State
 
@@ -71,7 +72,7 @@ def test_whatever_a_store_raises_is_a_checkpoint_error(error):
         lambda: store.hold("t"),
         lambda: store.append("t", None, b"1", {}),
         lambda: store.append("t", None, b"1", {}, timeout=1.0),
-        lambda: store.put("t", None, b"1", {}),
+        lambda: put(store, "t", None, b"1", {}, []),
     ]
     for call in calls:
         with pytest.raises(CheckpointError, match=r"full|KeyError|closed|damaged"):
@@ -94,10 +95,10 @@ def test_a_put_that_landed_is_done_though_its_report_was_lost_and_a_conflict_is_
             raise OSError("lost")
 
     store = open_store(Mute())
-    store.put("t", None, b"1", {"a": b"1"})
+    put(store, "t", None, b"1", {"a": b"1"}, [])
     assert store.get("a") == b"1"
     with pytest.raises(ThreadConflict):
-        store.put("t", None, b"2", {})
+        put(store, "t", None, b"2", {}, [])
 
 
 def test_the_name_of_a_lock_beside_a_thread_is_never_that_of_a_thread():
