@@ -73,6 +73,9 @@ class Batch:
         self._rows: dict[str, bytes] = {}
         self._deletes: list[str] = []
         self._runs: dict[Path, RunRow] = {}
+        self._root: dict[str, object] = {}
+        """The fields of the head that tell of the main run."""
+        self._last = log.head.number
         self._truncation = log.head.truncation
         self._id, self._now = secrets.token_bytes(8), time.time()
 
@@ -83,17 +86,16 @@ class Batch:
         if path:
             self._runs[path] = self._run_row(path, state)
             return
-        old = self.head
-        self.head = structs.replace(
-            old,
-            last=state.number,
-            agent=state.agent,
-            status=state.status,
-            turn=state.turn,
-            title=old.title or (state.said.text[:80] if state.said else ""),
-            created=old.created or self._now,
-            updated=self._now,
-        )
+        old = self.log.head
+        self._root = {
+            "last": state.number,
+            "agent": state.agent,
+            "status": state.status,
+            "turn": state.turn,
+            "title": old.title or (state.said.text[:80] if state.said else ""),
+            "created": old.created or self._now,
+            "updated": self._now,
+        }
 
     def events(self, path: Path, entries: Iterable[tuple[bytes, bool]]) -> list[SegmentRef]:
         """Append encoded events to a run, each with whether the content of its file is stored apart. Return the
@@ -195,6 +197,7 @@ class Batch:
     def _add(self, key: str, header: Header, compress: Callable[[], bytes]) -> None:
         self._parts.append(_Part(key, header, compress))
         self.size += header.bytes_raw
+        self._last = max(self._last, header.last)
 
     def _header(self, path: Path, first: int, last: int, prior: int, size: int, named: Named, turn: int = 0) -> Header:
         """Make a header that refers to the blobs *named*; those with a content are added."""
@@ -244,12 +247,13 @@ class Batch:
         rows, thread_id = self._rows, self.log.thread_id
         blobs = {layout.blob_key(name): format.seal_blob(content) for name, content in self.blobs.items()}
         rows |= blobs
-        total = Saved(sum(map(len, self.blobs.values())), sum(map(len, blobs.values())))
+        raw, stored = sum(map(len, self.blobs.values())), sum(map(len, blobs.values()))
         by_path: dict[Path, list[_Part]] = {}
         for part in self._parts:
             rows[part.key] = part.row = part.seal()
             by_path.setdefault(part.header.path, []).append(part)
-            total += Saved(part.header.bytes_raw, len(part.row))
+            raw += part.header.bytes_raw
+            stored += len(part.row)
             for name in part.header.blobs:
                 rows |= layout.reference_rows(thread_id, name)
         for path, row in self._runs.items():
@@ -257,7 +261,8 @@ class Batch:
             rows[layout.run_key(thread_id, path)] = msgspec.msgpack.encode(row)
         if self._deletes:
             self._drop_references()
-        self.saved, self.head = total, self._next_head(total, by_path.get((), []))
+        self.saved = Saved(raw, stored)
+        self.head = self._next_head(by_path.get((), []))
         self.head_row = msgspec.msgpack.encode(self.head)
 
     def _run_row(self, path: Path, state: State) -> RunRow:
@@ -274,18 +279,19 @@ class Batch:
             unpriced=state.unpriced,
         )
 
-    def _next_head(self, total: Saved, parts: list[_Part]) -> Head:
-        old = self.head
+    def _next_head(self, parts: list[_Part]) -> Head:
+        old, saved = self.log.head, self.saved
         truncated = self._truncation is not old.truncation
         return structs.replace(
             old,
-            number=max([old.number, *(part.header.last for part in self._parts)]),
+            number=self._last,
             append=self._id,
             format=format.FORMAT,
-            bytes_raw=old.bytes_raw + (0 if truncated else total.bytes_raw),  # Its copies were counted before.
-            bytes_stored=max(0, old.bytes_stored + total.bytes_stored - self.reclaimed),
+            bytes_raw=old.bytes_raw + (0 if truncated else saved.bytes_raw),  # Its copies were counted before.
+            bytes_stored=max(0, old.bytes_stored + saved.bytes_stored - self.reclaimed),
             snapshot=_newest_snapshot(old.snapshot, parts),
             truncation=self._truncation,
+            **self._root,
         )
 
     def _drop_references(self) -> None:
@@ -319,4 +325,7 @@ def _with_parts(row: RunRow, parts: list[_Part]) -> RunRow:
 
 
 def _newest_snapshot(before: int, parts: list[_Part]) -> int:
-    return max([before, *(part.header.last for part in parts if part.key.startswith("base/"))])
+    for part in parts:
+        if part.key.startswith("base/"):
+            before = max(before, part.header.last)
+    return before
