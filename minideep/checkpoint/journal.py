@@ -35,7 +35,6 @@ class _Append(Struct):
 
     batch: Batch
     count: int
-    """Pending events that it holds."""
     refs: list[tuple[Path, SegmentRef, bool]]
     compacted: set[Path]
     reclaimed: int
@@ -243,7 +242,8 @@ class Journal:
         batch.state((), self._saved_state(()))
         for path, entries in by_path.items():
             refs, state, stands = batch.events(path, entries), self._saved_state(path), False
-            batch.state(path, state)
+            if path:
+                batch.state(path, state)
             if path in self._compacted:
                 work.compacted.add(path)
                 with suppress(SegmentTooLarge):  # A snapshot only saves time: the events before it are all there.
@@ -266,8 +266,10 @@ class Journal:
         batch = work.batch
         try:
             if batch.size <= self.store.inline:
-                with suppress(TimeoutError):  # Somebody else writes: the event loop must not wait for them.
+                try:
                     return batch.commit()
+                except TimeoutError:  # Somebody else writes: the event loop must not wait for them.
+                    pass
             # The time limit starts now, not when the store's thread gets to it: the work before may wait as long.
             until = time.monotonic() + WRITE_TIMEOUT
             # A future of its own: those who wait for the writing itself could wake before this task.
@@ -313,8 +315,6 @@ class Journal:
             return None
         self.log, self._blobs = log, set()
         return Saved()
-
-    # ---- turns
 
     @contextmanager
     def running(self) -> Generator[None]:
