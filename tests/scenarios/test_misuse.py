@@ -511,9 +511,10 @@ os.wait()
 async def test_the_ids_of_a_long_thread_are_not_looked_for_again_each_turn():
     agent = Agent(ScriptedModel(lambda r: "ok" if r.messages[-1].role == "tool" else ToolCall("ping")), [ping])
     await agent.run("go", "t")
-    known = agent._threads._kept[id(agent._own), "t"].ids(())
+    (journal,) = agent._threads._kept.values()
+    known = journal._ids[()]
     await agent.run("go", "t")
-    assert agent._threads._kept[id(agent._own), "t"].ids(()) is known
+    assert journal._ids[()] is known
     assert len(known) == 2
 
 
