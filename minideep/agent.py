@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from . import checkpoint
-from .checkpoint import CheckedStore, Durability, MemoryCheckpointer, Redact, open_store
+from .checkpoint import CheckedStore, Durability, Redact, open_store
 from .checks import check_fields, checked
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
@@ -64,7 +64,7 @@ class Agent:
         redact: Redact | None = None,
     ) -> None:
         self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
-        self._own = MemoryCheckpointer()
+        self._own: Store | None = None
         self._turns = Turns()
         spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
         check_prices(spec, spec.limits, name)
@@ -270,6 +270,11 @@ class Agent:
         given = (self.checkpointer, self.durability, self.redact)
         if given != self._checked:  # They may be set at any time.
             check_fields(self)
-            self._opened = open_store(self._own if self.checkpointer is None else self.checkpointer)
+            self._opened = open_store(self.checkpointer if self.checkpointer is not None else self._own_store())
             self._checked = given
         return self._opened
+
+    def _own_store(self) -> Store:
+        """Return the store of an agent that was given none: its threads live as long as it does."""
+        self._own = self._own or checkpoint.MemoryCheckpointer()
+        return self._own

@@ -81,7 +81,7 @@ def test_a_thread_is_shown_forked_exported_and_deleted(cats):
     )  # fmt: skip
     assert minideep("delete", "t", cwd=cats).returncode == 0
     gone = minideep("show", "t", cwd=cats)
-    assert (gone.returncode, gone.stderr.startswith("minideep: no thread 't'")) == (2, True)
+    assert (gone.returncode, gone.stderr.startswith("minideep: there is no thread 't'")) == (2, True)
     assert minideep("show", name, cwd=cats).returncode == 0
 
 
@@ -137,9 +137,9 @@ def test_a_terminal_without_these_characters_gets_ascii(cats, encoding):
         (["run", "x", "--thread", ""], "thread_id must be text of 1 to 500 characters"),
         (["run", "x", "--limit-steps", "0"], "must be a whole number from 1 to 1,000,000,000"),
         (["resume", "nobody"], "no thread 'nobody'"),
-        (["show", "nobody"], "no thread 'nobody'"),
-        (["history", "nobody"], "no thread 'nobody'"),
-        (["delete", "nobody"], "no thread 'nobody'"),
+        (["show", "nobody"], "there is no thread 'nobody'"),
+        (["history", "nobody"], "there is no thread 'nobody'"),
+        (["delete", "nobody"], "there is no thread 'nobody'"),
         (["fork", "nobody", "--at", "0"], "must be a whole number from 1"),
         ([], "required: command"),
     ],
