@@ -180,20 +180,12 @@ def test_a_broad_except_stands_at_the_four_doors_only():
             ):
                 found[".".join(parts(path))] = found.get(".".join(parts(path)), 0) + 1
     assert found == {
-        "runtime.calls": 2,  # the tool door and the hook door
-        "runtime.loop": 1,  # the model door
-<<<<<<< HEAD
+        "runtime.calls": 1,  # the tool door
+        "runtime.hooks": 2,  # the hook door, of plain hooks and of wraps
+        "runtime.model_calls": 2,  # the model door, without wraps and below them
         "models.adapter": 1,  # the model door, of every adapter
-        "checkpoint.batch": 1,  # the store door, out
-        "checkpoint.store": 1,  # and everything else that a store is asked for
-        "checkpoint.upkeep": 1,  # and behind the answer's back
-=======
-        "models.anthropic.messages": 1,  # the model door, of each adapter
-        "models.openai.sdk": 1,
-        "models.adapter": 1,  # sorts a stream's errors and raises them again
         "checkpoint.store": 2,  # the store door: appends, and everything else that a store is asked for
         "checkpoint.maintenance": 1,  # and behind the answer's back
->>>>>>> ckpt
         "checkpoint.redaction": 1,  # the hook door
         "checkpoint.disk": 1,  # closes what could not be opened whole, and raises again
         "blueprint.pool": 1,  # the hook door: the validator of a role

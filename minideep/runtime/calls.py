@@ -158,15 +158,11 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
         nonlocal attempts
         attempts += 1
         own = ctx if attempts == 1 else ToolContext(call.run, call, attempts)
-        try:
-            call.run.scope.check()
-            if not call.paused:  # Otherwise nothing may run again before a person has decided.
-                below.last = await _execute(call, own, structs.replace(again, id=asked.id))
-            if call.paused:
-                raise ChildPaused  # A wrap must not take the pause for a result.
-        except BaseException as exc:
-            below.raised.append(exc)
-            raise
+        call.run.scope.check()
+        if not call.paused:  # Otherwise nothing may run again before a person has decided.
+            below.last = await _execute(call, own, structs.replace(again, id=asked.id))
+        if call.paused:
+            raise ChildPaused  # A wrap must not take the pause for a result.
         return below.last
 
     outer: Any = run

@@ -74,20 +74,20 @@ class WrappedModel(Innermost):
         self._cost: float | None = 0.0
         self._seconds, self._streamed, self.last = 0.0, False, None
         self._stopped: TurnExhausted | None = None
+        reply: Any = None
         try:
-            reply: Reply = await self._outer(request)
-        except BaseException:
-            if self._stopped is None or run.scope.status != "open":
-                raise
+            reply = await self._outer(request)
+        except BudgetSpent:
+            pass
         finally:
             self.raised.clear()
             run.ledger.add_model_time(self._seconds)
-        if self._stopped is not None:  # Whatever the hooks made of that.
-            run.record(self._stopped)
-            return
         if run.scope.status != "open":
             run.scope.check()
-        self._record(reply)  # pyright: ignore[reportPossiblyUnboundVariable]
+        if self._stopped is None:
+            self._record(reply)
+        else:  # Whatever the hooks made of that.
+            run.record(self._stopped)
 
     def _record(self, reply: Reply) -> None:
         run = self._run

@@ -114,9 +114,7 @@ class Turns:
             run = _main_run(config, journal, TurnScope(self._grace))
             with journal.running():
                 accepted, failed = await self._accept(run, accept)
-                if not accepted.over:
-                    failed = await self._driven(run)
-                turn = self._result(run, failed)
+                turn = self._result(run, failed) if accepted.over else await self._driven(run)
         journal.schedule()
         return turn
 
@@ -137,14 +135,13 @@ class Turns:
             raise
         return accepted, failed
 
-    async def _driven(self, run: Run) -> CheckpointError | None:
-        """Drive a turn and save its boundary; return why it could not be saved. The answer comes back even then."""
+    async def _driven(self, run: Run) -> Turn:
+        """Drive a turn and save its boundary. The answer comes back even if it cannot be saved."""
         try:
             await _drive_main(run)
-        except BaseException:
-            self._result(run, await run.save())
-            raise
-        return await run.save()
+        finally:  # A cancelled turn is saved too, and kept for `resume`.
+            turn = self._result(run, await run.save())
+        return turn
 
     def _result(self, run: Run, failed: CheckpointError | None) -> Turn:
         """Return the result of a turn, and keep the thread for the next one."""

@@ -18,15 +18,8 @@ from minideep import (
     UnknownThread,
     create_deep_agent,
 )
-<<<<<<< HEAD
 from minideep.checkpoint import open_store
 from minideep.checkpoint.rewriting import truncate
-=======
-from minideep.checkpoint.replay import fill
-from minideep.checkpoint.rewriting import merge, truncate
-from minideep.checkpoint.store import open_store
-from minideep.events import Compacted, Noted, TurnEscalated
->>>>>>> ckpt
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
 
@@ -44,21 +37,6 @@ def lived(store, schedule, **settings):
     return agent, seen
 
 
-<<<<<<< HEAD
-=======
-def join_all(store, thread="t"):
-    """Join whatever is there to join, base by base."""
-    bases = {}
-    for key in store.keys("base/", "base0"):
-        bases.setdefault(key.split("/")[2], []).append(int(key.rpartition("/")[2].partition("-")[0]))
-    groups = {}
-    for key in store.keys(f"log/{thread}/", f"log/{thread}0"):
-        path, number = key.split("/")[2], int(key.rpartition("/")[2].partition("-")[0])
-        groups.setdefault((path, sum(number > base for base in bases.get(path, ()))), []).append(key)
-    return sum(merge(open_store(store), thread, keys) > 0 for keys in groups.values() if len(keys) > 1)
-
-
->>>>>>> ckpt
 SCHEDULES = st.lists(st.sampled_from(sorted(TURNS)), min_size=1, max_size=7)
 
 
