@@ -9,6 +9,7 @@ from minideep.errors import ToolError
 from minideep.events import AnyEvent, FileDeleted, FileWritten, ModelReplied, StreamEvent, ToolReturned, UserSaid
 from minideep.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from minideep.middleware import FilesystemMiddleware
+from minideep.runtime.run import Call
 from minideep.state import State, StateView
 from minideep.tools import as_result
 
@@ -101,7 +102,7 @@ class Desk:
     async def answer(self, entry) -> ToolResult:
         tool = self.tools[entry.call.name]
         try:
-            return as_result(await tool.function(**tool.bind(entry.call, ToolContext(self.run, no_child, entry))))
+            return as_result(await tool.function(**tool.bind(entry.call, ToolContext(self.run, Call(self.run, entry)))))
         except ToolError as exc:
             return ToolResult(f"error: {exc}", is_error=True)
 

@@ -50,7 +50,11 @@ class Half:
         return None
 
 
-@pytest.mark.parametrize("store", [[], {}, None, 3, Half(), MemoryCheckpointer], ids=repr)
+@pytest.mark.parametrize(
+    "store",
+    [[], {}, None, 3, Half(), MemoryCheckpointer],
+    ids=lambda store: getattr(store, "__name__", type(store).__name__),
+)
 def test_what_is_no_store_is_refused(store):
     with pytest.raises(ConfigError, match="checkpointer must be a `Store`"):
         open_store(store)

@@ -586,21 +586,6 @@ async def test_without_the_middleware_an_overflow_is_an_error():
     assert (str(turn.error), len(model.requests)) == ("too large", 1)
 
 
-def test_a_recovering_model_is_otherwise_the_model_itself():
-    model = ScriptedModel(["hi"], window=7)
-    recovering = model
-    assert (recovering.name, recovering.window, recovering.requests) == ("scripted", 7, [])
-    assert not hasattr(recovering, "free")
-    assert Agent(recovering).run_sync("hello").text == "hi"
-    assert model.requests == [Request("", [UserMessage("hello")])]
-
-
-def test_a_model_never_sees_the_callback_that_shrinks_its_request():
-    helper = agent(model := ScriptedModel(["hi"], window=10_000))
-    helper.run_sync("hello")
-    assert model.requests == [Request(helper.spec.system, [UserMessage("hello")], helper.spec.tool_list)]
-
-
 # ---- on demand
 
 
