@@ -20,8 +20,7 @@ from boundary import look, prose
 from bounds import bound, verdict
 
 from minideep import Agent, DiskCheckpointer, Middleware, ToolCall, UserMessage
-from minideep.checkpoint import format as codec
-from minideep.checkpoint.journal import open_thread
+from minideep.checkpoint import format as codec, open_store, open_thread
 from minideep.events import Compacted
 from minideep.models import ScriptedModel
 
@@ -99,14 +98,15 @@ def long_thread(folder: str, turns: int) -> None:
         db.close()
         bound("database file to one-shot zstd-3", Path(folder, "cache.db").stat().st_size / one_shot, 1.35)
         print(f"  {len(raw):,} bytes of events, {one_shot:,} compressed in one shot, {stored:,} in segments")
-        bound("loading the thread", best(lambda: open_thread(store, "t")), 60.0, "ms")
+        bound("loading the thread", best(lambda: open_thread(open_store(store), "t")), 60.0, "ms")
 
 
 def compacted_thread(folder: str, turns: int) -> None:
     print("the same with a compaction every 100 turns; resuming reads the snapshot and the segments after it")
     with DiskCheckpointer(folder) as store:
         asyncio.run(live(store, turns - 1, [Compacting()]))
-        bound("resuming, 99 turns after the last compaction", best(lambda: open_thread(store, "t")), 10.0, "ms")
+        checked = open_store(store)
+        bound("resuming, 99 turns after the last compaction", best(lambda: open_thread(checked, "t")), 10.0, "ms")
         agent = Agent(ScriptedModel([]), checkpointer=store)
         print(
             f"  boundary {turns // 2}: {best(lambda: agent.get_state('t', at=turns // 2)):.1f} ms; "

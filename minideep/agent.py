@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from . import checkpoint
-from .checkpoint import CheckedStore, Durability, MemoryCheckpointer, Redact, open_store
+from .checkpoint import CheckedStore, Durability, Redact, open_store
 from .checks import check_fields, checked
 from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
@@ -64,7 +64,7 @@ class Agent:
         redact: Redact | None = None,
     ) -> None:
         self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
-        self._own = MemoryCheckpointer()
+        self._own: Store | None = None
         self._turns = Turns()
         spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
         check_prices(spec, spec.limits, name)
@@ -81,11 +81,11 @@ class Agent:
         """Run one turn: from *input* to the boundary where the agent hands over.
 
         Tools get *context* as `ctx.context`; it is never recorded. With *wait* a busy thread is waited for. Once the
-        input is accepted a `Turn` always comes back, whatever happened; cancellation saves the thread and raises.
+        input is accepted a `Turn` is returned even if the turn fails; a cancellation saves the thread and is raised.
 
         Raises:
             ConfigError: the input or the thread's id is not usable.
-            ThreadBusy: another run, in whatever process, has the thread; nothing was done.
+            ThreadBusy: another run, in any process, holds the thread; nothing was done.
             ThreadConflict: another writer was first; nothing was done.
             CheckpointError: the store cannot be read, or the thread's log cannot; nothing was done.
         """
@@ -94,7 +94,7 @@ class Agent:
     def run_sync(
         self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
     ) -> Turn:
-        """`run` for scripts. It also works where an event loop runs already, which waits meanwhile."""
+        """Run one turn from plain code, as `run` does. A loop that runs on this thread is blocked meanwhile."""
         from .runtime import run_sync
 
         return run_sync(self.run(input, thread_id, context=context, wait=wait))
@@ -102,7 +102,7 @@ class Agent:
     def stream(
         self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
     ) -> "Stream":
-        """`run`, as a stream of its events: `async for event in agent.stream(...)`."""
+        """Run one turn, as `run` does, and stream its events: `async for event in agent.stream(...)`."""
         from .runtime import Stream
 
         return Stream(lambda emit: self._turns.run(self._config(context, emit, wait), input, thread_id))
@@ -118,13 +118,13 @@ class Agent:
         """Resume a paused, failed, cancelled or interrupted turn.
 
         *decisions* are for any of the waiting calls, by call id, or by `path/id` where two runs wait under one id. An
-        approved call that was cut short waits again. A thread that ended, that asks, or that waits while no decision is
-        given, returns its last turn, with empty costs.
+        approved call that was cut short waits again. If the turn ended or escalated, or if it is paused and no decision
+        is given, the last turn is returned, with empty costs.
 
         Raises:
-            UnknownThread: there is no such thread.
+            UnknownThread: the store has no such thread.
             ConfigError: a decision is for no waiting call; nothing was done.
-            ThreadBusy: another run has the thread; nothing was done.
+            ThreadBusy: another run holds the thread; nothing was done.
             ThreadConflict, CheckpointError: the decisions could not be saved; nothing was done.
         """
         return await self._turns.resume(self._config(context, None, wait), thread_id, decisions or {})
@@ -137,23 +137,23 @@ class Agent:
         context: Any = None,
         wait: bool = False,
     ) -> "Stream":
-        """`resume`, as a stream of its events."""
+        """Resume a turn, as `resume` does, and stream its events."""
         from .runtime import Stream
 
         return Stream(lambda emit: self._turns.resume(self._config(context, emit, wait), thread_id, decisions or {}))
 
     async def save(self, thread_id: ThreadId) -> None:
-        """Append what a failed save left unsaved of a thread, if anything.
+        """Append the events of a thread that an earlier save could not append, if there are any.
 
         Raises:
             UnknownThread, ThreadBusy
-            CheckpointError: it fails again, and is kept for the next time.
-            ThreadConflict: another writer has gone on with the thread; what was left is dropped.
+            CheckpointError: it failed again; the events are kept for the next time.
+            ThreadConflict: another writer has gone on with the thread; the events are dropped.
         """
         await self._turns.save(self._config(None, None, False), thread_id)
 
     async def preload(self) -> None:
-        """Import what the model needs, such as its SDK, before the first call: it may take a second."""
+        """Import what the model needs, such as its SDK, before the first call. That may take a second."""
         preload = getattr(self.spec.model, "preload", None)
         if preload is not None:
             await preload()
@@ -270,6 +270,11 @@ class Agent:
         given = (self.checkpointer, self.durability, self.redact)
         if given != self._checked:  # They may be set at any time.
             check_fields(self)
-            self._opened = open_store(self._own if self.checkpointer is None else self.checkpointer)
+            self._opened = open_store(self.checkpointer if self.checkpointer is not None else self._own_store())
             self._checked = given
         return self._opened
+
+    def _own_store(self) -> Store:
+        """Return the store of an agent that was given none: its threads live as long as it does."""
+        self._own = self._own or checkpoint.MemoryCheckpointer()
+        return self._own

@@ -83,9 +83,10 @@ class ToolContext(Injected):
 
     @property
     def scratch(self) -> dict[object, Any]:
-        """A dict in which hooks keep what they could work out again, each under itself, while this run is driven.
+        """A dict for what hooks can compute again; each hook uses itself as the key.
 
-        It is never recorded: after a pause, after a restart, and in the next turn it is empty.
+        It lives while this run is driven and is never recorded: after a pause, after a restart, and in the next turn it
+        is empty.
         """
         return self._run.scratch
 
@@ -96,7 +97,7 @@ class ToolContext(Injected):
 
     @property
     def spent(self) -> Spent:
-        """What the run and everything below it have spent since its input was accepted."""
+        """The spending of the run and everything below it since its input was accepted."""
         return self._run.spent
 
     @property
@@ -130,7 +131,7 @@ class ToolContext(Injected):
         has it.
 
         Raises:
-            KeyError: there is no such file.
+            KeyError: the state has no such file.
             CheckpointError: the store has lost it.
         """
         return self._run.journal.content_of(file)
@@ -166,11 +167,11 @@ class ToolContext(Injected):
 
         The child is known by this call's id, and by *key* if one call runs several. A child that the log already holds
         is continued; a finished one is returned without running again. When a child waits for a person, so does this
-        call: a `BaseException` leaves the tool, and once somebody has decided, the tool starts again from its first
+        call: a `BaseException` leaves the tool, and after the person's decision the tool starts again from its first
         line. What it does before its `ctx.run` lines then happens again.
 
         Raises:
-            ToolError: it would be more, or deeper, than the `Limits` of this run or of one above it allow.
+            ToolError: the `Limits` of this run, or of one above it, allow no further child or none this deep.
             ConfigError: a second run under the same key; a key that the log knows with another agent or input; or a
                 budget of money holds here and a model of *agent* does not state its cost (`states_cost`).
         """

@@ -134,7 +134,7 @@ def _resumed(state: State, event: Resumed, number: int) -> None:
         _expect(call_id in state.open and state.open[call_id].result is None, state, f"call {call_id!r} is not open")
     for call_id in event.calls:
         state.open[call_id].waits = ()
-    if state.status != "running":  # A crash does not begin a new turn; and a reply that nobody received is new.
+    if state.status != "running":  # After a crash it is the same turn. A final reply that nobody received is new.
         state.began = len(state.messages) - (_replied(state.messages) and not state.open)
     _begin(state, event)
 

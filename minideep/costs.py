@@ -17,7 +17,7 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class Spent(Struct, frozen=True):
-    """What a run and everything below it spent since its input was accepted; budgets are compared with it."""
+    """The spending of a run and everything below it since its input was accepted. Budgets are compared with it."""
 
     tokens: int
     """Input and output of all replies; a lower bound if any are `unknown`."""
@@ -31,7 +31,7 @@ class Spent(Struct, frozen=True):
     """Replies of unknown cost."""
 
     def reached(self, limits: Limits) -> str | None:
-        """Return the first budget of *limits* that is spent, or of which nobody knows how much is spent."""
+        """Return the first budget of *limits* that is spent, or of which an unknown amount is spent."""
         if limits.tokens is not None and (self.unknown or self.tokens >= limits.tokens):
             return "tokens"
         # Not `cost >= limit`: a cost of NaN would never get there.
@@ -42,7 +42,7 @@ class Spent(Struct, frozen=True):
         return None
 
     def missing(self, budget: str) -> str:
-        """Say, for people, what is unknown of the spending that *budget* bounds; empty if all of it is known."""
+        """Describe what is unknown about the spending that *budget* bounds; empty if all of it is known."""
         match budget:
             case "tokens" if self.unknown:
                 return f"the tokens of {_replies(self.unknown)} are unknown"
@@ -53,9 +53,9 @@ class Spent(Struct, frozen=True):
 
 
 class Costs(Struct):
-    """What a turn spent, its subagents included. Always on.
+    """The spending of a turn, its subagents included. It is always measured.
 
-    Times are seconds and add up over parallel runs: two subagents that wait for their models at once count twice.
+    Times are seconds and add up over parallel runs: the waits of two subagents for their models count twice.
     """
 
     model_s: float = 0.0
@@ -101,7 +101,7 @@ class Costs(Struct):
 
 
 class Ledger:
-    """The books of one run while it is driven: the time of the current step, and spending that budgets bound.
+    """The accounts of one run while it is driven: the time of the current step, and spending that budgets bound.
 
     Spending counts for the run and for every run above it, whose ledger is its *parent*.
     """
@@ -167,7 +167,7 @@ class Ledger:
         """Count the time since *started* as spent in saving."""
         seconds = perf_counter() - started
         self.total.save_s += seconds
-        self._mark += seconds
+        self._mark += seconds  # Or the harness would be charged for it as well.
 
     def add_saved(self, raw: int, stored: int, thread: int) -> None:
         """Count the bytes of an append, and those that the whole *thread* has now."""
@@ -176,7 +176,7 @@ class Ledger:
         self.total.state_bytes = thread
 
     def close_step(self) -> None:
-        """Close the books of a step: what was neither the model's time nor the tools' was ours."""
+        """Close the accounts of a step. Time that was neither the model's nor the tools' is the harness's."""
         now = perf_counter()
         model_s, tools_s = self._model_s, self._tools_s
         harness_s = max(0.0, now - self._mark - model_s - tools_s)
@@ -198,7 +198,7 @@ class Ledger:
 
 
 def in_words(count: int, unknown: int) -> str:
-    """Write a number of tokens for people, where those of *unknown* replies are missing."""
+    """Format a number of tokens for people. It lacks those of *unknown* replies."""
     return f"{'at least ' if unknown else ''}{count:,}" if count or not unknown else "unknown"
 
 

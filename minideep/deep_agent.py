@@ -80,8 +80,7 @@ def create_deep_agent(
     """
     parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
     parts |= {"middleware": middleware, "interrupt_on": interrupt_on}
-    own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    children = _with_general_purpose(own, skills, middleware)
+    children = _with_general_purpose(subagents, skills, middleware)
     defaults = _Defaults(resolve(model), tuple(tools), backend or StateBackend(), limits)
     built = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
     _check_profile(defaults.model, built.known)
@@ -92,16 +91,17 @@ def create_deep_agent(
 
 
 def _with_general_purpose(
-    subagents: Sequence[Subagent], skills: Sequence[str], middleware: Sequence[Middleware]
-) -> Sequence[Subagent]:
+    subagents: Sequence[Subagent | Mapping[str, Any]], skills: Sequence[str], middleware: Sequence[Middleware]
+) -> list[Subagent]:
     """Return *subagents*, with `general-purpose` before them unless they hold one of that name.
 
     It has the main agent's skills, and the middleware that replaces a built-in there.
     """
-    if any(subagent.name == GENERAL_PURPOSE.name for subagent in subagents):
-        return subagents
-    own = [part for part in middleware if isinstance(part, SHARED)]
-    return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=own), *subagents]
+    own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
+    if any(subagent.name == GENERAL_PURPOSE.name for subagent in own):
+        return own
+    shared = [part for part in middleware if isinstance(part, SHARED)]
+    return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *own]
 
 
 class _Built(Struct, frozen=True):

@@ -78,7 +78,7 @@ class ModelError(MinideepError):
     """The model's API failed after the SDK's own retries, or its answer cannot be used."""
 
     transient = False
-    """Whether the cause may pass by itself, and another model may not meet it: a rate limit, no capacity, a lost
+    """True if the cause may pass by itself, and another model may not meet it: a rate limit, no capacity, a lost
     connection, a failure inside the provider. A `FallbackModel` then asks its next model.
     """
     retry_after: float | None = None

@@ -46,7 +46,7 @@ class UserSaid(Event, frozen=True, array_like=True, tag=1):
 
 class ModelReplied(Event, frozen=True, array_like=True, tag=2):
     asked: ClassVar[bool] = True
-    """Whether a model was asked."""
+    """True if a model was asked, as always here."""
 
     message: AssistantMessage
     stop: StopReason = "done"
@@ -63,7 +63,7 @@ class ToolReturned(Event, frozen=True, array_like=True, tag=3):
     content: Content
     is_error: bool = False
     ends: bool = False
-    """Whether the turn ends once all calls of the reply are answered."""
+    """True if the turn ends once all calls of the reply are answered."""
     seconds: float = 0.0
 
 
@@ -131,7 +131,7 @@ class TurnExhausted(Event, frozen=True, array_like=True, tag=12):
     limit: str
     """The field of `Limits` that was reached, in the run's own limits or in those of a run above it."""
     text: str = ""
-    """Which spending is unknown, if that stopped the run before the limit was reached."""
+    """The spending that is unknown, if that stopped the run before the limit was reached."""
 
 
 # ---- changes by tools and middleware
@@ -151,7 +151,7 @@ class FileWritten(Event, frozen=True, array_like=True, tag=14):
     by: Path = ()
     """The run that wrote it. The event itself is always in the main run's log, since all runs share the files."""
     blob: bool = False
-    """Whether the store keeps the content apart, under its SHA-256: by request, or because it is large."""
+    """True if the store keeps the content apart, under its SHA-256: by request, or because it is large."""
 
 
 class FileEdited(Event, frozen=True, array_like=True, tag=15):
@@ -187,7 +187,7 @@ class Compacted(Event, frozen=True, array_like=True, tag=17):
 
     @property
     def asked(self) -> bool:
-        """Whether a model was asked."""
+        """True if a model was asked."""
         return bool(self.model) or self.usage != Usage()
 
 

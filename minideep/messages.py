@@ -155,7 +155,7 @@ class Messages(Sequence[Message]):
         self._length = len(messages) if length is None else length
 
     def is_of(self, messages: list[Message]) -> bool:
-        """Return whether this views all of *messages* as they are now."""
+        """Return whether this view shows all of *messages* as they are now."""
         return self._all is messages and self._length == len(messages)
 
     def same_list(self, other: object) -> bool:
@@ -191,7 +191,7 @@ class Messages(Sequence[Message]):
 
 
 Input = str | UserMessage | Annotated[Iterable[AnyBlock], Rule(lambda blocks: True, "blocks")]
-"""What an agent is asked: text, a message, or its blocks."""
+"""The input of a turn: text, a message, or its blocks."""
 
 
 class ToolResult(Struct, frozen=True, array_like=True, gc=False):
@@ -200,7 +200,7 @@ class ToolResult(Struct, frozen=True, array_like=True, gc=False):
     content: Content
     is_error: bool = False
     ends: bool = False
-    """Whether the turn ends once all calls of this reply are answered."""
+    """True if the turn ends once all calls of this reply are answered."""
 
     @property
     def text(self) -> str:

@@ -20,7 +20,7 @@ ABOUT = "agent"
 
 
 class Cache(Struct, frozen=True, gc=False):
-    """What to ask of a provider's prompt cache, which keeps the beginning that the requests of a run have in common."""
+    """A request to a provider's prompt cache, to keep the beginning that the requests of a run have in common."""
 
     ttl: Literal["5m", "1h"] = "5m"
     """The time to keep it after its last use, if the provider offers a choice."""
@@ -48,7 +48,7 @@ class Request(Struct, frozen=True, gc=False):
     stable: int | None = None
     """The number of characters at the start of *system* that never change for this agent; memory follows. None: all."""
     cache: Cache | None = None
-    """What to ask of the provider's cache; None leaves it to the provider and to the model's own settings."""
+    """The request to the provider's cache; None leaves it to the provider and to the model's own settings."""
 
 
 class Reply(Struct, frozen=True):
@@ -82,7 +82,7 @@ class Model(Protocol):
 
 
 class Retention(Struct, frozen=True):
-    """What a store deletes by itself; None keeps everything."""
+    """The rules by which a store deletes old data; None keeps everything."""
 
     boundaries: Positive | None = None
     """The number of boundaries of each thread that stay addressable, at least; older ones are removed now and then."""
@@ -185,7 +185,7 @@ class Backend(Protocol):
     """
 
     blocking: bool
-    """Whether the methods wait for a disk or a network. They are then called on a thread."""
+    """True if the methods wait for a disk or a network. They are then called on a thread."""
     home: str
     """The folder at which relative paths start."""
 
@@ -247,7 +247,7 @@ class Middleware:
     """Added to the system prompt, once, when the agent is built."""
     tools: Sequence[Tool] = ()
     inherit: bool | None = None
-    """Which hooks also hold in the runs below its agent, whatever agent runs there. None: `before_tool`, `wrap_tool`
+    """The hooks that also apply to the runs below its agent, of whichever agent. None: `before_tool`, `wrap_tool`
     and `after_tool`, because a guard must not end where the agent delegates. True: everything. False: nothing.
     """
     models: Sequence[Model] = ()

@@ -1,4 +1,4 @@
-"""The state of a run: one `State` holds everything that a run needs to go on."""
+"""The state of a run: one `State` holds everything that is needed to continue it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -37,7 +37,7 @@ class Limits(Struct, frozen=True, array_like=True):
     whose tokens or cost are unknown stops a turn that has a budget of them.
 
     *max_depth* and *max_children* also hold for a run and everything below it, but stop nothing: a call that would
-    begin one run too many gets an error result, and the calls beside it go on.
+    begin one run too many gets an error result, and the calls beside it continue.
     """
 
     steps: _Count | None = 1000
@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True, array_like=True):
     max_depth: _Count | None = None
     """Levels of subagents below the run: 0 allows none, 1 allows subagents that have none themselves."""
     max_children: _Count | None = None
-    """Runs that one reply may begin, those that they begin in turn included."""
+    """Runs that one reply may begin, counting those that they begin in turn."""
 
 
 class Todo(Struct, frozen=True, array_like=True):
@@ -74,7 +74,7 @@ class FileEntry(Struct, frozen=True, array_like=True):
     by: Path = ()
     """The run that wrote it last."""
     blob: bool = False
-    """Whether the store holds the content, under its SHA-256, to be read on demand."""
+    """True if the store holds the content, under its SHA-256, to be read on demand."""
 
 
 def as_bytes(content: str | bytes) -> bytes:
@@ -146,11 +146,11 @@ class OpenCall(Struct, array_like=True):
     """The interrupts it waits for: its own, or those of its children."""
     decision: Decision | None = None
     started: bool = False
-    """Whether a person let it run and it has begun. If it is cut short, it waits again."""
+    """True if a person let it run and it has begun. If it is cut short, it waits again."""
 
     @property
     def phase(self) -> Phase:
-        """Where the call stands; the four fields above have no other legal combinations."""
+        """The progress of the call; the four fields above have no other legal combinations."""
         if self.result is not None:
             return "answered"
         if self.waits:
@@ -183,7 +183,7 @@ class State(Struct, kw_only=True, array_like=True):
     todos: list[Todo] = field(default_factory=list[Todo])
     files: dict[str, FileEntry] = field(default_factory=dict[str, FileEntry])
     notes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """What middleware remembers: owner, key, plain data."""
+    """The memory of middleware: owner, key, plain data."""
 
     limits: Limits = Limits()
     step: int = 0
@@ -196,7 +196,7 @@ class State(Struct, kw_only=True, array_like=True):
     stop: str = ""
     """Why the last reply ended: a `StopReason`."""
     ends: bool = False
-    """Whether a tool asked to end the turn after this batch."""
+    """True if a tool asked to end the turn after this batch."""
     reason: str = ""
     """Why the last turn ended: `done`, `truncated`, `refused`, the limit, or the kind of error."""
     detail: str = ""
@@ -230,13 +230,13 @@ class State(Struct, kw_only=True, array_like=True):
 
 
 def _read(name: str) -> Any:
-    return property(attrgetter(f"_state.{name}"))  # In C: hooks read several of these at every step.
+    return property(attrgetter(f"_state.{name}"))  # It runs in C, and hooks read several of these at every step.
 
 
 class StateView:
     """A run's `State` as tools and hooks see it: always current, and read-only.
 
-    A change would be lost with the process, for the log would not have it: record an event instead.
+    A change to it would not be in the log, and so be lost with the process: record an event instead.
     """
 
     __slots__ = ("_messages", "_state")

@@ -195,7 +195,7 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], s
         hints = get_type_hints(function, include_extras=True)
         parameters = inspect.signature(function).parameters.values()
     except (ArithmeticError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError) as exc:
-        # An annotation may be any text, and Python evaluates it here. Whatever that raises is the programmer's to mend.
+        # An annotation may be any text, and Python evaluates it here, so a typing mistake can raise any of these.
         raise ConfigError(f"tool {name!r}: its signature cannot be read: {type(exc).__name__}: {exc}") from exc
     fields: list[Any] = []
     context = ""

@@ -41,7 +41,7 @@ class Turn(Struct, kw_only=True):
     """Tokens of the turn, its subagents included."""
     costs: Costs = field(default_factory=Costs)
     saved: bool = True
-    """Whether the store has the turn. If not, its events are kept for the thread's next append; see `Agent.save`."""
+    """True if the store has the turn. If not, its events are kept for the thread's next append; see `Agent.save`."""
 
     def __repr__(self) -> str:
         """Return a short text: asyncio and debuggers ask for it in passing, and a turn may be long."""
@@ -57,9 +57,8 @@ class Turn(Struct, kw_only=True):
             MinideepError: it is `failed`, and this is its error, such as `RateLimited`; or it is `cancelled`.
         """
         if self.status == "exhausted":
-            why = f" ({self.error})" if isinstance(self.error, LimitExceeded) else ""
-            problem = f"the turn reached its limit of {self.reason}{why}"
-            raise LimitExceeded(f"{problem}; `resume` continues it with new counters")
+            limit = f"{self.reason} ({self.error})" if isinstance(self.error, LimitExceeded) else self.reason
+            raise LimitExceeded(f"the turn reached its limit of {limit}; `resume` continues with new counters")
         if self.status == "failed":
             raise self.error or ModelError(self.reason)
         if self.status == "cancelled":

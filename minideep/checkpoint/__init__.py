@@ -9,33 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..events import AnyEvent
 
 if TYPE_CHECKING:
-    from .batch import Saved
     from .boundaries import Boundary
     from .disk import DiskCheckpointer
     from .format import decode, encode, encode_state
     from .holding import hold_thread
     from .journal import Journal, open_thread
-    from .layout import head_key, log_prefix
+    from .layout import log_prefix
     from .maintenance import delete
     from .memory import MemoryCheckpointer
     from .rewriting import fork
     from .store import CheckedStore, exists, off_loop, open_store, unknown_thread
     from .verify import Damage
-    from .views import (
-        Difference,
-        RunInfo,
-        ThreadInfo,
-        diff,
-        export,
-        get_state,
-        history,
-        noted,
-        read_file,
-        recall,
-        runs,
-        threads,
-        transcript,
-    )
+
+    # isort: off
+    from .views import Difference, RunInfo, ThreadInfo
+    from .views import diff, export, get_state, history, noted, read_file, recall, runs, threads, transcript
+    # isort: on
 
 Durability = Literal["turn", "step", "tool"]
 """When a turn is saved, besides at its two ends: not at all, before each question to a model, or after each result."""
@@ -43,13 +32,12 @@ Redact = Callable[[AnyEvent], AnyEvent]
 """Returns the event that is saved instead of the one that happened: of the same type and with the same ids."""
 
 _MODULES = {
-    "batch": "Saved",
     "boundaries": "Boundary",
     "disk": "DiskCheckpointer",
     "format": "decode encode encode_state",
     "holding": "hold_thread",
     "journal": "Journal open_thread",
-    "layout": "head_key log_prefix",
+    "layout": "log_prefix",
     "maintenance": "delete",
     "memory": "MemoryCheckpointer",
     "rewriting": "fork",

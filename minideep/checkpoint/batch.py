@@ -24,6 +24,8 @@ LARGE_IN_SNAPSHOT = 4 * 1024
 
 Pending = tuple[Path, bytes, bool]
 """An event that is not saved yet: its run, its bytes, and whether the content of its file is stored apart."""
+Named = dict[str, bytes | None]
+"""Blobs by name, each with its content, or None if the store has it."""
 
 
 class Saved(Struct, frozen=True):
@@ -42,16 +44,7 @@ class _Part(Struct):
     key: str
     header: Header
     seal: Callable[[], bytes]
-
-
-class _Added(Struct):
-    """The rows that a batch adds to one run."""
-
-    first: int
-    snapshot: int = 0
-    updated: float = 0.0
-    bytes_raw: int = 0
-    bytes_stored: int = 0
+    row: bytes = b""
 
 
 class Batch:
@@ -80,6 +73,9 @@ class Batch:
         self._rows: dict[str, bytes] = {}
         self._deletes: list[str] = []
         self._runs: dict[Path, RunRow] = {}
+        self._root: dict[str, object] = {}
+        """The fields of the head that tell of the main run."""
+        self._last = log.head.number
         self._truncation = log.head.truncation
         self._id, self._now = secrets.token_bytes(8), time.time()
 
@@ -90,26 +86,26 @@ class Batch:
         if path:
             self._runs[path] = self._run_row(path, state)
             return
-        old = self.head
-        self.head = structs.replace(
-            old,
-            last=state.number,
-            agent=state.agent,
-            status=state.status,
-            turn=state.turn,
-            title=old.title or (state.said.text[:80] if state.said else ""),
-            created=old.created or self._now,
-            updated=self._now,
-        )
+        old = self.log.head
+        self._root = {
+            "last": state.number,
+            "agent": state.agent,
+            "status": state.status,
+            "turn": state.turn,
+            "title": old.title or (state.said.text[:80] if state.said else ""),
+            "created": old.created or self._now,
+            "updated": self._now,
+        }
 
     def events(self, path: Path, entries: Iterable[tuple[bytes, bool]]) -> list[SegmentRef]:
         """Append encoded events to a run, each with whether the content of its file is stored apart. Return the
         segments that they make: one, or more if they are over 1 MiB.
         """
-        pieces: list[tuple[list[bytes], dict[str, bytes | None]]] = []
+        # Names are kept by piece: a segment that is cut off later must not take another one's reference along.
+        pieces: list[tuple[list[bytes], Named]] = []
         size = 0
         for data, apart in entries:
-            named: dict[str, bytes | None] = {}
+            named: Named = {}
             if apart or len(data) > LARGE:
                 data = self._with_blobs(data, named)
             if not pieces or size + len(data) > format.SEGMENT_SIZE:
@@ -134,7 +130,7 @@ class Batch:
         Raises:
             SegmentTooLarge: it is over 17 MiB; nothing was added.
         """
-        named: dict[str, bytes | None] = {}
+        named: Named = {}
         # The thread's files stand in the snapshot of the main run.
         files = {file: self._referred(entry, named) for file, entry in state.files.items()} if not path else {}
         body, number = format.encode_state(structs.replace(state, files=files, subagents={})), state.number
@@ -164,7 +160,7 @@ class Batch:
 
     def put(self, key: str, data: bytes) -> None:
         """Add a row as it is stored, such as a blob that another thread has as well."""
-        self._rows[key] = data
+        self._rows[key] = data  # Not counted: the bytes are shared.
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete segments, snapshots or run rows, and then the references to blobs that nothing else makes."""
@@ -181,7 +177,7 @@ class Batch:
             CheckpointError: the store failed, or others had it for longer than *timeout* seconds.
         """
         log = self.log
-        if not self.head_row:
+        if not self.head_row:  # A second attempt writes the same bytes: by them it is known that the first landed.
             self._seal()
         try:
             log.store.append(log.thread_id, log.head_row, self.head_row, self._rows, self._deletes, timeout=timeout)
@@ -201,17 +197,9 @@ class Batch:
     def _add(self, key: str, header: Header, compress: Callable[[], bytes]) -> None:
         self._parts.append(_Part(key, header, compress))
         self.size += header.bytes_raw
+        self._last = max(self._last, header.last)
 
-    def _header(
-        self,
-        path: Path,
-        first: int,
-        last: int,
-        prior: int,
-        size: int,
-        named: dict[str, bytes | None],
-        turn: int = 0,
-    ) -> Header:
+    def _header(self, path: Path, first: int, last: int, prior: int, size: int, named: Named, turn: int = 0) -> Header:
         """Make a header that refers to the blobs *named*; those with a content are added."""
         for name, content in named.items():
             if content is not None and name not in self.blobs:
@@ -222,7 +210,7 @@ class Batch:
 
     # ---- blobs
 
-    def _with_blobs(self, data: bytes, named: dict[str, bytes | None]) -> bytes:
+    def _with_blobs(self, data: bytes, named: Named) -> bytes:
         """Return an encoded event as its segment holds it: without a large file, or as a reference if it is large."""
         number, event = format.decode_numbered(data)
         if isinstance(event, FileWritten) and event.content is not None and (event.blob or event.size > LARGE):
@@ -233,7 +221,7 @@ class Batch:
             named[name] = None if name in self._known else content
         return data
 
-    def _referred(self, entry: FileEntry, named: dict[str, bytes | None]) -> FileEntry:
+    def _referred(self, entry: FileEntry, named: Named) -> FileEntry:
         """Return a file as a snapshot holds it: by reference, if it is large or already a blob."""
         if entry.content is None:
             if entry.blob:
@@ -247,7 +235,7 @@ class Batch:
             name = self._name(as_bytes(entry.content), named)
         return structs.replace(entry, content=None, sha256=name, blob=True)
 
-    def _name(self, content: bytes, named: dict[str, bytes | None]) -> str:
+    def _name(self, content: bytes, named: Named) -> str:
         name = sha256(content).hexdigest()
         named[name] = None if name in self._known else content
         return name
@@ -259,27 +247,22 @@ class Batch:
         rows, thread_id = self._rows, self.log.thread_id
         blobs = {layout.blob_key(name): format.seal_blob(content) for name, content in self.blobs.items()}
         rows |= blobs
-        total = Saved(sum(map(len, self.blobs.values())), sum(map(len, blobs.values())))
-        added: dict[Path, _Added] = {}
+        raw, stored = sum(map(len, self.blobs.values())), sum(map(len, blobs.values()))
+        by_path: dict[Path, list[_Part]] = {}
         for part in self._parts:
-            rows[part.key] = row = part.seal()
-            header = part.header
-            one = added.setdefault(header.path, _Added(header.first))
-            one.bytes_raw += header.bytes_raw
-            one.bytes_stored += len(row)
-            one.updated = max(one.updated, header.at)
-            if part.key.startswith("base/"):
-                one.snapshot = max(one.snapshot, header.last)
-            total += Saved(header.bytes_raw, len(row))
-            for name in header.blobs:
+            rows[part.key] = part.row = part.seal()
+            by_path.setdefault(part.header.path, []).append(part)
+            raw += part.header.bytes_raw
+            stored += len(part.row)
+            for name in part.header.blobs:
                 rows |= layout.reference_rows(thread_id, name)
-        for path, one in added.items():
-            if path:
-                self._runs[path] = row = _extended(self._runs[path], one)
-                rows[layout.run_key(thread_id, path)] = msgspec.msgpack.encode(row)
+        for path, row in self._runs.items():
+            self._runs[path] = row = _with_parts(row, by_path[path])
+            rows[layout.run_key(thread_id, path)] = msgspec.msgpack.encode(row)
         if self._deletes:
             self._drop_references()
-        self.saved, self.head = total, self._next_head(total, added)
+        self.saved = Saved(raw, stored)
+        self.head = self._next_head(by_path.get((), []))
         self.head_row = msgspec.msgpack.encode(self.head)
 
     def _run_row(self, path: Path, state: State) -> RunRow:
@@ -296,18 +279,19 @@ class Batch:
             unpriced=state.unpriced,
         )
 
-    def _next_head(self, total: Saved, added: dict[Path, _Added]) -> Head:
-        old = self.head
+    def _next_head(self, parts: list[_Part]) -> Head:
+        old, saved = self.log.head, self.saved
         truncated = self._truncation is not old.truncation
         return structs.replace(
             old,
-            number=max([old.number, *(part.header.last for part in self._parts)]),
+            number=self._last,
             append=self._id,
             format=format.FORMAT,
-            bytes_raw=old.bytes_raw + (0 if truncated else total.bytes_raw),  # Its copies were counted before.
-            bytes_stored=max(0, old.bytes_stored + total.bytes_stored - self.reclaimed),
-            snapshot=max(old.snapshot, added[()].snapshot if () in added else 0),
+            bytes_raw=old.bytes_raw + (0 if truncated else saved.bytes_raw),  # Its copies were counted before.
+            bytes_stored=max(0, old.bytes_stored + saved.bytes_stored - self.reclaimed),
+            snapshot=_newest_snapshot(old.snapshot, parts),
             truncation=self._truncation,
+            **self._root,
         )
 
     def _drop_references(self) -> None:
@@ -328,12 +312,20 @@ class Batch:
             self._deletes += layout.reference_rows(thread_id, name)
 
 
-def _extended(row: RunRow, added: _Added) -> RunRow:
+def _with_parts(row: RunRow, parts: list[_Part]) -> RunRow:
+    headers = [part.header for part in parts]
     return structs.replace(
         row,
-        first=row.first or added.first,
-        updated=added.updated,
-        bytes_raw=row.bytes_raw + added.bytes_raw,
-        bytes_stored=row.bytes_stored + added.bytes_stored,
-        snapshot=added.snapshot or row.snapshot,
+        first=row.first or headers[0].first,
+        updated=max(header.at for header in headers),
+        bytes_raw=row.bytes_raw + sum(header.bytes_raw for header in headers),
+        bytes_stored=row.bytes_stored + sum(len(part.row) for part in parts),
+        snapshot=_newest_snapshot(row.snapshot, parts),
     )
+
+
+def _newest_snapshot(before: int, parts: list[_Part]) -> int:
+    for part in parts:
+        if part.key.startswith("base/"):
+            before = max(before, part.header.last)
+    return before

@@ -34,6 +34,7 @@ class SharedConnection(AtRest):
             TimeoutError: it took longer than *timeout* seconds.
         """
         deadline = time.monotonic() + timeout
+        # The wait is ours: SQLite would sleep while it holds the connection, and with it all readers.
         while self.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             try:
                 return act(self._connected())
@@ -55,7 +56,7 @@ class SharedConnection(AtRest):
             return 0
 
     def _connected(self) -> Connection:
-        if self.con is not None and self._inode != self.inode():
+        if self.con is not None and self._inode != self.inode():  # Removed, or replaced by a restored backup.
             self._disconnect()
         if self.con is None:
             self.con, self._inode = self._connect(), self.inode()

@@ -176,7 +176,7 @@ def read_header(data: bytes, key: str) -> Header:
         UnknownVersion: it has a format that this version does not know.
         CorruptSegment: it was damaged.
     """
-    return _opened(data, key)[0]
+    return open_row(data, key)[0]
 
 
 def read_segment(data: bytes, key: str) -> tuple[Header, list[StoredEntry]]:
@@ -186,45 +186,12 @@ def read_segment(data: bytes, key: str) -> tuple[Header, list[StoredEntry]]:
         UnknownVersion, CorruptSegment: as `read_header`.
         SegmentTooLarge: it claims more than 17 MiB of events, or holds more than a million values.
     """
-    header, body = _body(data, key, SEGMENT)
+    header, body = unseal(data, key, SEGMENT)
     entries = decoded(_body_decoder.decode, body, f"segment {key!r}")
     numbers = (entries[0][0], entries[-1][0]) if entries else None
-    if numbers != (header.first, header.last):
+    if numbers != (header.first, header.last):  # A copied or cut row with a valid checksum.
         raise CorruptSegment(f"segment {key!r} says events {header.first} to {header.last} and holds {numbers}")
     return header, entries
-
-
-def merge_segments(segments: list[tuple[str, bytes]]) -> bytes:
-    """Merge consecutive segments of one run into one. No event is decoded."""
-    opened = [_body(data, key, SEGMENT) for key, data in segments]
-    headers = [header for header, _ in opened]
-    first, last = headers[0], headers[-1]
-    events = [event for (key, _), (_, body) in zip(segments, opened, strict=True) for event in _split(body, key)]
-    blobs = tuple(sorted({name for header in headers for name in header.blobs}))
-    changed = msgspec.structs.replace(
-        last, first=first.first, prior=first.prior, bytes_raw=raw_size(events), blobs=blobs
-    )
-    return seal(changed, events)
-
-
-def cut_segment(data: bytes, key: str, number: int, *, after: bool) -> bytes | None:
-    """Cut a segment to its events up to *number*, or to those *after* it; return None if none is left."""
-    header, body = _body(data, key, SEGMENT)
-    events = _split(body, key)
-    kept = [event for event in events if (number_of(event) > number) == after]
-    if len(kept) == len(events):
-        return data
-    if not kept:
-        return None
-    prior = number_of(events[len(events) - len(kept) - 1]) if after else header.prior
-    first, last = number_of(kept[0]), number_of(kept[-1])
-    return seal(msgspec.structs.replace(header, first=first, last=last, prior=prior, bytes_raw=raw_size(kept)), kept)
-
-
-def change_header(data: bytes, key: str, **changes: object) -> bytes:
-    """Return the same segment or snapshot with another thread, or another prior one, without decompressing it."""
-    header, body = _opened(data, key)
-    return _framed(data[:3], _encoder.encode(msgspec.structs.replace(header, **changes)), bytes(body))
 
 
 def encode_state(state: State) -> bytes:
@@ -254,7 +221,7 @@ def read_snapshot(data: bytes, key: str) -> tuple[Header, State]:
     Raises:
         UnknownVersion, CorruptSegment, SegmentTooLarge: as `read_segment`.
     """
-    header, body = _body(data, key, SNAPSHOT)
+    header, body = unseal(data, key, SNAPSHOT)
     state = decoded(_state_decoder.decode, body, f"snapshot {key!r}")
     if (state.number, state.turn) != (header.last, header.turn):
         raise CorruptSegment(f"snapshot {key!r} says event {header.last}, turn {header.turn} and holds another state")
@@ -283,21 +250,22 @@ def read_blob(data: bytes, name: str) -> bytes:
 
 
 def _sealed(magic: bytes, header: Header, raw: bytes) -> bytes:
-    return _framed(magic, _encoder.encode(header), _zstd.compressor.compress(raw))
+    return frame(magic, _encoder.encode(header), _zstd.compressor.compress(raw))
 
 
-def _framed(magic: bytes, header: bytes, body: bytes) -> bytes:
+def frame(magic: bytes, header: bytes, body: bytes) -> bytes:
     prefix = _PREFIX.pack(magic, *FORMAT, 0, len(header))
     checksum = zlib.crc32(body, zlib.crc32(header, zlib.crc32(prefix[-4:])))
     return _PREFIX.pack(magic, *FORMAT, checksum, len(header)) + header + body
 
 
-def _opened(data: bytes, key: str, expected: bytes = b"") -> tuple[Header, memoryview]:
+def open_row(data: bytes, key: str, expected: bytes = b"") -> tuple[Header, memoryview]:
     """Return the header and the compressed body of the row under *key*."""
     what = f"segment {key!r}"
     if len(data) < _PREFIX.size:
         raise CorruptSegment(f"{what} has {len(data)} bytes, which is less than its prefix")
     magic, major, minor, checksum, length = _PREFIX.unpack_from(data)
+    # The version first: what follows it may be another layout, checksum included.
     _check_format(magic, (major, minor), expected or magic, what)
     if zlib.crc32(memoryview(data)[_PREFIX.size - 4 :]) != checksum:
         raise CorruptSegment(f"{what} does not match its checksum; it was damaged or changed")
@@ -313,11 +281,11 @@ def _check_format(magic: bytes, version: bytes | tuple[int, int], expected: byte
         raise UnknownVersion(f"{what} has format {major}.{minor}, this version reads {FORMAT[0]}.{FORMAT[1]}")
 
 
-def _body(data: bytes, key: str, magic: bytes) -> tuple[Header, bytes]:
+def unseal(data: bytes, key: str, magic: bytes) -> tuple[Header, bytes]:
     """Return the header and the decompressed body of the row under *key*."""
-    header, body = _opened(data, key, magic)
+    header, body = open_row(data, key, magic)
     what = f"segment {key!r}"
-    if header.bytes_raw > MAX_RAW:
+    if header.bytes_raw > MAX_RAW:  # Before anything is decompressed: a few bytes may claim gigabytes.
         raise SegmentTooLarge(f"{what} claims {header.bytes_raw:,} bytes of at most {MAX_RAW:,}")
     raw = _decompressed(body, what)
     if len(raw) != header.bytes_raw:
@@ -337,7 +305,7 @@ def _decompressed(body: memoryview, what: str) -> bytes:
         raise CorruptSegment(f"{what} cannot be read: {exc}") from None
 
 
-def _split(body: bytes, key: str) -> list[bytes]:
+def split_events(body: bytes, key: str) -> list[bytes]:
     """Split a segment's body into its events, without decoding them."""
     return [bytes(event) for event in decoded(_raw_decoder.decode, body, f"segment {key!r}")]
 

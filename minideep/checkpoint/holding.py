@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 
 from ..errors import ThreadBusy
 from . import pace
@@ -22,7 +22,7 @@ async def hold_thread(store: CheckedStore, thread_id: str, wait: bool) -> AsyncG
     Raises:
         ThreadBusy: another run, in this or another process, has it.
     """
-    await pace.wait()
+    await pace.wait()  # 10,000 turns that begin at once would otherwise stop the loop for seconds.
     await (_wait_for if wait else _take)(store, thread_id)
     try:
         yield
@@ -49,7 +49,7 @@ async def _take(store: CheckedStore, thread_id: str) -> None:
 def _is_free(store: CheckedStore, thread_id: str) -> bool:
     """Hold the thread unless somebody has it or waits for it; return whether that was so."""
     turnstile = lock_name(thread_id, "turnstile")
-    if not store.hold(turnstile):
+    if not store.hold(turnstile):  # Taking the thread now would pass those who wait.
         return False
     try:
         return store.hold(thread_id)
@@ -80,31 +80,9 @@ async def _wait_for(store: CheckedStore, thread_id: str) -> None:
 async def _poll(store: CheckedStore, name: str, pause: float, max_pause: float) -> None:
     """Hold *name* once it is free, trying about every *pause* seconds, then less often, up to every *max_pause*."""
     while not store.hold(name):
+        # Not all at the same time, or the same process could win every time.
         await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
         pause = min(2 * pause, max_pause)
-
-
-@contextlib.contextmanager
-def hold_briefly(store: CheckedStore, thread_id: str) -> Generator[None]:
-    """Hold a thread for maintenance that no turn may run beside. A turn that begins meanwhile waits, as it is short.
-
-    Raises:
-        ThreadBusy: a turn runs.
-    """
-    mark, until = lock_name(thread_id, "maintenance"), time.monotonic() + WRITE_TIMEOUT
-    while not store.hold(mark):
-        if time.monotonic() > until:
-            raise ThreadBusy(f"thread {thread_id!r} is under maintenance; try again when that is over")
-        time.sleep(0.001)
-    try:
-        if not store.hold(thread_id):
-            raise ThreadBusy(f"thread {thread_id!r} is being run; try again when it is over")
-        try:
-            yield
-        finally:
-            store.release_quietly(thread_id)
-    finally:
-        store.release_quietly(mark)
 
 
 def _in_maintenance(store: CheckedStore, thread_id: str) -> bool:

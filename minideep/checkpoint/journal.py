@@ -31,21 +31,18 @@ OVER = ("ended", "failed", "exhausted", "escalated")
 
 
 class _Append(Struct):
-    """An append on its way, and what it takes off the journal's lists once it has landed."""
+    """An append on its way, and what it takes off the journal once it has landed."""
 
     batch: Batch
     count: int
-    """Pending events that it holds."""
     refs: list[tuple[Path, SegmentRef, bool]]
     compacted: set[Path]
     reclaimed: int
 
 
 class Journal:
-    """The journal of a thread: the main run and all runs below it share one.
-
-    It numbers every event, applies it, and keeps its bytes until `append` saves everything in one transaction. A run
-    that was saved on its own could outlive the call that began it.
+    """The one journal of a thread: it numbers the events of the main run and of all runs below it, applies them, and
+    keeps their bytes until `append` saves them together. A run that was saved on its own could outlive its call.
     """
 
     def __init__(self, thread_id: str, store: CheckedStore) -> None:
@@ -53,7 +50,6 @@ class Journal:
         """The thread as the store has it."""
         self.thread_id, self.store = thread_id, store
         self.number = 0
-        """The number of the last event."""
         self.root = State()
         self.states: dict[Path, State] = {(): self.root}
         """The runs of this turn."""
@@ -62,13 +58,13 @@ class Journal:
         self._compacted: set[Path] = set()
         """Runs with a compaction that is not saved yet: the append that saves it adds a snapshot."""
         self._blobs: set[str] = set()
-        """Blobs that the thread is known to refer to in the store."""
+        """Blobs that are known to be in the store."""
         self._queues: dict[Path, MergeQueue] = {}
         self._merges: list[list[str]] = []
         """Keys of segments to merge once the turn is over."""
         self._planned = False
         self._reclaimed: list[int] = []
-        """Bytes that each merge has saved since the last append."""
+        """Bytes saved by each merge since the last append."""
         self._conflict: ThreadConflict | None = None
         """Set once another writer has continued the thread: nothing of it can be saved any more."""
         self._appending: asyncio.Future[Any] | None = None
@@ -106,7 +102,7 @@ class Journal:
         return len(self.pending)
 
     def is_current(self, head_row: bytes | None) -> bool:
-        """Return whether the store, which has *head_row* for the thread, has not changed since the last append."""
+        """Return whether *head_row*, which the store has now, is that of the last append."""
         return self.log.head_row == head_row
 
     # ---- events
@@ -134,8 +130,8 @@ class Journal:
 
     def _apply(self, path: Path, number: int, event: AnyEvent) -> None:
         state = self.states.get(path) or self.open_run(path)
-        if type(event) is FileEdited:  # Cheaper than `isinstance`, on every event.
-            self._fill(state, event.file)
+        if type(event) is FileEdited and event.file in state.files:  # Cheaper than `isinstance`, on every event.
+            self.content_of(event.file)  # An edit needs the text that it changes.
         before = state.files.get(event.file) if type(event) is FileWritten else None
         apply(state, event, number)
         self.number = number
@@ -154,7 +150,6 @@ class Journal:
         return self.states[path]
 
     def _saved_run(self, path: Path) -> tuple[State, list[SegmentRef]]:
-        """Return a run as the store has it, or a new one, and its newest segments."""
         if self.log.head_row is None or (path and path not in self.runs):
             return State(), []
         from .replay import read_run
@@ -163,30 +158,24 @@ class Journal:
 
     def content_of(self, file: str) -> str | bytes | None:
         """Return the content of a file, fetched from the store if it is kept apart; None if only a disk has it."""
-        self._fill(self.root, file)
+        entry = self.root.files[file]
+        if not entry.blob or entry.content is not None:
+            return entry.content
+        from .replay import fill
+
+        fill(self.store, self.root.files, file)
         return self.root.files[file].content
 
-    def _fill(self, state: State, file: str) -> None:
-        entry = state.files.get(file)
-        if entry is not None and entry.blob and entry.content is None:
-            from .replay import fill
-
-            fill(self.store, state.files, file)
-
     def recall(self, file: str, sha256: str) -> str | bytes | None:
-        """Return the content that a file had when its hash was *sha256*, even if the file was changed or deleted since.
-        It goes back as far as events are kept; None if none of them holds it.
-        """
+        """Return the content that a file had when its hash was *sha256*, as far back as events are kept, or None."""
         for path, data, _ in reversed(self.pending):
             if not path and sha256.encode() in data:
                 event = decode(data)
                 if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
                     return event.content
-        if self.log.head_row is None:
-            return None
         from .boundaries import find_content  # Seldom needed.
 
-        return find_content(self.log, file, sha256)
+        return find_content(self.log, file, sha256) if self.log.head_row else None
 
     def artifacts(self, path: Path) -> dict[str, FileEntry]:
         """Return the files, by path, that the run at *path* or one below it wrote in this turn and that still exist."""
@@ -194,9 +183,7 @@ class Journal:
         return {file: files[file] for file, by in self._written.items() if by[:depth] == path and file in files}
 
     def with_unique_call_ids(self, path: Path, message: AssistantMessage) -> AssistantMessage:
-        """Return *message* with a new id for each call that has none, or whose id could be confused with another: of
-        a call in the context of the run at *path*, of one of its children, or of a call that waits anywhere.
-        """
+        """`unique_call_ids` for a reply in the run at *path*: no id of its context, its children, or a waiting call."""
         content = message.content
         if isinstance(content, str):
             return message
@@ -219,15 +206,13 @@ class Journal:
             self.redaction = Redaction(redact, self.store) if redact else None
 
     async def append(self) -> Saved:
-        """Save every pending event in one transaction: for each run a segment, or several if they are large.
-
-        There is one append at a time. None is interrupted: a cancel is delivered once it is over.
+        """Save every pending event in one transaction. A cancel is delivered once it is over.
 
         Raises:
             ThreadConflict: another writer was first, now or at an earlier append of this journal.
             CheckpointError: the store failed. The events stay pending.
         """
-        await pace.shielded()
+        await pace.shielded()  # Very many turns that end at once must not stop the loop.
         while self._appending is not None:
             await pace.through(self._appending)
         if self._conflict is not None:
@@ -257,7 +242,8 @@ class Journal:
         batch.state((), self._saved_state(()))
         for path, entries in by_path.items():
             refs, state, stands = batch.events(path, entries), self._saved_state(path), False
-            batch.state(path, state)
+            if path:
+                batch.state(path, state)
             if path in self._compacted:
                 work.compacted.add(path)
                 with suppress(SegmentTooLarge):  # A snapshot only saves time: the events before it are all there.
@@ -280,8 +266,10 @@ class Journal:
         batch = work.batch
         try:
             if batch.size <= self.store.inline:
-                with suppress(TimeoutError):  # Somebody else writes: the event loop must not wait for them.
+                try:
                     return batch.commit()
+                except TimeoutError:  # Somebody else writes: the event loop must not wait for them.
+                    pass
             # The time limit starts now, not when the store's thread gets to it: the work before may wait as long.
             until = time.monotonic() + WRITE_TIMEOUT
             # A future of its own: those who wait for the writing itself could wake before this task.
@@ -311,8 +299,8 @@ class Journal:
         return batch.saved
 
     def _catch_up(self) -> Saved | None:
-        """Find out who caused a conflict: return what an append in doubt did save; nothing, if retention truncated the
-        thread meanwhile; None, if another writer has continued it.
+        """After a conflict return what an append in doubt did save, or nothing if the thread was only truncated or
+        merged meanwhile; None if another writer has continued it.
         """
         from .replay import read_consistently
 
@@ -328,8 +316,6 @@ class Journal:
         self.log, self._blobs = log, set()
         return Saved()
 
-    # ---- turns
-
     @contextmanager
     def running(self) -> Generator[None]:
         """Show this journal to the readers of its thread, for as long as its turn runs."""
@@ -340,12 +326,11 @@ class Journal:
             self.store.live.pop(self.thread_id, None)
 
     def rollback(self, count: int) -> None:
-        """Mark the last *count* pending events as taken back: they belong to an input that was not accepted."""
+        """Mark the last *count* pending events, of an input that was not accepted, as taken back."""
         self._rolled_back = count
 
     async def rolled_back(self) -> "Journal":
-        """Return the journal without the events that were taken back: as the store has the thread, and on top of that
-        what earlier turns left unsaved.
+        """Return the thread as the store has it, plus what earlier turns left unsaved: without what was taken back.
 
         Raises:
             ThreadConflict: another writer has continued the thread.
@@ -360,6 +345,7 @@ class Journal:
         ours, theirs = ((one.log.head.number, one.log.head.epoch) for one in (self, fresh))
         if not landed and not fresh.is_current(self.log.head_row) and ours != theirs:
             raise ThreadConflict(f"thread {self.thread_id!r} was changed by another writer; run it again")
+        # Appends in doubt that landed are part of what was read.
         for pending in self.pending[landed : -self._rolled_back]:
             fresh._replay(pending)
         return fresh
@@ -373,6 +359,7 @@ class Journal:
         self.states = {path: state for path, state in self.states.items() if path in kept}
         for file, entry in self.root.files.items():
             apart = entry.blob or entry.size > LARGE
+            # Only what the store is known to have: the next append may still need it.
             if entry.content is not None and apart and entry.sha256 in self._blobs:
                 self.root.files[file] = structs.replace(entry, content=None, blob=True)
         self._queues = {path: queue for path, queue in self._queues.items() if path in self.states}

@@ -84,15 +84,6 @@ class RunRow(Struct, frozen=True, array_like=True):
     unpriced: int = 0
 
 
-class Mark(Struct, frozen=True, array_like=True):
-    """Marks a thread for deletion, unless something is appended to it meanwhile."""
-
-    append: bytes
-    """The id of its last append."""
-    time: float
-    """When it was marked, in seconds since 1970."""
-
-
 MAX_NUMBER = 2**53
 """No count or time of a head or a run row comes near it; a larger one is forged, and adding to it could overflow."""
 _head_decoder = msgspec.msgpack.Decoder(Head)
@@ -118,7 +109,7 @@ def log_prefix(thread_id: str, path: Path) -> str:
 
 def segments_from(thread_id: str, path: Path, first: int) -> str:
     """Return where the keys start of the segments that begin with the event *first* or later."""
-    return f"{log_prefix(thread_id, path)}{first:016d}"
+    return f"{log_prefix(thread_id, path)}{first:016d}"  # Padded: keys sort as text.
 
 
 def segment_key(thread_id: str, path: Path, first: int, last: int) -> str:
@@ -143,10 +134,6 @@ def run_key(thread_id: str, path: Path) -> str:
     return thread_prefix("run", thread_id) + _path_key(path)
 
 
-def mark_key(thread_id: str) -> str:
-    return thread_prefix("mark", thread_id)
-
-
 def blob_key(name: str) -> str:
     return f"blob/{name}"
 
@@ -163,18 +150,6 @@ def lock_name(thread_id: str, purpose: str) -> str:
     return f"{thread_id}/{purpose}".ljust(501, "~")
 
 
-def number_in(key: str) -> int:
-    """Return the first event number in the key of a segment or a snapshot.
-
-    Raises:
-        CorruptSegment: the key has none, so no append made the row.
-    """
-    number = key.rpartition("/")[2].partition("-")[0]
-    if not (number.isascii() and number.isdigit() and len(number) < 20):
-        raise CorruptSegment(f"row {key!r} is not named as a segment or a snapshot is")
-    return int(number)
-
-
 def thread_of(key: str) -> str:
     """Return the thread of the row under *key*, which is of any kind but `ref` and `blob`."""
     return unquote(key.split("/")[1])
@@ -187,7 +162,7 @@ def run_path(key: str) -> Path:
 
 def after(prefix: str) -> str:
     """Return the first key behind all that begin with *prefix*, which ends in `/`."""
-    return prefix[:-1] + "0"
+    return prefix[:-1] + "0"  # Which follows "/" in ASCII.
 
 
 def read_head(thread_id: str, data: bytes) -> Head:
@@ -215,15 +190,6 @@ def read_run_row(key: str, data: bytes) -> RunRow:
     if not (_in_range(row) and 0 <= row.first <= row.last):
         raise CorruptSegment(f"row {key!r} holds numbers that no append wrote")
     return row
-
-
-def read_mark(key: str, data: bytes) -> Mark:
-    """Decode the mark of a thread that is to be deleted.
-
-    Raises:
-        CorruptSegment: it was damaged.
-    """
-    return decoded(msgspec.msgpack.Decoder(Mark).decode, data, f"row {key!r}")
 
 
 def _in_range(row: Head | RunRow) -> bool:

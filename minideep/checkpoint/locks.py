@@ -232,7 +232,7 @@ class Registry(AtRest):
         with self.lock:
             held = self._directories.get(directory) or _Held(self._opened(directory))
             free = thread not in held.threads and held.lock(thread)
-            if held.threads:
+            if held.threads:  # A file stays open only while something is held: a store may be deleted in between.
                 self._directories[directory] = held
             else:
                 held.close()

@@ -13,7 +13,7 @@ class Log(Struct, frozen=True):
     store: CheckedStore
     thread_id: str
     head_row: bytes | None
-    """The head as it is stored; None of a thread that was never saved."""
+    """The head as it is stored, byte for byte, as an append compares it; None of a thread that was never saved."""
     head: Head
     runs: dict[Path, RunRow]
     """Every run below the main one."""

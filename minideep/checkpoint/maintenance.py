@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import Struct
 
 from ..errors import (
     CheckpointError,
@@ -21,11 +22,10 @@ from ..errors import (
 )
 from ..ports import Store
 from . import layout
-from .holding import hold_briefly
-from .layout import Mark
+from .format import decoded
 from .log import Log
-from .rewriting import is_due, merge, truncate
-from .store import CheckedStore, unknown_thread
+from .rewriting import hold_briefly, is_due, merge, truncate
+from .store import WRITE_TIMEOUT, CheckedStore, Rows, unknown_thread
 
 TRIES = 10
 DAY = 86_400.0
@@ -38,6 +38,15 @@ SKIPPED = (ThreadBusy, ThreadConflict, UnknownThread, CorruptSegment, SegmentToo
 _last_look: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
 """When `expire` last ran on each store. Not kept by the `CheckedStore`, which ends with the last agent that uses it."""
 logger = logging.getLogger("minideep")
+
+
+class Mark(Struct, frozen=True, array_like=True):
+    """Marks a thread for deletion, unless something is appended to it meanwhile."""
+
+    append: bytes
+    """The id of its last append."""
+    time: float
+    """When it was marked, in seconds since 1970."""
 
 
 def schedule(log: Log, merges: list[list[str]], reclaimed: list[int], *, retains: bool) -> None:
@@ -90,7 +99,7 @@ def _delete(store: CheckedStore, thread_id: str, only: bytes | None) -> None:
             prefixes = (layout.thread_prefix(kind, thread_id) for kind in layout.KINDS)
             keys = [key for prefix in prefixes for key in store.keys(prefix, layout.after(prefix))]
             with contextlib.suppress(ThreadConflict):  # Segments were merged meanwhile.
-                store.put(thread_id, head_row, None, {}, [*keys, *_references(store, thread_id, keys)])
+                put(store, thread_id, head_row, None, {}, [*keys, *_references(store, thread_id, keys)])
                 return
         raise CheckpointError(f"thread {thread_id!r} kept changing; try again")
 
@@ -100,6 +109,37 @@ def _references(store: CheckedStore, thread_id: str, keys: list[str]) -> list[st
     names = {key.rpartition("/")[2] for key in keys if key.startswith("use/")}
     references = (key for name in names for key in layout.reference_rows(thread_id, name))
     return [key for key in references if key.startswith("ref/") and store.get(key) is not None]
+
+
+def put(
+    store: CheckedStore, thread: str, expected: bytes | None, head: bytes | None, rows: Rows, deletes: list[str]
+) -> None:
+    """Append, waiting for other writers; succeed if that landed though the store reported a failure.
+
+    Raises:
+        ThreadConflict: the store does not hold what was expected; nothing was changed.
+        CheckpointError: the store failed.
+    """
+    try:
+        store.append(thread, expected, head, rows, deletes, timeout=WRITE_TIMEOUT)
+    except ThreadConflict:
+        raise
+    except CheckpointError:
+        if store.head(thread) != head:  # Otherwise only the report was lost: another attempt would conflict with it.
+            raise
+
+
+def mark_key(thread_id: str) -> str:
+    return layout.thread_prefix("mark", thread_id)
+
+
+def read_mark(key: str, data: bytes) -> Mark:
+    """Decode the mark of a thread that is to be deleted.
+
+    Raises:
+        CorruptSegment: it was damaged.
+    """
+    return decoded(msgspec.msgpack.Decoder(Mark).decode, data, f"row {key!r}")
 
 
 def _expire_now_and_then(store: CheckedStore) -> None:
@@ -122,18 +162,18 @@ def expire(store: CheckedStore, now: float) -> None:
     for key, data in store.rows("head/", "head0"):
         with contextlib.suppress(*SKIPPED):
             thread_id = layout.thread_of(key)
-            _mark_or_delete(store, thread_id, data, marks.get(layout.mark_key(thread_id)), now)
+            _mark_or_delete(store, thread_id, data, marks.get(mark_key(thread_id)), now)
 
 
 def _mark_or_delete(store: CheckedStore, thread_id: str, head_row: bytes, marked: bytes | None, now: float) -> None:
     head, seconds = layout.read_head(thread_id, head_row), store.retention.seconds or 0.0
-    key = layout.mark_key(thread_id)
+    key = mark_key(thread_id)
     if head.status in KEPT or head.updated >= now - seconds:
         if marked is not None:  # It is used again, or the clock was ahead when it was marked and has gone back.
-            store.put(thread_id, head_row, head_row, {}, [key])
+            put(store, thread_id, head_row, head_row, {}, [key])
         return
-    mark = layout.read_mark(key, marked) if marked is not None else None
+    mark = read_mark(key, marked) if marked is not None else None
     if mark is None or mark.append != head.append or mark.time > now:
-        store.put(thread_id, head_row, head_row, {key: msgspec.msgpack.encode(Mark(head.append, now))})
+        put(store, thread_id, head_row, head_row, {key: msgspec.msgpack.encode(Mark(head.append, now))}, [])
     elif now - mark.time >= min(seconds / 10, DAY):
         _delete(store, thread_id, head_row)

@@ -79,6 +79,7 @@ class MemoryCheckpointer:
     ) -> None:
         at, gone = head_key(thread), set(deletes)
         with self._lock:
+            # Everything is checked before anything is changed: there is no rollback here.
             if self._rows.get(at) != expected or not gone <= self._rows.keys():
                 raise ThreadConflict(f"thread {thread!r} was changed by another writer; run it again")
             for key in gone:

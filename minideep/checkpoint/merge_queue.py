@@ -30,13 +30,14 @@ class MergeQueue:
 
     def add(self, ref: SegmentRef, kind: int = 0, *, closes: bool = False) -> None:
         """Add the next segment of the run; *closes* says that a snapshot stands behind it."""
-        large = ref.bytes_raw >= BLOCK
+        large = ref.bytes_raw >= BLOCK  # It is a block already: merging would rewrite it for nothing.
         if not large:
             self._open.append((ref, kind))
             self._size += ref.bytes_raw
         if large or closes or self._size >= BLOCK:
             self._close()
         elif len(self._open) >= MANY and self._open[-MANY][1] == kind:
+            # Only those of one kind: a large one merged with small ones would be rewritten again and again.
             self._merge_last(MANY, kind)
 
     def take(self, *, over: bool) -> list[list[SegmentRef]]:
@@ -55,6 +56,6 @@ class MergeQueue:
         self.add(SegmentRef(merged_key(group[0].key, last), size, last), kind + 1)
 
     def _close(self) -> None:
-        if len(self._open) > 1:
+        if len(self._open) > 1:  # One alone is merged already.
             self._groups.append([ref for ref, _ in self._open])
         self._open, self._size = [], 0

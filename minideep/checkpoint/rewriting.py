@@ -2,16 +2,18 @@
 
 import contextlib
 import secrets
+import time
+from collections.abc import Generator
 
+import msgspec
 from msgspec import structs
 
 from ..errors import ConfigError, CorruptSegment, ThreadBusy, ThreadConflict
 from ..state import Path, State
-from . import layout
+from . import format, layout
 from .batch import Batch
 from .boundaries import boundaries, root_at, run_at, runs_at, state_at
-from .format import change_header, cut_segment, merge_segments, read_header
-from .holding import hold_briefly
+from .format import read_header
 from .layout import Head
 from .log import Log
 from .replay import check_owner, read_consistently
@@ -19,6 +21,29 @@ from .store import MAINTENANCE_TIMEOUT, WRITE_TIMEOUT, CheckedStore, unknown_thr
 
 MERGE_TRIES = 100
 TRIES = 10
+
+
+@contextlib.contextmanager
+def hold_briefly(store: CheckedStore, thread_id: str) -> Generator[None]:
+    """Hold a thread for maintenance that no turn may run beside. A turn that begins meanwhile waits, as it is short.
+
+    Raises:
+        ThreadBusy: a turn runs.
+    """
+    mark, until = layout.lock_name(thread_id, "maintenance"), time.monotonic() + WRITE_TIMEOUT
+    while not store.hold(mark):
+        if time.monotonic() > until:
+            raise ThreadBusy(f"thread {thread_id!r} is under maintenance; try again when that is over")
+        time.sleep(0.001)
+    try:
+        if not store.hold(thread_id):
+            raise ThreadBusy(f"thread {thread_id!r} is being run; try again when it is over")
+        try:
+            yield
+        finally:
+            store.release_quietly(thread_id)
+    finally:
+        store.release_quietly(mark)
 
 
 def merge(store: CheckedStore, thread_id: str, keys: list[str]) -> int:
@@ -29,6 +54,7 @@ def merge(store: CheckedStore, thread_id: str, keys: list[str]) -> int:
     """
     head_row = store.head(thread_id)
     found = store.rows(keys[0], keys[-1] + "\0")
+    # The keys first: a segment that somebody else merged or cut meanwhile must not come back.
     if head_row is None or [key for key, _ in found] != keys:
         return 0
     block = merge_segments(found)
@@ -184,3 +210,42 @@ def _check_unchanged(log: Log) -> None:
     head = None if now is None else layout.read_head(log.thread_id, now)
     if head is None or (head.epoch, head.truncation) != (log.head.epoch, log.head.truncation):
         raise CorruptSegment(f"thread {log.thread_id!r} was truncated or deleted meanwhile")
+
+
+# ---- segments and snapshots
+
+
+def merge_segments(segments: list[tuple[str, bytes]]) -> bytes:
+    """Merge consecutive segments of one run into one. No event is decoded."""
+    opened = [format.unseal(data, key, format.SEGMENT) for key, data in segments]
+    headers = [header for header, _ in opened]
+    first, last = headers[0], headers[-1]
+    events = [
+        event for (key, _), (_, body) in zip(segments, opened, strict=True) for event in format.split_events(body, key)
+    ]
+    blobs = tuple(sorted({name for header in headers for name in header.blobs}))
+    size = format.raw_size(events)
+    header = structs.replace(last, first=first.first, prior=first.prior, bytes_raw=size, blobs=blobs)
+    return format.seal(header, events)
+
+
+def cut_segment(data: bytes, key: str, number: int, *, after: bool) -> bytes | None:
+    """Cut a segment to its events up to *number*, or to those *after* it; return None if none is left."""
+    header, body = format.unseal(data, key, format.SEGMENT)
+    events = format.split_events(body, key)
+    kept = [event for event in events if (format.number_of(event) > number) == after]
+    if len(kept) == len(events):
+        return data
+    if not kept:
+        return None
+    prior = format.number_of(events[len(events) - len(kept) - 1]) if after else header.prior
+    first, last = format.number_of(kept[0]), format.number_of(kept[-1])
+    return format.seal(
+        structs.replace(header, first=first, last=last, prior=prior, bytes_raw=format.raw_size(kept)), kept
+    )
+
+
+def change_header(data: bytes, key: str, **changes: object) -> bytes:
+    """Return the same segment or snapshot with another thread, or another prior one, without decompressing it."""
+    header, body = format.open_row(data, key)
+    return format.frame(data[:3], msgspec.msgpack.encode(structs.replace(header, **changes)), bytes(body))

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from ..checks import check
-from ..errors import CheckpointError, MinideepError, ThreadConflict, UnknownThread
+from ..errors import CheckpointError, MinideepError, UnknownThread
 from ..ports import Retention, Store
 from .atfork import AtRest
 
 T = TypeVar("T")
+Rows = Mapping[str, bytes]
 WRITE_TIMEOUT = 60.0
 """Seconds that an append waits for other writers where no event loop waits for it."""
 MAINTENANCE_TIMEOUT = 1.0
@@ -65,7 +66,7 @@ class CheckedStore:
         thread: str,
         expected: bytes | None,
         head: bytes | None,
-        rows: Mapping[str, bytes],
+        rows: Rows,
         deletes: Iterable[str] = (),
         *,
         timeout: float | None = None,
@@ -84,28 +85,6 @@ class CheckedStore:
             if timeout is None and isinstance(exc, TimeoutError):
                 raise
             raise _as_checkpoint_error(exc) from exc
-
-    def put(
-        self,
-        thread: str,
-        expected: bytes | None,
-        head: bytes | None,
-        rows: Mapping[str, bytes],
-        deletes: Iterable[str] = (),
-    ) -> None:
-        """`append`, waiting for other writers. It succeeds if the append landed though the store reported a failure.
-
-        Raises:
-            ThreadConflict: the store does not hold what was expected; nothing was changed.
-            CheckpointError: the store failed.
-        """
-        try:
-            self.append(thread, expected, head, rows, deletes, timeout=WRITE_TIMEOUT)
-        except ThreadConflict:
-            raise
-        except CheckpointError:
-            if self.head(thread) != head:
-                raise
 
     def release_quietly(self, name: str) -> None:
         """Release a lock. A failure is logged: the work that it was held for is already done."""

@@ -18,6 +18,7 @@ from .connection import SharedConnection
 from .database import checked_database
 from .format import Header, encode_state, read_blob, read_segment, read_snapshot
 from .log import Log
+from .maintenance import read_mark
 from .replay import check_state, last_snapshot, read_consistently, read_run, replay, segments
 from .store import WRITE_TIMEOUT, CheckedStore
 
@@ -152,7 +153,7 @@ def _row(store: CheckedStore, thread_id: str, kind: str, key: str, paths: set[Pa
         case "use":
             _check_named(store, thread_id, key, key.removeprefix(layout.thread_prefix("use", thread_id)))
         case _:
-            layout.read_mark(key, data)
+            read_mark(key, data)
 
 
 def _sealed(thread_id: str, kind: str, key: str, data: bytes) -> Header:
@@ -186,7 +187,7 @@ def _folded(path: Path) -> Callable[[Log], None]:
         if path and path not in log.runs:
             return
         state, prefix = beginning(log, path), layout.snapshot_prefix(log.thread_id, path)
-        snapshots = {layout.number_in(key): key for key in log.store.keys(prefix, layout.after(prefix))}
+        snapshots = {_number_in(key): key for key in log.store.keys(prefix, layout.after(prefix))}
         for _, entries in segments(log, path, state.number):
             for number, event in entries:
                 replay(log, state, number, event)
@@ -198,6 +199,18 @@ def _folded(path: Path) -> Callable[[Log], None]:
         _check_end(log, path, state)
 
     return fold
+
+
+def _number_in(key: str) -> int:
+    """Return the first event number in the key of a segment or a snapshot.
+
+    Raises:
+        CorruptSegment: the key has none, so no append made the row.
+    """
+    number = key.rpartition("/")[2].partition("-")[0]
+    if not (number.isascii() and number.isdigit() and len(number) < 20):
+        raise CorruptSegment(f"row {key!r} is not named as a segment or a snapshot is")
+    return int(number)
 
 
 def _check_snapshot(log: Log, key: str, state: State) -> None:

@@ -318,11 +318,10 @@ def _find_run(log: Log, call_id: str | Path | None) -> Path:
 
 
 def _saved_runs(log: Log) -> list[RunInfo]:
-    return [_run_info(path, log) for path in runs_at(log, log.head.number)]
+    return [_run_info(path, log.runs[path]) for path in runs_at(log, log.head.number)]
 
 
-def _run_info(path: Path, log: Log) -> RunInfo:
-    row = log.runs[path]
+def _run_info(path: Path, row: layout.RunRow) -> RunInfo:
     about = (row.agent, row.status, row.steps, row.tokens, row.created, row.updated, row.bytes_raw, row.bytes_stored)
     return RunInfo(path, *about, row.cost, row.unknown, row.unpriced)
 

@@ -33,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return getattr(commands, options.command)(options)
     except UnknownThread:
-        places = "`minideep threads` lists those that do, --root or --state selects another place"
-        return _fail(f"thread {options.thread!r} does not exist here; {places}", USAGE)
+        places = "`minideep threads` lists all of them, --root or --state selects another place"
+        return _fail(f"no thread {options.thread!r} here; {places}", USAGE)
     except ConfigError as exc:
         return _fail(str(exc), USAGE)
     except MinideepError as exc:

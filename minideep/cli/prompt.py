@@ -41,17 +41,14 @@ def _asked(wait: Interrupt, guard: AskBeforeChanges) -> Decision | None:
     _say(f"{wait.call.name}: {wait.reason}")
     for line in preview(wait.call, guard):
         _say(f"  {line if len(line) <= WIDTH else line[:WIDTH] + '…'}")
-    while True:
-        match _typed():
-            case "":
-                return None
-            case answer if (word := answer.strip().lower()) in ("y", "yes", "a", "all"):
-                guard.allowed = guard.allowed or word[0] == "a"
-                return Approve()
-            case answer if answer.strip().lower() in ("n", "no"):
-                return Reject("the person said no")
-            case _:
-                pass
+    while answer := _typed():
+        word = answer.strip().lower()
+        if word in ("y", "yes", "a", "all"):
+            guard.allowed = guard.allowed or word[0] == "a"
+            return Approve()
+        if word in ("n", "no"):
+            return Reject("the person said no")
+    return None
 
 
 def _typed() -> str:

@@ -125,14 +125,7 @@ class Screen:
         if not threads:
             return self._print("no threads", style="dim")
         rows = [
-            (
-                one.thread_id,
-                one.status,
-                str(one.turns),
-                clock(one.updated),
-                size(one.bytes_stored),
-                one.problem or one.title,
-            )
+            (one.thread_id, one.status, one.turns, clock(one.updated), size(one.bytes_stored), one.problem or one.title)
             for one in threads
         ]
         return self._table(("thread", "status", "turns", "updated", "stored", "first message"), rows)
@@ -148,15 +141,14 @@ class Screen:
     def history(self, boundaries: Sequence[Boundary]) -> None:
         """Print a line for each boundary of a thread."""
         rows = [
-            (str(one.at), clock(one.time), one.status, str(one.steps), one.said, one.text or one.reason)
-            for one in boundaries
+            (one.at, clock(one.time), one.status, one.steps, one.said, one.text or one.reason) for one in boundaries
         ]
         self._table(("at", "time", "status", "replies", "input", "answer"), rows)
 
-    def _table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def _table(self, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         table = Table(*heads, box=None, pad_edge=False)
         for row in rows:
-            table.add_row(*(Text(safe(one_line(cell, 60))) for cell in row))
+            table.add_row(*(Text(safe(one_line(str(cell), 60))) for cell in row))
         self.console.print(table, soft_wrap=False)
 
     def transcript(self, thread: str, state: State, *, whole: bool, path: Path = ()) -> None:

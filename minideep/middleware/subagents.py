@@ -108,7 +108,7 @@ class SubAgentMiddleware(Middleware):
     async def task(self, description: str, subagent_type: str, ctx: ToolContext) -> ToolResult:
         agent = self._agents.get(subagent_type)
         if agent is None:
-            raise ToolError(f"no subagent is named {subagent_type!r}; the subagents are {', '.join(self._agents)}")
+            raise ToolError(f"no subagent named {subagent_type!r}; the subagents are {', '.join(self._agents)}")
         if not description.strip():
             raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
         return _answer(subagent_type, await ctx.run(agent, description))

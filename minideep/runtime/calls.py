@@ -1,4 +1,4 @@
-"""How one tool call is answered: hooks, a person's decision, arguments, a timeout, and whatever goes wrong."""
+"""Answering one tool call: hooks, a person's decision, arguments, a timeout, and whatever goes wrong."""
 
 import asyncio
 import logging
@@ -60,8 +60,8 @@ async def _children_over(call: Call) -> None:
 
 
 def _cut_short(entry: OpenCall) -> str:
-    """Say why a call that had begun waits. It is asked about with the model's arguments, though it may have begun with
-    a person's.
+    """Return the reason why a call that had begun waits. The interrupt shows the model's arguments, though the call may
+    have begun with a person's.
     """
     if not isinstance(entry.decision, Edit):
         return CUT_SHORT
@@ -134,7 +134,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
         return ToolResult(f"{asked.name} was not run: its beginning could not be saved: {failed}", is_error=True)
     result = await _run_wrapped(call, ctx, asked)
     if call.paused:
-        return result  # Which nobody reads: the call waits.
+        return result  # Nobody reads it: the call waits.
     result = await _after_hooks(ctx, asked, result, hooks)
     return _with_edit(result, asked) if isinstance(decision, Edit) else result
 
@@ -158,15 +158,11 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
         nonlocal attempts
         attempts += 1
         own = ctx if attempts == 1 else ToolContext(call.run, call, attempts)
-        try:
-            call.run.scope.check()
-            if not call.paused:  # Otherwise nothing may run again before a person has decided.
-                below.last = await _execute(call, own, structs.replace(again, id=asked.id))
-            if call.paused:
-                raise ChildPaused  # A wrap must not take the pause for a result.
-        except BaseException as exc:
-            below.raised.append(exc)
-            raise
+        call.run.scope.check()
+        if not call.paused:  # Otherwise nothing may run again before a person has decided.
+            below.last = await _execute(call, own, structs.replace(again, id=asked.id))
+        if call.paused:
+            raise ChildPaused  # A wrap must not take the pause for a result.
         return below.last
 
     outer: Any = run

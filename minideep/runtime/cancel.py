@@ -12,9 +12,9 @@ GRACE = 5.0
 
 
 class TurnScope:
-    """Whether a turn may go on; one for its main run and all runs below it.
+    """The status of a turn, shared by its main run and all runs below it.
 
-    * `open`: it may.
+    * `open`: it may go on.
     * `cancelling`: its caller has cancelled it; tools have *grace* seconds to end.
     * `lost`: another writer has gone on with the thread, so nothing more can be saved.
     * `closed`: it is over; what still runs of it was left behind and must change nothing.
@@ -69,7 +69,7 @@ class Carried(Exception):
 
 
 async def carried(work: Awaitable[T]) -> T:
-    """Await *work*, in a task of its own.
+    """Await *work*. This is the body of a task of its own.
 
     Raises:
         Carried: it raised `SystemExit` or `KeyboardInterrupt`.
@@ -124,7 +124,7 @@ async def leave(work: "asyncio.Future[Any]", grace: float, *, cancel: bool = Tru
 
 
 async def within(seconds: float, work: Awaitable[object], grace: float) -> bool:
-    """Await *work*, but cancel it after *seconds*; return whether it ended well.
+    """Await *work*, but cancel it after *seconds*. Return whether it ended without an error.
 
     Once cancelled it has *grace* seconds to end, and what it raises then is dropped.
     """

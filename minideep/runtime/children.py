@@ -32,7 +32,7 @@ def key_of(call: Call, key: str | None, attempt: int) -> str:
 
 
 def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> Run:
-    """Return the run of *spec* for *message* below *call*: begun now, or as the log has it, ready to be continued.
+    """Return the run of *spec* for *message* below *call*: a new one, or the one in the log, ready to be continued.
 
     Raises:
         ToolError: it would be one run too many, for the parent or for a run above it; nothing was begun.
@@ -76,7 +76,7 @@ def _count_child(parent: Run, path: Path) -> None:
 
 
 def _share_notes(child: Run, parent: State) -> None:
-    """Begin with a copy of the notes that the agent may see of its parent's."""
+    """Copy the parent's notes that the agent of *child* shares."""
     for owner in child.spec.share:
         for name, value in parent.notes.get(owner, {}).items():
             child.record(Noted(owner, name, value))
@@ -92,7 +92,9 @@ def has_children(call: Call) -> bool:
 
 
 def unanswered(run: Run) -> list[Path]:
-    """Return the runs that are open below calls which a new message would answer; leaves first."""
+    """Return the open runs below unanswered calls, leaves first. A new message answers these calls, so the runs must be
+    cancelled with it.
+    """
     calls = {call_id for call_id, entry in run.state.open.items() if entry.phase != "answered"}
     if not calls:
         return []
@@ -103,4 +105,4 @@ def unanswered(run: Run) -> list[Path]:
 
 
 class ChildPaused(BaseException):
-    """Leaves a tool whose child waits for a person. Not an `Exception`, so that few tools go on by mistake."""
+    """Raised through a tool whose child waits for a person. Not an `Exception`: many tools catch those."""

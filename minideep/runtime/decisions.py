@@ -21,7 +21,7 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
         if state.status == "escalated":
             raise ConfigError("the agent asks a question while calls wait; answer it with `run`")
         how = "cut short" if state.status == "running" else state.status
-        raise ConfigError(f"the turn was {how} while calls waited; `resume` it without decisions first")
+        raise ConfigError(f"the turn was {how} while calls waited; `resume` it without decisions, then decide")
     found: dict[tuple[Path, str], tuple[Interrupt, Decision]] = {}
     waiting = state.interrupts if state.status == "paused" else ()
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]

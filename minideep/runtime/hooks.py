@@ -1,4 +1,4 @@
-"""Hooks: each is called under the name of its middleware, and no wrap can hide how a turn ends."""
+"""Calling hooks: an error names the middleware and the hook, and no wrap can hide how a turn ends."""
 
 from collections.abc import Collection, Iterable
 from functools import cache, partial
@@ -53,7 +53,7 @@ def _is_plain(outcome: Any) -> bool:
 def _check_parts(value: Any, kinds: tuple[Any, ...], hook: str, name: str) -> None:
     """Refuse a value with parts of a wrong type, which would break the loop, or the log, further on."""
     try:
-        if type(value) is Reply:  # A model's reply is not checked so: the log refuses what is wrong in it.
+        if type(value) is Reply:  # Made or passed on by a hook. A reply without hooks is checked by the log's encoder.
             check_fields(value)
         check(value, _one_of(kinds), name, hook)
     except ConfigError as exc:
@@ -79,7 +79,7 @@ def check_shown(middleware: str, shown: Iterable[Tool], tools: Collection[str]) 
 
 
 class Innermost:
-    """What all wraps of one call or one question stand round."""
+    """The innermost call or question, inside all wraps."""
 
     __slots__ = ("last", "raised")
 

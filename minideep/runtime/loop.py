@@ -37,7 +37,7 @@ from .spec import below
 
 
 async def drive(run: Run) -> None:
-    """Drive *run* to a boundary; whatever goes wrong, one is recorded."""
+    """Drive *run* to a boundary. Whatever goes wrong, a boundary is recorded."""
     ctx, state, scope, task = ToolContext(run), run.state, run.scope, asyncio.current_task()
     try:
         while state.status == "running":
@@ -65,7 +65,7 @@ async def drive(run: Run) -> None:
 
 
 async def call_model_in_time(run: Run, ctx: ToolContext) -> None:
-    """`call_model`, cut short when a budget of seconds is spent. A reply that arrives in spite of that counts."""
+    """Call the model, but no longer than a budget of seconds allows. A reply that arrives after all still counts."""
     left = run.seconds_left()
     if left is None:
         await call_model(run, ctx)
@@ -74,7 +74,7 @@ async def call_model_in_time(run: Run, ctx: ToolContext) -> None:
 
 
 async def call_model(run: Run, ctx: ToolContext) -> None:
-    """One question, one reply."""
+    """Ask the model once, and record its reply."""
     run.ledger.close_step()
     spec = run.spec
     if "step" in run.saves_at:
@@ -109,7 +109,7 @@ async def call_tools(run: Run, entries: list[OpenCall]) -> None:
         await run.checkpoint()
     started, saved_before = perf_counter(), run.ledger.total.save_s
     try:
-        # One call needs no task of its own: the owner of the turn leaves a tool behind that does not end.
+        # One call needs no task of its own: if it never ends, the owner of the turn leaves the whole run behind.
         if len(entries) == 1:
             await call_tool(run, entries[0])
         else:
@@ -141,7 +141,7 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
             if state.status == "running":
                 await drive(child)
                 if "result" in child.saves_at:
-                    await child.checkpoint()  # The call may go on with others for long.
+                    await child.checkpoint()  # The call may run others for long.
         finally:
             parent.ledger.add_child(child.ledger, started)
         if (conflict := parent.scope.conflict) is not None:

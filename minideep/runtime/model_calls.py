@@ -1,4 +1,4 @@
-"""How the model is called: directly, or through `wrap_model` hooks, which may ask several times or not at all."""
+"""Asking the model: directly, or through `wrap_model` hooks, which may ask several times or not at all."""
 
 import math
 from asyncio import CancelledError
@@ -45,7 +45,7 @@ async def call_directly(run: Run, request: Request) -> None:
 
 
 class BudgetSpent(BaseException):
-    """Leaves `wrap_model` hooks that would ask again though a budget is spent."""
+    """Raised through `wrap_model` hooks that ask again although a budget is spent."""
 
 
 class WrappedModel(Innermost):
@@ -74,20 +74,20 @@ class WrappedModel(Innermost):
         self._cost: float | None = 0.0
         self._seconds, self._streamed, self.last = 0.0, False, None
         self._stopped: TurnExhausted | None = None
+        reply: Any = None
         try:
-            reply: Reply = await self._outer(request)
-        except BaseException:
-            if self._stopped is None or run.scope.status != "open":
-                raise
+            reply = await self._outer(request)
+        except BudgetSpent:
+            pass
         finally:
             self.raised.clear()
             run.ledger.add_model_time(self._seconds)
-        if self._stopped is not None:  # Whatever the hooks made of that.
-            run.record(self._stopped)
-            return
         if run.scope.status != "open":
             run.scope.check()
-        self._record(reply)  # pyright: ignore[reportPossiblyUnboundVariable]
+        if self._stopped is None:
+            self._record(reply)
+        else:  # Whatever the hooks made of that.
+            run.record(self._stopped)
 
     def _record(self, reply: Reply) -> None:
         run = self._run
@@ -160,7 +160,8 @@ class WrappedModel(Innermost):
 
 
 def took(reply: Reply) -> tuple[Usage, float | None]:
-    """Return the tokens and the cost that *reply* states. Impossible amounts are unknown: they would win a budget back.
+    """Return the tokens and the cost that *reply* states. Impossible amounts count as unknown, for a negative one would
+    refill a budget.
 
     Wrong types are left to the log's format, which refuses them.
     """
@@ -173,7 +174,7 @@ def took(reply: Reply) -> tuple[Usage, float | None]:
 
 
 def model_error(model: Model, exc: Exception) -> ModelError:
-    """Return the error of a model that raised something else than an error of ours."""
+    """Return a `ModelError` for an exception of a model that is none of ours."""
     error = ModelError(f"{model.name}: {type(exc).__name__}: {exc}")
     error.transient = isinstance(exc, ConnectionError | TimeoutError)
     return error

@@ -18,7 +18,7 @@ from .cancel import TurnScope
 
 Point = Literal["step", "reply", "result"]
 CHECKPOINTS: dict[Durability, tuple[Point, ...]] = {"turn": (), "step": ("step",), "tool": ("step", "reply", "result")}
-"""Where a turn is saved besides at its two ends: before each model call, after each reply, after each result."""
+"""The points, besides its two ends, at which a turn is saved: before each model call, after each reply or result."""
 
 
 class Call:
@@ -30,7 +30,7 @@ class Call:
         self.run = run
         self.entry = entry
         self.over = False
-        """Whether it is answered or left behind: nothing that still runs for it may change the thread."""
+        """True if it is answered or left behind: nothing that still runs for it may change the thread."""
         self.paused: tuple[Interrupt, ...] = ()
         """The interrupts that children of this call wait for."""
         self.children: dict[str, asyncio.Future[None]] = {}
@@ -57,7 +57,7 @@ class Run:
         self.journal = journal
         self.scope = scope
         self.run_child = run_child
-        """Runs an agent below a call of this run. It is of the loop, which this module does not know."""
+        """Runs an agent below a call of this run. It is passed in, because its module imports this one."""
         self.durability: Durability = durability
         self.saves_at = CHECKPOINTS[durability]
         self.listener = listener
@@ -184,9 +184,9 @@ class Run:
         return None
 
     def seconds_left(self) -> float | None:
-        """Return how long the model may take until a budget of seconds is spent; None if it may take for ever.
+        """Return the seconds that the model may take before a budget of them is spent; None if there is no bound.
 
-        So may a model that is `free`: it decides how the turn ends.
+        A model that is `free` has none either: it decides how the turn ends.
         """
         if getattr(self.spec.model, "free", False):
             return None
@@ -204,7 +204,8 @@ class Run:
             thread_id=self.journal.thread_id,
             status=state.status,
             reason=state.reason,
-            text=next((text for text in spoken if text), state.text if self.parent else ""),  # A child has one input.
+            # A child has one input, perhaps of an earlier turn, so its text may be older too.
+            text=next((text for text in spoken if text), state.text if self.parent else ""),
             error=error_of(state),
             interrupts=state.interrupts,
             question=state.detail if state.status == "escalated" else "",

@@ -80,7 +80,7 @@ def check_hooks(kind: type[Middleware]) -> None:
 
 
 def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
-    """Return those of *middleware* of which something holds in the runs below their agent.
+    """Return those of *middleware* that also apply, in whole or in part, to the runs below their agent.
 
     Raises:
         ConfigError: an `inherit` is neither True, False nor None.

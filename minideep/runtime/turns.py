@@ -40,7 +40,7 @@ KEPT = 16
 
 
 class TurnConfig(Struct, frozen=True):
-    """How one turn is run."""
+    """The settings of one turn."""
 
     spec: AgentSpec
     store: CheckedStore
@@ -49,16 +49,16 @@ class TurnConfig(Struct, frozen=True):
     context: Any = None
     emit: Emit | None = None
     wait: bool = False
-    """Whether to wait for a thread that is busy."""
+    """True to wait for a thread that is busy."""
 
 
 class Accepted(Struct, frozen=True):
     """An input whose events are recorded."""
 
     over: bool = False
-    """Whether there is nothing to run: the last turn is returned."""
+    """True if nothing is left to run: the last turn is returned."""
     must_save: bool = False
-    """Whether nothing may run unless the input is saved: a decision that got lost would let a call run twice."""
+    """True if nothing may run before the input is saved: a decision that got lost would let a call run twice."""
 
 
 Accept = Callable[[Run], Accepted]
@@ -114,9 +114,7 @@ class Turns:
             run = _main_run(config, journal, TurnScope(self._grace))
             with journal.running():
                 accepted, failed = await self._accept(run, accept)
-                if not accepted.over:
-                    failed = await self._driven(run)
-                turn = self._result(run, failed)
+                turn = self._result(run, failed) if accepted.over else await self._driven(run)
         journal.schedule()
         return turn
 
@@ -133,18 +131,17 @@ class Turns:
             if before and run.scope.status != "lost":
                 journal.rollback(max(0, journal.unsaved - before))
                 self._keep(journal)
-            await asyncio.sleep(0)  # A cancellation that arrived meanwhile goes before.
+            await asyncio.sleep(0)  # A cancellation that arrived meanwhile is raised instead.
             raise
         return accepted, failed
 
-    async def _driven(self, run: Run) -> CheckpointError | None:
-        """Drive a turn and save its boundary; return why it could not be saved. The answer comes back even then."""
+    async def _driven(self, run: Run) -> Turn:
+        """Drive a turn and save its boundary. The answer comes back even if it cannot be saved."""
         try:
             await _drive_main(run)
-        except BaseException:
-            self._result(run, await run.save())
-            raise
-        return await run.save()
+        finally:  # A cancelled turn is saved too, and kept for `resume`.
+            turn = self._result(run, await run.save())
+        return turn
 
     def _result(self, run: Run, failed: CheckpointError | None) -> Turn:
         """Return the result of a turn, and keep the thread for the next one."""

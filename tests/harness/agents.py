@@ -1,4 +1,4 @@
-"""Tools, calls and subagents that many tests need, and what a turn or a thread says in the form in which it is compared."""
+"""Tools, models, calls and subagents for tests, and short forms of what a turn or a thread holds."""
 
 import asyncio
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def texts(messages: Iterable[Message]) -> list[str]:
 
 
 def stored(agent: Agent, thread: str = "t") -> State:
-    """The thread as a fresh reader finds it, with the runs below it."""
+    """Return the state of the thread as a new agent reads it, with the runs below it."""
     reader = Agent("offline:", checkpointer=agent.checkpointer or agent._own)
     return reader.get_state(thread, subagents=True)
 

@@ -9,7 +9,8 @@ from minideep.errors import ToolError
 from minideep.events import AnyEvent, FileDeleted, FileWritten, ModelReplied, StreamEvent, ToolReturned, UserSaid
 from minideep.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from minideep.middleware import FilesystemMiddleware
-from minideep.state import State
+from minideep.runtime.run import Call
+from minideep.state import State, StateView
 from minideep.tools import as_result
 
 
@@ -17,10 +18,17 @@ class RunAlone:
     """A run without a loop. What is recorded is applied at once."""
 
     def __init__(self) -> None:
-        self.path, self.thread_id, self.context, self.loop = (), "t", None, None
+        self.path, self.thread_id, self.context, self.scratch = (), "t", None, {}
+        self.journal = self
         self.state = State()
+        self.view = StateView(self.state)
         self.events: list[AnyEvent] = []
         apply(self.state, UserSaid(UserMessage("go"), at=0.0))
+
+    @property
+    def loop(self):
+        """Whichever loop runs: a test may call a tool with one or without."""
+        return asyncio._get_running_loop()
 
     def content_of(self, file: str) -> str | bytes | None:
         return self.state.files[file].content
@@ -33,12 +41,8 @@ class RunAlone:
         """Nobody listens."""
 
 
-async def no_child(*_):
-    raise NotImplementedError
-
-
 def context() -> ToolContext:
-    return ToolContext(RunAlone(), no_child)
+    return ToolContext(RunAlone())
 
 
 def put(backend, ctx, path, data=b"", expect=None):
@@ -98,7 +102,7 @@ class Desk:
     async def answer(self, entry) -> ToolResult:
         tool = self.tools[entry.call.name]
         try:
-            return as_result(await tool.function(**tool.bind(entry.call, ToolContext(self.run, no_child, entry))))
+            return as_result(await tool.function(**tool.bind(entry.call, ToolContext(self.run, Call(self.run, entry)))))
         except ToolError as exc:
             return ToolResult(f"error: {exc}", is_error=True)
 
@@ -106,11 +110,11 @@ class Desk:
         return self.ask((name, args))[0].text
 
     def bytes(self, path) -> bytes:
-        return self.backend.read(ToolContext(self.run, no_child), path)
+        return self.backend.read(ToolContext(self.run), path)
 
     def put(self, path, data: bytes) -> None:
         """A file that no tool of this run has written."""
-        if self.backend.write(ToolContext(self.run, no_child), path, data):
+        if self.backend.write(ToolContext(self.run), path, data):
             try:
                 content = data.decode()
             except UnicodeDecodeError:

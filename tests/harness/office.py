@@ -33,7 +33,7 @@ def plan(*rounds):
 
 
 def say(request):
-    """Make the calls of the plan's next round; in the end say what the last message's calls were told."""
+    """Make the calls of the next round of the plan; after the last round return the results of all calls."""
     messages = list(request.messages)
     began = max(place for place, message in enumerate(messages) if message.role == "user")
     rounds, said = json.loads(messages[began].text), messages[began + 1 :]
@@ -44,7 +44,7 @@ def say(request):
 
 
 class Office:
-    """Agents that note and pay, on one store: one for all turns, or another for each, as in another process."""
+    """Agents that note and pay, on one store: one agent for all turns, or, if *anew*, another for each."""
 
     def __init__(self, store, anew=False, **more):
         self.store, self.anew = store, anew
@@ -78,7 +78,7 @@ class Office:
         return await self.agent.resume("t", decisions)
 
     def state(self):
-        """The thread as a fresh reader finds it."""
+        """Return the state of the thread as a new agent reads it."""
         return Agent(ScriptedModel([]), checkpointer=self.store).get_state("t", subagents=True)
 
 
@@ -103,5 +103,5 @@ def calls_of(rounds):
 
 
 def edited(text, n):
-    """What is told of a call of which a person changed the arguments."""
+    """Return the result of a call whose arguments a person changed."""
     return f'{text}\n[A person changed this call; its arguments were {{"n":{n}}}]'

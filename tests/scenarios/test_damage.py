@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from harness import damage
 from harness.damage import ask
-from harness.scripts import python
+from harness.processes import python
 from hypothesis import given, strategies as st
 
 from minideep import (
@@ -128,9 +128,9 @@ def test_an_edit_that_makes_a_larger_file_than_it_states_is_refused(store):
     Agent(ScriptedModel([ToolCall("write"), "ok"]), [write], checkpointer=store).run_sync("go", "t")
     store.close()
     ((key, data),) = [
-        row for row in store.rows("log/t//", "log/t/0") if b"/a" in codec._body(row[1], row[0], codec.SEGMENT)[1]
+        row for row in store.rows("log/t//", "log/t/0") if b"/a" in codec.unseal(row[1], row[0], codec.SEGMENT)[1]
     ]
-    header, body = codec._body(data, key, codec.SEGMENT)
+    header, body = codec.unseal(data, key, codec.SEGMENT)
     old = msgspec.msgpack.encode("a" * 40_000)
     place = body.rindex(old)
     body = body[:place] + msgspec.msgpack.encode("a") + body[place + len(old) :]

@@ -8,7 +8,7 @@ import pytest
 from harness.agents import task
 from harness.killing import asked
 from harness.middleware import AskFirst
-from harness.scripts import python
+from harness.processes import python
 from harness.stores import FaultyStore
 
 from minideep import (
@@ -31,7 +31,7 @@ STEPS = 4
 
 
 class Shop:
-    """Agents on one store, all of which note what they do."""
+    """Agents on one store that write down what they do."""
 
     def __init__(self, store, durability="turn"):
         self.did, self.durability = [], durability
@@ -64,7 +64,7 @@ class Shop:
         )
 
     def stored(self):
-        """The thread as somebody else reads it, with all that the helper did."""
+        """Return the messages of the thread and of each subagent, read by another agent."""
         state = Agent("offline:", checkpointer=self.healthy).get_state("t", subagents=True)
         return state.messages, {key: child.messages for key, child in state.subagents.items()}
 
@@ -74,7 +74,7 @@ def job(text):
 
 
 def said(*texts):
-    """All that is said when these are, each in a turn of its own; and by the helper."""
+    """Return the messages of a thread with a turn for each of these texts, and those of its subagents."""
     messages, children = [], {}
     for text in texts:
         answer = ToolMessage(f"did job {text}", f"task {text}", "task")
@@ -88,7 +88,7 @@ def said(*texts):
 
 
 async def outcome(shop, act):
-    """The turn, or None if nothing was done."""
+    """Return the turn, or None if nothing was done."""
     before = len(shop.did)
     try:
         turn = await act
@@ -102,7 +102,7 @@ async def outcome(shop, act):
 
 
 def every_failure(kind, folder):
-    """New stores, each with the number of the operation that is to fail in it; whoever gets one says when to stop."""
+    """Yield new stores without end, each with the number of the operation that is to fail in it."""
     for at in count(1):
         with MemoryCheckpointer() if kind == "memory" else DiskCheckpointer(folder / str(at)) as store:
             yield at, store

@@ -18,6 +18,7 @@ from minideep import (
     UnknownVersion,
 )
 from minideep.checkpoint import format as codec
+from minideep.checkpoint.rewriting import change_header
 from minideep.models import ScriptedModel
 
 
@@ -29,7 +30,7 @@ class Bomb:
 def resealed(data, raw, body):
     """The segment with another body, and a checksum that fits."""
     header = msgspec.structs.replace(codec.read_header(data, "k"), bytes_raw=raw)
-    return codec._framed(codec.SEGMENT, msgspec.msgpack.encode(header), body)
+    return codec.frame(codec.SEGMENT, msgspec.msgpack.encode(header), body)
 
 
 BAD = {
@@ -38,7 +39,7 @@ BAD = {
     "flipped": (lambda data: data[:-5] + bytes([data[-5] ^ 4]) + data[-4:], CorruptSegment, "does not match"),
     "of the future": (lambda data: data[:3] + b"\x01\xff" + data[5:], UnknownVersion, "has format 1.255"),
     "of another age": (lambda data: data[:3] + b"\x07" + data[4:], UnknownVersion, "has format 7."),
-    "of another thread": (lambda data: codec.change_header(data, "k", thread="u"), CorruptSegment, "belongs to thread 'u'"),
+    "of another thread": (lambda data: change_header(data, "k", thread="u"), CorruptSegment, "belongs to thread 'u'"),
     "a base": (lambda data: b"mdb" + data[3:], CorruptSegment, "begins with b'mdb'"),
     "a zstd bomb": (
         lambda data: resealed(data, 100, zstandard.compress(bytes(2**28))), SegmentTooLarge, "claims 268,435,456 bytes",

@@ -5,7 +5,7 @@ import sqlite3
 import textwrap
 
 import pytest
-from harness.scripts import python
+from harness.processes import python
 
 from minideep import DiskCheckpointer
 

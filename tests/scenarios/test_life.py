@@ -34,7 +34,7 @@ from minideep.events import FileWritten, Noted, ToolReturned
 from minideep.ports import Retention
 
 LIVES, LENGTH = 50, 16
-"""How many lives a run of the tests lives, and of how many deeds; a long look takes 5,000 of 40."""
+"""The number of lives in a run of the tests, and the most operations of each; 5,000 lives of 40 are a long campaign."""
 
 KINDS = TURNS | {
     "hush": [ToolCall("write_file", {"file_path": "/h", "content": "hush " * 3000}),
@@ -49,7 +49,7 @@ KINDS = TURNS | {
 
 
 def hushed(event):
-    """What the log keeps where nothing may say hush."""
+    """Return the event with every `hush` redacted."""
     if isinstance(event, ToolReturned):
         return structs.replace(event, content=masked(event.content)) if isinstance(event.content, str) else event
     if isinstance(event, FileWritten) and isinstance(event.content, str):
@@ -72,15 +72,15 @@ def told(messages):
 
 
 class Known:
-    """What a thread must hold: nothing of it may ever change."""
+    """The part of a thread that must never change."""
 
     def __init__(self):
         self.said, self.ends, self.seen = [], {}, {}
         self.first, self.settled, self.sure = 1, 0, True
-        """How much of what was said was told in turns that were saved; whether there is nothing else."""
+        """The number of messages that saved turns returned, and whether these are all."""
 
     def until(self, at):
-        """What a fork must hold."""
+        """Return the part that a fork at this boundary must have."""
         known = Known()
         known.said = self.said[: self.ends[at]]
         known.ends = {n: end for n, end in self.ends.items() if n <= at}
@@ -361,7 +361,7 @@ class Life:
         agent.runs(key[1]), agent.export(key[1])
 
     def cut(self, key, said, first):
-        """What is known of a thread that begins with a later boundary now."""
+        """Forget what retention removed from a thread that begins with a later boundary now."""
         known, agent = self.known[key], self.auditor(key)
         for at in [at for at in known.seen if at < first]:
             with pytest.raises(HistoryCut):

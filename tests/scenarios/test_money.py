@@ -206,7 +206,7 @@ async def test_a_turn_with_a_budget_of_money_stops_at_a_reply_whose_cost_is_not_
     turn = await agent.run("go", "t")
     assert (turn.status, turn.reason, turn.saved, model.asked) == ("exhausted", "cost", True, 2)
     assert (turn.costs.money, turn.costs.unpriced, str(turn.error)) == (0.25, 1, "the cost of 1 reply is unknown")
-    told = r"limit of cost \(the cost of 1 reply is unknown\); `resume` continues it with new counters"
+    told = r"limit of cost \(the cost of 1 reply is unknown\); `resume` continues with new counters"
     with pytest.raises(LimitExceeded, match=told):
         turn.raise_for_status()
     reader = Agent("offline:", checkpointer=store)

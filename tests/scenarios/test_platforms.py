@@ -4,7 +4,7 @@ Windows is simulated in a child process, from whose `os` is taken what Windows l
 Windows itself the same tests run as they are.
 """
 
-from harness.scripts import python
+from harness.processes import python
 
 WITHOUT_POSIX = """
 import os, sys

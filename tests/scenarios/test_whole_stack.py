@@ -36,7 +36,7 @@ def size_of(request):
 
 
 def wrong_in(messages):
-    """What no provider takes: calls that are not answered right behind them, and results of none."""
+    """Return what no provider accepts: calls without a result right behind them, and results without a call."""
     waiting, wrong = set(), ["begins with a reply" for m in messages[:1] if isinstance(m, AssistantMessage)]
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
@@ -49,7 +49,7 @@ def wrong_in(messages):
 
 
 class Provider(ScriptedModel):
-    """Refuses what is too large or makes no sense, and says what it used."""
+    """A model that refuses requests that are too large, notes those that make no sense, and reports its usage."""
 
     def __init__(self, replies, window=8_000, summary="Known: a thing.", reports=True):
         super().__init__(replies, window)
@@ -88,7 +88,7 @@ def deep(model, *tools, store=None, **options):
 
 
 def times(count, reply, last="done"):
-    """A script that says *reply* so often, each time as a call with an id of its own."""
+    """A script that gives *reply* so many times, and then *last*."""
     numbers = itertools.count()
     return lambda request: reply if next(numbers) < count else last
 
@@ -183,7 +183,7 @@ STEPS = [
 
 
 class Resumable(Provider):
-    """Goes through `STEPS` from *start*, and fails at step *fails*; children look five times."""
+    """A model that goes through `STEPS` from *start* and fails at step *fails*; its subagents look five times."""
 
     def __init__(self, start=0, fails=None):
         super().__init__(self.says)
@@ -206,7 +206,7 @@ class Resumable(Provider):
 
 
 def same(one, two):
-    """Whether two agents have asked the same; the tools of each are its own."""
+    """Return True if two agents sent the same request; the tool objects of each are its own."""
     views = [(r.system, list(r.messages), [tool.name for tool in r.tools], r.stable, r.cache) for r in (one, two)]
     return views[0] == views[1]
 

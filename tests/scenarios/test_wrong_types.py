@@ -215,7 +215,7 @@ async def watched(stream):
 
 
 def in_a_tool(verb, on_a_thread):
-    """What calls *verb* of a tool's context, raises what that raises, and leaves a turn that ended."""
+    """Return a function that calls *verb* of a tool's context, raises what it raises, and checks that the turn ended."""
 
     async def call(**given):
         raised = []

@@ -6,7 +6,7 @@ import pickle
 import pytest
 from harness.agents import hang, ok, pay, ping
 from harness.middleware import AskFirst
-from harness.scripts import python
+from harness.processes import python
 from harness.stores import InstrumentedStore
 
 from minideep import (

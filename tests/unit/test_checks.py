@@ -138,20 +138,23 @@ def test_a_subagent_may_be_a_dict_as_deepagents_writes_it(prompt):
     [
         (
             {"runnable": 5},
-            "subagents[0]: 'runnable' is no key of a subagent; known are name, description, system_prompt, ",
+            "subagents[0]: 'runnable' is not a key of a subagent; the keys are name, description, system_prompt, ",
         ),
         ({"tools": 5}, "Subagent: tools must be a list, or None, not 5"),
         ({"interrupt_on": {"ping": {"allowed_decisions": ["approve"]}}}, "interrupt_on['ping'] must be True or False"),
-        ({"prompt": "x", "system_prompt": "y"}, "subagents[0]: 'prompt' is no key of a subagent"),
+        ({"prompt": "x", "system_prompt": "y"}, "subagents[0]: 'prompt' is not a key of a subagent"),
         ({"name": None}, "Subagent: name must be text, not None"),
-        ({"subagents": [{"name": "z"}]}, "subagents[0].subagents[0] has no 'description'; it is {'name': 'z'}"),
+        (
+            {"subagents": [{"name": "z"}]},
+            "subagents[0].subagents[0] must have a 'description', which is missing from {'name': 'z'}",
+        ),
         ({"subagents": [5]}, "Subagent: subagents[0] must be a `Subagent`, not 5"),
     ],
 )
 def test_a_dict_that_is_no_subagent_is_refused_by_name(about, said):
     with pytest.raises(ConfigError, match=re.escape(said)):
         create_deep_agent(model(), subagents=[{"name": "x", "description": "y"} | about])
-    with pytest.raises(ConfigError, match=re.escape("subagents[1] has no 'description'")):
+    with pytest.raises(ConfigError, match=re.escape("subagents[1] must have a 'description'")):
         create_deep_agent(model(), subagents=[Subagent(name="x", description="y"), {"name": "z"}])
 
 

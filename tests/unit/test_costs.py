@@ -46,7 +46,7 @@ def for_ever(say=PING):
 
 
 def ends(state):
-    """How a run ended, and those below it."""
+    """Return how a run ended, and how the runs below it did."""
     return state.status, state.reason, {key: ends(child) for key, child in state.subagents.items()}
 
 

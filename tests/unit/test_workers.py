@@ -1,4 +1,4 @@
-"""Plain functions run on a bounded number of threads that reach the loop safely and end when idle."""
+"""Plain functions run on a bounded number of threads that end when they are idle and never keep a program alive."""
 
 import asyncio
 import gc
@@ -10,152 +10,18 @@ import time
 import weakref
 
 import pytest
+from harness.threads import ENOUGH, calls, no_longer, tool_threads
 
-from minideep import Agent, AssistantMessage, ConfigError, ToolCall, ToolContext, configure_process, tool
-from minideep.errors import ToolError
-from minideep.events import Noted, TextDelta
-from minideep.loops import MAX_THREADS, call_on
+from minideep import Agent, AssistantMessage, ToolCall, configure_process, tool
+from minideep.loops import MAX_THREADS
 from minideep.models import ScriptedModel
 from minideep.workers import ThreadPool
-
-ENOUGH = 100
 
 
 @pytest.fixture
 def bounds():
     yield configure_process
     configure_process()
-
-
-def calls(count, name="work", **arguments):
-    return AssistantMessage(tuple(ToolCall(name, arguments, f"c{number}") for number in range(count)))
-
-
-def tool_threads():
-    return [thread for thread in threading.enumerate() if thread.name == "minideep-tool"]
-
-
-async def no_longer(condition):
-    async with asyncio.timeout(ENOUGH):
-        while condition():
-            await asyncio.sleep(0.01)
-
-
-# ---- from a thread to the loop
-
-
-NO_EVENTS = [None, 5, "text", {"text": "x"}, TextDelta, TextDelta(5)]
-
-
-@pytest.mark.parametrize("event", NO_EVENTS, ids=repr)
-@pytest.mark.parametrize("plain", [True, False])
-async def test_emit_refuses_an_object_that_is_no_event(event, plain):
-    def work(ctx: ToolContext) -> str:
-        ctx.emit(event)
-        return "emitted"
-
-    async def work_on_the_loop(ctx: ToolContext) -> str:
-        return work(ctx)
-
-    name = "work" if plain else "work_on_the_loop"
-    stream = Agent(ScriptedModel([ToolCall(name), "done"]), [tool(work), tool(work_on_the_loop)]).stream("go")
-    async with asyncio.timeout(ENOUGH), stream:
-        seen = [event async for event in stream]
-    assert "emit takes an event such as TextDelta" in stream.turn.messages[2].text
-    assert stream.turn.status == "ended"
-    assert {event.text for event in seen if isinstance(event, TextDelta)} == {"done"}
-
-
-async def test_an_event_that_a_plain_tool_emits_reaches_the_stream():
-    @tool
-    def work(ctx: ToolContext) -> str:
-        ctx.emit(TextDelta("half done"))
-        return "done"
-
-    stream = Agent(ScriptedModel([ToolCall("work"), "done"]), [work]).stream("go")
-    assert TextDelta("half done") in [event async for event in stream]
-
-
-@pytest.mark.parametrize(
-    "raised",
-    [ValueError("no"), TimeoutError("no"), SystemExit("no"), GeneratorExit("no"), asyncio.CancelledError("no")],
-)
-async def test_whatever_is_raised_on_the_loop_reaches_the_thread(raised):
-    def act():
-        raise raised
-
-    def on_a_thread():
-        try:
-            call_on(loop, act)
-        except BaseException as exc:
-            return exc
-
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(ENOUGH):
-        assert await ThreadPool().start(on_a_thread) is raised
-
-
-async def test_an_exception_of_a_listener_becomes_the_error_result_of_the_plain_tool_that_records():
-    @tool
-    def work(ctx: ToolContext) -> str:
-        ctx.record(Noted("a", "b"))
-        return "recorded"
-
-    def listener(event):
-        if isinstance(event, Noted):
-            raise LookupError("a broken listener")
-
-    agent = Agent(ScriptedModel([ToolCall("work"), "done"]), [work])
-    terms = agent._config(None, listener, False)
-    async with asyncio.timeout(ENOUGH):
-        turn = await agent._turns.run(terms, "go", "t")
-    assert turn.messages[2].text == "work failed: LookupError: a broken listener"
-
-
-@pytest.mark.parametrize("closed", [True, False])
-def test_a_thread_does_not_wait_for_a_loop_that_has_ended(closed):
-    loop = asyncio.new_event_loop()
-    if closed:
-        loop.close()
-    told = []
-
-    def on_a_thread():
-        try:
-            call_on(loop, lambda: told.append("called"))
-        except ToolError as exc:
-            told.append(str(exc))
-
-    thread = threading.Thread(target=on_a_thread, daemon=True)
-    thread.start()
-    thread.join(ENOUGH)
-    assert told == ["the event loop of this turn has ended; nothing can be recorded or emitted any more"]
-    if not closed:
-        loop.run_until_complete(asyncio.sleep(0))  # What was refused does not happen afterwards.
-        assert len(told) == 1
-        loop.close()
-
-
-def test_a_tool_that_was_left_behind_ends_once_its_loop_has():
-    """`asyncio.run` ends while the tool works; what it then records is refused, and nothing waits."""
-    go_on, told = threading.Event(), []
-
-    @tool(timeout=0.05)
-    def work(ctx: ToolContext) -> str:
-        go_on.wait(ENOUGH)
-        try:
-            ctx.record(Noted("a", "b"))
-        except ToolError as exc:
-            told.append(str(exc))
-        return "too late"
-
-    turn = asyncio.run(Agent(ScriptedModel([ToolCall("work"), "done"]), [work]).run("go"))
-    assert "did not end within 0.05 s" in turn.messages[2].text
-    go_on.set()
-    asyncio.run(no_longer(lambda: not told))
-    assert "its context is closed" in told[0]
-
-
-# ---- how many there are
 
 
 async def test_idle_threads_end():
@@ -328,125 +194,6 @@ async def test_an_idle_thread_holds_nothing_of_its_last_call():
     del large
     await no_longer(lambda: gc.collect() and gone() is not None)
     assert gone() is None
-
-
-# ---- turns
-
-
-async def test_turns_over_the_bound_wait_and_begin_in_order(bounds):
-    begun, now, most = [], 0, 0
-
-    async def reply(request):
-        nonlocal now, most
-        begun.append(request.messages[0].text)
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.005)
-        now -= 1
-        return "done"
-
-    bounds(max_turns=3)
-    agent = Agent(ScriptedModel(reply))
-    await asyncio.gather(*(agent.run(str(number)) for number in range(20)))
-    assert most == 3
-    assert begun == [str(number) for number in range(20)]
-
-
-async def test_a_turn_that_waits_can_be_cancelled_and_passes_its_place_on(bounds):
-    go_on = asyncio.Event()
-
-    async def reply(request):
-        await go_on.wait()
-        return "done"
-
-    bounds(max_turns=1)
-    agent = Agent(ScriptedModel(reply))
-    first, second, third = (asyncio.ensure_future(agent.run("go", name)) for name in "abc")
-    await asyncio.sleep(0.01)
-    second.cancel()
-    go_on.set()
-    async with asyncio.timeout(ENOUGH):
-        done = await asyncio.gather(first, second, third, return_exceptions=True)
-    assert isinstance(done[1], asyncio.CancelledError)
-    assert (done[0].text, done[2].text) == ("done", "done")
-    assert [info.thread_id for info in agent.threads()] == ["c", "a"]
-    assert (await agent.run("again")).text == "done"
-
-
-async def test_a_turn_that_is_cancelled_as_it_may_begin_passes_its_place_on(bounds):
-    """Between the end of the first turn and the next step of the second one."""
-    bounds(max_turns=1)
-    agent = Agent(ScriptedModel(lambda request: "done"))
-    for _ in range(50):
-        first = asyncio.ensure_future(agent.run("go"))
-        second = asyncio.ensure_future(agent.run("go"))
-        first.add_done_callback(lambda _, second=second: second.cancel())
-        third = asyncio.ensure_future(agent.run("go"))
-        async with asyncio.timeout(ENOUGH):
-            await asyncio.wait([first, second])
-            assert (await third).text == "done"
-
-
-def test_turns_of_several_loops_share_one_bound(bounds):
-    now, most, lock = 0, 0, threading.Lock()
-
-    async def reply(request):
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        await asyncio.sleep(0.005)
-        with lock:
-            now -= 1
-        return "done"
-
-    bounds(max_turns=2)
-    agent, said = Agent(ScriptedModel(reply)), []
-    ways = [lambda: said.append(agent.run_sync("go").text), lambda: said.append(asyncio.run(agent.run("go")).text)]
-    threads = [threading.Thread(target=way, daemon=True) for way in ways * 8]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(ENOUGH)
-    assert said == ["done"] * 16
-    assert most == 2
-
-
-def test_turns_whose_loop_has_ended_hold_no_place(bounds):
-    async def hang(request):
-        await asyncio.sleep(ENOUGH)
-
-    bounds(max_turns=2)
-    loop = asyncio.new_event_loop()
-    tasks = [loop.create_task(Agent(ScriptedModel(hang)).run("go")) for _ in range(4)]  # Two run, and two wait.
-    loop.run_until_complete(asyncio.sleep(0.05))
-    for task in tasks:
-        task._log_destroy_pending = False
-    del tasks, task
-    loop.close()
-    del loop
-    gc.collect()
-    assert Agent(ScriptedModel(["fine"])).run_sync("go").text == "fine"
-
-
-async def test_children_do_not_count_as_turns(bounds):
-    child = Agent(ScriptedModel(lambda request: "the child"))
-
-    @tool
-    async def work(ctx: ToolContext) -> str:
-        return (await ctx.run(child, "go")).text
-
-    bounds(max_turns=1)
-    async with asyncio.timeout(ENOUGH):
-        turn = await Agent(ScriptedModel([calls(3), "done"]), [work]).run("go")
-    assert [message.text for message in turn.messages[2:]] == ["the child"] * 3 + ["done"]
-
-
-@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "3", float("inf")])
-@pytest.mark.parametrize("name", ["max_turns", "max_tool_threads"])
-def test_a_bound_must_be_a_whole_number_above_0(name, wrong):
-    with pytest.raises(ConfigError, match=f"{name} must be a whole number above 0, or None"):
-        configure_process(**{name: wrong})
 
 
 # ---- the end of a process

@@ -100,7 +100,7 @@ class SummarizationMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         state = ctx.state
-        size = self._size(ctx)
+        size = ctx.scratch.get(self) or self._size(ctx)
         size.update(state, request)
         trigger = self._trigger if OVERFLOW not in size.notes else self._trigger_of(size)
         if state.usage is not size.usage:  # A reply has come since, with the provider's count of the last request.

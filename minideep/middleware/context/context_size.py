@@ -35,6 +35,9 @@ class ContextSize(View):
     another one would be forgotten by a restart, and the model would be shown something else.
     """
 
+    __slots__ = ("_backend", "_head", "_system", "_tools", "counted", "last_counted", "notes", "offset", "overflow",
+        "shortened", "shrink", "sizes", "stubs", "summarizing", "usage")  # fmt: skip
+
     def __init__(self, backend: Backend) -> None:
         super().__init__()
         self._backend = backend

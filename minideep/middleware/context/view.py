@@ -11,6 +11,8 @@ from ...ports import Request
 class View:
     """The messages that stand in place of a run's own, in the same order and number, until its history is replaced."""
 
+    __slots__ = ("_history", "changed", "messages")
+
     def __init__(self) -> None:
         self.restart(())
 
@@ -30,8 +32,6 @@ class View:
 
     def put_into(self, request: Request) -> Request:
         """Return *request* with these messages, and after them the ones that other hooks have added."""
-        if not self.changed:
-            return request
         added = request.messages[len(self.messages) :]
         # A view of the list costs nothing, however long it is. Copying it at every step would make a run quadratic.
         return structs.replace(request, messages=[*self.messages, *added] if added else Messages(self.messages))

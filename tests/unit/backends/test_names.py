@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from harness.files import Desk, context, no_child, put
+from harness.files import Desk, context, put
 from hypothesis import example, given, settings, strategies as st
 
 from minideep import MemoryCheckpointer, ToolCall, create_deep_agent
@@ -179,6 +179,6 @@ def test_a_likely_name_is_found_among_many(desk):
         desk.put(f"/tests/test_{n:03}_summary.py", b"")
     desk.put("/tests/test_summarization.py", b"")
     assert (
-        similar(ToolContext(desk.run, no_child), desk.backend, "/tests/test_sumarization.py", "/")[0]
+        similar(ToolContext(desk.run), desk.backend, "/tests/test_sumarization.py", "/")[0]
         == "/tests/test_summarization.py"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness.files import context, paths
-from harness.scripts import python
+from harness.processes import python
 
 from minideep import DiskCheckpointer, create_deep_agent
 from minideep.backends import FilesystemBackend, find, grep

@@ -1,144 +1,164 @@
-"""Merging and retention beside whatever else is done to a thread: nothing is lost, and what is kept can go on."""
+"""Retention by age: a thread is marked, and deleted later, if nobody used it meanwhile and the clock was right."""
 
-import threading
+import gc
+import subprocess
+import sys
+import textwrap
 
-from harness.agents import ok, pay, pays, texts
-from harness.histories import cut, merge
-from harness.middleware import AskFirst
-from harness.stores import FaultyStore, InstrumentedStore
+import msgspec
+import pytest
+from harness.histories import agent_on
 
-from minideep import (
-    Agent,
-    Approve,
-    MemoryCheckpointer,
-    ToolCall,
-    ToolContext,
-    tool,
-)
-from minideep.checkpoint.log import SegmentRef
-from minideep.checkpoint.merge_queue import MergeQueue
+from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Retention
+from minideep.checkpoint import layout as names, maintenance
+from minideep.checkpoint.maintenance import expire
+from minideep.checkpoint.store import open_store
 from minideep.models import ScriptedModel
-from minideep.ports import Retention
+
+HOUR, DAY, YEAR = 3600, 86_400, 365 * 86_400
 
 
-def while_rewriting(store, act):
-    """Have somebody else *act* between what a merge or a cut reads and what it then writes."""
-
-    def before(operation, *args):
-        if operation == "append" and args[-1]:  # It deletes rows.
-            store.before = None
-            other = threading.Thread(target=act, daemon=True)
-            other.start()
-            other.join(0.2)  # Or until it waits for us.
-
-    store.before = before
+def reply(request):
+    return "ok"
 
 
-def thread_of(store, turns):
-    """An agent whose thread has so many turns."""
-    agent = Agent(ScriptedModel(ok), checkpointer=store)
-    for n in range(1, turns + 1):
-        agent.run_sync(f"hello {n}", "t")
-    return agent
+def threads(store):
+    return sorted(info.thread_id for info in Agent("offline:", checkpointer=store).threads())
 
 
-def test_two_merges_that_overlap_lose_nothing():
-    store = InstrumentedStore()
-    agent = thread_of(store, 6)
-    before, keys = texts(agent.transcript("t")), store.keys("log/t/", "log/t0")
-    while_rewriting(store, lambda: merge(store, keys[3:6]))
-    merge(store, keys[:4])
-    assert texts(Agent(ScriptedModel(ok), checkpointer=store).transcript("t")) == before
-
-
-def test_a_merge_beside_a_cut_loses_nothing():
-    store = InstrumentedStore()
-    agent = thread_of(store, 6)
-    merge(store, store.keys("log/t/", "log/t0")[4:8])
-    before, keys = texts(agent.get_state("t").messages), store.keys("log/t/", "log/t0")
-    while_rewriting(store, lambda: merge(store, keys[4:7]))
-    cut(store, 3)
-    fresh = Agent(ScriptedModel(ok), checkpointer=store)
-    assert (fresh.history("t")[0].at, texts(fresh.get_state("t").messages)) == (4, before)
-
-
-async def test_a_cut_that_comes_late_keeps_the_unsaved_turn():
-    store = InstrumentedStore(retention=Retention(boundaries=2))
-    agent, gate = Agent(ScriptedModel(ok), checkpointer=store), threading.Event()
-    for n in range(2):
-        await agent.run(f"hello {n}", "t")
-    store.executor.submit(gate.wait, 10)
-    await agent.run("hello 2", "t")  # After which a cut is due; and waits.
-    store.down = {"append"}
-    assert (await agent.run("precious", "t")).saved is False
-    store.down.clear()
-    gate.set()
+def used(store, *threads):
+    """Run a turn of each thread; returns when that was."""
+    agent = Agent(ScriptedModel(reply), checkpointer=store)
+    for thread in threads:
+        agent.run_sync("hello", thread)
     store.close()
-    assert agent.history("t")[0].at == 2
-    await agent.save("t")
-    assert texts(agent.get_state("t").messages)[-2:] == ["precious", "ok"]
+    return names.read_head(thread, store.head(thread)).updated
 
 
-async def test_a_fork_of_the_first_boundary_after_a_cut_has_its_finished_subagents():
-    ran = []
-
-    def work(request):
-        ran.append(request.messages[0].text)
-        return "worked"
-
-    worker = Agent(ScriptedModel(work), name="worker")
-    asker = Agent(ScriptedModel(pays), [pay], middleware=[AskFirst()], name="asker")
-
-    @tool
-    async def both(ctx: ToolContext) -> str:
-        """Run two."""
-        return "".join([(await ctx.run(agent, "go", key=agent.spec.name)).text for agent in (worker, asker)])
-
-    def boss(request):
-        return ToolCall("both", {}, "c") if request.messages[-1].text == "both" else "ok"
-
-    store = MemoryCheckpointer()
-    agent = Agent(ScriptedModel(boss), [both], checkpointer=store)
-    for text in ("one", "two", "three", "both"):
-        await agent.run(text, "t")
-    await agent.resume("t", {"p": Approve()})
-    await agent.run("more", "t")
-    cut(store, 3)
-    assert agent.history("t")[0].at == 4
-    agent.fork("t", at=4, thread_id="f")
-    turn = await agent.resume("f", {"p": Approve()})
-    assert (turn.messages[0].text, ran) == ("workeddone", ["go"])
+@pytest.mark.parametrize(("seconds", "grace"), [(30 * DAY, DAY), (HOUR, HOUR / 10)])
+def test_a_thread_is_marked_first_and_deleted_a_day_or_a_tenth_of_its_time_later(store, seconds, grace):
+    then = used(store, "t")
+    store.retention = Retention(seconds=seconds)
+    expire(open_store(store), then + seconds - 1)
+    assert store.keys("mark/", "mark0") == []
+    due = then + seconds + 1
+    for now in (due, due + 1, due + grace - 1):
+        expire(open_store(store), now)
+        assert threads(store) == ["t"]
+    expire(open_store(store), due + grace)
+    assert store.keys("", "\x7f") == []
 
 
-def test_after_a_cut_the_diff_of_two_boundaries_has_the_messages_of_its_turn():
-    store = MemoryCheckpointer()
-    agent = thread_of(store, 6)
-    cut(store, 3)
-    assert texts(agent.diff("t", 4, 5).messages) == ["hello 5", "ok"]
+def test_a_clock_that_is_a_year_ahead_for_one_turn_deletes_nothing(store):
+    then = used(store, "a", "b", "c")
+    store.retention = Retention(seconds=30 * DAY)
+    for turn in range(10):  # Now and then the clock is wrong, for longer and longer.
+        expire(open_store(store), then + turn * DAY + YEAR + turn * HOUR)
+        expire(open_store(store), then + turn * DAY + 5)
+    assert threads(store) == ["a", "b", "c"]
+    assert store.keys("mark/", "mark0") == []
 
 
-def test_the_merge_queue_is_read_in_one_pass():
-    asked = []
-
-    class Small(SegmentRef, frozen=True):
-        """Is counted whenever its size is asked for."""
-
-        def __getattribute__(self, name):
-            if name == "raw":
-                asked.append(name)
-            return super().__getattribute__(name)
-
-    MergeQueue([Small(f"log/t//{n:016}", 1) for n in range(1000)]).take(over=False)
-    assert len(asked) <= 6 * 1000
+def test_a_mark_of_the_future_is_made_anew(store):
+    then = used(store, "t")
+    store.retention = Retention(seconds=HOUR)
+    expire(open_store(store), then + YEAR)
+    expire(open_store(store), then + 2 * HOUR)
+    expire(open_store(store), then + 2 * HOUR + 60)
+    assert threads(store) == ["t"]
+    expire(open_store(store), then + 2 * HOUR + HOUR / 10)
+    assert threads(store) == []
 
 
-def test_retention_does_not_count_a_killed_turn_as_a_boundary():
-    store = MemoryCheckpointer()
-    failing = FaultyStore(store)
-    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=failing)
-    agent.run_sync("first", "t")
-    failing.fail(7, OSError, outage=True)
-    agent.run_sync("second", "t")
-    cut(store, 1)
-    reader = Agent("offline:", checkpointer=store)
-    assert (reader.get_state("t").status, [line.at for line in reader.history("t")]) == ("running", [1])
+def test_a_thread_that_is_used_after_it_was_marked_is_kept(store):
+    then = used(store, "t", "u")
+    store.retention = Retention(seconds=HOUR)
+    expire(open_store(store), then + 2 * HOUR)
+    store.retention = Retention()
+    used(store, "t")
+    store.retention = Retention(seconds=HOUR)
+    expire(open_store(store), then + 9 * HOUR)
+    assert threads(store) == ["t"]
+    used(store, "t")
+    expire(open_store(store), then + 60)
+    assert (threads(store), store.keys("mark/", "mark0")) == (["t"], [])
+
+
+def test_a_thread_that_waits_for_a_person_or_was_cut_short_is_kept(store):
+    agent = agent_on(store)
+    for name in ("pay", "ask", "payer", "plain", "fail"):
+        agent.run_sync(name, name)
+    agent.run_sync("plain", "killed")
+    head = store.head("killed")
+    changed = msgspec.structs.replace(names.read_head("killed", head), status="running")
+    store.append("killed", head, msgspec.msgpack.encode(changed), {})
+    store.close()
+    store.retention = Retention(seconds=HOUR)
+    for hours in (2, 3, 4, YEAR):
+        expire(open_store(store), changed.updated + hours * HOUR)
+    assert threads(store) == ["ask", "killed", "pay", "payer"]
+    assert store.keys("mark/", "mark0") == []
+
+
+def test_a_thread_that_is_run_or_was_changed_at_the_last_moment_is_kept(store):
+    then = used(store, "t")
+    store.retention = Retention(seconds=HOUR)
+    expire(open_store(store), then + 2 * HOUR)
+    assert store.hold("t")
+    expire(open_store(store), then + 3 * HOUR)
+    assert threads(store) == ["t"]
+    store.release("t")
+    before = store.head("t")
+    store.append("t", before, before + b"", {"use/t/x": b"", "ref/x/t": b""})
+    changed = msgspec.structs.replace(names.read_head("t", before), append=b"another")
+    store.append("t", before, msgspec.msgpack.encode(changed), {})
+    maintenance._delete(open_store(store), "t", before)
+    assert threads(store) == ["t"]
+
+
+def test_a_mark_outlives_the_process_and_a_fork_has_none(tmp_path):
+    code = """
+    import sys
+    from minideep import DiskCheckpointer, Retention
+    from minideep.checkpoint.maintenance import expire
+    from minideep.checkpoint.store import open_store
+    with DiskCheckpointer(sys.argv[1], retention=Retention(seconds=3600)) as store:
+        expire(open_store(store), float(sys.argv[2]))
+    """
+    with DiskCheckpointer(tmp_path) as store:
+        then = used(store, "t")
+        for hours in (2, 3):
+            command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), str(then + hours * HOUR)]
+            subprocess.run(command, check=True)
+            if hours == 2:
+                assert store.keys("mark/", "mark0") == ["mark/t/"]
+                Agent("offline:", checkpointer=store).fork("t", thread_id="f")
+                assert store.keys("mark/", "mark0") == ["mark/t/"]
+        assert threads(store) == ["f"]
+        Agent("offline:", checkpointer=store).delete("f")
+        assert store.keys("", "\x7f") == []
+
+
+def test_a_damaged_mark_or_head_keeps_its_thread_and_stops_nothing(store):
+    then = used(store, "a", "b", "c")
+    store.retention = Retention(seconds=HOUR)
+    expire(open_store(store), then + 2 * HOUR)
+    store.append("a", store.head("a"), store.head("a"), {"mark/a/": b"\x92\xa1\xff"})
+    store.append("b", store.head("b"), b"\xff", {})
+    expire(open_store(store), then + 3 * HOUR)
+    assert threads(store) == ["a", "b"]
+
+
+def test_each_store_is_looked_at_though_others_come_and_go():
+    """Sixty stores had six addresses among them, and most were never looked at."""
+    for _ in range(60):
+        store = MemoryCheckpointer(retention=Retention(seconds=YEAR))
+        used(store, "t")
+        head = names.read_head("t", store.head("t"))
+        old = msgspec.structs.replace(head, updated=head.updated - 2 * YEAR)
+        store.append("t", store.head("t"), msgspec.msgpack.encode(old), {})
+        maintenance._last_look.pop(store)
+        used(store, "u")
+        assert store.keys("mark/", "mark0") == ["mark/t/"]
+        del store
+        gc.collect(0)

@@ -1,4 +1,4 @@
-"""What is redacted never reaches the store, whenever it is saved, and a thread goes on all the same."""
+"""Redacted text never reaches the store, whenever it is saved, and the thread can go on."""
 
 import pytest
 from harness.agents import ok, pay, pays, sub, task, texts

@@ -81,7 +81,7 @@ def test_a_thread_is_shown_forked_exported_and_deleted(cats):
     )  # fmt: skip
     assert minideep("delete", "t", cwd=cats).returncode == 0
     gone = minideep("show", "t", cwd=cats)
-    assert (gone.returncode, gone.stderr.startswith("minideep: thread 't' does not exist here")) == (2, True)
+    assert (gone.returncode, gone.stderr.startswith("minideep: there is no thread 't'")) == (2, True)
     assert minideep("show", name, cwd=cats).returncode == 0
 
 
@@ -136,10 +136,10 @@ def test_a_terminal_without_these_characters_gets_ascii(cats, encoding):
         (["run", "x", "--root", "README.md"], "README.md"),
         (["run", "x", "--thread", ""], "thread_id must be text of 1 to 500 characters"),
         (["run", "x", "--limit-steps", "0"], "must be a whole number from 1 to 1,000,000,000"),
-        (["resume", "nobody"], "thread 'nobody' does not exist here"),
-        (["show", "nobody"], "thread 'nobody' does not exist here"),
-        (["history", "nobody"], "thread 'nobody' does not exist here"),
-        (["delete", "nobody"], "thread 'nobody' does not exist here"),
+        (["resume", "nobody"], "no thread 'nobody'"),
+        (["show", "nobody"], "there is no thread 'nobody'"),
+        (["history", "nobody"], "there is no thread 'nobody'"),
+        (["delete", "nobody"], "there is no thread 'nobody'"),
         (["fork", "nobody", "--at", "0"], "must be a whole number from 1"),
         ([], "required: command"),
     ],
@@ -257,7 +257,7 @@ def test_killed_at_any_moment_the_thread_is_finished_by_resume(cats, moment):
     run.wait()
     run = minideep("resume", "t", cwd=cats)
     if run.returncode == 2:  # Killed before the goal was accepted.
-        assert "thread 't' does not exist here" in run.stderr
+        assert "no thread 't'" in run.stderr
         run = minideep("run", "Say what is here, to OUT.md", "--thread", "t", cwd=cats)
     assert run.returncode == 0, run.stderr
     assert "This folder says what cats eat" in (cats / "OUT.md").read_text()

@@ -84,8 +84,7 @@ def test_threads_are_kept_outside_the_root_and_every_command_finds_them_by_it(ro
     assert minideep("delete", "t", "--root", "my root", cwd=tmp_path, env=env).returncode == 0
     gone = minideep("show", "t", "--root", "my root", cwd=tmp_path, env=env)
     assert gone.stderr == (
-        "minideep: thread 't' does not exist here; `minideep threads` lists those that do, "
-        "--root or --state selects another place\n"
+        "minideep: no thread 't' here; `minideep threads` lists all of them, --root or --state selects another place\n"
     )
 
 

@@ -16,7 +16,7 @@ from minideep.models import ScriptedModel
 
 
 async def statuses(office):
-    """Who of the main agent, a worker and a worker's worker waits to pay."""
+    """Return which of the main agent (1), a worker (2) and its worker (3) wait to pay."""
     turn = await office.run([pay(1), work("a", [pay(2), work("b", [pay(3)])])])
     return [wait.call.args["n"] for wait in turn.interrupts]
 

@@ -5,9 +5,8 @@ import itertools
 import re
 
 import pytest
-from harness.files import RunAlone, no_child
+from harness.files import RunAlone
 from hypothesis import given, settings, strategies as st
-from minideep.models.recovering import Recovering
 from msgspec import structs
 
 from minideep import (
@@ -32,7 +31,7 @@ from minideep.context import ToolContext
 from minideep.costs import Spent
 from minideep.errors import ContextOverflow, ModelError
 from minideep.events import Compacted, Noted, TurnEscalated
-from minideep.messages import AssistantMessage, ToolMessage
+from minideep.messages import AssistantMessage, Messages, ToolMessage
 from minideep.middleware import (
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
@@ -98,7 +97,7 @@ def agent(model, *tools, backend=None, store=None, limits=None, durability="turn
         SummarizationMiddleware(model, backend, **options),
     ]
     return Agent(
-        Recovering(model),
+        model,
         tools or [looking()],
         middleware=middleware,
         checkpointer=store or MemoryCheckpointer(),
@@ -337,7 +336,7 @@ async def test_reminders_of_other_hooks_stay_after_the_messages(caplog):
     for trigger in (None, 170_000):
         model = Windowed(many(12))
         summarization = SummarizationMiddleware(model, StateBackend(), trigger=trigger)
-        helper = Agent(Recovering(model), [looking()], middleware=[Remind(), summarization])
+        helper = Agent(model, [looking()], middleware=[Remind(), summarization])
         turn = await helper.run("go", "t")
         assert turn.status == "ended", turn.error
         assert {request.messages[-1].text for request in model.requests} == {"remember"}
@@ -414,7 +413,7 @@ async def test_parent_and_child_have_files_of_their_own_and_both_pay():
     child = agent(inner, backend=backend, name="reader")
     outer = Windowed([ToolCall("task", {"description": "look", "subagent_type": "reader"}, "t1"), *many(9)])
     parent = Agent(
-        Recovering(outer),
+        outer,
         [looking()],
         middleware=[
             FilesystemMiddleware(backend),
@@ -583,23 +582,8 @@ async def test_an_overflow_that_cannot_be_helped_fails_at_once():
 
 async def test_without_the_middleware_an_overflow_is_an_error():
     model = ScriptedModel([ContextOverflow("too large"), "not asked"])
-    turn = await Agent(Recovering(model)).run("go")
+    turn = await Agent(model).run("go")
     assert (str(turn.error), len(model.requests)) == ("too large", 1)
-
-
-def test_a_recovering_model_is_otherwise_the_model_itself():
-    model = ScriptedModel(["hi"], window=7)
-    recovering = Recovering(model)
-    assert (recovering.name, recovering.window, recovering.requests) == ("scripted", 7, [])
-    assert not hasattr(recovering, "free")
-    assert Agent(recovering).run_sync("hello").text == "hi"
-    assert model.requests == [Request("", [UserMessage("hello")])]
-
-
-def test_a_model_never_sees_the_callback_that_shrinks_its_request():
-    helper = agent(model := ScriptedModel(["hi"], window=10_000))
-    helper.run_sync("hello")
-    assert model.requests == [Request(helper.spec.system, [UserMessage("hello")], helper.spec.tool_list)]
 
 
 # ---- on demand
@@ -646,7 +630,7 @@ async def test_a_call_that_waited_for_a_person_compacts_in_another_process(store
     def asking(model):
         helper = agent(model, store=store)
         return Agent(
-            Recovering(model),
+            model,
             [looking()],
             middleware=[SummarizationMiddleware(model, StateBackend()), HumanInTheLoopMiddleware({COMPACT.name: True})],
             checkpointer=helper.checkpointer,
@@ -809,7 +793,7 @@ def test_the_context_never_grows_and_no_summary_is_useless(messages, says, trigg
     )
 
     def show():
-        ctx = ToolContext(run, no_child)
+        ctx = ToolContext(run)
         return asyncio.run(middleware.before_model(ctx, Request("", Messages(run.state.messages))))
 
     before = sum(map(tokens.of_message, messages))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.agents import answers, cancelled, pay, pays, ping, results, sub
 from harness.middleware import AskFirst
-from harness.scripts import python
+from harness.processes import python
 
 from minideep import (
     Agent,
@@ -178,7 +178,7 @@ async def test_the_answer_of_a_subagent_is_its_last_text_that_is_not_empty():
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (task("a", "nobody"), "no subagent named 'nobody'; there is general-purpose, critic"),
+        (task("a", "nobody"), "no subagent named 'nobody'; the subagents are general-purpose, critic"),
         (task(" "), "the description is empty"),
         (
             ToolCall("task", {"description": "a", "prompt": "b", "subagent_type": "critic"}),
@@ -360,7 +360,7 @@ async def test_the_key_of_a_child_must_be_text_that_can_be_stored(caplog):
 
     agent = Agent(ScriptedModel([ToolCall("odd"), "ok"]), [odd])
     turn = await agent.run("go", "t")
-    assert "holds what UTF-8 cannot say" in results(turn)[0].text
+    assert "holds characters that UTF-8 cannot encode" in results(turn)[0].text
     assert turn.saved
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from harness.office import Office, calls_of, edited, full, note, pay, plan, say, waiting, work, worker
-from harness.scripts import python
+from harness.processes import python
 from harness.stores import InstrumentedStore
 from hypothesis import given, settings, strategies as st
 
@@ -364,7 +364,7 @@ def numbered(shape, counter):
 
 
 def told(rounds, decided):
-    """What the model of a plan says in the end."""
+    """Return the last text of the model of a plan."""
     return " ".join(f"[{answer(call, decided)}]" for step in rounds for call in step)
 
 
@@ -409,7 +409,7 @@ async def obeys(office, rounds, data):
 
 
 def done(rounds, decided):
-    """What must have happened, each once."""
+    """Yield everything that must have happened, each thing once."""
     for name, args, _ in calls_of(rounds):
         if name == "note":
             yield f"note {args['n']}"

@@ -106,7 +106,7 @@ async def test_an_error_names_the_hook_that_returned_the_wrong_kind_of_thing(hoo
     forgetful = type("Forgetful", (Middleware,), {hook: nothing})()
     turn = await Agent(ScriptedModel([ToolCall("ping"), "ok"]), [ping], middleware=[forgetful]).run("go")
     assert turn.status == "failed"
-    assert f"Forgetful.{hook} must give" in str(turn.error)
+    assert f"Forgetful.{hook} must return" in str(turn.error)
 
 
 async def test_an_error_names_the_hook_that_takes_the_wrong_arguments():
@@ -128,11 +128,15 @@ def giving(hook, value):
 @pytest.mark.parametrize(
     ("hook", "value", "told"),
     [
-        ("before_tool", ToolResult(5), "Odd.before_tool: its answer.content must be text or a list, not 5"),
-        ("before_tool", Interrupt("x"), "Odd.before_tool: its answer.call must be a `ToolCall`, not 'x'"),
-        ("before_tool", ToolCall(5), "Odd.before_tool: its answer.name must be text, not 5"),
-        ("after_tool", ToolResult(None), "Odd.after_tool: its answer.content must be text or a list, not None"),
-        ("before_finish", UserMessage(5), "Odd.before_finish: its answer.content must be text or a list, not 5"),
+        ("before_tool", ToolResult(5), "Odd.before_tool: the returned value.content must be text or a list, not 5"),
+        ("before_tool", Interrupt("x"), "Odd.before_tool: the returned value.call must be a `ToolCall`, not 'x'"),
+        ("before_tool", ToolCall(5), "Odd.before_tool: the returned value.name must be text, not 5"),
+        ("after_tool", ToolResult(None), "Odd.after_tool: the returned value.content must be text or a list, not None"),
+        (
+            "before_finish",
+            UserMessage(5),
+            "Odd.before_finish: the returned value.content must be text or a list, not 5",
+        ),
         ("before_model", Request("", (), None), "Odd.before_model: tools must be a list, not None"),
         ("before_model", Request("", (), (5,)), "Odd.before_model: tools[0] must be a `Tool`, not 5"),
     ],

@@ -92,7 +92,7 @@ async def test_long_arguments_of_an_edit_are_shortened_for_the_model():
     [
         ({"p": Reject(None)}, r"decisions\['p'\]\.reason must be text, not None"),
         ({"p": Reject("\ud800")}, "cannot be kept"),
-        ({"p": Approve(), "/p": Approve()}, "no call waits under '/p'"),
+        ({"p": Approve(), "/p": Approve()}, "no pending call '/p'"),
     ],
 )
 async def test_a_decision_of_the_wrong_form_is_refused_before_anything_is_recorded(decisions, problem):
@@ -111,5 +111,5 @@ async def test_a_decision_for_a_turn_that_was_killed_is_refused_with_the_remedy(
     await first.run("go", "t")
     agent = Agent(ScriptedModel(pays), [pay], checkpointer=copies[-1])  # As a kill before the boundary leaves it.
     assert (agent.get_state("t").status, len(agent.get_state("t").interrupts)) == ("running", 1)
-    with pytest.raises(ConfigError, match="`resume` it alone, and decide then"):
+    with pytest.raises(ConfigError, match="`resume` it without decisions, then decide"):
         await agent.resume("t", {"p": Approve()})

@@ -203,7 +203,7 @@ def test_a_consumer_of_any_speed_receives_all_of_each_run_in_order(happened, pau
         return [event async for event in Stream(turn)]
 
     def runs(events):
-        """What each run was told, with the pieces of one text as one."""
+        """Return the events of each run, with consecutive deltas of one text joined."""
         by_run = {}
         for event in events:
             by_run.setdefault(event.path, []).append(event)

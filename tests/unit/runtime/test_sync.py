@@ -9,7 +9,7 @@ import time
 
 import pytest
 from harness.agents import results
-from harness.scripts import python
+from harness.processes import python
 
 from minideep import (
     Agent,
@@ -31,7 +31,7 @@ ENOUGH = 100
 
 
 def ends(function):
-    """What *function* returns, or the exception that it raises, on a thread that may hang."""
+    """Return the result of *function*, or the exception that it raises; it runs on a thread, as it may hang."""
     outcome = []
 
     def call():
