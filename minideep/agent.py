@@ -70,6 +70,12 @@ class Agent:
         check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
 
+    def __copy__(self) -> "Agent":
+        _ = self._store  # Made now, if there is none yet: a copy has the same threads.
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name in FIXED:
             raise ConfigError(f"agent.{name} cannot be changed, as an agent is put together once; make another agent")

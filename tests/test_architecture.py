@@ -30,8 +30,8 @@ LAYERS = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FACES = ["checkpoint", "runtime", "models", "backends", "middleware", "blueprint", "evals", "testing", "cli"]
 """Packages of which the rest of the package knows `__init__` only."""
-FAN_OUT = 16
-"""Modules of the package that one module may import. The terminal and the agents put everything together."""
+FAN_OUT = 20
+"""Modules of the package that one module may import; most import half as many."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
 IDS = [str(path.relative_to(PACKAGE)) for path in MODULES]
 THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich", "yaml"}
@@ -63,7 +63,7 @@ def imports(path):
 def test_imports_point_down_or_stay_in_the_folder(path):
     mine = parts(path)[0]
     for target in imports(path):
-        if target and path != PACKAGE / "__init__.py":
+        if target != ("__init__",) or path.name != "__init__.py":  # Which has what the faces of packages share.
             assert RANK[target[0]] <= RANK[mine], f"{path.name} imports {'.'.join(target)}"
 
 

@@ -156,7 +156,7 @@ def frozen_now():
     }
 
 
-RENAMED = {"passing": "transient", "depth": "max_depth", "fanout": "max_children"}
+RENAMED = {"passing": "transient", "asked": "requested_by", "depth": "max_depth", "fanout": "max_children"}
 """Fields that had other names when the earlier fixtures were written; the bytes have none."""
 
 

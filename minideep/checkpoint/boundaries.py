@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from ..core import attach_subagent, share_files
 from ..errors import CheckpointError, ConfigError
 from ..events import (
     FILE_EVENTS,
@@ -125,9 +126,9 @@ def attach(root: State, runs: Iterable[tuple[Path, State]]) -> None:
     """Put each run into the `subagents` of the one above it. All share the thread's files."""
     states: dict[Path, State] = {(): root}
     for path, state in runs:
-        state.files = root.files
+        share_files(state, root)
         states[path] = state
-        states[path[:-1]].subagents[path[-1]] = state
+        attach_subagent(states[path[:-1]], path[-1], state)
 
 
 def find_content(log: Log, file: str, sha256: str) -> str | bytes | None:

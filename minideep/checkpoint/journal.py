@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from ..core import apply
+from ..core import apply, keep_content, share_files
 from ..errors import SegmentTooLarge, ThreadConflict
 from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
 from ..messages import AssistantMessage
@@ -145,7 +145,7 @@ class Journal:
         if path not in self.states:
             state, refs = self._saved_run(path)
             self._queues[path] = MergeQueue(refs)
-            state.files = self.root.files
+            share_files(state, self.root)
             self.states[path] = state
         return self.states[path]
 
@@ -163,7 +163,7 @@ class Journal:
             return entry.content
         from .replay import fill
 
-        fill(self.store, self.root.files, file)
+        fill(self.store, self.root, file)
         return self.root.files[file].content
 
     def recall(self, file: str, sha256: str) -> str | bytes | None:
@@ -357,11 +357,11 @@ class Journal:
             waiting = {call_id for call_id, entry in self.root.open.items() if entry.result is None}
             kept |= {path for path in self.states if path and path[0].partition("/")[0] in waiting}
         self.states = {path: state for path, state in self.states.items() if path in kept}
-        for file, entry in self.root.files.items():
+        for file, entry in list(self.root.files.items()):
             apart = entry.blob or entry.size > LARGE
             # Only what the store is known to have: the next append may still need it.
             if entry.content is not None and apart and entry.sha256 in self._blobs:
-                self.root.files[file] = structs.replace(entry, content=None, blob=True)
+                keep_content(self.root, file, structs.replace(entry, content=None, blob=True))
         self._queues = {path: queue for path, queue in self._queues.items() if path in self.states}
         self._ids = {path: ids for path, ids in self._ids.items() if not path}
         self._written = {}

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 from msgspec import structs
 
+from ..core import share_files
 from ..errors import CheckpointError, IllegalEvent
 from ..events import AnyEvent, FileEdited, FileWritten
 from ..state import FileEntry, Path, State, as_bytes
@@ -39,7 +40,7 @@ class Redaction:
             for run in ((), path):
                 if run not in self.states:
                     self.states[run] = open_run(run)
-                self.states[run].files = self.states[()].files
+                share_files(self.states[run], self.states[()])
             self._ready.append(self._redacted(path, number, event, live))
         return self._ready
 

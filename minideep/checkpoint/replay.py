@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from ..core import apply
+from ..core import apply, keep_content
 from ..errors import CorruptSegment, HistoryCut, IllegalEvent, SegmentTooLarge
 from ..events import AnyEvent, Decided, FileEdited, ModelReplied, ToolWaiting
 from ..messages import Content, ToolCall, is_json
@@ -162,17 +162,17 @@ def content_of(store: CheckedStore, entry: FileEntry) -> str | bytes | None:
         return data
 
 
-def fill(store: CheckedStore, files: dict[str, FileEntry], file: str) -> None:
-    """Fetch a file's content into *files* if it is only referred to there. That changes nothing that the log says."""
-    entry = files.get(file)
+def fill(store: CheckedStore, state: State, file: str) -> None:
+    """Fetch a file's content into *state* if it is only referred to there. That changes nothing that the log says."""
+    entry = state.files.get(file)
     if entry is not None and entry.blob and entry.content is None:
-        files[file] = structs.replace(entry, content=content_of(store, entry))
+        keep_content(state, file, structs.replace(entry, content=content_of(store, entry)))
 
 
 def fold(store: CheckedStore, state: State, number: int, event: AnyEvent) -> None:
     """`apply` an event, after fetching the file that an edit changes."""
     if type(event) is FileEdited:
-        fill(store, state.files, event.file)
+        fill(store, state, event.file)
     apply(state, event, number)
 
 
@@ -186,7 +186,7 @@ def replay(log: Log, state: State, number: int, event: AnyEvent) -> None:
     """
     try:
         if type(event) is FileEdited:
-            fill(log.store, state.files, event.file)
+            fill(log.store, state, event.file)
             _check_edit(state, event)
         apply(state, event, number)
     except IllegalEvent as exc:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, structs
 
+from ..core import share_files
 from ..errors import CheckpointError, ConfigError, CorruptSegment
 from ..events import FILE_EVENTS, Noted, UserSaid
 from ..export import json_line, message_json
@@ -240,7 +241,7 @@ def _live(log: Log, pending: list[Pending]) -> tuple[dict[Path, State], dict[Pat
             continue  # It was saved since.
         if path not in states:
             states[path] = read_run(log, path)[0] if path in log.runs else State()
-            states[path].files = states[()].files
+            share_files(states[path], states[()])
         if path not in log.runs and isinstance(event, UserSaid):
             began.setdefault(path, event.at)
         fold(log.store, states[path], number, event)

@@ -15,7 +15,7 @@ from ..checkpoint import log_prefix
 from ..context import ToolContext
 from ..errors import CheckpointError, ThreadBusy, ThreadConflict, UnknownThread
 from ..messages import ToolCall
-from ..models.scripted import ScriptedModel
+from ..models import ScriptedModel
 from ..ports import Request, Store
 from ..tools import tool
 

@@ -15,7 +15,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.checkpoint import layout as names, open_store, rewriting
+from minideep.checkpoint import open_store, rewriting
 from minideep.checkpoint.replay import fill
 from minideep.events import Compacted, Noted, TurnEscalated
 from minideep.models import ScriptedModel
@@ -109,7 +109,7 @@ def agent_on(store, tools=(ping, ask_back, pay, fail), turns=TURNS, **settings):
 def whole(state, store):
     """A state with every content where it can be compared, and so its subagents."""
     for file in list(state.files):
-        fill(open_store(store), state.files, file)
+        fill(open_store(store), state, file)
     for child in state.subagents.values():
         child.files = state.files
         whole(child, store)
@@ -126,14 +126,19 @@ def resumed(agent, thread, decisions):
     return run_sync(agent.resume(thread, decisions))
 
 
+def number_in(key):
+    """The number of the first event of a row."""
+    return int(key.rpartition("/")[2].partition("-")[0])
+
+
 def join_all(store, thread="t"):
     """Join whatever is there to join, base by base."""
     bases = {}
     for key in store.keys("base/", "base0"):
-        bases.setdefault(key.split("/")[2], []).append(names.number_in(key))
+        bases.setdefault(key.split("/")[2], []).append(number_in(key))
     groups = {}
     for key in store.keys(f"log/{thread}/", f"log/{thread}0"):
-        path, number = key.split("/")[2], names.number_in(key)
+        path, number = key.split("/")[2], number_in(key)
         groups.setdefault((path, sum(number > base for base in bases.get(path, ()))), []).append(key)
     return sum(merge(store, keys, thread) > 0 for keys in groups.values() if len(keys) > 1)
 

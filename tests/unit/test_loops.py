@@ -75,9 +75,9 @@ async def test_an_exception_of_a_listener_becomes_the_error_result_of_the_plain_
             raise LookupError("a broken listener")
 
     agent = Agent(ScriptedModel([ToolCall("work"), "done"]), [work])
-    terms = agent._terms(None, listener, False)
+    terms = agent._config(None, listener, False)
     async with asyncio.timeout(ENOUGH):
-        turn = await agent._threads.turn(terms, "go", "t")
+        turn = await agent._turns.run(terms, "go", "t")
     assert turn.messages[2].text == "work failed: LookupError: a broken listener"
 
 

@@ -615,7 +615,8 @@ with tempfile.TemporaryDirectory() as folder:
         ToolCall("write_file", {"file_path": "/new.txt", "content": "x"}),
         ToolCall("ls", {"path": "/"}),
     ]
-    agent = create_deep_agent(ScriptedModel([calls, "ok"]), backend=FilesystemBackend(folder))
+    agent = create_deep_agent(ScriptedModel([["hello"], calls, "ok"]), backend=FilesystemBackend(folder))
+    asyncio.run(agent.run("load what a turn needs, while that may be read"))
     Path(folder).chmod(0o555)
     if os.getuid() == 0:
         os.seteuid(65534)

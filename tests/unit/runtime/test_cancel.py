@@ -22,6 +22,7 @@ from minideep import (
 )
 from minideep.events import Noted
 from minideep.models import ScriptedModel
+from minideep.runtime import Turns
 
 
 async def test_cancelling_saves_the_thread_with_what_was_done_and_resume_runs_the_rest(store):
@@ -257,8 +258,7 @@ async def test_whatever_a_cancelled_model_raises_the_turn_stopped_for_its_time(e
     assert (turn.status, turn.reason) == ("exhausted", "seconds")
 
 
-async def test_a_model_that_swallows_a_cancel_is_left_behind(monkeypatch):
-    monkeypatch.setattr("minideep.runtime.calls.GRACE", 0.1)
+async def test_a_model_that_swallows_a_cancel_is_left_behind():
     over = asyncio.Event()
 
     async def stubborn(request):
@@ -268,6 +268,7 @@ async def test_a_model_that_swallows_a_cancel_is_left_behind(monkeypatch):
         return "too late"
 
     agent = Agent(ScriptedModel(stubborn), limits=Limits(seconds=0.05))
+    agent._turns = Turns(grace=0.1)
     turn = await asyncio.wait_for(agent.run("go", "t"), 10)
     over.set()
     await asyncio.sleep(0.05)

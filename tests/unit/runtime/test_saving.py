@@ -254,8 +254,8 @@ async def test_a_thread_that_was_never_saved_can_be_deleted():
 
 
 def test_an_unsaved_turn_says_so_in_its_repr_and_in_a_warning(tmp_path, caplog):
-    (tmp_path / "state").write_text("a file where the folder should be")
-    with DiskCheckpointer(tmp_path / "state") as store, caplog.at_level(logging.WARNING, "minideep"):
+    (tmp_path / "state").write_text("a file where a folder should be")
+    with DiskCheckpointer(tmp_path / "state" / "store") as store, caplog.at_level(logging.WARNING, "minideep"):
         try:
             turn = Agent(ScriptedModel(["so"]), checkpointer=store).run_sync("go", "t")
         except Exception as exc:

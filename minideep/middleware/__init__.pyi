@@ -1,0 +1,18 @@
+"""The names of the middleware package, for type checkers."""
+
+from ..ports import Middleware as Middleware
+from .approvals import HumanInTheLoopMiddleware as HumanInTheLoopMiddleware
+from .caching import PromptCachingMiddleware as PromptCachingMiddleware
+from .context.compaction import SummarizationMiddleware as SummarizationMiddleware
+from .context.context_size import SUMMARIES as SUMMARIES
+from .context.offload import OffloadMiddleware as OffloadMiddleware
+from .context.spill import write_new_file as write_new_file
+from .filesystem import FilesystemMiddleware as FilesystemMiddleware, replacement as replacement
+from .memory import MemoryMiddleware as MemoryMiddleware
+from .output import ResponseFormat as ResponseFormat
+from .patching import PatchToolCallsMiddleware as PatchToolCallsMiddleware
+from .skills import SkillsMiddleware as SkillsMiddleware
+from .subagents import Subagent as Subagent, SubAgentMiddleware as SubAgentMiddleware, as_subagent as as_subagent
+from .todos import TodoListMiddleware as TodoListMiddleware, unfinished as unfinished
+
+__all__: list[str]
