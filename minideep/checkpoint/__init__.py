@@ -1,4 +1,3 @@
-# pyright: reportUnusedImport=false
 """Threads on disk or in memory: what the rest of the package uses of it. Each name is loaded when it is first used."""
 
 from collections.abc import Callable

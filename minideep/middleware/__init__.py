@@ -6,20 +6,12 @@ are a promise to users.
 
 from .. import lazy_names
 
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
-    "FilesystemMiddleware",
-    "HumanInTheLoopMiddleware",
-    "MemoryMiddleware",
-    "Middleware",
-    "OffloadMiddleware",
-    "PatchToolCallsMiddleware",
-    "PromptCachingMiddleware",
-    "SkillsMiddleware",
-    "SubAgentMiddleware",
-    "Subagent",
-    "SummarizationMiddleware",
-    "TodoListMiddleware",
-]
+_PUBLIC = (
+    "FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware OffloadMiddleware "
+    "PatchToolCallsMiddleware PromptCachingMiddleware SkillsMiddleware SubAgentMiddleware Subagent "
+    "SummarizationMiddleware TodoListMiddleware"
+)
+__all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
     {

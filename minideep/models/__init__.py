@@ -2,18 +2,8 @@
 
 from .. import lazy_names
 
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
-    "PRICES",
-    "Anthropic",
-    "FallbackModel",
-    "OfflineModel",
-    "OpenAI",
-    "OpenAIChat",
-    "Price",
-    "Profile",
-    "RateLimiter",
-    "ScriptedModel",
-]
+_PUBLIC = "Anthropic FallbackModel OfflineModel OpenAI OpenAIChat PRICES Price Profile RateLimiter ScriptedModel"
+__all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
     {
