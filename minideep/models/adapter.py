@@ -95,9 +95,12 @@ class PerLoop(Generic[T]):
 
     def put(self, value: T) -> T:
         """Keep *value* for the running loop, unless it has one; return the one it has."""
+        self.drop_closed()
+        return self._values.setdefault(asyncio.get_running_loop(), value)
+
+    def drop_closed(self) -> None:
         for closed in [loop for loop in list(self._values) if loop.is_closed()]:
             self._values.pop(closed, None)
-        return self._values.setdefault(asyncio.get_running_loop(), value)
 
 
 class Client(Generic[T]):
@@ -115,7 +118,13 @@ class Client(Generic[T]):
     async def get(self) -> T:
         """Return the client of the running event loop."""
         client = self._given if self._given is not None else self._clients.get()
-        return self._clients.put(await in_thread(self._connect)) if client is None else client
+        return self._clients.put(await in_thread(self._make)) if client is None else client
+
+    def _make(self) -> T:
+        # Here, on a thread: dropped on a running loop, a client of the SDKs would try to close its connections there,
+        # though they belong to a loop that is closed.
+        self._clients.drop_closed()
+        return self._connect()
 
 
 # ---- what a request says

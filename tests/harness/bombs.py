@@ -39,9 +39,9 @@ def bomb(about, value, place):
         "events": value[: codec.MAX_RAW],
         "header": b"\x90",
     }[place]
-    packed = msgspec.msgpack.encode(msgspec.structs.replace(about, first=5, last=5, raw=len(body)))
+    packed = msgspec.msgpack.encode(msgspec.structs.replace(about, first=5, last=5, bytes_raw=len(body)))
     packed = packed[:1] + value + packed[2:] if place == "header" else packed
-    return codec._framed(codec.SEGMENT, packed, zstandard.compress(body)), {f"blob/{name}": codec.seal_blob(event)}
+    return codec.frame(codec.SEGMENT, packed, zstandard.compress(body)), {f"blob/{name}": codec.seal_blob(event)}
 
 
 def read_bombs(megabytes):

@@ -83,7 +83,7 @@ def changed(value, chance):
 
 def forged(data, chance):
     """Return a row of the same kind with a correct checksum and other content."""
-    if data[:3] not in (codec.SEGMENT, codec.BASE, codec.BLOB):
+    if data[:3] not in (codec.SEGMENT, codec.SNAPSHOT, codec.BLOB):
         return unreadable(changed(msgspec.msgpack.decode(data), chance)) if data else b"\x90"
     if data[:3] == codec.BLOB:
         return data[:5] + zstandard.compress(unreadable(strange(chance)))

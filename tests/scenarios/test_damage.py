@@ -134,7 +134,7 @@ def test_an_edit_that_makes_a_larger_file_than_it_states_is_refused(store):
     old = msgspec.msgpack.encode("a" * 40_000)
     place = body.rindex(old)
     body = body[:place] + msgspec.msgpack.encode("a") + body[place + len(old) :]
-    changed = codec._sealed(codec.SEGMENT, msgspec.structs.replace(header, raw=len(body)), body)
+    changed = codec._sealed(codec.SEGMENT, msgspec.structs.replace(header, bytes_raw=len(body)), body)
     store.append("t", store.head("t"), store.head("t"), {key: changed})
     with pytest.raises(SegmentTooLarge, match="an edit makes 1,600,000,000 characters of '/a', and says 40,000 bytes"):
         Agent("offline:", checkpointer=store).get_state("t")

@@ -416,7 +416,7 @@ async def test_a_blueprint_asks_the_person_whether_to_go_on_when_spending_is_unk
     assert (turn.status, model.asked) == ("escalated", 1)
     assert turn.question == (
         "This turn may spend 1.0 US dollars and has spent at least 0 (the cost of 1 reply is unknown); "
-        "2 subtasks are left. Shall I go on?"
+        "subtasks left: 2. Shall I go on?"
     )
 
 

@@ -370,7 +370,7 @@ def evaluated(agent, goldens):
     asyncio.run(evaluate(agent, goldens))
 
 
-HOOKS = ("before_model", "before_tool", "after_tool", "before_finish")
+HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish")
 CALLED_BY_THE_LOOP = {
     **{f"{kind}.{hook}": "a hook" for kind in [*minideep.middleware.__all__] for hook in HOOKS},
     **{
@@ -392,8 +392,6 @@ CALLED_BY_THE_LOOP = {
         for verb in ("ls", "walk", "read", "write", "delete")
     },
     "ToolContext": "made for each call",
-    "ToolContext.children_over": "asked after each call",
-    "ToolContext.close": "asked after each call",
     "Spent.reached": "asked at each step",
     "Spent.missing": "asked at each step",
     "FilesystemMiddleware.target": "asked by hooks at each call",

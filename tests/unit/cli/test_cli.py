@@ -81,7 +81,7 @@ def test_a_thread_is_shown_forked_exported_and_deleted(cats):
     )  # fmt: skip
     assert minideep("delete", "t", cwd=cats).returncode == 0
     gone = minideep("show", "t", cwd=cats)
-    assert (gone.returncode, gone.stderr.startswith("minideep: there is no thread 't'")) == (2, True)
+    assert (gone.returncode, gone.stderr.startswith("minideep: no thread 't'")) == (2, True)
     assert minideep("show", name, cwd=cats).returncode == 0
 
 
