@@ -6,6 +6,7 @@ stream that ends too early; all other errors it leaves to `Adapter.complete`.
 """
 
 import asyncio
+import gc
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -98,9 +99,12 @@ class PerLoop(Generic[T]):
         self.drop_closed()
         return self._values.setdefault(asyncio.get_running_loop(), value)
 
-    def drop_closed(self) -> None:
-        for closed in [loop for loop in list(self._values) if loop.is_closed()]:
-            self._values.pop(closed, None)
+    def drop_closed(self) -> bool:
+        """Drop the values of closed loops; return whether there were any."""
+        closed = [loop for loop in list(self._values) if loop.is_closed()]
+        for loop in closed:
+            self._values.pop(loop, None)
+        return bool(closed)
 
 
 class Client(Generic[T]):
@@ -121,9 +125,10 @@ class Client(Generic[T]):
         return self._clients.put(await in_thread(self._make)) if client is None else client
 
     def _make(self) -> T:
-        # Here, on a thread: dropped on a running loop, a client of the SDKs would try to close its connections there,
+        # Collected here, on a thread: on a running loop, a client of the SDKs would try to close its connections there,
         # though they belong to a loop that is closed.
-        self._clients.drop_closed()
+        if self._clients.drop_closed():
+            gc.collect()
         return self._connect()
 
 
