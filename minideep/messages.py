@@ -154,10 +154,6 @@ class Messages(Sequence[Message]):
         self._all = messages
         self._length = len(messages) if length is None else length
 
-    def is_of(self, messages: list[Message]) -> bool:
-        """Return whether this view shows all of *messages* as they are now."""
-        return self._all is messages and self._length == len(messages)
-
     def same_list(self, other: object) -> bool:
         """Return whether *other* views the same list: a compaction makes another one."""
         return type(other) is Messages and other._all is self._all

@@ -298,11 +298,10 @@ class Middleware:
 
 
 class ToolHook(Struct, frozen=True, eq=False):
-    """A middleware that overrides at least one of `before_tool`, `wrap_tool` and `after_tool`."""
+    """A middleware that overrides `before_tool`, `after_tool` or both."""
 
     middleware: Middleware
     before: bool
-    wrap: bool
     after: bool
 
 
@@ -317,7 +316,8 @@ class AgentSpec(Struct, frozen=True, eq=False):
     before_model: tuple[Middleware, ...] = ()
     wrap_model: tuple[Middleware, ...] = ()
     tool_hooks: tuple[ToolHook, ...] = ()
-    """The outermost first."""
+    wrap_tool: tuple[Middleware, ...] = ()
+    """Of all hooks the outermost stand first."""
     before_finish: tuple[Middleware, ...] = ()
     tool_list: tuple[Tool, ...] = ()
     inherited: tuple[Middleware, ...] = ()

@@ -239,7 +239,7 @@ class StateView:
     A change to it would not be in the log, and so be lost with the process: record an event instead.
     """
 
-    __slots__ = ("_messages", "_state")
+    __slots__ = ("_state",)
 
     agent: str = _read("agent")
     said: UserMessage | None = _read("said")
@@ -263,15 +263,11 @@ class StateView:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._messages = Messages(state.messages)
 
     @property
     def messages(self) -> Messages:
-        """The messages in context now. What is said later is not in it: ask again."""
-        messages, view = self._state.messages, self._messages
-        if not view.is_of(messages):
-            view = self._messages = Messages(messages)
-        return view
+        """The messages in context now. Later ones do not appear in it."""
+        return Messages(self._state.messages)
 
     @property
     def open(self) -> dict[str, OpenCall]:

@@ -38,7 +38,7 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
     ctx = ToolContext(run, call)
     try:
         # Hooks that nobody overrides cost nothing, not even the question whether there are any.
-        plain = entry.decision is None and not run.spec.tool_hooks
+        plain = entry.decision is None and not (run.spec.tool_hooks or run.spec.wrap_tool)
         outcome = await (_execute if plain else _answer)(call, ctx, entry.call)
         # A tool whose child asks something waits, however it ended: no `except` in it may swallow a question.
         if call.paused:
@@ -132,7 +132,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
         asked = outcome
     if decision is not None and (failed := await _begin(run, asked)):
         return ToolResult(f"{asked.name} was not run: its beginning could not be saved: {failed}", is_error=True)
-    result = await _run_wrapped(call, ctx, asked)
+    result = await (_run_wrapped if run.spec.wrap_tool else _execute)(call, ctx, asked)
     if call.paused:
         return result  # Nobody reads it: the call waits.
     result = await _after_hooks(ctx, asked, result, hooks)
@@ -149,9 +149,6 @@ async def _begin(run: Run, call: ToolCall) -> Exception | None:
 
 async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
     """Run a call inside the `wrap_tool` of every middleware that has one."""
-    parts = [hook.middleware for hook in call.run.spec.tool_hooks if hook.wrap]
-    if not parts:
-        return await _execute(call, ctx, asked)
     below, attempts = Innermost(), 0
 
     async def run(again: ToolCall) -> ToolResult:
@@ -166,7 +163,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
         return below.last
 
     outer: Any = run
-    for part in reversed(parts):
+    for part in reversed(call.run.spec.wrap_tool):
         outer = Wrap(call.run.scope, part, "wrap_tool", ToolResult, ctx, below, outer)
     try:
         result = await outer(asked)

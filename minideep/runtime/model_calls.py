@@ -96,7 +96,10 @@ class WrappedModel(Innermost):
             run.ledger.add_model(NO_USAGE, 0.0)
         if self._emitter and (self.last is None or reply.message is not self.last.message):
             self._stream_instead(reply.message.text)
-        message = run.journal.with_unique_call_ids(run.path, reply.message)
+        try:
+            message = run.journal.with_unique_call_ids(run.path, reply.message)
+        except Exception as exc:  # The model door: the ids of calls may be anything.
+            raise model_error(self._model, exc) from exc
         run.replied(message, reply.stop, self._usage, reply.model or self._model.name, self._seconds, self._cost)
         if self._request.tools is not run.spec.tool_list:
             refuse_hidden(run, message.calls, self._request.tools)

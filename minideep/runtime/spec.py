@@ -54,6 +54,7 @@ def build_spec(
         _overriding("before_model", middleware),
         _overriding("wrap_model", middleware),
         _tool_hooks(middleware),
+        _overriding("wrap_tool", middleware),
         _overriding("before_finish", middleware),
         tuple(by_name.values()),
         inheritable(middleware),
@@ -89,7 +90,7 @@ def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
     for part in middleware:
         if part.inherit not in (None, True, False):
             raise ConfigError(f"{part.name}.inherit must be True, False or None, not {part.inherit!r}")
-    return tuple(part for part in middleware if part.inherit or (part.inherit is None and _tool_hooks((part,))))
+    return tuple(part for part in middleware if part.inherit or (part.inherit is None and _is_guard(part)))
 
 
 def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
@@ -109,6 +110,7 @@ def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:
         before_model=(*_overriding("before_model", whole), *spec.before_model),
         wrap_model=(*_overriding("wrap_model", whole), *spec.wrap_model),
         tool_hooks=(*_tool_hooks(parts), *spec.tool_hooks),
+        wrap_tool=(*_overriding("wrap_tool", parts), *spec.wrap_tool),
         before_finish=(*_overriding("before_finish", whole), *spec.before_finish),
         tool_list=tuple(tools.values()),
         inherited=(*parts, *spec.inherited),
@@ -143,10 +145,13 @@ def _joined(*prompts: str) -> str:
     return "\n\n".join(prompt.strip() for prompt in prompts if prompt.strip())
 
 
+def _is_guard(part: Middleware) -> bool:
+    return any(_overrides(part, hook) for hook in ("before_tool", "wrap_tool", "after_tool"))
+
+
 def _tool_hooks(middleware: Iterable[Middleware]) -> tuple[ToolHook, ...]:
-    names = ("before_tool", "wrap_tool", "after_tool")
-    hooks = (ToolHook(part, *(_overrides(part, name) for name in names)) for part in middleware)
-    return tuple(hook for hook in hooks if hook.before or hook.wrap or hook.after)
+    hooks = (ToolHook(part, _overrides(part, "before_tool"), _overrides(part, "after_tool")) for part in middleware)
+    return tuple(hook for hook in hooks if hook.before or hook.after)
 
 
 def _overriding(hook: str, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:

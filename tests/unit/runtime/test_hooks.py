@@ -334,6 +334,13 @@ async def test_a_cancel_passes_a_wrap_that_catches_it():
     assert [message.role for message in agent.transcript("t")] == ["user"]
 
 
+async def test_a_broken_reply_is_the_models_error_inside_a_wrap_too():
+    broken = AssistantMessage((ToolCall("ping", {}, 5),))
+    for middleware in ([], [Wrap()]):
+        turn = await Agent(ScriptedModel(lambda request: broken), middleware=middleware).run("go")
+        assert (turn.status, type(turn.error)) == ("failed", ModelError)
+
+
 # ---- wrap_tool
 
 
