@@ -60,7 +60,7 @@ class ToolContext(Injected):
     call, `call_id` is empty. Once the call is answered, `record`, `emit` and `run` raise.
     """
 
-    __slots__ = ("_attempt", "_call", "_run", "call_id", "decision", "state")
+    __slots__ = ("_attempt", "_call", "_run", "call_id", "decision", "scratch", "state")
 
     def __init__(self, run: RunView, call: CallView | None = None, attempt: int = 1) -> None:
         self._run = run
@@ -71,6 +71,12 @@ class ToolContext(Injected):
         self.call_id = call.entry.call.id if call else ""
         self.decision: Decision | None = call.entry.decision if call else None
         """The decision of a person about this call, if it waited for one."""
+        self.scratch: dict[object, Any] = run.scratch
+        """A dict for what hooks can compute again; each hook uses itself as the key.
+
+        It lives while this run is driven and is never recorded: after a pause, after a restart, and in the next turn it
+        is empty.
+        """
 
     @property
     def thread_id(self) -> str:
@@ -80,15 +86,6 @@ class ToolContext(Injected):
     def path(self) -> Path:
         """The run's place below the main agent."""
         return self._run.path
-
-    @property
-    def scratch(self) -> dict[object, Any]:
-        """A dict for what hooks can compute again; each hook uses itself as the key.
-
-        It lives while this run is driven and is never recorded: after a pause, after a restart, and in the next turn it
-        is empty.
-        """
-        return self._run.scratch
 
     @property
     def context(self) -> Any:

@@ -239,7 +239,7 @@ class StateView:
     A change to it would not be in the log, and so be lost with the process: record an event instead.
     """
 
-    __slots__ = ("_state",)
+    __slots__ = ("_seen", "_state")
 
     agent: str = _read("agent")
     said: UserMessage | None = _read("said")
@@ -263,11 +263,18 @@ class StateView:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._seen = state.messages, Messages(state.messages)
 
     @property
     def messages(self) -> Messages:
         """The messages in context now. Later ones do not appear in it."""
-        return Messages(self._state.messages)
+        # Every hook of a step reads it, so the view is kept until there are more messages, or others.
+        # One tuple, because threads read it too.
+        messages, (seen, view) = self._state.messages, self._seen
+        if messages is not seen or len(messages) != len(view):
+            view = Messages(messages)
+            self._seen = messages, view
+        return view
 
     @property
     def open(self) -> dict[str, OpenCall]:

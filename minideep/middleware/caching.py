@@ -1,6 +1,5 @@
 """Prompt caching: what the requests of a run have in common is paid for once."""
 
-from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
@@ -29,12 +28,11 @@ class PromptCachingMiddleware(Middleware):
         self._ttl: _Ttl = ttl
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        # In a hook that is not about a call, the idempotency key names the run.
-        cache = Cache(self._ttl, _key(ctx.idempotency_key), len(request.messages))
-        return structs.replace(request, cache=cache)
+        key = ctx.scratch.get(self) or ctx.scratch.setdefault(self, _key(ctx))
+        return structs.replace(request, cache=Cache(self._ttl, key, len(request.messages)))
 
 
-@lru_cache(maxsize=1000)
-def _key(run: str) -> str:
-    """Return a name for *run* that tells the provider nothing about the thread, and is short enough for it."""
-    return sha256(run.encode(errors="surrogatepass")).hexdigest()[:32]
+def _key(ctx: ToolContext) -> str:
+    """Return a name for the run that tells the provider nothing about the thread, and is short enough for it."""
+    # In a hook that is not about a call, the idempotency key names the run.
+    return sha256(ctx.idempotency_key.encode(errors="surrogatepass")).hexdigest()[:32]

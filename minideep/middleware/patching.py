@@ -20,7 +20,7 @@ class PatchToolCallsMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         messages = request.messages
-        if ctx.state.messages.same_list(messages):
+        if messages is ctx.state.messages:
             return request  # Nobody has changed what is shown.
         patches = ctx.scratch.get(self) or ctx.scratch.setdefault(self, Patches())
         shown = patches.applied(messages)

@@ -23,7 +23,7 @@ from ..events import (
     TurnPaused,
     UserSaid,
 )
-from ..messages import Input, Messages, UserMessage, as_message
+from ..messages import Input, UserMessage, as_message
 from ..ports import Request, Runnable
 from ..state import OpenCall
 from ..turn import Turn, failed
@@ -79,7 +79,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     spec = run.spec
     if "step" in run.saves_at:
         await run.checkpoint()
-    request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
+    request = Request(spec.system, run.view.messages, spec.tool_list)
     if spec.before_model:
         request = await changed_by_hooks(run, ctx, request)
     if run.budgets and run.state.status == "running" and (stopped := run.over_budget()):

@@ -63,7 +63,7 @@ class ContextSize(View):
         history = state.messages
         if not self.follows(history):
             self._restart(state)
-        self._add(state.files, self.unseen(request, history))
+        self._add(state.files, request.messages[len(self.messages) : len(history)])
 
     def recount(self, state: AnyState) -> None:
         """Count all messages again, because they, or notes on how they are shown, have changed."""

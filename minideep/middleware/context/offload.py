@@ -51,7 +51,7 @@ class OffloadMiddleware(Middleware):
         history, view = ctx.state.messages, ctx.scratch.get(self) or ctx.scratch.setdefault(self, View())
         if not view.follows(history):  # The first step, or the first one after a compaction.
             view.restart(history)
-        for message in view.unseen(request, history):
+        for message in request.messages[len(view.messages) : len(history)]:
             shown = await self._shown(ctx, message) if type(message) is UserMessage else message
             view.messages.append(shown)
             view.changed = view.changed or shown is not message

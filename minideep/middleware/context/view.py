@@ -26,10 +26,6 @@ class View:
         """Return whether the messages looked at are the first ones of *history*: a compaction begins another one."""
         return history.same_list(self._history) if type(history) is Messages else history is self._history
 
-    def unseen(self, request: Request, history: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages of *history* that were not looked at, as earlier hooks show them in *request*."""
-        return request.messages[len(self.messages) : len(history)]
-
     def put_into(self, request: Request) -> Request:
         """Return *request* with these messages, and after them the ones that other hooks have added."""
         added = request.messages[len(self.messages) :]
