@@ -41,7 +41,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     finally:
         if not call.outcome.done():
             loop.call_soon_threadsafe(call.cancel)
-            wait([call.outcome])
+            wait([call.outcome])  # Its thread is saved before the interruption goes on.
 
 
 class _Call:
