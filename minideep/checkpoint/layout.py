@@ -99,6 +99,7 @@ def head_key(thread_id: str) -> str:
 
 def thread_prefix(kind: str, thread_id: str) -> str:
     """Return the beginning of the keys of a thread's rows of one kind."""
+    # `safe=''`: a slash in an id would put its rows among those of another thread.
     return f"{kind}/{quote(thread_id, safe='')}/"
 
 

@@ -32,12 +32,13 @@ class _Held(AtRest):
 class MemoryCheckpointer:
     """Keeps threads in memory, as the same bytes that would be on a disk. Any number of agents may share one."""
 
-    inline = sys.maxsize
+    inline = sys.maxsize  # Nothing here waits for a disk.
 
     @checked
     def __init__(self, *, retention: Retention | None = None) -> None:
         self.retention = retention or Retention()
         self._rows: dict[str, bytes] = {}
+        # Sorted: a range costs what it holds, not what the store holds.
         self._keys: list[str] = []
         self._held = _Held()
         self._lock = self._held.lock

@@ -61,9 +61,11 @@ def segments(
     """
     thread_id, last, end = log.thread_id, after, log.head.number
     start, stop_key = (layout.segments_from(thread_id, path, number) for number in (after + 1, stop or end + 1))
+    # Keys and values in one query: between two of them a merge could take segments away.
     for key, data in log.store.rows(start, stop_key):
         header, entries = format.read_segment(data, key)
         check_owner(log, path, header, key)
+        # Segments form a chain, so that a missing one is noticed.
         if header.prior != last:
             raise CorruptSegment(f"a segment before {key!r} is missing: it follows event {header.prior}, not {last}")
         last = header.last
@@ -74,6 +76,7 @@ def segments(
             events if last <= end else (entry for entry in events if entry[0] <= end),
         )
     expected = stop - 1 if stop else log.last(path)
+    # No segment follows the last one to miss it, but its run's row knows.
     if last < expected:
         raise CorruptSegment(f"run {path!r} of thread {thread_id!r} ends with event {last}, expected {expected}")
 
@@ -158,7 +161,7 @@ def content_of(store: CheckedStore, entry: FileEntry) -> str | bytes | None:
     data = fetch_blob(store, entry.sha256)
     try:
         return data.decode()
-    except UnicodeDecodeError:
+    except UnicodeDecodeError:  # It was written as bytes: text is always UTF-8.
         return data
 
 
@@ -225,6 +228,7 @@ def last_snapshot(log: Log, path: Path, fits: Callable[[Header], bool] = lambda 
         check_owner(log, path, header, key)
         if header.last != number or header.prior >= number:  # A forged one could lead round in a circle.
             raise CorruptSegment(f"snapshot {key!r} says it stands at event {header.last}, after {header.prior}")
+        # Only the state that is asked for is decoded, so damage in another snapshot does not hide it.
         if fits(header):
             state = format.read_snapshot(data, key)[1]
             check_state(state, key)

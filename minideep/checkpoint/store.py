@@ -82,7 +82,7 @@ class CheckedStore:
         try:
             self.inner.append(thread, expected, head, rows, deletes, **how)
         except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
-            if timeout is None and isinstance(exc, TimeoutError):
+            if timeout is None and isinstance(exc, TimeoutError):  # The caller commits again, off the event loop.
                 raise
             raise _as_checkpoint_error(exc) from exc
 

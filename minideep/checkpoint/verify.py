@@ -64,7 +64,7 @@ def database_problems(connection: SharedConnection) -> list[str]:
     try:
         lines, (others,) = connection.run(checked_database, WRITE_TIMEOUT)
     except sqlite3.DatabaseError as exc:
-        if isinstance(exc, sqlite3.OperationalError):
+        if isinstance(exc, sqlite3.OperationalError):  # Locked or out of reach is not damaged.
             raise
         return [str(exc)]
     foreign = [f"{others} rows are not ours: their keys are not text"] if others else []
@@ -195,7 +195,7 @@ def _folded(path: Path) -> Callable[[Log], None]:
                     _check_snapshot(log, snapshots[number], state)
         with contextlib.suppress(HistoryCut):
             last_snapshot(log, path, lambda header: False)  # Follows all of them: each refers to the one before it.
-        read_run(log, path)
+        read_run(log, path)  # As a turn does, from the newest snapshot on.
         _check_end(log, path, state)
 
     return fold
@@ -246,6 +246,7 @@ def _blob(store: CheckedStore, key: str) -> list[Damage]:
     if (data := store.get(key)) is None:
         return []
     users = _users(store, name)
+    # Asked twice: between two looks a thread may have been saved or deleted.
     if not users and store.get(key) is not None and not (users := _users(store, name)):
         return [Damage("", key, "no thread refers to it")]
     return [one for thread_id in users for one in _named(thread_id, key, lambda data=data: read_blob(data, name))]
@@ -267,6 +268,7 @@ def _reference(store: CheckedStore, thread_id: str, key: str) -> list[Damage]:
 def _strays(store: CheckedStore, threads: list[str]) -> list[Damage]:
     """Find the rows that belong to no thread. *threads* are the existing ones, as they stand in keys."""
     kinds = sorted(["head", "blob", "ref", *layout.KINDS])
+    # Rows between the kinds, and within each between the threads: a list of all keys could fill the memory.
     gaps = list(zip(["", *(f"{kind}0" for kind in kinds)], [*(f"{kind}/" for kind in kinds), LAST], strict=True))
     for kind in layout.KINDS:
         starts = [f"{kind}/", *(layout.after(f"{kind}/{thread}") for thread in threads)]
