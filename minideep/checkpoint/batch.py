@@ -157,6 +157,7 @@ class Batch:
             place = layout.snapshot_key(self.log.thread_id, header.path, header.last)
         else:
             place = layout.segment_key(self.log.thread_id, header.path, header.first, header.last)
+        # Under a key of its own: a segment that was cut begins or ends elsewhere than the row it comes from.
         self._add(place, header, lambda: data)
 
     def put(self, key: str, data: bytes) -> None:
@@ -193,12 +194,14 @@ class Batch:
 
     def log_after(self) -> Log:
         """Return the thread as it is after the commit."""
+        # In place: a thread with very many runs does not copy their rows with every append.
         self.log.runs.update(self._runs)
         return Log(self.log.store, self.log.thread_id, self.head_row, self.head, self.log.runs)
 
     def _add(self, key: str, header: Header, compress: Callable[[], bytes]) -> None:
         self._parts.append(_Part(key, header, compress))
         self.size += header.bytes_raw
+        # A truncation and a fork add rows that are older than the head.
         self._last = max(self._last, header.last)
 
     def _header(self, path: Path, first: int, last: int, prior: int, size: int, named: Named, turn: int = 0) -> Header:
@@ -262,7 +265,7 @@ class Batch:
         for path, row in self._runs.items():
             self._runs[path] = row = _with_parts(row, by_path[path])
             rows[layout.run_key(thread_id, path)] = msgspec.msgpack.encode(row)
-        if self._deletes:
+        if self._deletes:  # Nothing else takes a reference away.
             self._drop_references()
         self.saved = Saved(raw, stored)
         self.head = self._next_head(by_path.get((), []))

@@ -63,8 +63,9 @@ def at_boundary(state: State) -> bool:
 def beginning(log: Log, path: Path) -> State:
     """Return the state in which a run's log begins: a new one, or the snapshot at which retention truncated it."""
     truncation = log.head.truncation
-    if truncation is None or path:
+    if truncation is None or path:  # Runs below are kept whole, or not at all.
         return State()
+    # Newer snapshots, of compactions, lack the messages that those have replaced.
     return last_snapshot(log, path, lambda header: header.last == truncation.number)[0]
 
 
@@ -129,7 +130,7 @@ def attach(root: State, runs: Iterable[tuple[Path, State]]) -> None:
     """Put each run into the `subagents` of the one above it. All share the thread's files."""
     states: dict[Path, State] = {(): root}
     for path, state in runs:
-        share_files(state, root)
+        share_files(state, root)  # A snapshot of a run below holds none.
         states[path] = state
         attach_subagent(states[path[:-1]], path[-1], state)
 

@@ -109,6 +109,7 @@ def encode(number: int, event: AnyEvent) -> bytes:
         data = _encoder.encode((number, event))
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise IllegalEvent(f"{type(event).__name__} cannot be saved: {exc}") from None
+    # Refused here it is one call's error; in an append it would block all other events.
     if len(data) > MAX_EVENT:
         raise SegmentTooLarge(f"{type(event).__name__} has {len(data):,} bytes; an event may have {MAX_EVENT:,}")
     if len(data) > MAX_ITEMS:  # A value takes at least a byte, and most events are far smaller.
@@ -275,7 +276,7 @@ def open_row(data: bytes, key: str, expected: bytes = b"") -> tuple[Header, memo
     _check_format(magic, (major, minor), expected or magic, what)
     if zlib.crc32(memoryview(data)[_PREFIX.size - 4 :]) != checksum:
         raise CorruptSegment(f"{what} does not match its checksum; it was damaged or changed")
-    view = memoryview(data)[_PREFIX.size :]
+    view = memoryview(data)[_PREFIX.size :]  # The body is not copied before it is decompressed.
     return decoded(_header_decoder.decode, view[:length], f"the header of {what}"), view[length:]
 
 

@@ -200,4 +200,5 @@ def _in_range(row: Head | RunRow) -> bool:
 
 
 def _path_key(path: Path) -> str:
+    # `safe=''`: the id of a call may hold commas and slashes, which separate names here.
     return ",".join(quote(part, safe="") for part in path)

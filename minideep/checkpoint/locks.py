@@ -86,6 +86,7 @@ if sys.platform == "linux":
             _fcntl(self._file, fcntl.F_OFD_SETLK, kind, self._byte(name))
 
     def _fcntl(file: int, command: int, kind: int, start: int) -> None:
+        # `fcntl.lockf` would set the other kind, which the process loses when it closes the file anywhere.
         fcntl.fcntl(file, command, FLOCK.pack(kind, os.SEEK_SET, start, 1, 0))
 
     def has_open_file_locks() -> bool:
@@ -117,7 +118,7 @@ if sys.platform != "win32":
                         os.close(file)
                         return False
                     if self._is_there(name, file):
-                        self._files[name] = file
+                        self._files[name] = file  # Open for as long as it is held.
                         return True
                 except OSError:
                     os.close(file)
@@ -161,7 +162,7 @@ if sys.platform == "win32":
             self._set(msvcrt.LK_UNLCK, name)
 
         def _set(self, mode: int, name: str) -> None:
-            os.lseek(self._file, self._byte(name), os.SEEK_SET)
+            os.lseek(self._file, self._byte(name), os.SEEK_SET)  # `locking` begins at the file's position.
             msvcrt.locking(self._file, mode, 1)
 
 

@@ -148,6 +148,7 @@ def _expire_now_and_then(store: CheckedStore) -> None:
     """`expire`, unless this process did so lately: it reads the head of every thread."""
     now, last = time.monotonic(), _last_look.get(store.inner)
     if last is None or now - last >= min((store.retention.seconds or 0.0) / 10, 3600.0):
+        # Before the look: a store that fails must not be asked again after every turn.
         _last_look[store.inner] = now
         expire(store, time.time())
 

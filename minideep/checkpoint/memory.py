@@ -61,6 +61,7 @@ class MemoryCheckpointer:
         return self._rows.get(key)
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
+        # Rows of one moment: an append on another thread must not be seen half.
         with self._lock:
             return [(key, self._rows[key]) for key in self._between(start, stop)]
 
@@ -93,7 +94,7 @@ class MemoryCheckpointer:
             else:
                 self._remove(at)
             for name in {key.split("/")[1] for key in gone if key.startswith("ref/")}:
-                if not self._between(f"ref/{name}/", f"ref/{name}0"):
+                if not self._between(f"ref/{name}/", f"ref/{name}0"):  # Nobody refers to it any more.
                     self._remove(f"blob/{name}")
 
     def hold(self, thread: str) -> bool:

@@ -41,9 +41,10 @@ def _open_log(store: CheckedStore, thread_id: str, head_row: bytes) -> Log:
     found = store.rows(prefix, layout.after(prefix))
     runs = {layout.run_path(key): layout.read_run_row(key, data) for key, data in found}
     for (key, _), (path, row) in zip(found, runs.items(), strict=False):
+        # Two spellings of one path would be two rows for one run.
         if key != layout.run_key(thread_id, path):
             raise CorruptSegment(f"row {key!r} is not named as a run is")
-        if path[:-1] and path[:-1] not in runs:
+        if path[:-1] and path[:-1] not in runs:  # Readers hang each run below its parent.
             raise CorruptSegment(f"run {path!r} of thread {thread_id!r} stands below one that does not exist")
         if row.last > head.number:
             raise CorruptSegment(f"run {path!r} of thread {thread_id!r} is ahead of the thread's head")
@@ -96,6 +97,7 @@ def _with_blobs(store: CheckedStore, key: str, entries: Iterable[format.StoredEn
     for number, event in entries:
         if isinstance(event, format.BlobRef):
             event = format.event_in_blob(fetch_blob(store, event.name), event.name)
+        # Decoding checks types, and no type says that arguments are JSON.
         check = _CHECKS.get(type(event))
         if check is not None and not check(event):
             raise CorruptSegment(f"segment {key!r} holds a call in event {number} whose arguments are not JSON")
@@ -234,6 +236,7 @@ def last_snapshot(log: Log, path: Path, fits: Callable[[Header], bool] = lambda 
             check_state(state, key)
             return state, stop
         stop, number = number + 1, header.prior
+    # A new state would pass for the beginning of the thread.
     if log.head.truncation and not path:
         first = log.head.truncation.turn
         raise HistoryCut(f"thread {log.thread_id!r} begins with boundary {first}; retention removed the older ones")

@@ -116,9 +116,10 @@ def _truncate(log: Log, turn: int) -> None:
         if rest is not None:
             batch.copy(rest, key)
     later = layout.snapshot_key(thread_id, (), number + 1)
+    # The first snapshot that stays refers to one that goes.
     for key in store.keys(later, layout.after(layout.snapshot_prefix(thread_id, ())))[:1]:
         data = store.get(key) or b""
-        batch.reclaimed += len(data)
+        batch.reclaimed += len(data)  # Its row is replaced.
         batch.copy(change_header(data, key, prior=number), key)
     batch.delete(store.keys(start, behind))
     batch.delete(store.keys(layout.snapshot_prefix(thread_id, ()), later))

@@ -128,7 +128,7 @@ def _named(thread_id: str, key: str, look: Callable[[], object]) -> Iterable[Dam
 
 def _head(store: CheckedStore, thread_id: str) -> None:
     stored = store.head(thread_id)
-    if stored is not None:
+    if stored is not None:  # Otherwise it was deleted meanwhile.
         layout.read_head(thread_id, stored)
 
 
@@ -166,6 +166,7 @@ def _sealed(thread_id: str, kind: str, key: str, data: bytes) -> Header:
         header, state = read_snapshot(data, key)
         check_state(state, key)
         places = {layout.snapshot_key(thread_id, header.path, header.last)}
+    # A row that was copied from elsewhere has a valid checksum, too.
     if header.thread != thread_id or key not in places:
         raise CorruptSegment(f"row {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
     return header
@@ -193,7 +194,7 @@ def _folded(path: Path) -> Callable[[Log], None]:
                 replay(log, state, number, event)
                 if number in snapshots:
                     _check_snapshot(log, snapshots[number], state)
-        with contextlib.suppress(HistoryCut):
+        with contextlib.suppress(HistoryCut):  # As the chain of a truncated thread ends.
             last_snapshot(log, path, lambda header: False)  # Follows all of them: each refers to the one before it.
         read_run(log, path)  # As a turn does, from the newest snapshot on.
         _check_end(log, path, state)
@@ -234,6 +235,7 @@ def _check_end(log: Log, path: Path, state: State) -> None:
         stored, found = (row.status, row.last, row.steps), (state.status, state.number, state.step)
     else:
         stored, found = (log.head.status, log.head.last, log.head.turn), (state.status, state.number, state.turn)
+    # Lists go by the row and turns by the events, so the two must not differ.
     if stored != found:
         raise CorruptSegment(f"run {path!r} of thread {log.thread_id!r} is {found}, and its row says {stored}")
 
@@ -280,10 +282,11 @@ def _strays(store: CheckedStore, threads: list[str]) -> list[Damage]:
 def _is_stray(store: CheckedStore, key: str) -> bool:
     """Return whether a row still exists and its thread, which may have begun meanwhile, does not."""
     kind, _, rest = key.partition("/")
-    if kind not in layout.KINDS or "/" not in rest:
+    if kind not in layout.KINDS or "/" not in rest:  # No append writes such a key.
         return True
     thread_id = layout.thread_of(key)
     if not key.startswith(layout.thread_prefix(kind, thread_id)):
         return True
+    # The thread is asked for twice, since it may have begun just before its row was seen.
     gone = _stored(store, thread_id) is None
     return gone and store.get(key) is not None and _stored(store, thread_id) is None

@@ -215,6 +215,7 @@ def _live_state(log: Log, pending: list[Pending], subagents: bool) -> State:
     if subagents:
         extent = log.head.number
         saved = {path: states.get(path) or run_at(log, path, extent) for path in runs_at(log, extent)}
+        # What was saved of a run gives way to what it is now.
         below = saved | {path: state for path, state in states.items() if path}
         attach(states[()], sorted(below.items(), key=lambda run: len(run[0])))
     return states[()]
@@ -331,6 +332,7 @@ def _run_info(path: Path, row: layout.RunRow) -> RunInfo:
 def _thread(key: str, data: bytes) -> ThreadInfo:
     thread_id = layout.thread_of(key)
     try:
+        # Another spelling of an id would list its thread twice.
         if key != layout.head_key(thread_id):
             raise CorruptSegment(f"row {key!r} is not named as the head of a thread is")
         head = layout.read_head(thread_id, data)

@@ -66,13 +66,13 @@ class Run:
         self.call = call
         """The call that this run answers; None for the main run."""
         self.parent: Run | None = call.run if call else None
-        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()  # Tools on threads record through it.
         self.state: State = journal.open_run(path)
         # Tools and hooks get the view: a change of the state itself would not be in the log.
         self.view = StateView(self.state)
         self.ledger = Ledger(self.parent.ledger if self.parent else None)
         self.scratch: dict[object, Any] = {}
-        self.emitter: Emit | None = self.emit if listener else None
+        self.emitter: Emit | None = self.emit if listener else None  # None spares a model making deltas for nobody.
         self.wrapped: Any = None
         """The model inside its `wrap_model` hooks, put together with the first question."""
         self.begun = 0

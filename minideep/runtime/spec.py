@@ -76,6 +76,7 @@ def check_hooks(kind: type[Middleware]) -> None:
         if not iscoroutinefunction(unwrap(getattr(kind, name))):
             raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
     for name in sorted({*dir(kind)} - {*dir(Middleware)}):
+        # A guard with a misspelt hook would be built without complaint, and guard nothing.
         alike = get_close_matches(name, HOOKS, 1, 0.8)
         if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):
             meant = f"did you mean {alike[0]}? " if alike else ""
@@ -90,8 +91,10 @@ def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
     """
     middleware = tuple(middleware)
     for part in middleware:
+        # A text such as "no" would count as True.
         if part.inherit not in (None, True, False):
             raise ConfigError(f"{part.name}.inherit must be True, False or None, not {part.inherit!r}")
+    # By default the tool hooks: what an agent may not do it must not be able to delegate.
     return tuple(part for part in middleware if part.inherit or (part.inherit is None and _tool_hooks((part,))))
 
 
@@ -105,6 +108,7 @@ def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
 def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:
     """Return *spec* with *parts* outside its own middleware, as far as each says that it is inherited."""
     whole = tuple(part for part in parts if part.inherit)
+    # The agent's own tool wins over an inherited one of its name.
     tools = {tool.name: tool for part in whole for tool in map(profile_of(spec.model).worded, part.tools)} | spec.tools
     return structs.replace(
         spec,
@@ -127,6 +131,7 @@ def check_prices(spec: AgentSpec, limits: Limits, owner: str) -> None:
     Raises:
         ConfigError: a model of *spec* may answer without stating its cost.
     """
+    # A summarizer, for example, spends from the same budget.
     for model in (spec.model, *spec.other_models):
         check_price(spec.name, model, limits, owner)
 

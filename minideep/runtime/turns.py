@@ -152,7 +152,7 @@ class Turns:
         turn.saved = failed is None
         if failed is not None:
             logger.warning("thread %r is not saved: %s", turn.thread_id, failed)
-        turn.error = turn.error or failed
+        turn.error = turn.error or failed  # Why the turn failed matters more than that it is not saved.
         if isinstance(failed, ThreadConflict):  # Nor is it kept: another writer has continued the thread.
             turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed
             return turn
@@ -173,6 +173,7 @@ class Turns:
         head_row = store.head(thread_id)
         if head_row is None or (kept is not None and kept.is_current(head_row)):
             return kept if head_row else None
+        # Not on the loop: a long thread takes tens of milliseconds to decode, and other turns would stand still.
         return await off_loop(store, lambda: open_thread(store, thread_id))
 
     async def _left(self, store: CheckedStore, thread_id: str) -> Journal | None:
