@@ -61,18 +61,22 @@ def decide(state: State) -> Effect:
         raise _illegal(state, "nothing to decide: no turn is running")
     if state.open:
         return _decide_calls(state)
+    # A provider that cut its own turn short (`continue`) is asked to go on: that is no answer yet.
     if state.ends or (_replied(state.messages) and state.stop != "continue"):
         return Finish(_reason(state))
+    # After the calls: a provider refuses a conversation in which a call has no result.
     if state.limits.steps is not None and state.step >= state.limits.steps:
         return Stop("steps")
     return CALL_MODEL
 
 
 def _decide_calls(state: State) -> Effect:
+    # A call that waits for a person, perhaps for days, does not keep the others from running.
     ready = [entry.call for entry in state.open.values() if entry.result is None and not entry.waits]
     if not ready:
         return Pause()
     if state.limits.tool_calls is not None:
+        # As many as the limit leaves, or one reply with a hundred calls would overshoot it.
         ready = ready[: max(0, state.limits.tool_calls - state.tool_calls)]
     return CallTools(tuple(ready)) if ready else Stop("tool_calls")
 
@@ -88,12 +92,14 @@ def apply(state: State, event: AnyEvent, number: int | None = None) -> None:
         IllegalEvent: *event* does not fit; nothing was changed.
     """
     number = state.number + 1 if number is None else number
+    # Gaps are legal: a thread numbers the events of all its runs together.
     if number <= state.number:
         raise _illegal(state, f"event {number} cannot follow event {state.number}")
     statuses, change = TABLE[type(event)]
     if state.status not in statuses:
         raise _illegal(state, f"{type(event).__name__} needs a turn that is {' or '.join(statuses)}")
     change(state, event, number)
+    # Last: an event that is refused takes no number.
     state.number = number
 
 
@@ -117,6 +123,7 @@ def attach_subagent(state: State, key: str, child: State) -> None:
 
 def _user_said(state: State, event: UserSaid, number: int) -> None:
     _expect(not event.by or state.status == "running", state, f"{event.by!r} speaks, but no turn is running")
+    # A provider refuses a message that follows a call without a result.
     for entry in state.open.values():
         entry.result = entry.result or NOT_COMPLETED
     if not event.by:
@@ -125,11 +132,13 @@ def _user_said(state: State, event: UserSaid, number: int) -> None:
     _close_calls(state)
     if not event.by:
         state.began = len(state.messages)
+    # Or the new message would end the turn unanswered, as the last one did.
     state.ends, state.stop = False, ""
     state.messages.append(event.message)
 
 
 def _resumed(state: State, event: Resumed, number: int) -> None:
+    # All are checked before the first is changed: an event that does not fit must leave no trace.
     for call_id in event.calls:
         _expect(call_id in state.open and state.open[call_id].result is None, state, f"call {call_id!r} is not open")
     for call_id in event.calls:
@@ -143,6 +152,7 @@ def _begin(state: State, event: UserSaid | Resumed) -> None:
     """Restart the counters for an accepted input. A turn that a crash cut short keeps its number."""
     state.turn += state.status != "running" or not state.turn
     state.status = "running"
+    # A turn that a limit has stopped could otherwise never be resumed.
     state.step = state.tool_calls = 0
     state.reason, state.detail, state.failure = "", "", None
     state.limits = event.limits or state.limits
@@ -157,6 +167,7 @@ def _model_replied(state: State, event: ModelReplied, number: int) -> None:
         raise _illegal(state, "no reply was asked for")
     calls = event.message.calls
     opened = {call.id: OpenCall(call, number) for call in calls}
+    # A result finds its call by the id: with two of one id, question B could be given answer A.
     if len(opened) != len(calls) or "" in opened:
         raise _illegal(state, "the calls of a reply need ids of their own")
     state.messages.append(event.message)
@@ -169,6 +180,7 @@ def _model_replied(state: State, event: ModelReplied, number: int) -> None:
 def _count(state: State, event: ModelReplied | Compacted) -> None:
     state.usage += event.usage
     state.cost = state.cost if event.cost is None else (state.cost or 0.0) + event.cost
+    # Unknown is counted, never taken for 0: a budget could otherwise be spent without end.
     state.unpriced += event.cost is None and event.asked
 
 
@@ -178,6 +190,7 @@ def _tool_returned(state: State, event: ToolReturned, number: int) -> None:
     entry.waits = ()
     state.tool_calls += 1
     state.ends = state.ends or event.ends
+    # Results become messages together, in the order of the calls, whichever tool ends first.
     for other in state.open.values():
         if other.result is None:
             return
@@ -267,6 +280,7 @@ def _file_edited(state: State, event: FileEdited, number: int) -> None:
     text = entry.content if entry else None
     if not isinstance(text, str):
         raise _illegal(state, f"{event.file!r} is not a text file of the state")
+    # An empty text would be found between any two characters.
     found = text.count(event.old) if event.old else 0
     _expect(found >= 1 and (found == 1 or event.all), state, f"{event.file!r} holds the old text {found} times")
     content = text.replace(event.old, event.new)
@@ -282,8 +296,8 @@ def _compacted(state: State, event: Compacted, number: int) -> None:
     _expect(0 < event.kept <= len(state.messages), state, f"there are {len(state.messages)} messages, not {event.kept}")
     _expect(not (isinstance(kept[0], ToolMessage) if kept else state.open), state, "a call would lose its result")
     state.messages = [event.summary, *kept]  # A new list: views of the old one stay as they are.
-    _count(state, event)
-    state.began = max(1, state.began - event.kept + 1)
+    _count(state, event)  # A summary costs tokens of the run as any other reply does.
+    state.began = max(1, state.began - event.kept + 1)  # The summary is no message of this turn.
 
 
 def _noted(state: State, event: Noted, number: int) -> None:
@@ -325,7 +339,7 @@ ALWAYS: tuple[Status, ...] = (
 
 TABLE: dict[type, tuple[tuple[Status, ...], Callable[[State, Any, int], None]]] = {
     UserSaid: (ALWAYS, _user_said),
-    Resumed: (("running", "paused", "failed", "cancelled", "exhausted"), _resumed),
+    Resumed: (("running", "paused", "failed", "cancelled", "exhausted"), _resumed),  # `running`: a crash cut it short.
     ModelReplied: (RUNNING, _model_replied),
     ToolReturned: (ANSWERING, _tool_returned),
     ToolWaiting: (ANSWERING, _tool_waiting),
@@ -335,7 +349,7 @@ TABLE: dict[type, tuple[tuple[Status, ...], Callable[[State, Any, int], None]]] 
     TurnEnded: (RUNNING, _ended),
     TurnEscalated: (RUNNING, _escalated),
     TurnFailed: (ANSWERING, _failed),
-    TurnCancelled: (("running", "paused"), _cancelled),
+    TurnCancelled: (("running", "paused"), _cancelled),  # `paused`: a new message answered the call above it.
     TurnExhausted: (RUNNING, _exhausted),
     TodosWritten: (RUNNING, _todos_written),
     FileWritten: (RUNNING, _file_written),

@@ -42,6 +42,7 @@ _at_rest: list[AtRest] = []
 
 
 def _before() -> None:
+    # Held until the fork is over: an object that is made meanwhile would not have been stopped.
     _mutex.acquire()
     for thing in list(_watched):
         thing.before_fork()

@@ -32,11 +32,12 @@ def new_directory(target: Path) -> Generator[Path]:
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise ConfigError(f"cannot back up to {str(target)!r}: it exists; give a new or an empty directory")
     target.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target, so that the rename stays on one file system and makes the copy appear whole or not at all.
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         yield folder
         if target.exists():
-            target.rmdir()
+            target.rmdir()  # Windows renames onto no directory that exists.
         folder.rename(target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # If it was not renamed.

@@ -77,6 +77,7 @@ class Batch:
         """The fields of the head that tell of the main run."""
         self._last = log.head.number
         self._truncation = log.head.truncation
+        # By the id a writer that is in doubt about its append finds out whether it landed.
         self._id, self._now = secrets.token_bytes(8), time.time()
 
     def state(self, path: Path, state: State) -> None:
@@ -156,6 +157,7 @@ class Batch:
             place = layout.snapshot_key(self.log.thread_id, header.path, header.last)
         else:
             place = layout.segment_key(self.log.thread_id, header.path, header.first, header.last)
+        # Under a key of its own: a segment that was cut begins or ends elsewhere than the row it comes from.
         self._add(place, header, lambda: data)
 
     def put(self, key: str, data: bytes) -> None:
@@ -184,6 +186,7 @@ class Batch:
         except CheckpointError:  # A conflict as well: the first of two attempts may have landed.
             self._rows, self._parts = {}, []  # While in doubt it is kept; its bytes are not needed any more.
             self.in_doubt = True
+            # A store may fail after its commit: a second attempt would then conflict with the first, for ever.
             landed = log.store.head(log.thread_id) == self.head_row
             self.in_doubt = False
             if not landed:
@@ -191,17 +194,20 @@ class Batch:
 
     def log_after(self) -> Log:
         """Return the thread as it is after the commit."""
+        # In place: a thread with very many runs does not copy their rows with every append.
         self.log.runs.update(self._runs)
         return Log(self.log.store, self.log.thread_id, self.head_row, self.head, self.log.runs)
 
     def _add(self, key: str, header: Header, compress: Callable[[], bytes]) -> None:
         self._parts.append(_Part(key, header, compress))
         self.size += header.bytes_raw
+        # A truncation and a fork add rows that are older than the head.
         self._last = max(self._last, header.last)
 
     def _header(self, path: Path, first: int, last: int, prior: int, size: int, named: Named, turn: int = 0) -> Header:
         """Make a header that refers to the blobs *named*; those with a content are added."""
         for name, content in named.items():
+            # Two files with one content are stored, and counted, once.
             if content is not None and name not in self.blobs:
                 self.blobs[name] = content
                 self.size += len(content)
@@ -259,7 +265,7 @@ class Batch:
         for path, row in self._runs.items():
             self._runs[path] = row = _with_parts(row, by_path[path])
             rows[layout.run_key(thread_id, path)] = msgspec.msgpack.encode(row)
-        if self._deletes:
+        if self._deletes:  # Nothing else takes a reference away.
             self._drop_references()
         self.saved = Saved(raw, stored)
         self.head = self._next_head(by_path.get((), []))
@@ -300,11 +306,13 @@ class Batch:
         prefix = layout.thread_prefix("use", thread_id)
         known = {key.rpartition("/")[2] for key in store.keys(prefix, layout.after(prefix))}
         used = {name for part in self._parts for name in part.header.blobs}
+        # Most threads have no blobs, and need not be read to find that out.
         if not known | used:
             return
         for kind in layout.SEALED:
             prefix = layout.thread_prefix(kind, thread_id)
             kept = ((key, data) for key, data in store.rows(prefix, layout.after(prefix)) if key not in gone)
+            # Read from the rows that stay, not from a count: one that was wrong once would lose a content for good.
             used |= {name for key, data in kept for name in format.read_header(data, key).blobs}
         for name in used:
             self._rows |= layout.reference_rows(thread_id, name)

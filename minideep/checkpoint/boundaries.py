@@ -63,8 +63,9 @@ def at_boundary(state: State) -> bool:
 def beginning(log: Log, path: Path) -> State:
     """Return the state in which a run's log begins: a new one, or the snapshot at which retention truncated it."""
     truncation = log.head.truncation
-    if truncation is None or path:
+    if truncation is None or path:  # Runs below are kept whole, or not at all.
         return State()
+    # Newer snapshots, of compactions, lack the messages that those have replaced.
     return last_snapshot(log, path, lambda header: header.last == truncation.number)[0]
 
 
@@ -80,6 +81,7 @@ def state_at(log: Log, at: int) -> tuple[State, int]:
     try:
         for _, entries in segments(log, (), state.number, stop):
             for number, event in entries:
+                # Only the next input ends a boundary: until then runs below may still record what belongs to it.
                 if state.turn == at and at_boundary(state) and accepts(event):
                     return state, number - 1
                 replay(log, state, number, event)
@@ -87,8 +89,9 @@ def state_at(log: Log, at: int) -> tuple[State, int]:
         if not (state.turn == at and at_boundary(state)):  # Damage behind the boundary does not hide it.
             raise
     if state.turn == at and at_boundary(state):
+        # At the newest boundary all events belong to it, those of runs below after the main run's last one too.
         return state, log.head.number if state.number == log.head.last else state.number
-    newest = state.turn - (not at_boundary(state))
+    newest = state.turn - (not at_boundary(state))  # A turn that runs, or was cut short, has none yet.
     raise ConfigError(f"thread {log.thread_id!r} has no boundary {at}; its newest one is {newest}")
 
 
@@ -118,6 +121,7 @@ def root_at(log: Log, at: int | None) -> tuple[State, int]:
 
 def runs_at(log: Log, extent: int) -> list[Path]:
     """Return the runs below the main one that had begun by the event *extent*, parents first, then by beginning."""
+    # Rows of runs hold only the newest state of each; when it began tells whether it belongs.
     begun = [path for path, row in log.runs.items() if row.first <= extent]
     return sorted(begun, key=lambda path: (len(path), log.runs[path].first))
 
@@ -126,7 +130,7 @@ def attach(root: State, runs: Iterable[tuple[Path, State]]) -> None:
     """Put each run into the `subagents` of the one above it. All share the thread's files."""
     states: dict[Path, State] = {(): root}
     for path, state in runs:
-        share_files(state, root)
+        share_files(state, root)  # A snapshot of a run below holds none.
         states[path] = state
         attach_subagent(states[path[:-1]], path[-1], state)
 
@@ -134,6 +138,7 @@ def attach(root: State, runs: Iterable[tuple[Path, State]]) -> None:
 def find_content(log: Log, file: str, sha256: str) -> str | bytes | None:
     """Return the content that a file had when its hash was *sha256*, by the saved events; None if none holds it."""
     state = beginning(log, ())
+    # The event that wrote it may be older than what retention keeps.
     if file in state.files and state.files[file].sha256 == sha256:
         return content_of(log.store, state.files[file])
     for _, entries in segments(log, (), state.number):

@@ -17,6 +17,7 @@ def unique_call_ids(
     found = list(blocks)
     for place, block in enumerate(blocks):
         if isinstance(block, ToolCall):
+            # Arguments that are not JSON could be written, but a thread that holds them could not be read.
             if not block.id or not is_json(block.raw) or _is_ambiguous(block.id, taken, waiting):
                 found[place] = block = _renamed(block, f"call_{number}_{place}", taken, waiting)
             taken.add(block.id)

@@ -39,6 +39,7 @@ class SharedConnection(AtRest):
             try:
                 return act(self._connected())
             except sqlite3.OperationalError as exc:
+                # The lowest byte is the kind of error; the others have its detail, as in SQLITE_BUSY_SNAPSHOT.
                 if exc.sqlite_errorcode & 0xFF not in (SQLITE_BUSY, SQLITE_LOCKED):
                     raise
             finally:

@@ -61,6 +61,7 @@ DELETE_UNREFERRED = "DELETE FROM Cache WHERE key = ? AND NOT EXISTS (SELECT 1 FR
 
 def connect(file: Path) -> Connection:
     """Open a connection that does not wait for others: `SharedConnection` does, outside of SQLite."""
+    # Without `isolation_level=None` Python would begin transactions of its own accord.
     con = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
     con.text_factory = text
     for name, value in PRAGMAS.items():
@@ -70,6 +71,7 @@ def connect(file: Path) -> Connection:
 
 def connect_to_read(file: Path) -> Connection:
     """Open a connection to a file that cannot be written. SQLite writes even to read, unless it is told not to."""
+    # `immutable` skips the log, and with it the newest appends, so it is only for a file that has none.
     log = file.with_name(f"{file.name}-wal")
     how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
     where = f"{file.resolve().as_uri()}?{how}"
@@ -108,6 +110,7 @@ def _lay_out(directory: str) -> None:
 
 def delete(con: Connection, thread: str, keys: set[str]) -> None:
     for key in keys:
+        # To go on without it would bring events back that somebody else has merged or removed.
         if con.execute(DELETE, (key,)).rowcount != 1:
             raise ThreadConflict(f"thread {thread!r} was changed by another writer: row {key!r} is gone; run it again")
 
@@ -115,11 +118,13 @@ def delete(con: Connection, thread: str, keys: set[str]) -> None:
 def put(con: Connection, rows: Mapping[str, bytes]) -> None:
     now = time.time()
     for key, value in rows.items():
+        # A blob is named by its content, so one that is there already need not be written again.
         con.execute(ADD_ONCE if key.startswith("blob/") else PUT, (key, now, len(value), value))
 
 
 def delete_blobs(con: Connection, gone: set[str]) -> None:
     for name in {key.split("/")[1] for key in gone if key.startswith("ref/")}:
+        # Asked in the same transaction: another thread may begin to refer to it at this moment.
         con.execute(DELETE_UNREFERRED, (f"blob/{name}", f"ref/{name}/", f"ref/{name}0"))
 
 

@@ -56,6 +56,7 @@ class DiskCheckpointer:
         with contextlib.suppress(OSError):  # Where it may not be looked at, the first read says so.
             if self.directory.is_file():  # It would read as a store without threads.
                 raise ConfigError(f"{str(self.directory)!r} is a file, not a directory; give the store another path")
+        # A file tool that opens and closes the database would drop this process's locks on it.
         folders.claim(self.directory)
         self.retention = retention or Retention()
         self._fsync = fsync
@@ -109,6 +110,7 @@ class DiskCheckpointer:
         def write(con: Connection) -> None:
             with con:  # Commits, or rolls back.
                 con.execute("BEGIN IMMEDIATE")
+                # Inside the transaction: between a look and a write another process could append.
                 found = con.execute(database.GET, (at,)).fetchone()
                 if (found and database.checked_value(*found)) != expected:
                     raise ThreadConflict(f"thread {thread!r} was changed by another writer; run it again")

@@ -109,6 +109,7 @@ def encode(number: int, event: AnyEvent) -> bytes:
         data = _encoder.encode((number, event))
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise IllegalEvent(f"{type(event).__name__} cannot be saved: {exc}") from None
+    # Refused here it is one call's error; in an append it would block all other events.
     if len(data) > MAX_EVENT:
         raise SegmentTooLarge(f"{type(event).__name__} has {len(data):,} bytes; an event may have {MAX_EVENT:,}")
     if len(data) > MAX_ITEMS:  # A value takes at least a byte, and most events are far smaller.
@@ -146,6 +147,7 @@ def as_blob(data: bytes) -> tuple[str, bytes, bytes]:
     """Turn an encoded event into a blob: return its name, its content, and the `BlobRef` that replaces the event."""
     number, event = _number_decoder.decode(data)
     content = bytes(event)
+    # Without its number, so that the same event in two threads is one blob.
     name = sha256(content).hexdigest()
     return name, content, _encoder.encode((number, BlobRef(name)))
 
@@ -161,6 +163,7 @@ def event_in_blob(content: bytes, name: str) -> AnyEvent:
 
 def seal(header: Header, events: list[bytes]) -> bytes:
     """Make the segment of *events*, each as `encode` wrote it."""
+    # Joined, not encoded again: each event was encoded when it happened.
     return _sealed(SEGMENT, header, _array(len(events)) + b"".join(events))
 
 
@@ -223,6 +226,7 @@ def read_snapshot(data: bytes, key: str) -> tuple[Header, State]:
     """
     header, body = unseal(data, key, SNAPSHOT)
     state = decoded(_state_decoder.decode, body, f"snapshot {key!r}")
+    # A copied row with a valid checksum.
     if (state.number, state.turn) != (header.last, header.turn):
         raise CorruptSegment(f"snapshot {key!r} says event {header.last}, turn {header.turn} and holds another state")
     return header, state
@@ -244,6 +248,7 @@ def read_blob(data: bytes, name: str) -> bytes:
         raise CorruptSegment(f"{what} has {len(data)} bytes, which is less than its prefix")
     _check_format(data[:3], data[3:5], BLOB, what)
     content = _decompressed(memoryview(data)[5:], what)
+    # The name is the only checksum of a blob: a swapped content would be read as another file.
     if sha256(content).hexdigest() != name:
         raise CorruptSegment(f"{what} does not match its name; it was damaged or changed")
     return content
@@ -255,6 +260,7 @@ def _sealed(magic: bytes, header: Header, raw: bytes) -> bytes:
 
 def frame(magic: bytes, header: bytes, body: bytes) -> bytes:
     prefix = _PREFIX.pack(magic, *FORMAT, 0, len(header))
+    # The header's length is covered too: a changed one would split the row elsewhere.
     checksum = zlib.crc32(body, zlib.crc32(header, zlib.crc32(prefix[-4:])))
     return _PREFIX.pack(magic, *FORMAT, checksum, len(header)) + header + body
 
@@ -262,6 +268,7 @@ def frame(magic: bytes, header: bytes, body: bytes) -> bytes:
 def open_row(data: bytes, key: str, expected: bytes = b"") -> tuple[Header, memoryview]:
     """Return the header and the compressed body of the row under *key*."""
     what = f"segment {key!r}"
+    # `struct` would raise an error that no caller expects.
     if len(data) < _PREFIX.size:
         raise CorruptSegment(f"{what} has {len(data)} bytes, which is less than its prefix")
     magic, major, minor, checksum, length = _PREFIX.unpack_from(data)
@@ -269,7 +276,7 @@ def open_row(data: bytes, key: str, expected: bytes = b"") -> tuple[Header, memo
     _check_format(magic, (major, minor), expected or magic, what)
     if zlib.crc32(memoryview(data)[_PREFIX.size - 4 :]) != checksum:
         raise CorruptSegment(f"{what} does not match its checksum; it was damaged or changed")
-    view = memoryview(data)[_PREFIX.size :]
+    view = memoryview(data)[_PREFIX.size :]  # The body is not copied before it is decompressed.
     return decoded(_header_decoder.decode, view[:length], f"the header of {what}"), view[length:]
 
 
@@ -298,7 +305,7 @@ def _decompressed(body: memoryview, what: str) -> bytes:
         claimed = zstandard.frame_content_size(body)
         if claimed > MAX_RAW:
             raise SegmentTooLarge(f"{what} claims {claimed:,} bytes of at most {MAX_RAW:,}")
-        if claimed < 0:
+        if claimed < 0:  # zstd would go on for as long as the bytes say.
             raise CorruptSegment(f"{what} does not say how large it is")
         return _zstd.decompressor.decompress(body)
     except zstandard.ZstdError as exc:

@@ -65,6 +65,7 @@ async def _wait_for(store: CheckedStore, thread_id: str) -> None:
     any other, however long it has waited, since all try equally often.
     """
     key = (id(asyncio.get_running_loop()), thread_id)  # The loop lives as long as anybody waits on it.
+    # Only the first of a queue polls: a thousand pollers would keep the store from those who work.
     queue = store.queues.get(key)
     if queue is None:
         queue = store.queues[key] = asyncio.Lock()

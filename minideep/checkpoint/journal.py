@@ -145,7 +145,7 @@ class Journal:
         if path not in self.states:
             state, refs = self._saved_run(path)
             self._queues[path] = MergeQueue(refs)
-            share_files(state, self.root)
+            share_files(state, self.root)  # Files are the thread's: what a child writes its parent reads.
             self.states[path] = state
         return self.states[path]
 
@@ -168,7 +168,7 @@ class Journal:
 
     def recall(self, file: str, sha256: str) -> str | bytes | None:
         """Return the content that a file had when its hash was *sha256*, as far back as events are kept, or None."""
-        for path, data, _ in reversed(self.pending):
+        for path, data, _ in reversed(self.pending):  # Newest first.
             if not path and sha256.encode() in data:
                 event = decode(data)
                 if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
@@ -187,7 +187,7 @@ class Journal:
         content = message.content
         if isinstance(content, str):
             return message
-        if path not in self._ids:
+        if path not in self._ids:  # Collected once: a look at every reply would make a step cost more and more.
             replies = (message for message in self.open_run(path).messages if isinstance(message, AssistantMessage))
             shown = (call.id for reply in replies for call in reply.calls)
             below = self.runs if path in self.runs or not path else ()  # A new run has none.
@@ -214,7 +214,7 @@ class Journal:
         """
         await pace.shielded()  # Very many turns that end at once must not stop the loop.
         while self._appending is not None:
-            await pace.through(self._appending)
+            await pace.through(self._appending)  # One at a time: a second one would conflict with the first.
         if self._conflict is not None:
             raise self._conflict
         saved = Saved()
@@ -222,9 +222,9 @@ class Journal:
             work = self._prepared()
             try:
                 await self._write(work)
-            except ThreadConflict as exc:
+            except ThreadConflict as exc:  # Perhaps only maintenance, or an append of ours that landed after all.
                 if (caught_up := self._catch_up()) is None:
-                    self._conflict = exc
+                    self._conflict = exc  # For good: the states in memory are not those of the log any more.
                     raise
                 saved += caught_up
             else:
@@ -239,7 +239,7 @@ class Journal:
         by_path: dict[Path, list[tuple[bytes, bool]]] = {}
         for path, data, apart in pending:
             by_path.setdefault(path, []).append((data, apart))
-        batch.state((), self._saved_state(()))
+        batch.state((), self._saved_state(()))  # The head tells of it, even if only a child recorded something.
         for path, entries in by_path.items():
             refs, state, stands = batch.events(path, entries), self._saved_state(path), False
             if path:
@@ -288,10 +288,10 @@ class Journal:
     def _landed(self, work: _Append) -> Saved:
         batch = work.batch
         self.log, self._in_doubt = batch.log_after(), []
-        del self.pending[: work.count]
+        del self.pending[: work.count]  # Events that came meanwhile stay for the next append.
         del self._reclaimed[: work.reclaimed]
         self._compacted -= work.compacted
-        self._blobs |= batch.blobs.keys()
+        self._blobs |= batch.blobs.keys()  # They need not be sent again.
         if self.redaction:
             self.redaction.done(work.count, set(self.states))
         for path, ref, closes in work.refs:
@@ -313,7 +313,7 @@ class Journal:
         ours, theirs = ((one.head.number, one.head.epoch) for one in (self.log, log))
         if self.is_current(log.head_row) or ours != theirs:
             return None
-        self.log, self._blobs = log, set()
+        self.log, self._blobs = log, set()  # A truncation may have removed some.
         return Saved()
 
     @contextmanager
@@ -327,7 +327,7 @@ class Journal:
 
     def rollback(self, count: int) -> None:
         """Mark the last *count* pending events, of an input that was not accepted, as taken back."""
-        self._rolled_back = count
+        self._rolled_back = count  # Removed when the thread is used next: an append in doubt may have saved them.
 
     async def rolled_back(self) -> "Journal":
         """Return the thread as the store has it, plus what earlier turns left unsaved: without what was taken back.

@@ -99,6 +99,7 @@ def head_key(thread_id: str) -> str:
 
 def thread_prefix(kind: str, thread_id: str) -> str:
     """Return the beginning of the keys of a thread's rows of one kind."""
+    # `safe=''`: a slash in an id would put its rows among those of another thread.
     return f"{kind}/{quote(thread_id, safe='')}/"
 
 
@@ -199,4 +200,5 @@ def _in_range(row: Head | RunRow) -> bool:
 
 
 def _path_key(path: Path) -> str:
+    # `safe=''`: the id of a call may hold commas and slashes, which separate names here.
     return ",".join(quote(part, safe="") for part in path)

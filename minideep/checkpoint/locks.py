@@ -60,6 +60,7 @@ class _OneFile:
     bits = 62
 
     def __init__(self, directory: str) -> None:
+        # Private: whoever can open it can keep every thread from running.
         self._file = os.open(Path(directory, FILE), os.O_RDWR | os.O_CREAT, 0o600)
 
     def close(self) -> None:
@@ -85,6 +86,7 @@ if sys.platform == "linux":
             _fcntl(self._file, fcntl.F_OFD_SETLK, kind, self._byte(name))
 
     def _fcntl(file: int, command: int, kind: int, start: int) -> None:
+        # `fcntl.lockf` would set the other kind, which the process loses when it closes the file anywhere.
         fcntl.fcntl(file, command, FLOCK.pack(kind, os.SEEK_SET, start, 1, 0))
 
     def has_open_file_locks() -> bool:
@@ -104,6 +106,7 @@ if sys.platform != "win32":
 
         def __init__(self, directory: str) -> None:
             self._path = Path(directory, FILE)
+            # File tools know the folder of a store by this file, and keep out.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._files: dict[str, int] = {}
 
@@ -115,7 +118,7 @@ if sys.platform != "win32":
                         os.close(file)
                         return False
                     if self._is_there(name, file):
-                        self._files[name] = file
+                        self._files[name] = file  # Open for as long as it is held.
                         return True
                 except OSError:
                     os.close(file)
@@ -159,7 +162,7 @@ if sys.platform == "win32":
             self._set(msvcrt.LK_UNLCK, name)
 
         def _set(self, mode: int, name: str) -> None:
-            os.lseek(self._file, self._byte(name), os.SEEK_SET)
+            os.lseek(self._file, self._byte(name), os.SEEK_SET)  # `locking` begins at the file's position.
             msvcrt.locking(self._file, mode, 1)
 
 
@@ -198,7 +201,7 @@ class _Held:
         except OSError as exc:
             if exc.errno in EXHAUSTED:
                 raise
-            free, locked = True, False
+            free, locked = True, False  # No locks here, as on some network file systems.
         if free:
             self.threads[thread] = locked
         return free
@@ -231,6 +234,7 @@ class Registry(AtRest):
         """
         with self.lock:
             held = self._directories.get(directory) or _Held(self._opened(directory))
+            # The system gives a lock once more to the file that has it, so this process is asked first.
             free = thread not in held.threads and held.lock(thread)
             if held.threads:  # A file stays open only while something is held: a store may be deleted in between.
                 self._directories[directory] = held
@@ -252,6 +256,7 @@ class Registry(AtRest):
                     held.close()
 
     def reset(self) -> None:
+        # Closed, not unlocked: the open file is shared with the parent, and so are its locks.
         for held in self._directories.values():
             held.close()
         self._directories.clear()

@@ -90,13 +90,15 @@ def _delete(store: CheckedStore, thread_id: str, only: bytes | None) -> None:
     """`delete` a thread, but only if *only*, unless None, is still its head row. Its rows are not read: a damaged
     thread can be deleted as well.
     """
+    # A turn that runs would go on in a thread that no longer exists.
     with hold_briefly(store, thread_id):
         for _ in range(TRIES):
             if (head_row := store.head(thread_id)) is None:
                 raise unknown_thread(thread_id)
-            if only not in (None, head_row):
+            if only not in (None, head_row):  # It was used since it was looked at.
                 return
             prefixes = (layout.thread_prefix(kind, thread_id) for kind in layout.KINDS)
+            # Every kind of row: one that is left behind would be read as part of the next thread with this id.
             keys = [key for prefix in prefixes for key in store.keys(prefix, layout.after(prefix))]
             with contextlib.suppress(ThreadConflict):  # Segments were merged meanwhile.
                 put(store, thread_id, head_row, None, {}, [*keys, *_references(store, thread_id, keys)])
@@ -146,6 +148,7 @@ def _expire_now_and_then(store: CheckedStore) -> None:
     """`expire`, unless this process did so lately: it reads the head of every thread."""
     now, last = time.monotonic(), _last_look.get(store.inner)
     if last is None or now - last >= min((store.retention.seconds or 0.0) / 10, 3600.0):
+        # Before the look: a store that fails must not be asked again after every turn.
         _last_look[store.inner] = now
         expire(store, time.time())
 
@@ -173,6 +176,7 @@ def _mark_or_delete(store: CheckedStore, thread_id: str, head_row: bytes, marked
             put(store, thread_id, head_row, head_row, {}, [key])
         return
     mark = read_mark(key, marked) if marked is not None else None
+    # Used since it was marked, or the clock has gone back: the time begins anew.
     if mark is None or mark.append != head.append or mark.time > now:
         put(store, thread_id, head_row, head_row, {key: msgspec.msgpack.encode(Mark(head.append, now))}, [])
     elif now - mark.time >= min(seconds / 10, DAY):

@@ -32,12 +32,13 @@ class _Held(AtRest):
 class MemoryCheckpointer:
     """Keeps threads in memory, as the same bytes that would be on a disk. Any number of agents may share one."""
 
-    inline = sys.maxsize
+    inline = sys.maxsize  # Nothing here waits for a disk.
 
     @checked
     def __init__(self, *, retention: Retention | None = None) -> None:
         self.retention = retention or Retention()
         self._rows: dict[str, bytes] = {}
+        # Sorted: a range costs what it holds, not what the store holds.
         self._keys: list[str] = []
         self._held = _Held()
         self._lock = self._held.lock
@@ -60,6 +61,7 @@ class MemoryCheckpointer:
         return self._rows.get(key)
 
     def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
+        # Rows of one moment: an append on another thread must not be seen half.
         with self._lock:
             return [(key, self._rows[key]) for key in self._between(start, stop)]
 
@@ -92,7 +94,7 @@ class MemoryCheckpointer:
             else:
                 self._remove(at)
             for name in {key.split("/")[1] for key in gone if key.startswith("ref/")}:
-                if not self._between(f"ref/{name}/", f"ref/{name}0"):
+                if not self._between(f"ref/{name}/", f"ref/{name}0"):  # Nobody refers to it any more.
                     self._remove(f"blob/{name}")
 
     def hold(self, thread: str) -> bool:

@@ -38,7 +38,7 @@ class _Pace:
             if not future.done():  # Otherwise its task was cancelled.
                 future.set_result(None)
                 self._passed += 1
-        if self._passed:
+        if self._passed:  # A loop in which nobody passes any more is left alone.
             loop.call_soon(self._next_round, loop)
 
 
@@ -88,5 +88,6 @@ async def through(work: "asyncio.Future[Any]") -> None:
 def _cancel_again() -> None:
     """Deliver a cancel that was caught at the next point where this task waits."""
     if (me := asyncio.current_task()) is not None:
+        # First, so that the count of cancels is what the canceller left.
         me.uncancel()
         me.cancel()

@@ -35,9 +35,10 @@ class Redaction:
         Raises:
             CheckpointError: the hook raised, or returned an event that cannot be saved.
         """
+        # The hook sees each event once, even if an append failed in between.
         for path, data, _ in pending[len(self._ready) :]:
             number, event = decode_numbered(data)
-            for run in ((), path):
+            for run in ((), path):  # The main run too, as it has the files.
                 if run not in self.states:
                     self.states[run] = open_run(run)
                 share_files(self.states[run], self.states[()])
@@ -74,5 +75,6 @@ class Redaction:
             raise CheckpointError(f"`redact` must return a {type(event).__name__}, not {type(redacted).__name__}")
         if isinstance(redacted, FileWritten) and redacted.content is not None:
             data = as_bytes(redacted.content)
+            # The hash of the original would confirm a guess of the secret.
             return structs.replace(redacted, size=len(data), sha256=sha256(data).hexdigest())
         return redacted

@@ -41,9 +41,10 @@ def _open_log(store: CheckedStore, thread_id: str, head_row: bytes) -> Log:
     found = store.rows(prefix, layout.after(prefix))
     runs = {layout.run_path(key): layout.read_run_row(key, data) for key, data in found}
     for (key, _), (path, row) in zip(found, runs.items(), strict=False):
+        # Two spellings of one path would be two rows for one run.
         if key != layout.run_key(thread_id, path):
             raise CorruptSegment(f"row {key!r} is not named as a run is")
-        if path[:-1] and path[:-1] not in runs:
+        if path[:-1] and path[:-1] not in runs:  # Readers hang each run below its parent.
             raise CorruptSegment(f"run {path!r} of thread {thread_id!r} stands below one that does not exist")
         if row.last > head.number:
             raise CorruptSegment(f"run {path!r} of thread {thread_id!r} is ahead of the thread's head")
@@ -61,9 +62,11 @@ def segments(
     """
     thread_id, last, end = log.thread_id, after, log.head.number
     start, stop_key = (layout.segments_from(thread_id, path, number) for number in (after + 1, stop or end + 1))
+    # Keys and values in one query: between two of them a merge could take segments away.
     for key, data in log.store.rows(start, stop_key):
         header, entries = format.read_segment(data, key)
         check_owner(log, path, header, key)
+        # Segments form a chain, so that a missing one is noticed.
         if header.prior != last:
             raise CorruptSegment(f"a segment before {key!r} is missing: it follows event {header.prior}, not {last}")
         last = header.last
@@ -74,6 +77,7 @@ def segments(
             events if last <= end else (entry for entry in events if entry[0] <= end),
         )
     expected = stop - 1 if stop else log.last(path)
+    # No segment follows the last one to miss it, but its run's row knows.
     if last < expected:
         raise CorruptSegment(f"run {path!r} of thread {thread_id!r} ends with event {last}, expected {expected}")
 
@@ -93,6 +97,7 @@ def _with_blobs(store: CheckedStore, key: str, entries: Iterable[format.StoredEn
     for number, event in entries:
         if isinstance(event, format.BlobRef):
             event = format.event_in_blob(fetch_blob(store, event.name), event.name)
+        # Decoding checks types, and no type says that arguments are JSON.
         check = _CHECKS.get(type(event))
         if check is not None and not check(event):
             raise CorruptSegment(f"segment {key!r} holds a call in event {number} whose arguments are not JSON")
@@ -158,7 +163,7 @@ def content_of(store: CheckedStore, entry: FileEntry) -> str | bytes | None:
     data = fetch_blob(store, entry.sha256)
     try:
         return data.decode()
-    except UnicodeDecodeError:
+    except UnicodeDecodeError:  # It was written as bytes: text is always UTF-8.
         return data
 
 
@@ -225,11 +230,13 @@ def last_snapshot(log: Log, path: Path, fits: Callable[[Header], bool] = lambda 
         check_owner(log, path, header, key)
         if header.last != number or header.prior >= number:  # A forged one could lead round in a circle.
             raise CorruptSegment(f"snapshot {key!r} says it stands at event {header.last}, after {header.prior}")
+        # Only the state that is asked for is decoded, so damage in another snapshot does not hide it.
         if fits(header):
             state = format.read_snapshot(data, key)[1]
             check_state(state, key)
             return state, stop
         stop, number = number + 1, header.prior
+    # A new state would pass for the beginning of the thread.
     if log.head.truncation and not path:
         first = log.head.truncation.turn
         raise HistoryCut(f"thread {log.thread_id!r} begins with boundary {first}; retention removed the older ones")

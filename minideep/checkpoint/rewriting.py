@@ -31,6 +31,7 @@ def hold_briefly(store: CheckedStore, thread_id: str) -> Generator[None]:
         ThreadBusy: a turn runs.
     """
     mark, until = layout.lock_name(thread_id, "maintenance"), time.monotonic() + WRITE_TIMEOUT
+    # The mark before the thread: a turn that finds the thread held must see that waiting is worth it.
     while not store.hold(mark):
         if time.monotonic() > until:
             raise ThreadBusy(f"thread {thread_id!r} is under maintenance; try again when that is over")
@@ -57,6 +58,7 @@ def merge(store: CheckedStore, thread_id: str, keys: list[str]) -> int:
     # The keys first: a segment that somebody else merged or cut meanwhile must not come back.
     if head_row is None or [key for key, _ in found] != keys:
         return 0
+    # Before the loop: compression may take longer than the time between two appends.
     block = merge_segments(found)
     epoch = layout.read_head(thread_id, head_row).epoch
     key = layout.merged_key(keys[0], read_header(block, keys[0]).last)
@@ -65,8 +67,9 @@ def merge(store: CheckedStore, thread_id: str, keys: list[str]) -> int:
         if head_row is None or layout.read_head(thread_id, head_row).epoch != epoch:
             return 0  # It was deleted, and perhaps begun again.
         try:
+            # The head stays byte for byte, or a turn that runs meanwhile would conflict.
             store.append(thread_id, head_row, head_row, {key: block}, keys, timeout=MAINTENANCE_TIMEOUT)
-        except ThreadConflict:
+        except ThreadConflict:  # An append came between.
             continue
         return sum(len(data) for _, data in found) - len(block)
     return 0
@@ -113,9 +116,10 @@ def _truncate(log: Log, turn: int) -> None:
         if rest is not None:
             batch.copy(rest, key)
     later = layout.snapshot_key(thread_id, (), number + 1)
+    # The first snapshot that stays refers to one that goes.
     for key in store.keys(later, layout.after(layout.snapshot_prefix(thread_id, ())))[:1]:
         data = store.get(key) or b""
-        batch.reclaimed += len(data)
+        batch.reclaimed += len(data)  # Its row is replaced.
         batch.copy(change_header(data, key, prior=number), key)
     batch.delete(store.keys(start, behind))
     batch.delete(store.keys(layout.snapshot_prefix(thread_id, ()), later))
@@ -171,6 +175,7 @@ def _copied(log: Log, at: int | None, new_id: str) -> Batch:
         batch.state(path, run_at(log, path, extent))
         names |= _copy_run(log, path, extent, batch)
     for name in names:
+        # Put though it is there: the source may be deleted, and its blobs with it, before the fork is committed.
         batch.put(layout.blob_key(name), _blob(log, name))
     _check_unchanged(log)  # Last: all rows that were copied existed until now.
     return batch

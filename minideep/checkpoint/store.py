@@ -78,11 +78,12 @@ class CheckedStore:
             TimeoutError: no *timeout* was given, and another writer has the store; nothing was changed.
             CheckpointError: the store failed, or other writers had it for longer than *timeout* seconds.
         """
+        # A store that is not told to wait does not, and an event loop must never wait.
         how = {} if timeout is None else {"timeout": timeout}
         try:
             self.inner.append(thread, expected, head, rows, deletes, **how)
         except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
-            if timeout is None and isinstance(exc, TimeoutError):
+            if timeout is None and isinstance(exc, TimeoutError):  # The caller commits again, off the event loop.
                 raise
             raise _as_checkpoint_error(exc) from exc
 
@@ -106,6 +107,7 @@ class _Opened(AtRest):
         with self.lock:
             found = self._by_id.get(id(store))
             if found is None:
+                # Here, once: a missing method would otherwise be found in the middle of a turn.
                 check(store, Store, "checkpointer", "Agent")
                 found = self._by_id[id(store)] = CheckedStore(store)
             return found
@@ -130,6 +132,7 @@ def off_loop(store: CheckedStore, act: Callable[[], T]) -> "asyncio.Future[T]":
         CheckpointError: the store is closing.
     """
     loop = asyncio.get_running_loop()
+    # The executor of a store that is closing raises a `RuntimeError`.
     return translate_errors(lambda: loop.run_in_executor(store.executor, act))
 
 
@@ -156,7 +159,7 @@ def translate_errors(act: Callable[..., T], *args: Any) -> T:
 
 def _as_checkpoint_error(exc: Exception) -> MinideepError:
     if isinstance(exc, MinideepError):
-        return exc
+        return exc  # It is one of ours already, a conflict for example.
     if isinstance(exc, TimeoutError) and str(exc):
         return CheckpointError(str(exc))  # The store itself says that others have it.
     return CheckpointError(f"the store failed: {type(exc).__name__}: {exc}")

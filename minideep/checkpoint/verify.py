@@ -64,7 +64,7 @@ def database_problems(connection: SharedConnection) -> list[str]:
     try:
         lines, (others,) = connection.run(checked_database, WRITE_TIMEOUT)
     except sqlite3.DatabaseError as exc:
-        if isinstance(exc, sqlite3.OperationalError):
+        if isinstance(exc, sqlite3.OperationalError):  # Locked or out of reach is not damaged.
             raise
         return [str(exc)]
     foreign = [f"{others} rows are not ours: their keys are not text"] if others else []
@@ -128,7 +128,7 @@ def _named(thread_id: str, key: str, look: Callable[[], object]) -> Iterable[Dam
 
 def _head(store: CheckedStore, thread_id: str) -> None:
     stored = store.head(thread_id)
-    if stored is not None:
+    if stored is not None:  # Otherwise it was deleted meanwhile.
         layout.read_head(thread_id, stored)
 
 
@@ -166,6 +166,7 @@ def _sealed(thread_id: str, kind: str, key: str, data: bytes) -> Header:
         header, state = read_snapshot(data, key)
         check_state(state, key)
         places = {layout.snapshot_key(thread_id, header.path, header.last)}
+    # A row that was copied from elsewhere has a valid checksum, too.
     if header.thread != thread_id or key not in places:
         raise CorruptSegment(f"row {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
     return header
@@ -193,9 +194,9 @@ def _folded(path: Path) -> Callable[[Log], None]:
                 replay(log, state, number, event)
                 if number in snapshots:
                     _check_snapshot(log, snapshots[number], state)
-        with contextlib.suppress(HistoryCut):
+        with contextlib.suppress(HistoryCut):  # As the chain of a truncated thread ends.
             last_snapshot(log, path, lambda header: False)  # Follows all of them: each refers to the one before it.
-        read_run(log, path)
+        read_run(log, path)  # As a turn does, from the newest snapshot on.
         _check_end(log, path, state)
 
     return fold
@@ -234,6 +235,7 @@ def _check_end(log: Log, path: Path, state: State) -> None:
         stored, found = (row.status, row.last, row.steps), (state.status, state.number, state.step)
     else:
         stored, found = (log.head.status, log.head.last, log.head.turn), (state.status, state.number, state.turn)
+    # Lists go by the row and turns by the events, so the two must not differ.
     if stored != found:
         raise CorruptSegment(f"run {path!r} of thread {log.thread_id!r} is {found}, and its row says {stored}")
 
@@ -246,6 +248,7 @@ def _blob(store: CheckedStore, key: str) -> list[Damage]:
     if (data := store.get(key)) is None:
         return []
     users = _users(store, name)
+    # Asked twice: between two looks a thread may have been saved or deleted.
     if not users and store.get(key) is not None and not (users := _users(store, name)):
         return [Damage("", key, "no thread refers to it")]
     return [one for thread_id in users for one in _named(thread_id, key, lambda data=data: read_blob(data, name))]
@@ -267,6 +270,7 @@ def _reference(store: CheckedStore, thread_id: str, key: str) -> list[Damage]:
 def _strays(store: CheckedStore, threads: list[str]) -> list[Damage]:
     """Find the rows that belong to no thread. *threads* are the existing ones, as they stand in keys."""
     kinds = sorted(["head", "blob", "ref", *layout.KINDS])
+    # Rows between the kinds, and within each between the threads: a list of all keys could fill the memory.
     gaps = list(zip(["", *(f"{kind}0" for kind in kinds)], [*(f"{kind}/" for kind in kinds), LAST], strict=True))
     for kind in layout.KINDS:
         starts = [f"{kind}/", *(layout.after(f"{kind}/{thread}") for thread in threads)]
@@ -278,10 +282,11 @@ def _strays(store: CheckedStore, threads: list[str]) -> list[Damage]:
 def _is_stray(store: CheckedStore, key: str) -> bool:
     """Return whether a row still exists and its thread, which may have begun meanwhile, does not."""
     kind, _, rest = key.partition("/")
-    if kind not in layout.KINDS or "/" not in rest:
+    if kind not in layout.KINDS or "/" not in rest:  # No append writes such a key.
         return True
     thread_id = layout.thread_of(key)
     if not key.startswith(layout.thread_prefix(kind, thread_id)):
         return True
+    # The thread is asked for twice, since it may have begun just before its row was seen.
     gone = _stored(store, thread_id) is None
     return gone and store.get(key) is not None and _stored(store, thread_id) is None

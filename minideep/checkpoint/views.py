@@ -192,6 +192,7 @@ def noted(store: CheckedStore, thread_id: str, owner: str, key: str) -> list[Any
 
 
 def _read(store: CheckedStore, thread_id: str, read: Callable[[Log], T]) -> T:
+    # In a tuple: a verb may return None, which here means that there is no thread.
     found = read_consistently(store, thread_id, lambda log: (read(log),))
     if found is None:
         raise unknown_thread(thread_id)
@@ -214,6 +215,7 @@ def _live_state(log: Log, pending: list[Pending], subagents: bool) -> State:
     if subagents:
         extent = log.head.number
         saved = {path: states.get(path) or run_at(log, path, extent) for path in runs_at(log, extent)}
+        # What was saved of a run gives way to what it is now.
         below = saved | {path: state for path, state in states.items() if path}
         attach(states[()], sorted(below.items(), key=lambda run: len(run[0])))
     return states[()]
@@ -330,6 +332,7 @@ def _run_info(path: Path, row: layout.RunRow) -> RunInfo:
 def _thread(key: str, data: bytes) -> ThreadInfo:
     thread_id = layout.thread_of(key)
     try:
+        # Another spelling of an id would list its thread twice.
         if key != layout.head_key(thread_id):
             raise CorruptSegment(f"row {key!r} is not named as the head of a thread is")
         head = layout.read_head(thread_id, data)
@@ -346,6 +349,7 @@ def _difference(log: Log, a: int, b: int) -> Difference:
     (before, first), (after, last) = state_at(log, a), state_at(log, b)
     if a >= b:
         raise ConfigError(f"boundary {a} is not before boundary {b}; name the earlier one first")
+    # From a snapshot before *a*: a compaction between the two has taken messages out of later states.
     state, _ = last_snapshot(log, (), lambda header: header.turn <= a)
     said = takewhile(lambda one: one[0] <= b, _said_after(log, (), state))
     return Difference(
@@ -363,7 +367,7 @@ def _changed_files(before: State, after: State) -> dict[str, str]:
     changed = {file: "removed" for file in before.files if file not in after.files}
     for file, entry in after.files.items():
         old = before.files.get(file)
-        if old is None or old.sha256 != entry.sha256:
+        if old is None or old.sha256 != entry.sha256:  # By hash: contents may be blobs.
             changed[file] = "changed" if old else "added"
     return dict(sorted(changed.items()))
 

@@ -22,6 +22,7 @@ class Worker(AtRest):
     def finish(self) -> None:
         """Wait until all work is done, including the work that it submitted; then end the thread."""
         while (pool := self._take()) is not None:
+            # Without the lock: the work that ends may submit more.
             pool.shutdown()
 
     def reset(self) -> None:

@@ -42,10 +42,12 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
         outcome = await (_execute if plain else _answer)(call, ctx, entry.call)
         # A tool whose child asks something waits, however it ended: no `except` in it may swallow a question.
         if call.paused:
+            # A child that still runs could pause as well, and its question would be missing here.
             await _children_over(call)
             run.record(ToolWaiting(entry.call.id, call.paused))
             return
     finally:
+        # Also after an error: what the call has left running must not write to the thread any more.
         call.over = True
     _record_outcome(run, entry.call, outcome, perf_counter() - started)
     if entry.started or "result" in run.saves_at:  # An approved call must not run twice, whatever the durability.
@@ -70,6 +72,7 @@ def _cut_short(entry: OpenCall) -> str:
 
 def _record_outcome(run: Run, call: ToolCall, outcome: ToolResult | Interrupt, seconds: float) -> None:
     if isinstance(outcome, Interrupt):
+        # A hook may show another call than the model's; the decision must still find this one.
         asked = structs.replace(outcome, call=structs.replace(outcome.call, id=call.id), path=run.path)
         run.record(ToolWaiting(call.id, (asked,)))
     else:
@@ -82,6 +85,7 @@ def _record_result(run: Run, call: ToolCall, result: ToolResult, seconds: float)
         result = capped(result)
     try:
         run.record(ToolReturned(call.id, result.content, result.is_error, result.ends, seconds))
+    # Recorded as it is, one lone surrogate or a huge result would block every later append of the thread.
     except (IllegalEvent, SegmentTooLarge) as exc:
         result = ToolResult(f"{call.name}: its result cannot be kept: {exc}", is_error=True)
         run.record(ToolReturned(call.id, result.content, True, False, seconds))
@@ -95,7 +99,7 @@ def refuse_hidden(run: Run, calls: Iterable[ToolCall], shown: Iterable[Tool]) ->
     """Answer the calls of tools that the agent has but that the request did not show: they must not run."""
     names = [tool.name for tool in shown]
     for call in calls:
-        if call.name in run.spec.tools and call.name not in names:
+        if call.name in run.spec.tools and call.name not in names:  # An unknown one gets its own error.
             there = f"there is {', '.join(names) or 'none'}"
             result = ToolResult(f"{call.name!r} cannot be used at this point; {there}", is_error=True)
             _record_result(run, call, result, 0.0)
@@ -113,7 +117,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
     run, decision = call.run, ctx.decision
     hooks = run.spec.tool_hooks
     match decision:
-        case Reject(reason):
+        case Reject(reason):  # Nothing ran, so `after_tool` has nothing to look at.
             return ToolResult(f"a person rejected this call{': ' if reason else ''}{clean(reason)}", is_error=True)
         case Respond(text):
             return await _after_hooks(ctx, asked, ToolResult(clean(text)), hooks)
@@ -121,15 +125,18 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
             asked = ToolCall(asked.name, decision.raw, asked.id)
         case _:
             pass
+    # After a decision too: a person's edit must not lead around a hook that denies.
     for place, hook in enumerate(hooks):
         if not hook.before:
             continue
         outcome = await call_hook(hook.middleware, "before_tool", (ToolCall, ToolResult, Interrupt), ctx, asked)
         if isinstance(outcome, ToolResult):
+            # Those outside of this one still see the result, for example to redact it.
             return await _after_hooks(ctx, asked, outcome, hooks[:place])
         if isinstance(outcome, Interrupt):
             return outcome
         asked = outcome
+    # If a crash followed an unsaved beginning, an approved payment would be made twice.
     if decision is not None and (failed := await _begin(run, asked)):
         return ToolResult(f"{asked.name} was not run: its beginning could not be saved: {failed}", is_error=True)
     result = await (_run_wrapped if run.spec.wrap_tool else _execute)(call, ctx, asked)
@@ -143,6 +150,7 @@ async def _begin(run: Run, call: ToolCall) -> Exception | None:
     """Save that an approved call begins; it must not run if that fails."""
     run.record(CallStarted(call.id))
     failed = await run.save()
+    # After a conflict another writer has the thread, and may be running this very call.
     run.scope.check()
     return failed
 
@@ -154,9 +162,11 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
     async def run(again: ToolCall) -> ToolResult:
         nonlocal attempts
         attempts += 1
+        # Keys of a further attempt are its own: the children of the first one are over.
         own = ctx if attempts == 1 else ToolContext(call.run, call, attempts)
         call.run.scope.check()
         if not call.paused:  # Otherwise nothing may run again before a person has decided.
+            # A wrap may pass on a call of its own making; the result still answers this one.
             below.last = await _execute(call, own, structs.replace(again, id=asked.id))
         if call.paused:
             raise ChildPaused  # A wrap must not take the pause for a result.
@@ -169,6 +179,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
         result = await outer(asked)
     except ChildPaused:
         result = ToolResult("")
+    # A wrap may have caught the cancellation, and must not make a result of it.
     call.run.scope.check()
     return result
 
@@ -214,9 +225,10 @@ async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
         if run.scope.cancel_requested():
             raise
         return ToolResult(f"{asked.name}: the tool cancelled itself", is_error=True)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # Ctrl-C is for the program, not for the model.
         raise
     except BaseException as exc:  # The tool door: a broken tool must not end a long run.
+        # As a result it would be recorded in a thread that can no longer be saved, and the turn would go on.
         if run.scope.conflict is not None:
             raise run.scope.conflict from None
         if not call.paused:
@@ -245,6 +257,7 @@ async def _run_isolated(tool: Tool, arguments: dict[str, Any], grace: float) -> 
             raise
     else:
         if not work.done():
+            # Nothing stops a thread, so waiting for one any longer only delays the error.
             await leave(work, grace if tool.is_async else 0, cancel=tool.is_async)
             raise ToolError(f"{tool.name} did not end within {tool.timeout} s and was stopped; ask it for less")
     return result_of(work)

@@ -28,10 +28,11 @@ class TurnScope:
         self.grace = grace
 
     def request_cancel(self) -> None:
-        if self.status == "open":
+        if self.status == "open":  # A lost turn stays lost.
             self.status = "cancelling"
 
     def lose(self, conflict: ThreadConflict) -> None:
+        # Kept beside the status: a turn that is closed must still say why it was not saved.
         self.conflict = conflict
         if self.status != "closed":
             self.status = "lost"
@@ -51,6 +52,7 @@ class TurnScope:
             ThreadConflict: the thread is lost.
             CancelledError: the turn is cancelled or closed.
         """
+        # Before a cancellation, which would promise a thread that was saved and can be resumed.
         if self.conflict is not None:
             raise self.conflict
         if self.status != "open":
@@ -94,6 +96,7 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]], scope: TurnSco
     Once the thread is lost nothing that they do can be saved, so the others are cancelled.
     """
     loop = asyncio.get_running_loop()
+    # Not a `TaskGroup`: when one call fails it cancels the others, and their finished work would be lost.
     tasks = [loop.create_task(carried(call)) for call in work]
     try:
         _, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -105,6 +108,7 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]], scope: TurnSco
     except asyncio.CancelledError:
         for task in tasks:
             task.cancel()
+        # Each has its grace period, and records its result if it ends within it.
         await asyncio.wait(tasks)
         raise
     failed = [task for task in tasks if not task.cancelled() and task.exception()]
@@ -115,6 +119,7 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]], scope: TurnSco
 async def leave(work: "asyncio.Future[Any]", grace: float, *, cancel: bool = True) -> None:
     """Give *work* up to *grace* seconds to end, cancelled or not, and leave it behind if it does not."""
     begun: bool | None = getattr(work, "begun", None)  # Of a `ThreadCall`; a task has none.
+    # A call that still waits for a thread has done nothing yet, so nothing of it is lost.
     if cancel or begun is False:
         work.cancel()
     await asyncio.wait([work], timeout=grace)

@@ -20,12 +20,14 @@ def key_of(call: Call, key: str | None, attempt: int) -> str:
     Raises:
         ConfigError: *key* is taken, or UTF-8 cannot encode it.
     """
+    # The key becomes part of rows and events: one lone surrogate would block every later append.
     if key and clean(key) != key:
         raise ConfigError(f"key {key!r} holds characters that UTF-8 cannot encode; give another one")
     # A call that a middleware runs again begins fresh children, since those of the first attempt are over.
     name = f"{key or ''}#{attempt}" if attempt > 1 else key
     call_id = call.entry.call.id
     full = f"{call_id}/{name}" if name else call_id
+    # The second child would be given the answer of the first one out of the log.
     if full in call.children:
         raise ConfigError(f"call {call_id!r} already runs a child under key {key!r}; give each its own `key`")
     return full
@@ -41,6 +43,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
     """
     parent, path = call.run, (*call.run.path, key)
     resumed = path in parent.journal.states  # By a decision, in this turn.
+    # A child that is continued was checked and counted when it began.
     if not resumed and path not in parent.journal.runs:
         for run in parent.budgets:
             check_prices(spec, run.state.limits, run.spec.name)
@@ -50,6 +53,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
     if state.status == "ready":
         child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
         _share_notes(child, parent.state)
+    # After a deploy, or with an input made from the clock, the log has the answer to another question.
     elif (state.agent, state.said) != (spec.name, message):
         raise ConfigError(f"run {path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
     elif state.status == "cancelled" or (state.status == "running" and not resumed):
@@ -63,6 +67,7 @@ def _count_child(parent: Run, path: Path) -> None:
     line = [parent]
     while (above := line[-1].parent) is not None:
         line.append(above)
+    # Every limit is asked before anything is counted: a child that is refused costs nobody anything.
     for run in line:
         limits, name = run.state.limits, run.spec.name
         if limits.max_depth is not None and len(path) - len(run.path) > limits.max_depth:

@@ -17,6 +17,7 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
         ConfigError: a decision is for no pending call or for several, or two are for the same one; or calls wait in a
             turn that is not paused.
     """
+    # After a crash calls may wait in a turn that is not paused, since its other calls had not ended.
     if decisions and state.interrupts and state.status != "paused":
         if state.status == "escalated":
             raise ConfigError("the agent asks a question while calls wait; answer it with `run`")
@@ -32,6 +33,7 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
             problem = "several pending calls are named" if matching else "no pending call"
             raise ConfigError(f"{problem} {name!r}; pending: {', '.join(full for full, _ in names) or 'none'}")
         place = (matching[0].path, matching[0].call_id)
+        # `p1` and `task/p1` may name the same call, and the later decision would win unseen.
         if place in found:
             raise ConfigError(f"two decisions are for the pending call {name!r}; give one of them")
         found[place] = (matching[0], decision)
@@ -42,6 +44,7 @@ def _check(name: str, decision: Decision) -> None:
     """Refuse a decision that the log cannot keep, before anything is recorded."""
     if isinstance(decision, Edit) and not (decision.raw.startswith(b"{") and is_json(decision.raw)):
         raise ConfigError(f"{name!r}: an Edit takes the call's arguments as a mapping, not {decision.raw!r}")
+    # As the log will do it: one that cannot be stored would leave those before it half recorded.
     try:
         decode(encode(1, Decided(name, decision)))
     except MinideepError as exc:

@@ -107,11 +107,12 @@ class Wrap:
         try:
             outcome = await self._hook(self._ctx, value, inner)
         except Exception as exc:  # The hook door: what came from below is not this middleware's fault.
+            # First: the hook may have failed only because the turn is over.
             self._scope.check()
-            if any(exc is one for one in self._below.raised):
+            if any(exc is one for one in self._below.raised):  # By identity: a wrap may raise an equal one.
                 raise
             error = _blamed(self._part, self._hook.__name__, exc)
-            self._below.raised.append(error)
+            self._below.raised.append(error)  # The wraps outside are not to blame for it either.
             raise error from exc
         if outcome is not self._below.last or outcome is None:
             _check_outcome(self._part, self._hook.__name__, (self._kind,), outcome)

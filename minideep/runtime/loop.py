@@ -41,9 +41,11 @@ async def drive(run: Run) -> None:
     ctx, state, scope, task = ToolContext(run), run.state, run.scope, asyncio.current_task()
     try:
         while state.status == "running":
+            # Before each step: a tool, a hook or a model may have swallowed the cancellation.
             scope.check(task)
             match decide(state):
                 case CallModel():
+                    # Without a budget a question needs no task and no timer of its own.
                     await (call_model_in_time if run.budgets else call_model)(run, ctx)
                 case CallTools(calls):
                     await call_tools(run, [state.open[call.id] for call in calls])
@@ -54,10 +56,12 @@ async def drive(run: Run) -> None:
                 case stop:
                     run.record(TurnExhausted(time.time(), stop.limit))
     except asyncio.CancelledError:
+        # Otherwise something cancelled itself, and nobody waits for a `CancelledError`.
         if scope.cancel_requested():
             run.record(TurnCancelled(time.time()))
             raise
         run.record(failed(ModelError("the model, or a hook, cancelled itself"), time.time()))
+    # Any other exception is a bug of this package: it is raised, and no failure of the turn is made of it.
     except MinideepError as exc:
         run.record(failed(exc, time.time()))
     finally:
@@ -77,11 +81,18 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     """Ask the model once, and record its reply."""
     run.ledger.close_step()
     spec = run.spec
+    # Before the question: what was paid for so far is not paid again after a crash.
     if "step" in run.saves_at:
         await run.checkpoint()
+<<<<<<< HEAD
     request = Request(spec.system, run.view.messages, spec.tool_list)
+=======
+    # A view: copying the messages at every step would make a long run quadratic.
+    request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
+>>>>>>> docs2
     if spec.before_model:
         request = await changed_by_hooks(run, ctx, request)
+    # After the hooks: a compaction among them spends tokens too.
     if run.budgets and run.state.status == "running" and (stopped := run.over_budget()):
         run.record(stopped)
     if run.state.status != "running":
@@ -105,6 +116,7 @@ async def changed_by_hooks(run: Run, ctx: ToolContext, request: Request) -> Requ
 
 async def call_tools(run: Run, entries: list[OpenCall]) -> None:
     """Run calls side by side; each result is recorded as soon as it is there."""
+    # Before its calls have effects: after a crash the model could ask for others in their place.
     if "reply" in run.saves_at:
         await run.checkpoint()
     started, saved_before = perf_counter(), run.ledger.total.save_s
@@ -124,8 +136,8 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
         message = await call_hook(middleware, "before_finish", (UserMessage, NoneType), ctx)
         if message is not None:
             run.record(UserSaid(message, time.time(), by=middleware.name))
-            return
-    if run.state.status == "running":
+            return  # The hooks after it are asked when the model has answered.
+    if run.state.status == "running":  # A hook may have escalated.
         run.record(TurnEnded(time.time(), reason))
 
 
@@ -133,6 +145,7 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
     """Run *agent* below a call, or continue what the log has of it. This is what `ToolContext.run` does."""
     started, parent, message = perf_counter(), call.run, as_message(input)
     key = key_of(call, key, attempt)
+    # Before the child begins, so that a second one under its key is refused.
     call.children[key] = over = parent.loop.create_future()
     try:
         child = open_child(call, below(agent.spec, parent.spec), key, message)
@@ -144,9 +157,11 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
                     await child.checkpoint()  # The call may run others for long.
         finally:
             parent.ledger.add_child(child.ledger, started)
+        # To the tool it would look like any failed child, and the tool would go on for nothing.
         if (conflict := parent.scope.conflict) is not None:
             raise conflict
         if state.status == "paused":
+            # Kept by the call, since a tool may swallow even this exception.
             call.paused += state.interrupts
             raise ChildPaused
         return child.turn()

@@ -27,10 +27,12 @@ async def call_directly(run: Run, request: Request) -> None:
     model, started = run.spec.model, perf_counter()
     try:
         reply = await model.complete(request, run.emitter)
+        # A lone surrogate cannot be stored, and would block every later append of the thread.
         content = clean_content(reply.message.content)
         message = reply.message if content is reply.message.content else AssistantMessage(content)
+        # Some servers say `call_0` in every reply, and a result finds its call by the id.
         message = run.journal.with_unique_call_ids(run.path, message)
-    except MinideepError:
+    except MinideepError:  # The model's adapter has said what it means.
         raise
     except Exception as exc:  # The model door: a model may be anybody's, and its failure is the turn's.
         raise model_error(model, exc) from exc
@@ -80,8 +82,10 @@ class WrappedModel(Innermost):
         except BudgetSpent:
             pass
         finally:
+            # An exception keeps the frames of the whole step alive.
             self.raised.clear()
             run.ledger.add_model_time(self._seconds)
+        # A hook may have made a reply out of the end of the turn.
         if run.scope.status != "open":
             run.scope.check()
         if self._stopped is None:
@@ -126,6 +130,7 @@ class WrappedModel(Innermost):
             reply = structs.replace(reply, message=AssistantMessage(content))
         usage, cost = took(reply)
         run.ledger.add_model(usage, cost)
+        # A hook may throw this reply away, and it is paid for all the same.
         self._usage = usage if self._usage is None else self._usage + usage
         self._cost = None if cost is None or self._cost is None else self._cost + cost
         self.last = reply
@@ -134,6 +139,7 @@ class WrappedModel(Innermost):
     def _check_again(self, request: Request, model: Model | None) -> None:
         """Check what the loop has not: another request, another model, or a second question in one step."""
         run = self._run
+        # A hook that asks again and again could otherwise spend without end.
         if self._usage is not None and (stopped := run.over_budget()):
             self._stopped = stopped
             raise BudgetSpent
@@ -142,11 +148,13 @@ class WrappedModel(Innermost):
         self._request, self._model = request, run.spec.model if model is None else model
         if model is not None:
             self._check_model(model)
+        # Listeners have the text of a reply that will not be recorded.
         if self._streamed:
             self._listen(Restarted())
 
     def _check_model(self, model: Model) -> None:
         check(model, Model, "model", "ask")
+        # Unlike the agent's own models, this one was not checked when the agent was built.
         for above in self._run.budgets:
             check_price(self._run.spec.name, model, above.state.limits, above.spec.name)
 

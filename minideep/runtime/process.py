@@ -79,11 +79,12 @@ class TurnQueue:
                 waiter.get_loop().call_soon_threadsafe(_wake, waiter)
             except RuntimeError:  # Its loop is closed, so nobody waits any more.
                 continue
+            # Now, not when it wakes up: until then another turn could take the place.
             self.running.add(slot)
 
 
 def _wake(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
+    if not waiter.done():  # Its task may be cancelled by now.
         waiter.set_result(None)
 
 
@@ -103,11 +104,12 @@ class TurnSlot:
             _turn.set(self)
             entered = True
         finally:
+            # If it was cancelled just when it was let in, nobody else would ever get its place.
             if not entered:
                 TURNS.leave(self)
 
     async def __aexit__(self, *exc: Any) -> None:
-        if self in TURNS.running:
+        if self in TURNS.running:  # It is not if there is no bound, or in a forked process.
             TURNS.leave(self)
 
 

@@ -66,12 +66,13 @@ class Run:
         self.call = call
         """The call that this run answers; None for the main run."""
         self.parent: Run | None = call.run if call else None
-        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()  # Tools on threads record through it.
         self.state: State = journal.open_run(path)
+        # Tools and hooks get the view: a change of the state itself would not be in the log.
         self.view = StateView(self.state)
         self.ledger = Ledger(self.parent.ledger if self.parent else None)
         self.scratch: dict[object, Any] = {}
-        self.emitter: Emit | None = self.emit if listener else None
+        self.emitter: Emit | None = self.emit if listener else None  # None spares a model making deltas for nobody.
         self.wrapped: Any = None
         """The model inside its `wrap_model` hooks, put together with the first question."""
         self.begun = 0
@@ -92,9 +93,12 @@ class Run:
 
         A file event is recorded in the main run, whichever run it comes from.
         """
+        # A run below is over with its call; the main run is only over with its turn, which is cheaper to ask.
         if self.call is not None or self.scope.status == "closed":
             self._check_open()
+        # In one log, or nobody could tell in which order two runs have changed a file.
         path = () if isinstance(event, FILE_EVENTS) else self.path
+        # Before the event is applied, which takes them out of the state.
         said = self.state.messages[self.state.began : event.kept] if type(event) is Compacted else ()
         event = self.journal.record(path, event)
         if self.listener:
@@ -146,7 +150,7 @@ class Run:
         except CheckpointError as exc:
             if isinstance(exc, ThreadConflict):
                 self.scope.lose(exc)
-            return exc
+            return exc  # Not raised: a store that fails must not cost the answer.
         finally:
             self.ledger.add_saving(started)
         self.ledger.add_saved(saved.bytes_raw, saved.bytes_stored, self.journal.size)
@@ -179,6 +183,7 @@ class Run:
         for run in self.budgets:
             spent = run.spent
             if limit := spent.reached(run.state.limits):
+                # Such a model costs nothing and decides how the turn ends, with a question for example.
                 free = getattr(self.spec.model, "free", False)
                 return None if free else TurnExhausted(time.time(), limit, spent.missing(limit))
         return None

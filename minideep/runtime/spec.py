@@ -35,6 +35,7 @@ def build_spec(
     """
     for part in middleware:
         check_hooks(type(part))
+        # Hooks are looked up in the class, once: one on the object would silently never run.
         for hook in HOOKS:
             if hook in getattr(part, "__dict__", ()):
                 problem = f"{part.name}.{hook} is set on the object, where nobody looks for it"
@@ -42,6 +43,7 @@ def build_spec(
     by_name: dict[str, Tool] = {}
     profile = profile_of(model)
     for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
+        # A model calls a tool by its name, so one of the two would never run.
         if tool.name in by_name:
             raise ConfigError(f"two tools are named {tool.name!r}; give one of them another name")
         by_name[tool.name] = profile.worded(tool)
@@ -71,9 +73,11 @@ def check_hooks(kind: type[Middleware]) -> None:
         ConfigError: names the method, and the hook that was probably meant.
     """
     for name in HOOKS:
+        # A decorator may have wrapped an `async def` in a plain function.
         if not iscoroutinefunction(unwrap(getattr(kind, name))):
             raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
     for name in sorted({*dir(kind)} - {*dir(Middleware)}):
+        # A guard with a misspelt hook would be built without complaint, and guard nothing.
         alike = get_close_matches(name, HOOKS, 1, 0.8)
         if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):
             meant = f"did you mean {alike[0]}? " if alike else ""
@@ -88,13 +92,16 @@ def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
     """
     middleware = tuple(middleware)
     for part in middleware:
+        # A text such as "no" would count as True.
         if part.inherit not in (None, True, False):
             raise ConfigError(f"{part.name}.inherit must be True, False or None, not {part.inherit!r}")
+    # By default the tool hooks: delegating must not lead around a guard.
     return tuple(part for part in middleware if part.inherit or (part.inherit is None and _is_guard(part)))
 
 
 def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
     """Return *spec* as it runs below *parent*: the hooks that it inherits stand outside its own."""
+    # A subagent that was given the same object has it already, and a person would be asked twice.
     parts = tuple(part for part in parent.inherited if not any(part is own for own in spec.inherited))
     return inheriting(spec, parts) if parts else spec
 
@@ -102,6 +109,7 @@ def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
 def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:
     """Return *spec* with *parts* outside its own middleware, as far as each says that it is inherited."""
     whole = tuple(part for part in parts if part.inherit)
+    # The agent's own tool wins over an inherited one of its name.
     tools = {tool.name: tool for part in whole for tool in map(profile_of(spec.model).worded, part.tools)} | spec.tools
     return structs.replace(
         spec,
@@ -109,6 +117,7 @@ def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:
         tools=tools,
         before_model=(*_overriding("before_model", whole), *spec.before_model),
         wrap_model=(*_overriding("wrap_model", whole), *spec.wrap_model),
+        # Outermost: no hook of the agent itself can answer a call before a guard above has seen it.
         tool_hooks=(*_tool_hooks(parts), *spec.tool_hooks),
         wrap_tool=(*_overriding("wrap_tool", parts), *spec.wrap_tool),
         before_finish=(*_overriding("before_finish", whole), *spec.before_finish),
@@ -124,6 +133,7 @@ def check_prices(spec: AgentSpec, limits: Limits, owner: str) -> None:
     Raises:
         ConfigError: a model of *spec* may answer without stating its cost.
     """
+    # A summarizer, for example, spends from the same budget.
     for model in (spec.model, *spec.other_models):
         check_price(spec.name, model, limits, owner)
 
@@ -159,4 +169,5 @@ def _overriding(hook: str, middleware: Iterable[Middleware]) -> tuple[Middleware
 
 
 def _overrides(part: Middleware, hook: str) -> bool:
+    # Asked once, when the spec is built, so that a hook that nobody overrides costs a step nothing.
     return getattr(type(part), hook) is not getattr(Middleware, hook)

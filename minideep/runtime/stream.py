@@ -71,6 +71,7 @@ class Stream:
         """Cancel the turn if it still runs, and wait until it is saved."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
+            # Not `await self._task`, which would raise what ended the turn.
             await asyncio.wait([self._task])
 
     def __del__(self) -> None:

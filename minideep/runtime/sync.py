@@ -41,7 +41,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     finally:
         if not call.outcome.done():
             loop.call_soon_threadsafe(call.cancel)
-            wait([call.outcome])
+            wait([call.outcome])  # Its thread is saved before the interruption goes on.
 
 
 class _Call:
@@ -73,7 +73,7 @@ class _LoopThread(threading.Thread):
     """The thread of the event loop, which runs it for as long as the loop works."""
 
     def __init__(self) -> None:
-        super().__init__(daemon=True, name="minideep-loop")
+        super().__init__(daemon=True, name="minideep-loop")  # It must not keep the program from ending.
         self.loop = asyncio.new_event_loop()
         self.outcomes: set[Future[Any]] = set()
         """The outcomes of the calls that are not over."""
@@ -87,7 +87,7 @@ class _LoopThread(threading.Thread):
                     self.loop.run_forever()
         finally:  # The loop itself is broken, for example by a timer that is not a number.
             cause = sys.exception()
-            _retire(self)
+            _retire(self)  # First: a call that begins now must get a new loop.
             self.loop.close()
             for outcome in list(self.outcomes):
                 failed = MinideepError(

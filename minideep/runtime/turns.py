@@ -105,6 +105,7 @@ class Turns:
 
     async def _turn(self, config: TurnConfig, thread_id: str, accept: Accept, *, new: bool) -> Turn:
         """Hold the thread, record the input, drive the main run to a boundary and save it."""
+        # The slot first: a turn that waits for one must not keep its thread from others.
         async with TurnSlot(), hold_thread(config.store, thread_id, config.wait):
             journal = await self._open(config.store, thread_id)
             if journal is None:
@@ -115,6 +116,7 @@ class Turns:
             with journal.running():
                 accepted, failed = await self._accept(run, accept)
                 turn = self._result(run, failed) if accepted.over else await self._driven(run)
+        # Now that the thread is released: truncation and deletion need to hold it.
         journal.schedule()
         return turn
 
@@ -129,6 +131,7 @@ class Turns:
                 raise failed
         except BaseException:
             if before and run.scope.status != "lost":
+                # Only this input is taken back; what earlier turns left unsaved is still wanted.
                 journal.rollback(max(0, journal.unsaved - before))
                 self._keep(journal)
             await asyncio.sleep(0)  # A cancellation that arrived meanwhile is raised instead.
@@ -149,8 +152,8 @@ class Turns:
         turn.saved = failed is None
         if failed is not None:
             logger.warning("thread %r is not saved: %s", turn.thread_id, failed)
-        turn.error = turn.error or failed
-        if isinstance(failed, ThreadConflict):
+        turn.error = turn.error or failed  # Why the turn failed matters more than that it is not saved.
+        if isinstance(failed, ThreadConflict):  # Nor is it kept: another writer has continued the thread.
             turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed
             return turn
         if turn.saved:
@@ -163,12 +166,14 @@ class Turns:
     async def _open(self, store: CheckedStore, thread_id: str) -> Journal | None:
         """Return the thread as this agent left it, if the store still has it so; else as the store has it."""
         kept = await self._left(store, thread_id)
+        # Kept again by a turn that ends; one that breaks half-way must not be continued from memory.
         self.forget(store, thread_id)
-        if kept is not None and kept.unsaved:
+        if kept is not None and kept.unsaved:  # Its first append finds out if somebody else has written.
             return kept
         head_row = store.head(thread_id)
         if head_row is None or (kept is not None and kept.is_current(head_row)):
             return kept if head_row else None
+        # Not on the loop: a long thread takes tens of milliseconds to decode, and other turns would stand still.
         return await off_loop(store, lambda: open_thread(store, thread_id))
 
     async def _left(self, store: CheckedStore, thread_id: str) -> Journal | None:
@@ -187,6 +192,7 @@ class Turns:
         """Remember a thread: always if something of it is unsaved, else among the last few."""
         journal.close_turn()
         self._kept[journal.store, journal.thread_id] = journal
+        # A copy: other event loops may use the same agent.
         saved = [key for key, kept in list(self._kept.items()) if not kept.unsaved]
         for key in saved[: max(0, len(saved) - KEPT)]:
             self._kept.pop(key, None)
@@ -209,7 +215,7 @@ def _main_run(config: TurnConfig, journal: Journal, scope: TurnScope) -> Run:
 
 def _accept_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted:
     """Record a user's message. Runs below calls that it answers are cancelled, in the same append."""
-    cut_off = unanswered(run)
+    cut_off = unanswered(run)  # Before the message answers their calls.
     try:
         run.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
         _note_changes(run)
@@ -222,6 +228,7 @@ def _accept_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted
 
 def _accept_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: Run) -> Accepted:
     """Record a person's decisions, or that a turn without them is resumed."""
+    # A script that does not know how far a killed turn got may resume it, and nothing runs twice.
     if not decisions and run.state.status in ("ended", "escalated", "paused"):
         return Accepted(over=True)
     from .decisions import match, resumption  # Loaded to resume.
@@ -237,6 +244,7 @@ def _note_changes(run: Run) -> None:
     """Note what is new about the agent since the last input: the log says which version ran each turn."""
     known = run.state.notes.get(ABOUT, {})
     for key, value in run.spec.about.items():
+        # Only changes: a note at every turn would make each log longer for nothing.
         if known.get(key, "") != value:
             run.record(Noted(ABOUT, key, value))
 
@@ -244,6 +252,7 @@ def _note_changes(run: Run) -> None:
 async def _drive_main(run: Run) -> None:
     """Drive the main run to its boundary. When cancelled, tools have a grace period and are then left behind."""
     scope = run.scope
+    # In a task of its own: the caller's cancellation must not cut off what still has to be recorded.
     task = asyncio.ensure_future(carried(drive(run)))
     try:
         await asyncio.wait([task])
@@ -262,7 +271,7 @@ def _close(run: Run) -> None:
     for path, state in sorted(run.journal.states.items(), key=lambda item: -len(item[0])):
         if state.status == "running":
             run.record_at(path, TurnCancelled(time.time()))
-    run.scope.close()
+    run.scope.close()  # Last: nothing can be recorded afterwards.
 
 
 @checked
