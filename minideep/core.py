@@ -8,12 +8,13 @@ Rule 3: an event that does not fit raises `IllegalEvent` and changes nothing.
     ---------------------------------------------------    ---------   -----------------------------------------
     running, a message, or all calls answered              CallModel   ModelReplied, TurnExhausted
     running, a reply with calls that are ready             CallTools   ToolReturned or ToolWaiting, one a call;
-                                                                       before it CallStarted, if a person decided
-    running, a reply whose open calls all wait             Pause       TurnPaused
+                                                                       before it CallStarted, if a person let it run
+    running, a reply whose unanswered calls all wait       Pause       TurnPaused
     running, a reply without calls, or a call that ends    Finish      TurnEnded, UserSaid by a middleware
     running, a limit reached                               Stop        TurnExhausted
 
-`TABLE`, at the end, says in which statuses each event is legal.
+After any effect: TurnFailed, TurnCancelled, or TurnEscalated by a tool or a hook. `TABLE`, at the end, says in which
+statuses each event is legal.
 """
 
 from collections.abc import Callable, Sequence
@@ -128,7 +129,7 @@ def _user_said(state: State, event: UserSaid, number: int) -> None:
         entry.result = entry.result or NOT_COMPLETED
     if not event.by:
         state.agent, state.said = event.agent, event.message
-        _begin(state, event)
+        _restart_counters(state, event)
     _close_calls(state)
     if not event.by:
         state.began = len(state.messages)
@@ -144,13 +145,15 @@ def _resumed(state: State, event: Resumed, number: int) -> None:
     for call_id in event.calls:
         state.open[call_id].waits = ()
     if state.status != "running":  # After a crash it is the same turn. A final reply that nobody received is new.
-        state.began = len(state.messages) - (_replied(state.messages) and not state.open)
-    _begin(state, event)
+        unseen = 1 if _replied(state.messages) and not state.open else 0
+        state.began = len(state.messages) - unseen
+    _restart_counters(state, event)
 
 
-def _begin(state: State, event: UserSaid | Resumed) -> None:
-    """Restart the counters for an accepted input. A turn that a crash cut short keeps its number."""
-    state.turn += state.status != "running" or not state.turn
+def _restart_counters(state: State, event: UserSaid | Resumed) -> None:
+    """Count from zero for an accepted input. A turn that a crash cut short keeps its number."""
+    if state.status != "running" or not state.turn:
+        state.turn += 1
     state.status = "running"
     # A turn that a limit has stopped could otherwise never be resumed.
     state.step = state.tool_calls = 0

@@ -82,7 +82,7 @@ class Costs(Struct):
     state_bytes: int = 0
     """Bytes of segments of the whole thread."""
     table: list[Step] = field(default_factory=list[Step])
-    """The steps of the main run, one by one."""
+    """The steps of the main run, one by one. The first item is the time before the first model call."""
     unpriced: int = 0
     """Replies and summaries of unknown cost."""
 

@@ -118,17 +118,24 @@ class _Defaults(Struct, frozen=True):
     files: Backend
     limits: Limits | None
     interrupt_on: dict[str, bool] = {}
+    approvals: tuple[Middleware, ...] = ()
+    """The one of this agent, if some of its calls wait for a person."""
+    approvals_above: tuple[Middleware, ...] = ()
+    """Those of the agents above, whose `interrupt_on` this agent's own already contains, or changes."""
     budgets: tuple[tuple[str, Limits], ...] = ()
     """The limits of the agents above, by name. Each bounds the spending of all agents below it."""
 
     def of(self, subagent: Subagent) -> "_Defaults":
         """Return the settings of *subagent*: its own, and these for all others."""
+        interrupt_on = self.interrupt_on | dict(subagent.interrupt_on or {})
         return _Defaults(
             resolve(subagent.model) if subagent.model else self.model,
             self.tools if subagent.tools is None else tuple(subagent.tools),
             self.files,
             subagent.limits or self.limits,
-            self.interrupt_on | dict(subagent.interrupt_on or {}),
+            interrupt_on,
+            (HumanInTheLoopMiddleware(interrupt_on),) if any(interrupt_on.values()) else (),
+            (*self.approvals_above, *self.approvals),
             (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
 
@@ -143,9 +150,9 @@ class _Defaults(Struct, frozen=True):
         delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []
         stack = own.middleware(subagent, delegation)
         agent = Agent(own.model, own.tools, subagent.system_prompt, stack, limits=own.limits, name=subagent.name)
-        # Each agent has a built-in list of its own. Only what the user gave is inherited, or the built-in hooks would
-        # run twice in a subagent.
-        inherited = inheritable(subagent.middleware)
+        # Each agent has a built-in list of its own, or its hooks would run twice in a subagent. Approvals are inherited
+        # by other agents that a tool runs. Those from above are listed so that this agent does not inherit them again.
+        inherited = (*inheritable(subagent.middleware), *own.approvals, *own.approvals_above)
         agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
@@ -171,10 +178,7 @@ class _Defaults(Struct, frozen=True):
         ]
         given = subagent.middleware
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
-        return own + [part for part in given if part not in own] + self.approvals()
-
-    def approvals(self) -> list[Middleware]:
-        return [HumanInTheLoopMiddleware(self.interrupt_on)] if any(self.interrupt_on.values()) else []
+        return [*own, *(part for part in given if part not in own), *self.approvals]
 
 
 def _check_names(subagent: Subagent, known: frozenset[str]) -> None:

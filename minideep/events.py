@@ -277,7 +277,7 @@ class CallTools(Struct, frozen=True):
 
 
 class Pause(Struct, frozen=True):
-    """Pause the turn: every open call waits for a person."""
+    """Pause the turn: every unanswered call waits for a person."""
 
 
 class Finish(Struct, frozen=True):

@@ -187,7 +187,7 @@ def _parse(role: Role, reply: str, expected: str) -> Artifact:
         raise ArtifactViolation(str(exc)) from None
     try:
         verdict = role.validate(artifact.content) if role.validate else None
-    except (Exception, SystemExit) as exc:  # The hook door: what a user's validator raises, the subagent can correct.
+    except (Exception, SystemExit) as exc:  # Whatever a user's validator raises, the subagent can correct.
         raise ArtifactViolation(clean(str(exc))[:MAX_QUOTED] or type(exc).__name__) from exc
     if verdict is False:
         raise ArtifactViolation(f"it is not what a {role.name} must deliver")

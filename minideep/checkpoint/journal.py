@@ -34,10 +34,10 @@ class _Append(Struct):
     """An append on its way, and what it takes off the journal once it has landed."""
 
     batch: Batch
-    count: int
-    refs: list[tuple[Path, SegmentRef, bool]]
+    count: int  # pending events
+    refs: list[tuple[Path, SegmentRef, bool]]  # True: a snapshot follows, so later segments are never merged into it
     compacted: set[Path]
-    reclaimed: int
+    reclaimed: int  # merges
 
 
 class Journal:
@@ -232,7 +232,7 @@ class Journal:
         return saved
 
     def _prepared(self) -> _Append:
-        """Collect everything pending. Nothing but the compression is left to do afterwards."""
+        """Collect everything pending. The batch alone is then compressed and written, perhaps on another thread."""
         pending, work = self._as_saved(), _Append(Batch(self.log, self._blobs), 0, [], set(), len(self._reclaimed))
         batch, work.count = work.batch, len(pending)
         batch.reclaimed = sum(self._reclaimed[: work.reclaimed])
@@ -241,15 +241,15 @@ class Journal:
             by_path.setdefault(path, []).append((data, apart))
         batch.state((), self._saved_state(()))  # The head tells of it, even if only a child recorded something.
         for path, entries in by_path.items():
-            refs, state, stands = batch.events(path, entries), self._saved_state(path), False
+            refs, state, has_snapshot = batch.events(path, entries), self._saved_state(path), False
             if path:
                 batch.state(path, state)
             if path in self._compacted:
                 work.compacted.add(path)
                 with suppress(SegmentTooLarge):  # A snapshot only saves time: the events before it are all there.
                     batch.snapshot(path, state)
-                    stands = True
-            work.refs += ((path, ref, stands and ref is refs[-1]) for ref in refs)
+                    has_snapshot = True
+            work.refs += ((path, ref, has_snapshot and ref is refs[-1]) for ref in refs)
         return work
 
     def _as_saved(self) -> list[Pending]:

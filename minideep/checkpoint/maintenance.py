@@ -71,7 +71,7 @@ def schedule(log: Log, merges: list[list[str]], reclaimed: list[int], *, retains
 def _run(thread_id: str, job: Callable[[], Any]) -> None:
     try:
         job()
-    except Exception as exc:  # The store door: the turn is saved and over; the next one tries again.
+    except Exception as exc:  # The turn is saved and over; the next one tries again.
         logger.warning("maintenance of thread %s failed", thread_id, exc_info=exc)
 
 

@@ -69,7 +69,7 @@ class Redaction:
     def _call(self, event: AnyEvent) -> AnyEvent:
         try:
             redacted = self.redact(event)
-        except Exception as exc:  # The hook door: neither may the secret be saved, nor the answer be lost.
+        except Exception as exc:  # Whatever `redact` raises: the secret must not be saved, nor the answer lost.
             raise CheckpointError(f"`redact` raised {type(exc).__name__}; nothing was saved") from exc
         if type(redacted) is not type(event):
             raise CheckpointError(f"`redact` must return a {type(event).__name__}, not {type(redacted).__name__}")

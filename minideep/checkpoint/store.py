@@ -82,7 +82,7 @@ class CheckedStore:
         how = {} if timeout is None else {"timeout": timeout}
         try:
             self.inner.append(thread, expected, head, rows, deletes, **how)
-        except Exception as exc:  # The store door: whatever a store raises, the answer must survive it.
+        except Exception as exc:  # Whatever a store raises, the answer must survive it.
             if timeout is None and isinstance(exc, TimeoutError):  # The caller commits again, off the event loop.
                 raise
             raise _as_checkpoint_error(exc) from exc
@@ -153,7 +153,7 @@ def translate_errors(act: Callable[..., T], *args: Any) -> T:
     """
     try:
         return act(*args)
-    except Exception as exc:  # The store door: whatever a store raises, its caller must be able to go on.
+    except Exception as exc:  # Whatever a store raises, its caller must be able to go on.
         raise _as_checkpoint_error(exc) from exc
 
 

@@ -95,7 +95,7 @@ def _catching(name: str, failures: list[Failure]) -> Generator[None]:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError, GeneratorExit):
         raise
-    except BaseException as exc:  # noqa: BLE001 - The hook door: a user's agent or assertion that fails must not end
+    except BaseException as exc:  # noqa: BLE001 - A user's agent or assertion that fails must not end
         # the other cases. `pytest.fail` and `sys.exit` do not raise an `Exception`.
         failures.append(Failure(name, _described(exc)))
 

@@ -72,7 +72,7 @@ class Adapter(ABC, Generic[T]):
         try:
             client = await self._client.get()
             return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
-        except Exception as exc:  # noqa: BLE001  The door to a model: whatever fails behind it is the model's error.
+        except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
             secrets = [getattr(client, name, None) for name in self.credentials]
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
             raise model_error(

@@ -29,7 +29,8 @@ EDIT_SHOWN = 2_000
 async def call_tool(run: Run, entry: OpenCall) -> None:
     """Answer one call, or make it wait for a person."""
     call, started = Call(run, entry), perf_counter()
-    # An approved call that was cut short may have taken effect. Only a person can say whether it may run twice.
+    # An approved call that was cut short may have taken effect. Only a person can say whether it may run twice. One
+    # that has run children is safe to begin again: they continue from the log.
     if entry.started and not has_children(call):
         run.record(ToolWaiting(entry.call.id, (Interrupt(entry.call, _cut_short(entry), run.path),)))
         return
@@ -37,7 +38,7 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
         run.emitter(ToolStarted(entry.call))
     ctx = ToolContext(run, call)
     try:
-        # Hooks that nobody overrides cost nothing, not even the question whether there are any.
+        # Without hooks and decisions there is nothing to do but run the tool.
         plain = entry.decision is None and not (run.spec.tool_hooks or run.spec.wrap_tool)
         outcome = await (_execute if plain else _answer)(call, ctx, entry.call)
         # A tool whose child asks something waits, however it ended: no `except` in it may swallow a question.
@@ -50,6 +51,7 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
         # Also after an error: what the call has left running must not write to the thread any more.
         call.over = True
     _record_outcome(run, entry.call, outcome, perf_counter() - started)
+    # `entry` is the state's own object: `started` is set by now if the call ran with a person's decision.
     if entry.started or "result" in run.saves_at:  # An approved call must not run twice, whatever the durability.
         await run.checkpoint()
 
@@ -70,39 +72,39 @@ def _cut_short(entry: OpenCall) -> str:
     return f"{CUT_SHORT}; it began with other arguments, which a person gave: {_brief(entry.decision.raw)}"
 
 
-def _record_outcome(run: Run, call: ToolCall, outcome: ToolResult | Interrupt, seconds: float) -> None:
+def _record_outcome(run: Run, asked: ToolCall, outcome: ToolResult | Interrupt, seconds: float) -> None:
     if isinstance(outcome, Interrupt):
         # A hook may show another call than the model's; the decision must still find this one.
-        asked = structs.replace(outcome, call=structs.replace(outcome.call, id=call.id), path=run.path)
-        run.record(ToolWaiting(call.id, (asked,)))
+        interrupt = structs.replace(outcome, call=structs.replace(outcome.call, id=asked.id), path=run.path)
+        run.record(ToolWaiting(asked.id, (interrupt,)))
     else:
-        _record_result(run, call, outcome, seconds)
+        _record_result(run, asked, outcome, seconds)
 
 
-def _record_result(run: Run, call: ToolCall, result: ToolResult, seconds: float) -> None:
+def _record_result(run: Run, asked: ToolCall, result: ToolResult, seconds: float) -> None:
     """Record a result or, if it cannot be kept, an error result that says so."""
     if type(result.content) is not str or len(result.content) > MAX_RESULT:
         result = capped(result)
     try:
-        run.record(ToolReturned(call.id, result.content, result.is_error, result.ends, seconds))
+        run.record(ToolReturned(asked.id, result.content, result.is_error, result.ends, seconds))
     # Recorded as it is, one lone surrogate or a huge result would block every later append of the thread.
     except (IllegalEvent, SegmentTooLarge) as exc:
-        result = ToolResult(f"{call.name}: its result cannot be kept: {exc}", is_error=True)
-        run.record(ToolReturned(call.id, result.content, True, False, seconds))
+        result = ToolResult(f"{asked.name}: its result cannot be kept: {exc}", is_error=True)
+        run.record(ToolReturned(asked.id, result.content, True, False, seconds))
     size = len(result.text)
     run.ledger.add_result(size)
     if run.emitter:
-        run.emitter(ToolEnded(call.id, call.name, result.is_error, seconds, size))
+        run.emitter(ToolEnded(asked.id, asked.name, result.is_error, seconds, size))
 
 
 def refuse_hidden(run: Run, calls: Iterable[ToolCall], shown: Iterable[Tool]) -> None:
     """Answer the calls of tools that the agent has but that the request did not show: they must not run."""
     names = [tool.name for tool in shown]
-    for call in calls:
-        if call.name in run.spec.tools and call.name not in names:  # An unknown one gets its own error.
+    for asked in calls:
+        if asked.name in run.spec.tools and asked.name not in names:  # An unknown one gets its own error.
             there = f"there is {', '.join(names) or 'none'}"
-            result = ToolResult(f"{call.name!r} cannot be used at this point; {there}", is_error=True)
-            _record_result(run, call, result, 0.0)
+            result = ToolResult(f"{asked.name!r} cannot be used at this point; {there}", is_error=True)
+            _record_result(run, asked, result, 0.0)
 
 
 # ---- hooks and decisions
@@ -123,7 +125,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
             return await _after_hooks(ctx, asked, ToolResult(clean(text)), hooks)
         case Edit():
             asked = ToolCall(asked.name, decision.raw, asked.id)
-        case _:
+        case _:  # `Approve`, or no decision yet.
             pass
     # After a decision too: a person's edit must not lead around a hook that denies.
     for place, hook in enumerate(hooks):
@@ -137,7 +139,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
             return outcome
         asked = outcome
     # If a crash followed an unsaved beginning, an approved payment would be made twice.
-    if decision is not None and (failed := await _begin(run, asked)):
+    if decision is not None and (failed := await _save_start(run, asked)):
         return ToolResult(f"{asked.name} was not run: its beginning could not be saved: {failed}", is_error=True)
     result = await (_run_wrapped if run.spec.wrap_tool else _execute)(call, ctx, asked)
     if call.paused:
@@ -146,9 +148,9 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
     return _with_edit(result, asked) if isinstance(decision, Edit) else result
 
 
-async def _begin(run: Run, call: ToolCall) -> Exception | None:
+async def _save_start(run: Run, asked: ToolCall) -> Exception | None:
     """Save that an approved call begins; it must not run if that fails."""
-    run.record(CallStarted(call.id))
+    run.record(CallStarted(asked.id))
     failed = await run.save()
     # After a conflict another writer has the thread, and may be running this very call.
     run.scope.check()
@@ -159,7 +161,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
     """Run a call inside the `wrap_tool` of every middleware that has one."""
     below, attempts = Innermost(), 0
 
-    async def run(again: ToolCall) -> ToolResult:
+    async def run_once(again: ToolCall) -> ToolResult:
         nonlocal attempts
         attempts += 1
         # Keys of a further attempt are its own: the children of the first one are over.
@@ -172,7 +174,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
             raise ChildPaused  # A wrap must not take the pause for a result.
         return below.last
 
-    outer: Any = run
+    outer: Any = run_once
     for part in reversed(call.run.spec.wrap_tool):
         outer = Wrap(call.run.scope, part, "wrap_tool", ToolResult, ctx, below, outer)
     try:
@@ -184,17 +186,17 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
     return result
 
 
-async def _after_hooks(ctx: ToolContext, call: ToolCall, result: ToolResult, hooks: Sequence[ToolHook]) -> ToolResult:
+async def _after_hooks(ctx: ToolContext, asked: ToolCall, result: ToolResult, hooks: Sequence[ToolHook]) -> ToolResult:
     """Return *result* as the `after_tool` of *hooks* leave it, the innermost first."""
     for hook in reversed(hooks):
         if hook.after:
-            result = await call_hook(hook.middleware, "after_tool", (ToolResult,), ctx, call, result)
+            result = await call_hook(hook.middleware, "after_tool", (ToolResult,), ctx, asked, result)
     return result
 
 
-def _with_edit(result: ToolResult, call: ToolCall) -> ToolResult:
-    """Add the arguments that *call* ran with: in its own call the model reads the old ones."""
-    note = f"\n[A person changed this call; its arguments were {_brief(call.raw)}]"
+def _with_edit(result: ToolResult, asked: ToolCall) -> ToolResult:
+    """Add the arguments that *asked* ran with: in its own call the model reads the old ones."""
+    note = f"\n[A person changed this call; its arguments were {_brief(asked.raw)}]"
     content = result.content
     return structs.replace(result, content=content + note if isinstance(content, str) else (*content, Text(note)))
 
@@ -225,14 +227,15 @@ async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
         if run.scope.cancel_requested():
             raise
         return ToolResult(f"{asked.name}: the tool cancelled itself", is_error=True)
+    except ChildPaused:
+        return ToolResult("")  # Nobody reads it: the call waits.
     except KeyboardInterrupt:  # Ctrl-C is for the program, not for the model.
         raise
-    except BaseException as exc:  # The tool door: a broken tool must not end a long run.
+    except BaseException as exc:  # Whatever a tool raises: a broken one must not end a long run.
         # As a result it would be recorded in a thread that can no longer be saved, and the turn would go on.
         if run.scope.conflict is not None:
             raise run.scope.conflict from None
-        if not call.paused:
-            logger.warning("tool %s failed", asked.name, exc_info=exc)
+        logger.warning("tool %s failed", asked.name, exc_info=exc)
         return ToolResult(f"{asked.name} failed: {type(exc).__name__}: {clean(str(exc))[:10_000]}", is_error=True)
 
 

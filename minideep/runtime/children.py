@@ -34,7 +34,8 @@ def key_of(call: Call, key: str | None, attempt: int) -> str:
 
 
 def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> Run:
-    """Return the run of *spec* for *message* below *call*: a new one, or the one in the log, ready to be continued.
+    """Return the run of *spec* for *message* below *call*: a new one, or the one in the log. One that was cut short is
+    made to run again; one that is over, or that waits for a person, is returned as it is.
 
     Raises:
         ToolError: it would be one run too many, for the parent or for a run above it; nothing was begun.
@@ -42,7 +43,8 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
             *spec* does not state its cost. Nothing was begun.
     """
     parent, path = call.run, (*call.run.path, key)
-    resumed = path in parent.journal.states  # By a decision, in this turn.
+    # What is in memory was resumed by a decision in this turn, or has events that no append has saved yet.
+    resumed = path in parent.journal.states
     # A child that is continued was checked and counted when it began.
     if not resumed and path not in parent.journal.runs:
         for run in parent.budgets:

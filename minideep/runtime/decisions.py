@@ -13,16 +13,19 @@ from ..state import Decision, Edit, Interrupt, Limits, Path, State
 def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
     """Return each decision with the call that it is for, found by the call's id or by `path/id`.
 
+    *state* is the main run's. A paused call there lists the interrupts of its children too, each with its path.
+
     Raises:
         ConfigError: a decision is for no pending call or for several, or two are for the same one; or calls wait in a
             turn that is not paused.
     """
-    # After a crash calls may wait in a turn that is not paused, since its other calls had not ended.
-    if decisions and state.interrupts and state.status != "paused":
-        if state.status == "escalated":
-            raise ConfigError("the agent asks a question while calls wait; answer it with `run`")
+    # After a crash calls may wait in a turn that is not paused, since its other calls had not ended. Or the call that
+    # the decision is for does not wait again yet.
+    if decisions and state.interrupts and state.status == "escalated":
+        raise ConfigError("the agent asks a question while calls wait; answer it with `run`")
+    if decisions and (state.status == "running" or (state.interrupts and state.status != "paused")):
         how = "cut short" if state.status == "running" else state.status
-        raise ConfigError(f"the turn was {how} while calls waited; `resume` it without decisions, then decide")
+        raise ConfigError(f"the turn was {how} before every call waited; `resume` it without decisions, then decide")
     found: dict[tuple[Path, str], tuple[Interrupt, Decision]] = {}
     waiting = state.interrupts if state.status == "paused" else ()
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]
@@ -64,7 +67,8 @@ def resumption(decided: list[tuple[Interrupt, Decision]], limits: Limits) -> lis
         for depth, key in enumerate(wait.path):
             resumed.setdefault(wait.path[:depth], set()).add(key.split("/")[0])  # A child's key is `call id/key`.
     events: list[tuple[Path, AnyEvent]] = []
-    for path in sorted(resumed, key=len):  # The main run first: its log alone says where a turn begins.
+    for path in sorted(resumed, key=len):  # The main run first: readers find where a turn begins by its `Resumed`.
+        # `Decided` first: it needs a run that is still paused.
         events += [(path, Decided(wait.call_id, answer)) for wait, answer in decided if wait.path == path]
         events.append((path, Resumed(now, None if path else limits, tuple(sorted(resumed[path])))))
     return events

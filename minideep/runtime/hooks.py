@@ -23,7 +23,7 @@ async def call_hook(middleware: Middleware, hook: str, kinds: tuple[type, ...], 
     """
     try:
         outcome = await getattr(middleware, hook)(*args)
-    except Exception as exc:  # The hook door: the turn fails, the thread is kept, the culprit is named.
+    except Exception as exc:  # Whatever a hook raises, the turn fails with an error that names it.
         raise _blamed(middleware, hook, exc) from exc
     # Most hooks return what they were given, or a request, whose tools are checked where they change.
     if outcome is not args[-1] and not (type(outcome) is Request and Request in kinds):
@@ -106,7 +106,7 @@ class Wrap:
         inner = self._inner if model is None else partial(self._inner, model=model)
         try:
             outcome = await self._hook(self._ctx, value, inner)
-        except Exception as exc:  # The hook door: what came from below is not this middleware's fault.
+        except Exception as exc:  # What came from below is not this middleware's fault.
             # First: the hook may have failed only because the turn is over.
             self._scope.check()
             if any(exc is one for one in self._below.raised):  # By identity: a wrap may raise an equal one.

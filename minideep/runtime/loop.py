@@ -37,7 +37,10 @@ from .spec import below
 
 
 async def drive(run: Run) -> None:
-    """Drive *run* to a boundary. Whatever goes wrong, a boundary is recorded."""
+    """Drive *run* to a boundary. An error of this package is recorded as one; any other is a bug, and is raised.
+
+    `run.state` is the object that the journal applies events to: whatever is recorded, `decide` sees.
+    """
     ctx, state, scope, task = ToolContext(run), run.state, run.scope, asyncio.current_task()
     try:
         while state.status == "running":
@@ -58,7 +61,8 @@ async def drive(run: Run) -> None:
     except asyncio.CancelledError:
         # Otherwise something cancelled itself, and nobody waits for a `CancelledError`.
         if scope.cancel_requested():
-            run.record(TurnCancelled(time.time()))
+            if state.status == "running":  # Not if one of several calls has escalated.
+                run.record(TurnCancelled(time.time()))
             raise
         run.record(failed(ModelError("the model, or a hook, cancelled itself"), time.time()))
     # Any other exception is a bug of this package: it is raised, and no failure of the turn is made of it.
@@ -81,15 +85,11 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     """Ask the model once, and record its reply."""
     run.ledger.close_step()
     spec = run.spec
-    # Before the question: what was paid for so far is not paid again after a crash.
+    # Before the model call, so that what was paid for so far is not paid again after a crash.
     if "step" in run.saves_at:
         await run.checkpoint()
-<<<<<<< HEAD
-    request = Request(spec.system, run.view.messages, spec.tool_list)
-=======
     # A view: copying the messages at every step would make a long run quadratic.
-    request = Request(spec.system, Messages(run.state.messages), spec.tool_list)
->>>>>>> docs2
+    request = Request(spec.system, run.view.messages, spec.tool_list)
     if spec.before_model:
         request = await changed_by_hooks(run, ctx, request)
     # After the hooks: a compaction among them spends tokens too.

@@ -34,12 +34,13 @@ async def call_directly(run: Run, request: Request) -> None:
         message = run.journal.with_unique_call_ids(run.path, message)
     except MinideepError:  # The model's adapter has said what it means.
         raise
-    except Exception as exc:  # The model door: a model may be anybody's, and its failure is the turn's.
+    except Exception as exc:  # Whatever a model raises, the turn records as its failure.
         raise model_error(model, exc) from exc
     finally:
         seconds = perf_counter() - started
         run.ledger.add_model_time(seconds)
     usage, cost = took(reply)
+    # Recorded before it is counted: the log refuses wrong types, with which nothing could be counted.
     run.replied(message, reply.stop, usage, reply.model or model.name, seconds, cost)
     run.ledger.add_model(usage, cost)
     if request.tools is not run.spec.tool_list:
@@ -102,7 +103,7 @@ class WrappedModel(Innermost):
             self._stream_instead(reply.message.text)
         try:
             message = run.journal.with_unique_call_ids(run.path, reply.message)
-        except Exception as exc:  # The model door: the ids of calls may be anything.
+        except Exception as exc:  # The ids of calls may be anything.
             raise model_error(self._model, exc) from exc
         run.replied(message, reply.stop, self._usage, reply.model or self._model.name, self._seconds, self._cost)
         if self._request.tools is not run.spec.tool_list:
@@ -121,7 +122,7 @@ class WrappedModel(Innermost):
         except (MinideepError, CancelledError, BudgetSpent) as exc:
             self.raised.append(exc)
             raise
-        except Exception as exc:  # The model door: hooks see the error that the turn would fail with.
+        except Exception as exc:  # Hooks see the error that the turn would fail with.
             self.raised.append(error := model_error(self._model, exc))
             raise error from exc
         finally:

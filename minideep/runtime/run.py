@@ -111,7 +111,7 @@ class Run:
         return event
 
     def record_at(self, path: Path, event: E) -> E:
-        """`record` for the run at *path* of the same thread."""
+        """Record *event* in the run at *path*, for the owner of the turn, who may do so when its calls are over."""
         event = self.journal.record(path, event)
         if self.listener:
             self.listener(with_path(event, path))

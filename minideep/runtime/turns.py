@@ -61,10 +61,6 @@ class Accepted(Struct, frozen=True):
     """True if nothing may run before the input is saved: a decision that got lost would let a call run twice."""
 
 
-Accept = Callable[[Run], Accepted]
-"""Records the events of an input."""
-
-
 class Turns:
     """Begins turns, resumes them, and remembers the threads of the last ones."""
 
@@ -74,14 +70,14 @@ class Turns:
 
     async def run(self, config: TurnConfig, input: Input, thread_id: str | None) -> Turn:
         """Run one turn, from *input* to its boundary."""
-        accept = partial(_accept_message, as_message(input), config.spec)
-        return await self._turn(config, checked_thread_id(thread_id), accept, new=True)
+        record = partial(_record_message, as_message(input), config.spec)
+        return await self._turn(config, checked_thread_id(thread_id), record, new=True)
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Resume a turn, or return the last one."""
         if (config.store, thread_id) not in self._kept and not exists(config.store, thread_id):
             raise unknown_thread(thread_id)  # Before anything is made for it.
-        return await self._turn(config, thread_id, partial(_accept_decisions, decisions, config.spec), new=False)
+        return await self._turn(config, thread_id, partial(_record_decisions, decisions, config.spec), new=False)
 
     async def save(self, config: TurnConfig, thread_id: str) -> None:
         """Append what earlier turns left unsaved."""
@@ -103,7 +99,7 @@ class Turns:
         """Drop a thread that was deleted; return whether it was kept."""
         return self._kept.pop((store, thread_id), None) is not None
 
-    async def _turn(self, config: TurnConfig, thread_id: str, accept: Accept, *, new: bool) -> Turn:
+    async def _turn(self, config: TurnConfig, thread_id: str, record: Callable[[Run], Accepted], *, new: bool) -> Turn:
         """Hold the thread, record the input, drive the main run to a boundary and save it."""
         # The slot first: a turn that waits for one must not keep its thread from others.
         async with TurnSlot(), hold_thread(config.store, thread_id, config.wait):
@@ -114,24 +110,29 @@ class Turns:
                 journal = Journal(thread_id, config.store)
             run = _main_run(config, journal, TurnScope(self._grace))
             with journal.running():
-                accepted, failed = await self._accept(run, accept)
+                accepted, failed = await self._accept(run, record)
                 turn = self._result(run, failed) if accepted.over else await self._driven(run)
         # Now that the thread is released: truncation and deletion need to hold it.
         journal.schedule()
         return turn
 
-    async def _accept(self, run: Run, accept: Accept) -> tuple[Accepted, CheckpointError | None]:
-        """Record an input and save it. If that raises, what earlier turns left unsaved is kept as it was."""
+    async def _accept(self, run: Run, record: Callable[[Run], Accepted]) -> tuple[Accepted, CheckpointError | None]:
+        """Record an input and try to save it. Return what the input asks for, and why it was not saved, if it was not.
+
+        A message that is not saved runs all the same: the append at the boundary tries again. If this raises, what
+        earlier turns left unsaved is kept as it was.
+        """
         journal, before = run.journal, run.journal.unsaved
         try:
-            accepted = accept(run)
+            accepted = record(run)
             failed = await run.save()
             run.scope.check()
             if failed is not None and accepted.must_save:
                 raise failed
         except BaseException:
+            # Only this input is taken back. What earlier turns left unsaved is still wanted; if there is nothing, the
+            # journal is forgotten, and the next turn reads the thread from the store.
             if before and run.scope.status != "lost":
-                # Only this input is taken back; what earlier turns left unsaved is still wanted.
                 journal.rollback(max(0, journal.unsaved - before))
                 self._keep(journal)
             await asyncio.sleep(0)  # A cancellation that arrived meanwhile is raised instead.
@@ -171,8 +172,10 @@ class Turns:
         if kept is not None and kept.unsaved:  # Its first append finds out if somebody else has written.
             return kept
         head_row = store.head(thread_id)
-        if head_row is None or (kept is not None and kept.is_current(head_row)):
-            return kept if head_row else None
+        if head_row is None:
+            return None  # A new thread, or one that was deleted meanwhile.
+        if kept is not None and kept.is_current(head_row):
+            return kept
         # Not on the loop: a long thread takes tens of milliseconds to decode, and other turns would stand still.
         return await off_loop(store, lambda: open_thread(store, thread_id))
 
@@ -213,7 +216,7 @@ def _main_run(config: TurnConfig, journal: Journal, scope: TurnScope) -> Run:
     return Run(spec, journal, scope, run_child, **about)
 
 
-def _accept_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted:
+def _record_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted:
     """Record a user's message. Runs below calls that it answers are cancelled, in the same append."""
     cut_off = unanswered(run)  # Before the message answers their calls.
     try:
@@ -226,7 +229,7 @@ def _accept_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted
     return Accepted()
 
 
-def _accept_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: Run) -> Accepted:
+def _record_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: Run) -> Accepted:
     """Record a person's decisions, or that a turn without them is resumed."""
     # A script that does not know how far a killed turn got may resume it, and nothing runs twice.
     if not decisions and run.state.status in ("ended", "escalated", "paused"):

@@ -234,7 +234,7 @@ class SummarizationMiddleware(Middleware):
                 missing = ctx.spent.missing(limit)
                 raise ModelError(f"the budget of {limit} is spent{f' ({missing})' if missing else ''}")
             await summarize(self._summarizer, old, summary)
-        except Exception as exc:  # noqa: BLE001  The door to a model: the conversation goes on without a summary.
+        except Exception as exc:  # noqa: BLE001  Whatever a model raises, the conversation goes on without a summary.
             logger.warning("thread %s: no summary: %s", ctx.thread_id, exc)
             picked = extract(old, room / 2 - tokens.of_text(EXTRACT))
             summary.text = "\n\n".join(filter(None, (fitted(summary.text, room / 2), EXTRACT, picked)))

@@ -73,7 +73,7 @@ async def to_file(ctx: ToolContext, backend: Backend, path: str, content: str | 
         # Call ids repeat in other runs and threads, so the path may hold another result.
         event = await write_new_file(ctx, backend, path, content, lambda sha256: f"{path}-{sha256[:16]}")
         ctx.record(event)
-    except Exception as exc:  # noqa: BLE001  The door to a backend: the text is still in context.
+    except Exception as exc:  # noqa: BLE001  Whatever a backend raises, the text is still in context.
         logger.warning("%s was not written: %s", escaped(path), exc)
         return ""
     return event.file

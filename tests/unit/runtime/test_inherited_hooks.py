@@ -225,3 +225,29 @@ def test_a_wrong_value_of_inherit_is_refused():
 
     with pytest.raises(ConfigError, match="inherit"):
         Agent(ScriptedModel([]), middleware=[Odd()])
+
+
+async def test_interrupt_on_holds_in_any_agent_that_a_tool_runs_and_a_subagent_can_lift_it():
+    paid, asked = [], []
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay an invoice."""
+        paid.append(amount)
+        return "paid"
+
+    @tool
+    async def office(ctx: ToolContext) -> str:
+        """Let another agent pay."""
+        script = [ToolCall("pay", {"amount": 7}, "p1")] if not asked else []
+        asked.append(1)
+        clerk = Agent(ScriptedModel([*script, "done"]), [pay], name="clerk")
+        return (await ctx.run(clerk, "pay")).text
+
+    free = sub("free", ScriptedModel([ToolCall("pay", {"amount": 8}, "p2"), "done"]), interrupt_on={"pay": False})
+    script = [ToolCall("office", {}, "o1"), task("free", "t1"), "so"]
+    agent = create_deep_agent(ScriptedModel(script), [pay, office], subagents=[free], interrupt_on={"pay": True})
+    turn = await agent.run("go", "t")
+    assert (turn.status, [wait.call_id for wait in turn.interrupts], paid) == ("paused", ["p1"], [])
+    turn = await agent.resume("t", {"p1": Approve()})
+    assert (turn.status, paid) == ("ended", [7, 8])

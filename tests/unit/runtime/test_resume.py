@@ -113,3 +113,23 @@ async def test_a_decision_for_a_turn_that_was_killed_is_refused_with_the_remedy(
     assert (agent.get_state("t").status, len(agent.get_state("t").interrupts)) == ("running", 1)
     with pytest.raises(ConfigError, match="`resume` it without decisions, then decide"):
         await agent.resume("t", {"p": Approve()})
+
+
+async def test_a_decision_before_the_call_waits_again_is_refused_with_the_remedy():
+    copies, store = [], InstrumentedStore()
+    store.before = lambda operation, *args: copies.append(copy_of(store)) if operation == "append" and args[1] else None
+    first = Agent(ScriptedModel([ToolCall("pay", {}, "p"), "paid"]), [pay], middleware=[AskFirst("pay")],
+                  checkpointer=store)  # fmt: skip
+    await first.run("go", "t")
+    await first.resume("t", {"p": Approve()})
+
+    def begun(store):
+        entry = Agent(ScriptedModel(pays), [pay], checkpointer=store).get_state("t").open.get("p")
+        return entry is not None and entry.started
+
+    killed = next(copy for copy in copies[1:] if begun(copy))  # As a kill in the approved tool leaves it.
+    agent = Agent(ScriptedModel(["paid"]), [pay], middleware=[AskFirst("pay")], checkpointer=killed)
+    with pytest.raises(ConfigError, match="`resume` it without decisions, then decide"):
+        await agent.resume("t", {"p": Approve()})
+    assert (await agent.resume("t")).status == "paused"
+    assert (await agent.resume("t", {"p": Approve()})).status == "ended"
