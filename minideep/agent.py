@@ -1,4 +1,4 @@
-"""`Agent` and its verbs: run, stream, resume, and those that read a thread."""
+"""`Agent` and its methods: run, stream, resume, and those that read a thread."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,24 +22,26 @@ if TYPE_CHECKING:  # Loaded when they are used.
     from .runtime import Stream
 
 FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "version", "continues")
-"""The parts of an agent. It is put together once, so setting one afterwards would change nothing."""
+"""The parts of an agent. An agent is built once, so setting a part afterwards would have no effect."""
 
 
 @checked
 class Agent:
-    """A model, tools and middleware on the loop, with nothing built in.
+    """A model, tools and middleware, driven by minideep's loop, without built-in tools or middleware.
 
-    *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. Without a *checkpointer* threads live as
-    long as the agent. `agent.checkpointer` may be set at any time; it is read when a turn begins.
+    *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. *checkpointer* is the store in which
+    threads are kept. Without one, threads live as long as the agent. `agent.checkpointer` may be set at any time; it is
+    read when a turn begins.
 
-    *durability* says when a turn is saved besides at its two ends: `turn` not at all, `step` before each model call,
-    `tool` after each reply and each result as well. The events are the same, only earlier: what is saved is not done
-    again after a crash. *redact* returns the event to save in place of one that happened, of the same type and with the
-    same ids. What it removes from a call's arguments is missing when another process continues with that call.
+    A turn is always saved when its input is accepted and at its boundary. *durability* adds points in between: `turn`
+    adds none, `step` saves before each model call, and `tool` also saves after each reply and each result. After a
+    crash, saved work is not repeated. *redact* is a function that takes an event and returns the event to save in its
+    place, which must have the same type and the same ids. If it removes something from a call's arguments, another
+    process that continues with the call does not have it.
 
-    A thread belongs to the agent whose *name* began it. *continues* names other agents whose threads this one may
-    continue, such as itself before it was renamed. *version* is for you: the log says which version ran each turn, and
-    so does `state.notes["agent"]`.
+    A thread belongs to the agent that began it, which is identified by *name*. *continues* lists other agent names
+    whose threads this agent may continue, such as its own former name. *version* is free text for your own use. The log
+    records which version ran each turn; `state.notes["agent"]` holds the latest.
     """
 
     checkpointer: Store | None
@@ -84,10 +86,11 @@ class Agent:
     async def run(
         self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
     ) -> Turn:
-        """Run one turn: from *input* to the boundary where the agent hands over.
+        """Run one turn: from *input* to the boundary at which the agent returns control to its caller.
 
-        Tools get *context* as `ctx.context`; it is never recorded. With *wait* a busy thread is waited for. Once the
-        input is accepted a `Turn` is returned even if the turn fails; a cancellation saves the thread and is raised.
+        Tools get *context* as `ctx.context`; it is never recorded. If *wait* is True, wait for a busy thread instead of
+        raising `ThreadBusy`. Once the input is accepted a `Turn` is returned even if the turn fails; if the caller
+        cancels the turn, the thread is saved and `CancelledError` is raised.
 
         Raises:
             ConfigError: the input or the thread's id is not usable.
@@ -100,7 +103,9 @@ class Agent:
     def run_sync(
         self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
     ) -> Turn:
-        """Run one turn from plain code, as `run` does. A loop that runs on this thread is blocked meanwhile."""
+        """Run one turn, as `run` does, from synchronous code. An event loop that is running on the calling OS thread is
+        blocked meanwhile.
+        """
         from .runtime import run_sync
 
         return run_sync(self.run(input, thread_id, context=context, wait=wait))
@@ -121,15 +126,17 @@ class Agent:
         context: Any = None,
         wait: bool = False,
     ) -> Turn:
-        """Resume a paused, failed, cancelled or interrupted turn.
+        """Resume a turn that is paused, failed, cancelled or exhausted, or that a crash cut short.
 
-        *decisions* are for any of the waiting calls, by call id, or by `path/id` where two runs wait under one id. An
-        approved call that was cut short waits again. If the turn ended or escalated, or if it is paused and no decision
-        is given, the last turn is returned, with empty costs.
+        *decisions* maps any of the waiting calls to decisions. A key is the id of a call, or `path/id` if calls of two
+        runs have the same id. An approved call that began but did not finish waits for a person again. If the turn has
+        ended or escalated, or is paused and no decision is given, nothing runs and the result of that turn is returned,
+        with empty costs.
 
         Raises:
             UnknownThread: the store has no such thread.
-            ConfigError: a decision is for no waiting call; nothing was done.
+            ConfigError: a decision does not match exactly one waiting call, or calls wait in a turn that is not paused;
+                nothing was done.
             ThreadBusy: another run holds the thread; nothing was done.
             ThreadConflict, CheckpointError: the decisions could not be saved; nothing was done.
         """
@@ -149,7 +156,7 @@ class Agent:
         return Stream(lambda emit: self._turns.resume(self._config(context, emit, wait), thread_id, decisions or {}))
 
     async def save(self, thread_id: ThreadId) -> None:
-        """Append the events of a thread that an earlier save could not append, if there are any.
+        """Append the events, if any, that an earlier save of this thread failed to append.
 
         Raises:
             UnknownThread, ThreadBusy
@@ -172,38 +179,40 @@ class Agent:
     def get_state(self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None) -> State:
         """Return the thread's state as it was last saved, or at its boundary *at*.
 
-        A thread that runs in this process is shown as it is now, unless the agent that runs it has a `redact`. With
-        *subagents* every run below stands in `State.subagents`, by the key of its call, nested.
+        A thread with a turn running in this process is shown as it is now, unless the agent that runs it has a
+        `redact`. If *subagents* is True, `State.subagents` holds the state of every run below, nested, under that run's
+        key.
 
         Raises:
             UnknownThread, CheckpointError
-            ConfigError: there is no boundary *at*.
+            ConfigError: boundary number *at* does not exist.
             HistoryCut: retention has removed it.
         """
         return checkpoint.get_state(self._store, thread_id, subagents=subagents, at=at)
 
     def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> "list[Boundary]":
-        """Return the boundaries of a thread, or of the run below it that answers the call *call_id*; first to last.
+        """Return the boundaries of the thread's main run, oldest first; with *call_id*, those of the subagent run that
+        this call began.
 
         Raises:
             UnknownThread, CheckpointError
-            ConfigError: there is no such run.
+            ConfigError: *call_id* names no run, or several.
         """
         return checkpoint.history(self._store, thread_id, call_id)
 
     def transcript(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Message]:
-        """Return every message of a thread, or of the run below it that answers the call *call_id*: the originals,
-        whatever was compacted since.
+        """Return every message of the thread's main run or, with *call_id*, of the subagent run that this call began,
+        as originally recorded, even if it has since been compacted.
 
         Raises:
             UnknownThread, CheckpointError
-            ConfigError: there is no such run.
+            ConfigError: *call_id* names no run, or several.
         """
         return checkpoint.transcript(self._store, thread_id, call_id)
 
     def runs(self, thread_id: ThreadId) -> "list[RunInfo]":
-        """Return every run below the thread's main one, parents first: its agent, its status, its cost. A thread that
-        runs in this process is shown as it is now, as in `get_state`.
+        """Return every run below the thread's main one, parents first: its agent, its status, its cost. A thread with a
+        turn running in this process is shown as it is now, as in `get_state`.
 
         Raises:
             UnknownThread, CheckpointError
@@ -220,8 +229,8 @@ class Agent:
         return checkpoint.diff(self._store, thread_id, a, b)
 
     def read_file(self, thread_id: ThreadId, file: str, *, at: BoundaryNumber | None = None) -> str | bytes | None:
-        """Return the content of a file of the thread's state, now or at a boundary, wherever the store keeps it; None
-        where only the disk has it.
+        """Return the content of a file in the thread's state, now or at a boundary. Return None if the content is only
+        on the disk.
 
         Raises:
             ConfigError: there is no such file, or no such boundary.
@@ -241,16 +250,16 @@ class Agent:
         return checkpoint.export(self._store, thread_id)
 
     def threads(self) -> "list[ThreadInfo]":
-        """Return every thread of the store with its size, the last used one first."""
+        """Return every thread of the store with its size, most recently used first."""
         return checkpoint.threads(self._store)
 
     def fork(self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None) -> str:
-        """Begin the thread *thread_id* (default: a new id) as *source* was at boundary *at*, or as it was last saved;
-        return its id. History, subagents and files come along; large files are shared, not copied.
+        """Create the thread *thread_id* (default: a new id) as a copy of *source* at boundary *at*, or as last saved,
+        and return its id. The copy includes history, subagents and files; large files are shared, not copied.
 
         Raises:
             UnknownThread, CheckpointError, HistoryCut
-            ConfigError: there is no boundary *at*, or a thread of that id exists.
+            ConfigError: boundary number *at* does not exist, or a thread of that id exists.
         """
         new_id = checked_thread_id(thread_id)
         checkpoint.fork(self._store, source, at, new_id)
@@ -261,7 +270,7 @@ class Agent:
 
         Raises:
             UnknownThread
-            ThreadBusy: it is being run.
+            ThreadBusy: a turn of it is running, here or in another process.
             CheckpointError: the store failed; nothing was removed.
         """
         try:

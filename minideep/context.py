@@ -19,7 +19,7 @@ OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
 
 
 class ThreadFiles(Protocol):
-    """The files of a thread, as far back as its log goes."""
+    """The files of a thread, with the earlier versions that its log still holds."""
 
     thread_id: str
 
@@ -35,7 +35,7 @@ class RunView(Protocol):
     context: Any
     scratch: dict[object, Any]
     loop: asyncio.AbstractEventLoop
-    """The event loop that the run is on, to which other threads hand over."""
+    """The event loop that the run is on. Other OS threads pass their calls to it."""
     run_child: Callable[..., Awaitable[Turn]]
 
     @property
@@ -54,7 +54,7 @@ class CallView(Protocol):
 
 
 class ToolContext(Injected):
-    """The run, the thread and the call that a tool or a hook works for.
+    """Access to the run, the thread and the call that a tool or a hook belongs to.
 
     A tool gets it through a parameter of this type, which is not in the tool's schema. In a hook that is not about a
     call, `call_id` is empty. Once the call is answered, `record`, `emit` and `run` raise.
@@ -72,7 +72,7 @@ class ToolContext(Injected):
         self.decision: Decision | None = call.entry.decision if call else None
         """The decision of a person about this call, if it waited for one."""
         self.scratch: dict[object, Any] = run.scratch
-        """A dict for what hooks can compute again; each hook uses itself as the key.
+        """A dict for values that hooks can recompute. Each middleware uses itself as the key.
 
         It lives while this run is driven and is never recorded: after a pause, after a restart, and in the next turn it
         is empty.
@@ -99,16 +99,16 @@ class ToolContext(Injected):
 
     @property
     def idempotency_key(self) -> str:
-        """A key that is the same each time this call runs, once its request is saved.
+        """A key that is the same each time this call runs, provided that the reply that asked for the call was saved.
 
-        It is made of the thread, the path, the call's id and the number of the event that asked for the call. A call
-        that was never saved is requested anew after a crash, as another call.
+        It is made of the thread, the path, the call's id and the number of the event that asked for the call. If that
+        reply was never saved, the model is asked again after a crash, and the new call has another key.
         """
         requested_by = self._call.entry.requested_by if self._call else 0
         return "/".join((self.thread_id, *self.path, self.call_id, str(requested_by)))
 
     def record(self, event: AnyEvent) -> None:
-        """Apply *event* at once and save it with the turn. May be called from any thread.
+        """Apply *event* at once and save it with the turn. May be called from any OS thread.
 
         *event* is `Noted`, `TodosWritten`, a file event or `Compacted`; or `TurnEscalated`, which ends the turn with a
         question once the calls of this reply are answered.
@@ -124,8 +124,8 @@ class ToolContext(Injected):
 
     @checked
     def content_of(self, file: str) -> str | bytes | None:
-        """Return the content of a file of the thread's state, read from the store if need be; None where only the disk
-        has it.
+        """Return the content of a file of the thread's state, read from the store if necessary; None if it is only on
+        the disk.
 
         Raises:
             KeyError: the state has no such file.
@@ -137,8 +137,8 @@ class ToolContext(Injected):
     def recall(
         self, file: str, sha256: Annotated[str, Rule(str.isascii, "a SHA-256 in hex digits")]
     ) -> str | bytes | None:
-        """Return the content that a file had when its hash was *sha256*, even if it was changed or deleted since; None
-        if no event in the log has it.
+        """Return the content that a file had when its hash was *sha256*, even if the file has since been changed or
+        deleted. Return None if no event in the log holds that content.
 
         Raises:
             CheckpointError: the log cannot be read.
@@ -146,7 +146,7 @@ class ToolContext(Injected):
         return self._run.journal.recall(file, sha256)
 
     def emit(self, event: StreamEvent) -> None:
-        """Send *event* to the turn's listeners; nothing is saved. May be called from any thread.
+        """Send *event* to the turn's listeners; nothing is saved. May be called from any OS thread.
 
         Raises:
             IllegalEvent: it is not an event, or its text is not a `str`.
@@ -162,15 +162,17 @@ class ToolContext(Injected):
     ) -> Turn:
         """Run *agent* as a child of this call, with fresh messages and a log of its own.
 
-        The child is known by this call's id, and by *key* if one call runs several. A child that the log already holds
-        is continued; a finished one is returned without running again. When a child waits for a person, so does this
-        call: a `BaseException` leaves the tool, and after the person's decision the tool starts again from its first
-        line. What it does before its `ctx.run` lines then happens again.
+        The child is identified by this call's id and, if one call runs several children, by *key*. A child that is
+        already in the log is continued; if it has finished, its `Turn` is returned and it does not run again. If a
+        child waits for a person, this call waits too: a `BaseException` is raised out of the tool, and after the
+        person's decision the tool starts again from its first line. Anything it does before a `ctx.run` line is then
+        repeated.
 
         Raises:
-            ToolError: the `Limits` of this run, or of one above it, allow no further child or none this deep.
-            ConfigError: a second run under the same key; a key that the log knows with another agent or input; or a
-                budget of money holds here and a model of *agent* does not state its cost (`states_cost`).
+            ToolError: the `Limits` of this run, or of a run above it, do not allow another child or a child at this
+                depth.
+            ConfigError: this call already runs a child under *key*; the log has *key* with another agent or input; or a
+                cost budget applies here and a model of *agent* does not state its cost (`states_cost`).
         """
         self._check_open()
         if self._call is None:

@@ -1,4 +1,4 @@
-"""The ledger of a turn: where its time, its tokens and its money went."""
+"""The costs of a turn: where its time, its tokens and its money went."""
 
 from time import perf_counter
 
@@ -9,7 +9,7 @@ from .state import Limits
 
 
 class Step(Struct, frozen=True, gc=False):
-    """One model reply and the results of its calls. Seconds."""
+    """The time of one step, in seconds: one model reply and the results of its calls."""
 
     model_s: float
     tools_s: float
@@ -20,9 +20,9 @@ class Spent(Struct, frozen=True):
     """The spending of a run and everything below it since its input was accepted. Budgets are compared with it."""
 
     tokens: int
-    """Input and output of all replies; a lower bound if any are `unknown`."""
+    """Input and output tokens of all replies; a lower bound if `unknown` is not 0."""
     cost: float | None
-    """US dollars; a lower bound if any reply is `unpriced`, None where no cost is known."""
+    """US dollars; a lower bound if any reply is `unpriced`; None if no cost is known."""
     seconds: float
     """Wall time."""
     unknown: int = 0
@@ -31,7 +31,9 @@ class Spent(Struct, frozen=True):
     """Replies of unknown cost."""
 
     def reached(self, limits: Limits) -> str | None:
-        """Return the first budget of *limits* that is spent, or of which an unknown amount is spent."""
+        """Return the name of the first budget in *limits* that is used up, or of which an unknown amount is used; None
+        if there is none.
+        """
         if limits.tokens is not None and (self.unknown or self.tokens >= limits.tokens):
             return "tokens"
         # Not `cost >= limit`: a cost of NaN would never get there.
@@ -42,7 +44,7 @@ class Spent(Struct, frozen=True):
         return None
 
     def missing(self, budget: str) -> str:
-        """Describe what is unknown about the spending that *budget* bounds; empty if all of it is known."""
+        """Return a description of the unknown part of the spending under *budget*; empty if all of it is known."""
         match budget:
             case "tokens" if self.unknown:
                 return f"the tokens of {_replies(self.unknown)} are unknown"
@@ -55,13 +57,14 @@ class Spent(Struct, frozen=True):
 class Costs(Struct):
     """The spending of a turn, its subagents included. It is always measured.
 
-    Times are seconds and add up over parallel runs: the waits of two subagents for their models count twice.
+    Times are in seconds and are summed over parallel runs: if two subagents wait for their models at the same time,
+    both waits are counted.
     """
 
     model_s: float = 0.0
     """Waiting for models."""
     tools_s: float = 0.0
-    """In tools, without the runs that tools started."""
+    """In tools, excluding the runs that tools started."""
     harness_s: float = 0.0
     """In minideep itself."""
     save_s: float = 0.0
@@ -74,7 +77,7 @@ class Costs(Struct):
     usage: Usage = Usage()
     """Tokens; a lower bound if those of any reply are unknown (`usage.unknown`)."""
     money: float | None = None
-    """US dollars; a lower bound if any reply is `unpriced`, None where no cost is known."""
+    """US dollars; a lower bound if any reply is `unpriced`; None if no cost is known."""
     bytes_raw: int = 0
     """Bytes of events appended by this turn, before compression."""
     bytes_stored: int = 0
@@ -101,9 +104,9 @@ class Costs(Struct):
 
 
 class Ledger:
-    """The accounts of one run while it is driven: the time of the current step, and spending that budgets bound.
+    """The accounts of one run while it is driven: the time of the current step, and the spending that budgets limit.
 
-    Spending counts for the run and for every run above it, whose ledger is its *parent*.
+    Spending counts for the run and for every run above it. *parent* is the ledger of the run directly above.
     """
 
     __slots__ = (
@@ -150,7 +153,9 @@ class Ledger:
         self._model_s += seconds
 
     def add_tools_time(self, started: float, saved_before: float) -> None:
-        """Count the time since *started*, when the turn had saved for *saved_before* seconds, as spent in tools."""
+        """Count the time since *started* as spent in tools, without what saving took since: *saved_before* is the time
+        that it had taken until then.
+        """
         saving = self.total.save_s - saved_before
         self._tools_s += max(0.0, perf_counter() - started - saving)
 
@@ -159,7 +164,7 @@ class Ledger:
         self.costs.tool_chars += size
 
     def add_child(self, child: "Ledger", started: float) -> None:
-        """Take the time since *started* out of this run's tools, and add what the *child* spent."""
+        """Subtract the time since *started* from this run's time in tools, and add what the *child* spent."""
         self._children_s += perf_counter() - started
         self.costs.add(child.costs)
 
@@ -198,7 +203,7 @@ class Ledger:
 
 
 def in_words(count: int, unknown: int) -> str:
-    """Format a number of tokens for people. It lacks those of *unknown* replies."""
+    """Format a number of tokens for people. *count* does not include the tokens of *unknown* replies."""
     return f"{'at least ' if unknown else ''}{count:,}" if count or not unknown else "unknown"
 
 

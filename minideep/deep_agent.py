@@ -1,4 +1,4 @@
-"""`create_deep_agent`: an `Agent` with the usual list of middleware, and subagents put together the same way."""
+"""`create_deep_agent`: an `Agent` with the built-in list of middleware, and subagents built the same way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -38,7 +38,9 @@ GENERAL_PURPOSE = Subagent(
     "there, in the form that was asked for, with paths and facts instead of a report of what you did.",
 )
 SHARED = (TodoListMiddleware, FilesystemMiddleware, OffloadMiddleware, SummarizationMiddleware, PromptCachingMiddleware)
-"""Built-in parts that `general-purpose` has as the main agent has them: replaced there, they are replaced here too."""
+"""Built-in middleware that `general-purpose` shares with the main agent: if it is replaced in the main agent, it is
+replaced in `general-purpose` too.
+"""
 NEVER_SHARED = ("messages", "todos", SUMMARIES)
 
 
@@ -65,8 +67,9 @@ def create_deep_agent(
     """Make an agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
-    own. *tools* are functions or `Tool`s. *backend* holds the files; by default that is the thread's own state.
-    *memory* lists files such as `AGENTS.md` that the prompt always shows, *skills* folders whose skills it names.
+    own. *tools* are functions or `Tool`s. *backend* keeps the files; by default they are kept in the thread's own
+    state. *memory* lists files, such as `AGENTS.md`, that the prompt always shows. *skills* lists folders whose skills
+    the prompt describes.
 
     Unless *subagents* holds one of that name, a `general-purpose` subagent is added, with the same tools and skills.
     Calls of the tools that *interrupt_on* maps to True wait for a person (`Agent.resume`), also in subagents, unless

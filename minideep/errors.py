@@ -14,7 +14,7 @@
     - ThreadConflict        another writer appended to the thread first
     - ThreadBusy            another run holds the thread
     - UnknownThread         the thread does not exist
-    - CorruptSegment        stored bytes are not as an append wrote them
+    - CorruptSegment        stored bytes differ from the bytes that an append wrote
     - SegmentTooLarge       an event, or stored bytes, over the size cap
     - UnknownVersion        stored in a format that this version does not know
     - HistoryCut            retention has removed the boundary
@@ -26,8 +26,8 @@
     - FileViolation         the virtual files: a file that does not exist, or a name that no file can have
     - ReflectionViolation   the reflection: a reply that is not a decision
 
-A log records an error under the name of its class, and readers make it again from there: a class that is renamed must
-still be found under its old name.
+A log records an error under the name of its class, and readers recreate the error from that name, so a renamed class
+must still be found under its old name.
 """
 
 __all__ = [
@@ -78,7 +78,7 @@ class ModelError(MinideepError):
     """The model's API failed after the SDK's own retries, or its answer cannot be used."""
 
     transient = False
-    """True if the cause may pass by itself, and another model may not meet it: a rate limit, no capacity, a lost
+    """True if the cause may pass by itself and might not affect another model: a rate limit, no capacity, a lost
     connection, a failure inside the provider. A `FallbackModel` then asks its next model.
     """
     retry_after: float | None = None
@@ -120,7 +120,7 @@ class ThreadBusy(CheckpointError):
 
 
 class UnknownThread(CheckpointError):
-    """The store holds no thread of this name."""
+    """The store has no thread with this id."""
 
 
 class CorruptSegment(CheckpointError):
@@ -165,7 +165,7 @@ class ArtifactViolation(ContractViolation):
 
 
 class FileViolation(ContractViolation):
-    """A file is not among the virtual files, or no artifact can have its name."""
+    """The file is not one of the virtual files, or its name is not allowed for an artifact."""
 
 
 class ReflectionViolation(ContractViolation):

@@ -1,8 +1,8 @@
 """Events, which happen in a run and are recorded or streamed, and effects, which the core asks of the loop.
 
 Events are facts in the past tense. The union is closed: a middleware that must remember something of its own records
-`Noted`. A log holds an event as an array behind its tag: new fields go last and have defaults, and a tag is never
-reused. Times, ids and sizes are stored in the event, so that replaying a log yields the same state.
+`Noted`. A log stores an event as an array that begins with its tag: new fields go last and have defaults, and a tag is
+never reused. Times, ids and sizes are stored in the event, so that replaying a log yields the same state.
 """
 
 from typing import Any, ClassVar, Literal, TypeVar
@@ -24,7 +24,7 @@ class StreamEvent(Struct, frozen=True, array_like=True, dict=True):
 
 
 class Event(StreamEvent, frozen=True, array_like=True):
-    """Base class of what a log records."""
+    """Base class of the events that a log records."""
 
 
 # ---- messages and calls
@@ -39,14 +39,14 @@ class UserSaid(Event, frozen=True, array_like=True, tag=1):
     limits: Limits | None = None
     """The limits of the turn; None leaves them as they are."""
     by: str = ""
-    """The middleware that said it; empty for a person, or an agent that delegates."""
+    """The middleware that said it; empty if a person or a delegating agent said it."""
     agent: str = ""
     """The agent that the message is for."""
 
 
 class ModelReplied(Event, frozen=True, array_like=True, tag=2):
     asked: ClassVar[bool] = True
-    """True if a model was asked, as always here."""
+    """True if a model was asked. For this event that is always so."""
 
     message: AssistantMessage
     stop: StopReason = "done"
@@ -89,8 +89,8 @@ class Resumed(Event, frozen=True, array_like=True, tag=6):
 
 
 class CallStarted(Event, frozen=True, array_like=True, tag=19):
-    """A call that a person let run has begun. Saved before the tool does anything: if the call is cut short it may have
-    taken effect, and it waits for the person again.
+    """A person let a call run, and it has begun. This event is saved before the tool does anything: if the call does
+    not finish, it may have taken effect, so it waits for the person again.
     """
 
     call_id: str
@@ -144,18 +144,20 @@ class TodosWritten(Event, frozen=True, array_like=True, tag=13):
 class FileWritten(Event, frozen=True, array_like=True, tag=14):
     file: str
     content: Any
-    """`str`, or `bytes` if it is not UTF-8 text; None where only the disk has it."""
+    """`str`, or `bytes` if it is not UTF-8 text; None if the content is only on the disk."""
     size: int
     sha256: str
     at: float
     by: Path = ()
     """The run that wrote it. The event itself is always in the main run's log, since all runs share the files."""
     blob: bool = False
-    """True if the store keeps the content apart, under its SHA-256: by request, or because it is large."""
+    """True if the store keeps the content separately, under its SHA-256, because the middleware that wrote it asked for
+    that, or because it is large.
+    """
 
 
 class FileEdited(Event, frozen=True, array_like=True, tag=15):
-    """*old* was replaced by *new* in a file that the state holds. As large as the change, not as the file."""
+    """*old* was replaced by *new* in a file that the state holds. The event is as large as the change."""
 
     file: str
     old: str
@@ -174,7 +176,7 @@ class FileDeleted(Event, frozen=True, array_like=True, tag=16):
 
 
 class Compacted(Event, frozen=True, array_like=True, tag=17):
-    """*summary* replaced the messages before the index *kept* of those in context."""
+    """*summary* replaced the messages in context that come before index *kept*."""
 
     summary: UserMessage
     kept: int
@@ -192,8 +194,8 @@ class Compacted(Event, frozen=True, array_like=True, tag=17):
 
 
 class Noted(Event, frozen=True, array_like=True, tag=18):
-    """*owner* noted plain data under *key*. *rule* says whether to `replace` the value there, `append` to a list, or
-    `delete` it.
+    """*owner* noted plain data under *key*. *rule* says whether to `replace` the value there, `append` to the list
+    there, or `delete` what is there.
     """
 
     owner: str
@@ -247,7 +249,9 @@ class ArgsDelta(StreamEvent, frozen=True, array_like=True, tag="args"):
 
 
 class Restarted(StreamEvent, frozen=True, array_like=True, tag="restarted"):
-    """The stream broke off and the reply begins again: discard what was shown of it."""
+    """The reply begins again, because the stream broke off or a hook replaced the reply: discard the part that was
+    shown.
+    """
 
 
 class ToolStarted(StreamEvent, frozen=True, array_like=True, tag="started"):
@@ -296,7 +300,7 @@ Effect = CallModel | CallTools | Pause | Finish | Stop
 
 
 def with_path(event: StreamEvent, path: Path) -> StreamEvent:
-    """Return *event* with the path of its run, as a listener to the whole thread receives it."""
+    """Return *event* with the path of its run, in the form in which listeners receive it."""
     if not path:
         return event
     copy = msgspec.structs.replace(event)

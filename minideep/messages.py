@@ -15,7 +15,9 @@ from .errors import ConfigError
 from .kinds import Rule
 
 StopReason = Literal["done", "truncated", "refused", "continue"]
-"""Why a reply ended: by itself, at its size limit, by refusal; `continue`: the provider wants to be asked again."""
+"""Why a reply ended. `done`: by itself; `truncated`: at its size limit; `refused`: by refusal; `continue`: the provider
+wants to be asked again.
+"""
 
 
 class Block(Struct, frozen=True, array_like=True, gc=False):
@@ -40,7 +42,7 @@ class Thinking(Block, frozen=True, array_like=True, tag="thinking"):
 
 
 class ProviderBlock(Block, frozen=True, array_like=True, tag="provider"):
-    """A block that only its provider understands. Other providers are not sent it."""
+    """A block that only its provider understands. It is not sent to other providers."""
 
     provider: str
     raw: bytes
@@ -66,10 +68,10 @@ class _Call(type(Struct)):
 
 
 class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call):
-    """A call of a tool, as the model asks for it: `ToolCall("ls", {"path": "/"})`.
+    """A call to a tool, as the model asked for it: `ToolCall("ls", {"path": "/"})`.
 
-    The arguments are kept as JSON bytes: nobody can change what was recorded, and everything that JSON can express
-    survives. Each read of `args` decodes them into a new dict.
+    The arguments are kept as JSON bytes: the record cannot be changed, and everything that JSON can express survives.
+    Each read of `args` decodes them into a new dict.
     """
 
     name: str
@@ -155,7 +157,7 @@ class Messages(Sequence[Message]):
         self._length = len(messages) if length is None else length
 
     def same_list(self, other: object) -> bool:
-        """Return whether *other* views the same list: a compaction makes another one."""
+        """Return True if *other* views the same list. After a compaction it does not: that makes a new list."""
         return type(other) is Messages and other._all is self._all
 
     def __len__(self) -> int:
@@ -215,7 +217,7 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
     cache_write: int = 0
     reasoning: int = 0
     unknown: int = 0
-    """Replies whose tokens are not, or not all, reported. The other fields are then lower bounds."""
+    """Replies whose tokens are not fully reported. The other fields are then lower bounds."""
 
     @property
     def total(self) -> int:
@@ -246,7 +248,9 @@ UNKNOWN = Usage(unknown=1)
 """The usage of one reply whose provider reported no tokens."""
 
 MAX_NESTING = 100
-"""Levels of lists and mappings in plain data. Readers recurse, and the caller's stack may be deep already."""
+"""The maximum number of levels of lists and mappings in plain data. Readers recurse, and the caller's stack may be deep
+already.
+"""
 
 
 def to_json(value: Any) -> bytes:
@@ -318,8 +322,8 @@ _syntax = msgspec.json.Decoder(msgspec.Raw)  # Checks the syntax, and builds no 
 
 
 def parse_arguments(text: str) -> bytes:
-    """Return the arguments that a model wrote as `ToolCall` keeps them: text that is not a JSON object becomes a JSON
-    string, so that the model can be shown its mistake.
+    """Convert the arguments that a model wrote to the form that `ToolCall` keeps: text that is not a JSON object
+    becomes a JSON string, so that the model can be shown its mistake.
     """
     try:
         value = from_json(text or "{}")

@@ -16,16 +16,16 @@ from .tools import Tool
 
 Emit = Callable[[StreamEvent], None]
 ABOUT = "agent"
-"""Owner of the notes on the agent that runs a thread: `state.notes["agent"]`."""
+"""The owner under which notes about the agent that runs a thread are kept: `state.notes["agent"]`."""
 
 
 class Cache(Struct, frozen=True, gc=False):
-    """A request to a provider's prompt cache, to keep the beginning that the requests of a run have in common."""
+    """Settings that ask a provider to cache the part that the requests of a run have in common at their start."""
 
     ttl: Literal["5m", "1h"] = "5m"
     """The time to keep it after its last use, if the provider offers a choice."""
     key: str = ""
-    """A name for the run, of at most 64 characters, for providers that keep requests of one name together."""
+    """A name for the run, of at most 64 characters, for providers that group requests by name."""
     stable_prefix: int | None = None
     """The number of messages that the next request repeats; those after them are sent only once. None: all."""
 
@@ -37,11 +37,11 @@ class Request(Struct, frozen=True, gc=False):
     messages: Sequence[Message]
     tools: tuple[Tool, ...] = ()
     schema: dict[str, Any] | None = None
-    """A JSON Schema that the text of the reply must fit. An adapter sends it if its provider has a mode for that. Other
-    models never see it, so the prompt must ask for JSON as well.
+    """A JSON Schema that the text of the reply must fit. An adapter sends it if the provider has a mode for structured
+    output. Otherwise the model never sees it, so the prompt must ask for JSON as well.
 
     Providers refuse a schema in which an object lacks `additionalProperties: false` or leaves a property out of
-    `required` (allow null for one that may be missing). Some also refuse bounds of numbers, lengths or counts:
+    `required` (allow null for one that may be missing). Some also refuse bounds on numbers, lengths or counts:
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs and
     https://developers.openai.com/api/docs/guides/structured-outputs
     """
@@ -66,8 +66,9 @@ class Reply(Struct, frozen=True):
 class Model(Protocol):
     """Anything that answers requests: a provider behind an SDK, a script, or a plain function of the request.
 
-    A model may also have the attribute `states_cost`, where True promises that every `Reply.cost` is known.
-    `Limits(cost=...)` refuses a model without this promise, and stops a turn in which one breaks it.
+    A model may also have the attribute `states_cost`, and True promises that every `Reply.cost` is known. Under
+    `Limits(cost=...)` a model without this promise is a `ConfigError`, and a turn in which a model breaks it is
+    stopped.
     """
 
     name: str
@@ -85,7 +86,8 @@ class Retention(Struct, frozen=True):
     """The rules by which a store deletes old data; None keeps everything."""
 
     boundaries: Positive | None = None
-    """The number of boundaries of each thread that stay addressable, at least; older ones are removed now and then."""
+    """The minimum number of boundaries of each thread that stay addressable; older ones are removed from time to time.
+    """
     seconds: Seconds | None = None
     """The time that a thread may stay unused before it is deleted."""
 
@@ -94,22 +96,25 @@ class Retention(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """A place for rows. Synchronous and thread-safe. Keys are ASCII text, values are bytes, and keys give the order.
+    """A place for rows. Synchronous and thread-safe. Keys are ASCII text, values are bytes, and rows are ordered by
+    key.
 
-    A new kind of store is one small module. It need not understand its rows, except for two kinds of keys. The row
-    under `head/...` is what an append compares. A row under `blob/NAME` is written once and never replaced, and is
-    deleted together with the last of the rows whose keys begin with `ref/NAME/`.
+    A new kind of store is one small module. It need not understand its rows, except for two kinds of keys. An append
+    compares the row under `head/...`. The store writes a row under `blob/NAME` once, never replaces it, and deletes it
+    together with the last of the rows whose keys begin with `ref/NAME/`.
 
     Check your own store with `minideep.testing`.
     """
 
     inline: int
-    """The most bytes that an append may write on an event loop's own thread; a larger one goes to `executor`."""
+    """The maximum number of bytes that an append may write on the OS thread of an event loop; a larger one goes to
+    `executor`.
+    """
     retention: Retention
 
     @property
     def executor(self) -> Executor:
-        """One thread for large appends and for maintenance after a turn; `close` waits until it has done its work."""
+        """One OS thread for large appends and for maintenance after a turn. `close` waits until its work is done."""
         ...
 
     def head(self, thread: str) -> bytes | None:
@@ -140,11 +145,11 @@ class Store(Protocol):
     ) -> None:
         """Delete the keys *deletes*, put *rows* and replace the head (None: remove it), all in one transaction.
 
-        This happens only if the head is still *expected* and every key of *deletes* exists. Without *timeout* an event
-        loop is the caller, so do not wait for other writers.
+        This happens only if the head is still *expected* and every key of *deletes* exists. If *timeout* is 0, the
+        caller is an event loop: do not wait for other writers.
 
         Raises:
-            ThreadConflict: the head is another one, or a key of *deletes* is missing; nothing was changed.
+            ThreadConflict: the head is not *expected*, or a key of *deletes* is missing; nothing was changed.
             TimeoutError: other writers held the store for longer than *timeout* seconds; nothing was changed.
         """
         ...
@@ -165,7 +170,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish pending work, then close files and threads. The store opens again when it is used."""
+        """Finish pending work, then close files and end OS threads. The store opens again when it is used."""
         ...
 
 
@@ -185,7 +190,7 @@ class Backend(Protocol):
     """
 
     blocking: bool
-    """True if the methods wait for a disk or a network. They are then called on a thread."""
+    """True if the methods wait for a disk or a network. They are then called on a worker thread."""
     home: str
     """The folder at which relative paths start."""
 
@@ -194,7 +199,9 @@ class Backend(Protocol):
         ...
 
     def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
-        """Yield every file below a folder, or the file itself, sorted by folder; leave out hidden and vendored ones."""
+        """Yield every file below *path*, sorted by folder, or *path* itself if it is a file; leave out hidden and
+        vendored ones.
+        """
         ...
 
     def read(self, ctx: ToolContext, path: str) -> bytes:
@@ -202,9 +209,10 @@ class Backend(Protocol):
         ...
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
-        """Create or replace a file, whole or not at all; with *expect*, only if its SHA-256 is still that one.
+        """Create or replace a file, whole or not at all; if *expect* is given, only if the file's SHA-256 is still
+        *expect*.
 
-        Return whether the state keeps the content: the recorded event then carries it.
+        Return True if the state keeps the content; the recorded event then carries it.
         """
         ...
 
@@ -220,8 +228,8 @@ class Ask(Protocol):
         """Ask *model*, by default the agent's, and return its reply.
 
         Raises:
-            ModelError: it failed; if `wrap_model` does not catch this, the turn fails with it.
-            ConfigError: a budget of money holds here and *model* does not state its cost.
+            ModelError: the model failed; if `wrap_model` does not catch the error, the turn fails with it.
+            ConfigError: a cost budget applies here and *model* does not state its cost.
         """
         ...
 
@@ -237,8 +245,8 @@ class RunTool(Protocol):
 class Middleware:
     """Something an agent can do: a prompt, tools, and hooks round the loop. Override what you need.
 
-    `before_*` run in list order, `after_tool` in reverse; of the wraps the first in the list is the outermost. A hook
-    that raises fails the turn, and the error names it. A hook that nobody overrides costs nothing.
+    `before_*` run in list order, `after_tool` in reverse; the first wrap in the list is the outermost. If a hook
+    raises, the turn fails and the error names the hook. A hook that is not overridden costs nothing.
 
     No wrap can keep a pause, a cancellation or a `ThreadConflict` from ending the turn, even if it catches everything.
     """
@@ -251,17 +259,18 @@ class Middleware:
     and `after_tool`, because a guard must not end where the agent delegates. True: everything. False: nothing.
     """
     models: Sequence[Model] = ()
-    """Models that it asks besides the agent's, such as a summarizer; the budgets of the agent hold for them too."""
+    """Models that it asks besides the agent's, such as a summarizer; the agent's budgets apply to them too."""
 
     @property
     def name(self) -> str:
         return type(self).__name__
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        """Change what the model is shown. To remember something differently, record an event instead.
+        """Change the request that the model is shown. The change is not recorded; to change the state of the run,
+        record an event instead.
 
-        Tools may be left out of `request.tools`: calls of those are then refused. Only tools that the agent has can be
-        shown.
+        Tools may be left out of `request.tools`: calls to those tools are then refused. Only tools that the agent has
+        can be shown.
         """
         return request
 
@@ -276,8 +285,8 @@ class Middleware:
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
         """Let the call through (perhaps changed), answer it, or make it wait for a person.
 
-        An answer passes the `after_tool` of the middleware before this one. After a decision every `before_tool` runs
-        again, with `ctx.decision`, so it must not act.
+        A result that is returned here goes through the `after_tool` of the middleware before this one in the list.
+        After `Approve` and `Edit` every `before_tool` runs again, with `ctx.decision`, so it must have no side effects.
         """
         return call
 
@@ -289,7 +298,7 @@ class Middleware:
         return await run(call)
 
     async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Change what the model reads of the result."""
+        """Change the result before the model reads it."""
         return result
 
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
@@ -323,9 +332,10 @@ class AgentSpec(Struct, frozen=True, eq=False):
     inherited: tuple[Middleware, ...] = ()
     """The middleware that also applies to the runs below this agent."""
     share: tuple[str, ...] = ()
-    """Owners of notes. A child run of this agent begins with a copy of its parent's notes of these owners."""
+    """Owners of notes. When this agent runs as a child, it begins with a copy of its parent's notes of these owners."""
     about: Mapping[str, Any] = {}
-    """Plain data on the agent, such as its version. An item that changes is noted under `ABOUT` with the next input."""
+    """Plain data about the agent, such as its version. An item that changes is noted under `ABOUT` with the next input.
+    """
     continues: frozenset[str] = frozenset()
     """Names of other agents whose threads this one may continue."""
     other_models: tuple[Model, ...] = ()

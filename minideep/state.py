@@ -14,7 +14,9 @@ Status = Literal["ready", "running", "paused", "ended", "escalated", "failed", "
 TodoStatus = Literal["pending", "in_progress", "completed"]
 Phase = Literal["ready", "waiting", "decided", "started", "answered"]
 Path = tuple[str, ...]
-"""The place of a run below the main agent: the keys of the calls that lead to it; `()` is the main agent."""
+"""The place of a run below the main run: the keys of the children that lead to it, each `call id` or `call id/key`;
+`()` is the main run.
+"""
 
 
 def _names_a_thread(text: str) -> bool:
@@ -29,23 +31,23 @@ _Amount = Annotated[float, Meta(ge=0)]
 
 
 class Limits(Struct, frozen=True, array_like=True):
-    """When a turn stops by itself; None means never. Each accepted input starts the counters anew.
+    """The limits at which a turn stops by itself; None means no limit. Each accepted input resets the counters.
 
-    *tokens*, *cost* and *seconds* are budgets of a run and of everything below it, so those of the main agent hold for
+    *tokens*, *cost* and *seconds* are budgets of a run and of everything below it, so those of the main agent apply to
     the whole turn. They are checked between model calls: a turn can overshoot *tokens* and *cost* by one reply, or by
-    several that arrive together. *seconds* also cuts the model call in flight; a tool ends by its own timeout. A reply
-    whose tokens or cost are unknown stops a turn that has a budget of them.
+    several that arrive together. *seconds* also interrupts the model call in flight; a tool is stopped only by its own
+    timeout. If the tokens or the cost of a reply are unknown, a turn with a budget for them stops.
 
-    *max_depth* and *max_children* also hold for a run and everything below it, but stop nothing: a call that would
-    begin one run too many gets an error result, and the calls beside it continue.
+    *max_depth* and *max_children* also apply to a run and everything below it, but do not stop the turn: a call that
+    would begin one run too many gets an error result, and the calls beside it continue.
     """
 
     steps: _Count | None = 1000
-    """Model replies of one run."""
+    """Model replies of one run in one turn."""
     tool_calls: _Count | None = None
-    """Answered tool calls of one run."""
+    """Answered tool calls of one run in one turn."""
     tokens: _Count | None = None
-    """Input and output of all replies."""
+    """Input and output tokens of all replies."""
     cost: _Amount | None = None
     """US dollars. Every model must have a price, or state the cost of each reply."""
     seconds: _Amount | None = None
@@ -53,7 +55,7 @@ class Limits(Struct, frozen=True, array_like=True):
     max_depth: _Count | None = None
     """Levels of subagents below the run: 0 allows none, 1 allows subagents that have none themselves."""
     max_children: _Count | None = None
-    """Runs that one reply may begin, counting those that they begin in turn."""
+    """Runs that one reply may begin, including the runs that those begin themselves."""
 
 
 class Todo(Struct, frozen=True, array_like=True):
@@ -62,10 +64,10 @@ class Todo(Struct, frozen=True, array_like=True):
 
 
 class FileEntry(Struct, frozen=True, array_like=True):
-    """A file of the thread's file space."""
+    """A file of the thread."""
 
     content: Any
-    """`str`, or `bytes` if it is not UTF-8 text; None where the store or the disk holds the content."""
+    """`str`, or `bytes` if it is not UTF-8 text; None if the store or the disk holds the content."""
     size: int
     """Bytes."""
     sha256: str
@@ -78,7 +80,7 @@ class FileEntry(Struct, frozen=True, array_like=True):
 
 
 def as_bytes(content: str | bytes) -> bytes:
-    """Return the content of a file as it would stand on a disk."""
+    """Return the content of a file as it would be written to a disk."""
     return content.encode() if isinstance(content, str) else content
 
 
@@ -136,7 +138,7 @@ class Interrupt(Struct, frozen=True, array_like=True):
 
 
 class OpenCall(Struct, array_like=True):
-    """A call of the last reply, until every call of that reply is answered."""
+    """A call of the last reply. It stays open until every call of that reply is answered."""
 
     call: ToolCall
     requested_by: int
@@ -150,7 +152,9 @@ class OpenCall(Struct, array_like=True):
 
     @property
     def phase(self) -> Phase:
-        """The progress of the call; the four fields above have no other legal combinations."""
+        """The progress of the call. Every legal combination of `result`, `waits`, `decision` and `started` is one of
+        the phases.
+        """
         if self.result is not None:
             return "answered"
         if self.waits:
@@ -170,7 +174,7 @@ class Failure(Struct, frozen=True, array_like=True):
 
 
 class State(Struct, kw_only=True, array_like=True):
-    """One run, as the fold of its events. Only `minideep.core` changes it."""
+    """The state of one run, computed from its events. Only `minideep.core` changes it."""
 
     agent: str = ""
     said: UserMessage | None = None
@@ -183,7 +187,7 @@ class State(Struct, kw_only=True, array_like=True):
     todos: list[Todo] = field(default_factory=list[Todo])
     files: dict[str, FileEntry] = field(default_factory=dict[str, FileEntry])
     notes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """The memory of middleware: owner, key, plain data."""
+    """What middleware has noted: `notes[owner][key]` is plain data."""
 
     limits: Limits = Limits()
     step: int = 0
@@ -196,21 +200,23 @@ class State(Struct, kw_only=True, array_like=True):
     stop: str = ""
     """Why the last reply ended: a `StopReason`."""
     ends: bool = False
-    """True if a tool asked to end the turn after this batch."""
+    """True if a tool asked to end the turn once all calls of this reply are answered."""
     reason: str = ""
     """Why the last turn ended: `done`, `truncated`, `refused`, the limit, or the kind of error."""
     detail: str = ""
-    """The text of the error, the question of an escalation, or why an unreached limit stopped the turn."""
+    """The text of the error, the question of an escalation, or, if unknown spending stopped the turn before a limit was
+    reached, what is unknown.
+    """
     began: int = 0
     """The index in `messages` at which the last turn begins."""
     number: int = 0
     """The number, in the thread, of the last event applied."""
 
     subagents: dict[str, "State"] = field(default_factory=dict[str, "State"])
-    """The runs below this one by the key of their call; filled by `get_state(subagents=True)`, never recorded."""
+    """The runs below this one, by their key; filled by `get_state(subagents=True)`, never recorded."""
     cost: float | None = None
-    """US dollars over the life of the run, without the runs below it. A lower bound if any reply is `unpriced`; None
-    where no cost is known.
+    """US dollars over the life of the run, without the runs below it. A lower bound if any reply is `unpriced`; None if
+    no cost is known.
     """
     failure: Failure | None = None
     """The attributes of the model error that the last turn failed with."""
@@ -219,12 +225,12 @@ class State(Struct, kw_only=True, array_like=True):
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """The calls that wait for a person, of this run and of its children, in call order."""
+        """The calls of this run and of its children that wait for a person, in call order."""
         return tuple(wait for entry in self.open.values() for wait in entry.waits)
 
     @property
     def text(self) -> str:
-        """The last text of the agent that is not empty."""
+        """The agent's last non-empty text."""
         spoken = (message.text for message in reversed(self.messages) if message.role == "assistant")
         return next((text for text in spoken if text), "")
 
@@ -236,7 +242,7 @@ def _read(name: str) -> Any:
 class StateView:
     """A run's `State` as tools and hooks see it: always current, and read-only.
 
-    A change to it would not be in the log, and so be lost with the process: record an event instead.
+    A change to it would not be in the log, and so would be lost with the process: record an event instead.
     """
 
     __slots__ = ("_seen", "_state")
@@ -306,7 +312,9 @@ AnyState = State | StateView
 
 
 class Notes(Mapping[str, Any]):
-    """The notes of a run: owner, key, value. Lists and dicts among the values are copied when they are read."""
+    """The notes of a run: `notes[owner][key]` is a value. A value that is a list or a dict is copied each time it is
+    read.
+    """
 
     __slots__ = ("_notes", "_owners")
 

@@ -1,4 +1,4 @@
-"""Tools: functions that a model may call, their schemas, and the way of a call's arguments into a function."""
+"""Tools: functions that a model may call, their schemas, and how a call's arguments reach a function."""
 
 import inspect
 import threading
@@ -14,11 +14,11 @@ from .kinds import Seconds
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
 MAX_RESULT = 1_000_000
-"""Characters of text in one result. If the agent has a middleware for that, a larger result goes into a file; otherwise
-it becomes an error result.
+"""The maximum number of characters of text in one result. If the agent has a middleware that offloads results, a larger
+one goes into a file; otherwise it becomes an error result.
 """
 MAX_MEDIA = 10_000_000
-"""Bytes of images and documents in one result."""
+"""The maximum number of bytes of images and documents in one result."""
 
 
 class Injected:
@@ -117,9 +117,10 @@ def tool(*, name: str | None = None, timeout: Seconds | None = None) -> Callable
 def tool(
     function: Callable[..., Any] | None = None, /, *, name: str | None = None, timeout: Seconds | None = None
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a `Tool` of a function: its schema from the type hints, its description from the docstring.
+    """Make a `Tool` from a function: its schema from the type hints, its description from the docstring.
 
-    A plain `def` runs on a thread. A call that takes longer than *timeout* seconds gets an error result.
+    A plain `def` runs in a worker thread of the process. A call that takes longer than *timeout* seconds gets an error
+    result.
 
     >>> @tool
     ... async def shout(text: str, times: int = 1) -> str:
@@ -134,7 +135,7 @@ def tool(
 
 
 def as_tool(value: Tool | Callable[..., Any]) -> Tool:
-    """Return *value* if it is a `Tool`, or make a tool of a function.
+    """Return *value* if it is a `Tool`, or make a tool from a function.
 
     Raises:
         ConfigError: it is neither.
@@ -147,7 +148,9 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
 
 
 def as_result(value: Any) -> ToolResult:
-    """Return what a tool returned as a result: text and blocks stay, anything else becomes JSON, or `str` of it."""
+    """Convert a tool's return value to a `ToolResult`. Text and blocks are kept, None becomes "done", and any other
+    value becomes JSON or, if JSON cannot express it, its `str`.
+    """
     match value:
         case str():
             return ToolResult(clean(value))

@@ -13,21 +13,24 @@ from .state import Failure, FileEntry, Interrupt, State, Status
 
 
 class Turn(Struct, kw_only=True):
-    """The result of a turn, which goes from an accepted input to the boundary where the agent hands over.
+    """The result of a turn, which goes from an accepted input to the boundary at which the agent returns control to its
+    caller.
 
-    *status* is `ended`, `paused`, `escalated`, `failed`, `cancelled` or `exhausted`. A `Turn` shares nothing that
-    changes later.
+    *status* is `ended`, `paused`, `escalated`, `failed`, `cancelled` or `exhausted`. A `Turn` is a snapshot: nothing
+    that happens later changes it.
     """
 
     thread_id: str
     status: Status
     reason: str = ""
-    """`done`, `truncated`, `refused`, the limit that was reached, or the kind of error."""
+    """Why the turn stopped: `done`, `truncated`, `refused`, `question` (escalated), `cancelled`, the limit that was
+    reached, or the name of the error's class.
+    """
     text: str = ""
-    """The last text of the agent in this turn that is not empty."""
+    """The agent's last non-empty text in this turn."""
     error: MinideepError | None = None
-    """Why the turn failed or could not be saved; or what is unknown about the spending, if that stopped the turn before
-    a budget was reached.
+    """The error that made the turn fail or kept it from being saved. If unknown spending stopped the turn before a
+    budget was reached, a `LimitExceeded` that says what is unknown.
     """
     interrupts: tuple[Interrupt, ...] = ()
     """The calls that wait for a person; `Agent.resume` takes a decision for any of them."""
@@ -36,7 +39,7 @@ class Turn(Struct, kw_only=True):
     artifacts: dict[str, FileEntry] = field(default_factory=dict[str, FileEntry])
     """The files that the turn wrote, by path."""
     messages: tuple[Message, ...] = ()
-    """The messages of the turn, those that a compaction took out of context included."""
+    """The messages of the turn, including those that a compaction took out of context."""
     usage: Usage = Usage()
     """Tokens of the turn, its subagents included."""
     costs: Costs = field(default_factory=Costs)
@@ -50,11 +53,12 @@ class Turn(Struct, kw_only=True):
         return f"<Turn of {self.thread_id!r}: {status}, {len(self.messages)} messages, {text!r}>"
 
     def raise_for_status(self) -> "Turn":
-        """Return the turn if it is `ended`, `paused` or `escalated`; otherwise raise the reason.
+        """Return the turn if it is `ended`, `paused` or `escalated`; otherwise raise an error.
 
         Raises:
             LimitExceeded: it is `exhausted`.
-            MinideepError: it is `failed`, and this is its error, such as `RateLimited`; or it is `cancelled`.
+            MinideepError: it is `failed`, and the exception is its own error, such as `RateLimited`; or it is
+                `cancelled`.
         """
         if self.status == "exhausted":
             limit = f"{self.reason} ({self.error})" if isinstance(self.error, LimitExceeded) else self.reason
@@ -67,15 +71,15 @@ class Turn(Struct, kw_only=True):
 
 
 def failed(exc: MinideepError, at: float) -> TurnFailed:
-    """Return the event that records that a run failed with *exc*; `error_of` makes the error again from it."""
+    """Return the event that records the failure of a run with *exc*. `error_of` recreates the error from the state."""
     # An error may quote a whole response, or a lone surrogate; neither may keep the failure out of the log.
     more = Failure(exc.transient, exc.retry_after, exc.code) if isinstance(exc, ModelError) else None
     return TurnFailed(at, type(exc).__name__, clean(str(exc))[:10_000], more)
 
 
 def error_of(state: State) -> MinideepError | None:
-    """Return the error that a failed run recorded, as an exception of its class; or why spending that is unknown
-    stopped a run. None for any other run.
+    """Return the error that a failed run recorded, as an exception of its class. For a run that unknown spending
+    stopped, return a `LimitExceeded` that says why; for any other run, None.
     """
     if state.status == "exhausted" and state.detail:
         return LimitExceeded(state.detail)

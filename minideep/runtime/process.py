@@ -1,4 +1,4 @@
-"""Bounds on what one process does at once: turns, and calls on threads."""
+"""Bounds on the turns, and on the calls in worker threads, that one process runs at once."""
 
 import asyncio
 import contextvars
@@ -13,14 +13,14 @@ from ..kinds import Positive
 
 @checked
 def configure_process(max_turns: Positive | None = None, max_tool_threads: Positive | None = 500) -> None:
-    """Bound what all agents of this process do at once, from now on. None removes a bound.
+    """Set bounds on the work that all agents of this process do at once, from now on. None removes a bound.
 
     *max_turns* bounds turns. Further turns wait in the order of their arrival, and hold nothing meanwhile. Subagents
     are part of their turn. A turn that a tool begins inside another turn does not wait.
 
-    *max_tool_threads* bounds plain functions that run on threads: tools, and the file access of backends. Further calls
-    wait. A call that was left behind, after its timeout or a cancellation, no longer counts. Calls that a tool
-    makes through `run_sync` do not wait, unless it makes them from a thread that it started itself.
+    *max_tool_threads* bounds the plain functions that run in worker threads: tools, and the file access of backends.
+    Further calls wait. A call that was left behind, after its timeout or a cancellation, no longer counts. Calls that a
+    tool makes through `run_sync` do not wait, unless it makes them from a thread that it started itself.
 
     Raises:
         ConfigError: a bound is not a whole number above 0.
@@ -39,7 +39,7 @@ class TurnQueue:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all turns. In a forked process they are its parent's, which continues them."""
+        """Forget all turns. In a forked process they belong to the parent process, which continues them."""
         # Reentrant: the garbage collector may end a turn, whose loop is gone, while this thread holds the lock.
         self._lock = threading.RLock()
         self.running: set[TurnSlot] = set()

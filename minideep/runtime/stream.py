@@ -15,16 +15,16 @@ from ..turn import Turn
 
 DELTAS = (TextDelta, ThinkingDelta, ArgsDelta)
 MAX_DELTA = 4096
-"""Characters to which deltas that wait for the listener are joined, at most."""
+"""The maximum length, in characters, of a delta that is joined from deltas waiting for the listener."""
 
 
 class Stream:
     """The events of a turn, while it runs: `async for event in stream`. After the last one `stream.turn` is the `Turn`.
 
     The events are those that are recorded (`minideep.events`), and `TextDelta`, `ThinkingDelta`, `ArgsDelta`,
-    `Restarted`, `ToolStarted` and `ToolEnded`. Each has a `path`, the keys of the calls from the main agent down. The
-    events of one run arrive in order. The cost of a reply is in its `ModelReplied`, that of the turn in
-    `stream.turn.costs`.
+    `Restarted`, `ToolStarted` and `ToolEnded`. Each has a `path`: the keys of the children that lead from the main run
+    to the run that it belongs to. The events of one run arrive in order. The cost of a reply is in its `ModelReplied`,
+    that of the turn in `stream.turn.costs`.
 
     The turn does not wait for its listener. A slow listener receives fewer, larger deltas, so that waiting events never
     take much more memory than the turn itself.
@@ -68,7 +68,7 @@ class Stream:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancel the turn if it still runs, and wait until it is saved."""
+        """Cancel the turn if it is still running, and wait until it is saved."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             # Not `await self._task`, which would raise what ended the turn.

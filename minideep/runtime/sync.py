@@ -1,4 +1,4 @@
-"""`run_sync`: coroutines from plain code, on one event loop that has a thread of its own.
+"""`run_sync` runs coroutines from synchronous code, on one event loop that has an OS thread of its own.
 
 There is one loop for the whole program, because the connections of an SDK belong to the loop that opened them:
 `asyncio.run` would close it after each call, and the next call would fail on a pooled connection. It runs on another
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* to its end. Return what it returns, or raise what it raises, `SystemExit` included.
+    """Run *work* to its end. Return its result or raise its exception, including `SystemExit`.
 
     If something interrupts the waiting, such as Ctrl-C or a signal handler that raises, *work* is cancelled and awaited
     before the interruption is raised: its thread is then saved.
