@@ -233,7 +233,7 @@ class Agent:
         on the disk.
 
         Raises:
-            ConfigError: there is no such file, or no such boundary.
+            ConfigError: the file or the boundary does not exist.
             UnknownThread, CheckpointError, HistoryCut: as `get_state`.
         """
         return checkpoint.read_file(self._store, thread_id, file, at)
@@ -241,8 +241,8 @@ class Agent:
     def export(self, thread_id: ThreadId) -> list[str]:
         """Return every message of a thread and of the runs below it, each as a line of JSON.
 
-        A line has `path`, `agent` and `turn`, and the message as `{"type": "human" | "ai" | "tool", "content",
-        "tool_calls": [{"id", "name", "args"}], "name", "tool_call_id"}`.
+        Each line is one flat object: `path`, `agent`, `turn`, and the fields of the message, `{"type": "human" | "ai" |
+        "tool", "content", "tool_calls": [{"id", "name", "args"}], "name", "tool_call_id"}`.
 
         Raises:
             UnknownThread, CheckpointError

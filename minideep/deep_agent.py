@@ -67,16 +67,15 @@ def create_deep_agent(
     """Make an agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
-    own. *tools* are functions or `Tool`s. *backend* keeps the files; by default they are kept in the thread's own
-    state. *memory* lists files, such as `AGENTS.md`, that the prompt always shows. *skills* lists folders whose skills
-    the prompt describes.
+    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state. *memory*
+    lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes.
 
-    Unless *subagents* holds one of that name, a `general-purpose` subagent is added, with the same tools and skills.
-    Calls of the tools that *interrupt_on* maps to True wait for a person (`Agent.resume`), also in subagents, unless
-    one says otherwise. *durability*, *version*, *continues* and *redact* are as for `Agent`.
+    A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
+    Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
+    subagent's own `interrupt_on` says False. *durability*, *version*, *continues* and *redact* are as for `Agent`.
 
     *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
-    skills, memory) and before the approvals. An object of a built-in class, or of a subclass, replaces the built-in.
+    skills, memory) and before the approvals. An instance of a built-in class replaces that built-in, but for approvals.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.

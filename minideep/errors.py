@@ -63,7 +63,9 @@ class MinideepError(Exception):
 
 
 class ConfigError(MinideepError):
-    """A tool, an agent, a name or an argument is wrong. Raised before any model is called."""
+    """A tool, an agent, a name or an argument is wrong. Raised before a model is called, except by `ToolContext.run`
+    and `ask`.
+    """
 
 
 class IllegalEvent(MinideepError):

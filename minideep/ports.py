@@ -66,7 +66,7 @@ class Reply(Struct, frozen=True):
 class Model(Protocol):
     """Anything that answers requests: a provider behind an SDK, a script, or a plain function of the request.
 
-    A model may also have the attribute `states_cost`, and True promises that every `Reply.cost` is known. Under
+    A model may also have the attribute `states_cost`, whose True promises that every `Reply.cost` is known. Under
     `Limits(cost=...)` a model without this promise is a `ConfigError`, and a turn in which a model breaks it is
     stopped.
     """

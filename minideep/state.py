@@ -187,7 +187,7 @@ class State(Struct, kw_only=True, array_like=True):
     todos: list[Todo] = field(default_factory=list[Todo])
     files: dict[str, FileEntry] = field(default_factory=dict[str, FileEntry])
     notes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """What middleware has noted: `notes[owner][key]` is plain data."""
+    """The notes of middleware and tools: `notes[owner][key]` is plain data."""
 
     limits: Limits = Limits()
     step: int = 0
@@ -198,11 +198,13 @@ class State(Struct, kw_only=True, array_like=True):
     usage: Usage = Usage()
     """Tokens over the life of the run."""
     stop: str = ""
-    """Why the last reply ended: a `StopReason`."""
+    """The `StopReason` of the last reply."""
     ends: bool = False
     """True if a tool asked to end the turn once all calls of this reply are answered."""
     reason: str = ""
-    """Why the last turn ended: `done`, `truncated`, `refused`, the limit, or the kind of error."""
+    """Why the last turn stopped: `done`, `truncated`, `refused`, `question`, `cancelled`, the limit, or the name of the
+    error's class.
+    """
     detail: str = ""
     """The text of the error, the question of an escalation, or, if unknown spending stopped the turn before a limit was
     reached, what is unknown.

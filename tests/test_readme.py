@@ -111,13 +111,19 @@ def test_a_module_imports_only_what_stands_above_it_in_the_table():
 
 
 def test_what_the_reading_order_names_is_there():
-    way = rows(section("One request through the code, in ten minutes"))
+    way = rows(section("One request through the code"))
     assert len(way) > 20
-    for file, names, _ in way:
-        source = (PACKAGE / file.strip("`")).read_text()
+    for files, names, _ in way:
+        first, *others = re.findall(r"`([\w./]+)`", files)
+        # `runtime/calls.py`, `loop.py`: the second is beside the first, or at the root.
+        beside = [
+            path for file in others for path in [(PACKAGE / first).parent / file, PACKAGE / file] if path.exists()
+        ]
+        source = "\n".join(path.read_text() for path in [PACKAGE / first, *beside])
+        assert len(beside) >= len(others)
         for name in re.findall(r"`([\w.]+)`", names):
             last = name.split(".")[-1]
-            assert re.search(rf"^ *(async def|def|class) {last}\b|^{last}: ", source, re.MULTILINE), f"{file}: {name}"
+            assert re.search(rf"^ *(async def|def|class) {last}\b|^{last}: ", source, re.MULTILINE), f"{files}: {name}"
 
 
 def test_every_page_names_the_modules_of_its_package():

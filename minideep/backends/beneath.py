@@ -46,7 +46,9 @@ class Place(Struct, frozen=True):
     folder: int
     """The descriptor of the folder."""
     name: str
-    """Never `..`, and not a link when its status was read, unless links were not to be followed. `.` is the root."""
+    """Never `..`. A link only if links were not to be followed; otherwise it was none when its status was read. `.` is
+    the root.
+    """
     status: os.stat_result | None
     """None if nothing exists there."""
 

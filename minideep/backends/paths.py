@@ -7,7 +7,7 @@ from ..errors import ConfigError, ToolError
 from .names import quoted, unescaped
 
 MAX_LENGTH, MAX_PARTS = 4096, 256
-"""The longest path, in characters and in names."""
+"""The maximum length of a path, in characters and in components."""
 MAX_FILE = 10_000_000
 """The largest file that is read, in bytes."""
 RESULTS = "large_tool_results"

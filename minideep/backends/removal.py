@@ -1,4 +1,4 @@
-"""Delete a folder and its contents. Everything is looked at first, so an entry that must stay stops it beforehand."""
+"""Delete a folder and its contents, after inspecting all of it: an entry that must stay prevents the deletion."""
 
 import os
 

@@ -54,7 +54,9 @@ class StateBackend:
         return as_bytes(content)
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
-        """Check that *path* can be written. The event that the caller records carries the content and does the rest."""
+        """Check that *path* can be written. The event that the caller records contains the content, and applying it
+        writes the file.
+        """
         path, files = normalized(path), ctx.state.files
         if encodable(path) != path:
             raise ToolError(f"{quoted(path)} is refused: its name is not valid text; choose another name")

@@ -44,14 +44,14 @@ class Blueprint(Agent):
     * *max_reflection_depth*: how many replies of reflection a turn may take before it escalates.
     * *max_file_age_steps*: steps (subtasks) after which a file is evicted; a file that is done goes after 3. Files
       whose name matches a pattern in *pinned* stay.
-    * *inline_limit*: bytes of a file (at most 102,400) above which the store keeps it outside the state;
+    * *inline_limit*: a file over this many bytes (at most 102,400) is kept in the store, outside the state;
       *state_limit*: bytes of the whole state at the end of a turn.
     * *backend*: where artifacts are written. None: the thread's own state.
     * *limits*: `tokens`, `cost` and `seconds` are budgets of the turn, which escalates when one is used up, or when
       the amount spent is unknown. The other limits apply to each subagent whose role has none of its own.
-    * *approve_plan*: every plan waits for a person, who may edit it (`Agent.resume` of the call `approve_plan`).
-    * *durability*, *version*, *continues* and *redact* are those of `Agent`.
-    * *planner_prompt_limit*: characters that the planner's system prompt may have.
+    * *approve_plan*: every plan waits for a person, who may edit it (resume the turn with a decision for the call
+    `approve_plan`). * *durability*, *version*, *continues* and *redact* are those of `Agent`. * *planner_prompt_limit*:
+    characters that the planner's system prompt may have.
 
     Raises:
         ConfigError: an argument is not usable.
@@ -130,7 +130,7 @@ class Blueprint(Agent):
         return super().stream(self._goal(input), thread_id, context=context, wait=wait)
 
     async def preload(self) -> None:
-        """Import what the models need now rather than with the first request."""
+        """Import the SDKs of the models now instead of at the first request."""
         for agent in self.agents.values():
             await agent.preload()
 

@@ -1,4 +1,4 @@
-"""What the parts of a blueprint say to each other, as types, and how each is parsed from a model's reply.
+"""The messages between the parts of a blueprint, as types, and the parsers for a model's reply.
 
 A reply that breaks a contract is a `ContractViolation`. Its text is sent back to the author of the reply.
 """
@@ -16,7 +16,7 @@ from ..structured import fitting, json_in
 
 MAX_SUBTASKS = 100
 MAX_PLAN = 64 * 1024
-"""Bytes of a plan. The state holds it, and every question shows it again."""
+"""Bytes of a plan. The state holds it, and every request to planner or reflection repeats it."""
 MAX_DECISION = MAX_QUESTION = 32 * 1024
 """Bytes of a decision before artifacts are filled in, and characters of a question to the user."""
 MAX_REASONING = 2_000

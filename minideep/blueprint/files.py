@@ -49,9 +49,9 @@ class FileRef(Struct, frozen=True):
 class VirtualFiles:
     """The files of a blueprint's thread, on *backend*.
 
-    A content of more than *inline_limit* bytes is spilled: the store keeps it, once for all files with the same
-    content. While the state has more than *state_limit* bytes, the largest other contents are spilled too. A file
-    that is done is evicted after 3 steps, any other after *max_age*, unless a pattern in *pinned* matches its name.
+    Content of more than *inline_limit* bytes is spilled: the store keeps it, once for all files with the same content.
+    While the state has more than *state_limit* bytes, the largest other contents are spilled too. A file that is done
+    is evicted after 3 steps, any other after *max_age*, unless a pattern in *pinned* matches its name.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class VirtualFiles:
             return False
 
     def record(self, ctx: ToolContext, event: FileWritten, note: FileNote) -> None:
-        """Record that a file was written, and what to remember of it."""
+        """Record a written file and its metadata."""
         ctx.record(event)
         self._save_note(ctx, event.file, note)
 

@@ -33,11 +33,12 @@ from .files import VirtualFiles
 from .state import Board, escalated, read_board, save_objective, save_plan, save_progress
 
 MESSAGES_KEPT = 200
-"""Messages of a turn after which those in the state are compacted. The log has all of them."""
+"""When the state has more messages than this, they are compacted. The log keeps all of them. The log has all of them.
+"""
 EARLIER_KEPT = 5
 """Earlier goals, and earlier messages about the present one, that the planner sees."""
 EARLIER_LENGTH = 1_000
-"""Characters of each of them that are kept."""
+"""The maximum number of characters kept of each earlier goal or message."""
 _CARRIED = ("step", "planned_at", "delivered", "failed", "produced")
 """Fields of the board that outlive a turn which did not reach its goal."""
 _UNITS = {"tokens": "tokens", "cost": "US dollars", "seconds": "seconds"}

@@ -37,7 +37,7 @@ class Assignment(Struct, frozen=True):
     question: str = ""
     """The message that the subagent gets."""
     error: str = ""
-    """Why no subagent can be asked."""
+    """The reason that no subagent can be run."""
 
 
 class Outcome(Struct):
@@ -55,7 +55,7 @@ class Outcome(Struct):
 
     @property
     def as_planned(self) -> bool:
-        """Whether the artifact that the plan expects was written."""
+        """True if the artifact that the plan expects was written."""
         artifact, expected = self.answer.value, self.assignment.subtask.expected_artifact
         return self.written is not None and artifact is not None and artifact.artifact_name == expected
 

@@ -42,7 +42,7 @@ class Role(Struct, frozen=True):
     interrupt_on: Mapping[str, bool] | None = None
     """Tools whose calls wait for a person. The turn is then `paused`; finished subtasks are not repeated."""
     description: str = ""
-    """What it is for, in a few words that the planner reads."""
+    """The role's purpose, in a few words for the planner."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -113,7 +113,7 @@ def roles_by_name(roles: Iterable[Role]) -> dict[str, Role]:
     """Return the roles of a pool by name. A later role replaces an earlier one of the same name.
 
     Raises:
-        ConfigError: there are no roles, or one has an unusable name or no prompt.
+        ConfigError: *roles* is empty, or one has an unusable name or no prompt.
     """
     pool: dict[str, Role] = {}
     for role in roles:

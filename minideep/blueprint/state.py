@@ -1,4 +1,4 @@
-"""What a blueprint remembers of its thread: the goal, the plan, how far it has come, and a ledger of what was done.
+"""The record of a blueprint's thread: goal, plan, progress, and a ledger of completed work.
 
 All of it is kept as notes of the main run, so it is saved, forked and read like the rest of the thread. The ledger is
 appended to, so what a round writes does not grow with the number of rounds before it.
@@ -25,7 +25,7 @@ REASON_KEPT = 300
 
 
 class FileNote(Struct, frozen=True, omit_defaults=True):
-    """What is remembered of a file besides its content."""
+    """The metadata of a file, without its content."""
 
     name: str
     """The artifact's name in the plan. Several versions may share it."""
@@ -34,7 +34,7 @@ class FileNote(Struct, frozen=True, omit_defaults=True):
     """The step at which it was written."""
     status: str = "done"
     kept: bool = False
-    """Whether the last answer refers to it. Such a file is not evicted."""
+    """True if the last answer refers to the file, which is then not evicted."""
 
 
 class Entry(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Entry(Struct, frozen=True):
     written_at_step: int
     status: str
     disk_path: str | None
-    """Where the content is if not here: `sha256:...` in the store, else a path of the backend."""
+    """The location of the content if it is not in *content*: `sha256:...` in the store, else a path of the backend."""
     bytes: int
     sha256: str
     name: str
@@ -53,7 +53,7 @@ class Entry(Struct, frozen=True):
 
 
 class LedgerEntry(Struct, frozen=True, omit_defaults=True):
-    """What one part did, in names and numbers. It never holds the content of a file."""
+    """The activity of one part, in names and numbers; never the content of a file."""
 
     turn: int
     step: int
@@ -79,15 +79,15 @@ class LedgerEntry(Struct, frozen=True, omit_defaults=True):
     files: tuple[str, ...] = ()
     """The files that cleanup evicted."""
     unknown: int = 0
-    """Replies whose tokens are not known, or not all of them."""
+    """Replies whose tokens are unknown or not fully reported."""
 
 
 class Objective(Struct, kw_only=True):
-    """What the turn is about. Written once a turn."""
+    """The subject of a turn. Written once per turn."""
 
     goal: str = ""
     said: list[str] = field(default_factory=list[str])
-    """What the user has said since the goal was set."""
+    """The user's messages since the goal was set."""
     earlier: list[list[str]] = field(default_factory=list[list[str]])
     """The last goals before this one, each with its answer."""
     since: int = 0
@@ -95,7 +95,7 @@ class Objective(Struct, kw_only=True):
 
 
 class Progress(Objective, kw_only=True):
-    """How far the turn has come. Each part replaces it as a whole, so it is small."""
+    """The progress of a turn. Each part replaces the whole record, so it is kept small."""
 
     step: int = 0
     """Subtasks dispatched in the life of the thread."""
@@ -107,8 +107,8 @@ class Progress(Objective, kw_only=True):
     final_answer: str = ""
     """As reflection wrote it: with `{{name}}` where an artifact's content belongs."""
     termination: dict[str, str] = field(default_factory=dict[str, str])
-    """Why the turn ended: `{"reason": "end" | "escalate" | "reflection_cap" | "contract" | "budget"}`. `by` names the
-    roles that asked a question.
+    """The reason that the turn ended: `{"reason": "end" | "escalate" | "reflection_cap" | "contract" | "budget"}`. `by`
+    names the roles that asked a question.
     """
     node: str = ""
     """The part that ran last."""
@@ -118,9 +118,9 @@ class Progress(Objective, kw_only=True):
     failed: list[int] = field(default_factory=list[int])
     """Subtasks, by their index in the plan."""
     clean: bool = True
-    """Whether every subtask of the last wave delivered what was planned."""
+    """True if every subtask of the last wave delivered what was planned."""
     produced: bool = False
-    """Whether any artifact has been completed since the goal was set."""
+    """True if any artifact has been completed since the goal was set."""
     failure: list[str] = field(default_factory=list[str])
     """Kind and text of the error that a model failed with."""
 

@@ -15,7 +15,7 @@ from .state import Board, LedgerEntry, escalated
 
 T = TypeVar("T")
 _UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "you refused"}
-"""Why a reply with such a `turn.reason` is refused, as its author reads it."""
+"""The reason that a reply with such a `turn.reason` is refused, as its author reads it."""
 MAX_QUOTED = 20_000
 """Characters of a refused reply that its author is shown again."""
 MAX_SHOWN = 2_000
@@ -36,11 +36,11 @@ class Answer(Struct, Generic[T]):
     tokens: int = 0
     seconds: float = 0.0
     unknown: int = 0
-    """Replies whose tokens are not known, or not all of them."""
+    """Replies whose tokens are unknown or not fully reported."""
 
     @property
     def problem(self) -> str:
-        """Why there is no value. Quotes nothing of the reply: planner and reflection read this."""
+        """The reason that *value* is None. It never quotes the reply, because planner and reflection read it."""
         if self.turn is None or self.value is not None:
             return ""
         match self.turn.status:
@@ -61,7 +61,7 @@ class Answer(Struct, Generic[T]):
         return LedgerEntry(turn, step, node, **(fields | more))
 
     def without_value(self, board: Board, node: str) -> Board:
-        """Return *board* after the part *node* gave no usable reply.
+        """Return *board* after the part *node* returned no usable reply.
 
         A broken contract escalates and shows a person the last reply. A model that failed fails the turn, which can
         then be resumed.

@@ -73,7 +73,7 @@ def state_at(log: Log, at: int) -> tuple[State, int]:
     """Return the main run at its boundary *at*, and the number of the thread's last event that belongs to it.
 
     Raises:
-        ConfigError: there is no such boundary.
+        ConfigError: the boundary does not exist.
         HistoryCut: retention removed it.
         CheckpointError: it cannot be read.
     """
@@ -115,12 +115,14 @@ def read_state(log: Log, at: int | None, subagents: bool) -> State:
 
 
 def root_at(log: Log, at: int | None) -> tuple[State, int]:
-    """`state_at`, or the main run as it was last saved."""
+    """Return `state_at(log, at)`, or the main run as last saved if *at* is None."""
     return (read_run(log, ())[0], log.head.number) if at is None else state_at(log, at)
 
 
 def runs_at(log: Log, extent: int) -> list[Path]:
-    """Return the runs below the main one that had begun by the event *extent*, parents first, then by beginning."""
+    """Return the runs below the main one that had begun by the event *extent*, parents first, then in the order in
+    which they began.
+    """
     # Rows of runs hold only the newest state of each; when it began tells whether it belongs.
     begun = [path for path, row in log.runs.items() if row.first <= extent]
     return sorted(begun, key=lambda path: (len(path), log.runs[path].first))

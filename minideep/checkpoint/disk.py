@@ -40,9 +40,9 @@ class DiskCheckpointer:
     """Keeps threads in a directory, private to its owner (0700), which is created when it is first needed.
 
     It survives any kill of the process. Power loss may cost the last boundaries unless *fsync* is set, which makes
-    every append wait for the disk. *retention* says what is removed automatically; by default nothing. Agents, threads
-    and processes may share it. `close`, or `with`, finishes the maintenance after turns and closes all files; it opens
-    again when it is used.
+    every append wait for the disk. *retention* says what is removed automatically; by default nothing. Several agents
+    and processes may share it. `close`, or `with`, finishes the maintenance after turns and closes all files; the store
+    opens again when it is next used.
 
     Raises:
         ConfigError: *directory* is a file.

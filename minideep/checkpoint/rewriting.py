@@ -146,8 +146,8 @@ def fork(store: CheckedStore, source: str, at: int | None, new_id: str) -> None:
     as they are; blobs are shared.
 
     Raises:
-        UnknownThread: there is no thread *source*.
-        ConfigError: there is no such boundary, or a thread *new_id* exists.
+        UnknownThread: the store has no thread *source*.
+        ConfigError: the boundary does not exist, or a thread *new_id* exists.
         HistoryCut: retention removed the boundary.
         CheckpointError: the thread cannot be read, or the store failed.
     """

@@ -24,7 +24,8 @@ logger = logging.getLogger("minideep")
 class CheckedStore:
     """A store whose every failure is a `CheckpointError`, shared by all agents that were given the same object.
 
-    A store may be anybody's code and raise anything. A turn must survive that, so nothing but this class calls one.
+    A store may be anybody's code and raise anything. A turn must survive that, so only this class calls a store
+    directly.
     """
 
     def __init__(self, inner: Store) -> None:
@@ -117,7 +118,7 @@ _opened = _Opened()
 
 
 def open_store(store: Store | CheckedStore) -> CheckedStore:
-    """Return the one `CheckedStore` of a store object; one that is given is returned as it is.
+    """Return the one `CheckedStore` of a store object; a `CheckedStore` is returned unchanged.
 
     Raises:
         ConfigError: *store* lacks a member of the port.

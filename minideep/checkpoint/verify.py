@@ -1,7 +1,8 @@
 """Verification: every row of a store is read, and those that are damaged are named.
 
-Each row is checked by itself; then each run is folded as a turn that continues it would. Others may use the store
-meanwhile: what looks damaged is checked again until the thread did not change, or looked so every time.
+Each row is checked by itself; then the events of each run are replayed, as if a turn continued it. Others may use the
+store meanwhile: apparent damage is checked again until the thread stayed unchanged meanwhile; if it never does, only
+damage found every time is reported.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from .store import WRITE_TIMEOUT, CheckedStore
 
 TRIES = 10
 PAGES = ["", *(f"{page:02x}" for page in range(256)), "g"]
-"""Where the names of blobs are split, so that lists of them stay short. They are hexadecimal; others come last."""
+"""Split points of blob names, which keep each list short. Names are hexadecimal; any others come last."""
 LAST = "\U0010ffff"
 
 

@@ -37,22 +37,22 @@ class RunInfo(Struct, frozen=True):
     steps: int
     """Model replies of its last turn."""
     tokens: int
-    """At least, if those of any reply are `unknown`."""
+    """A lower bound if those of any reply are `unknown`."""
     created: float
     updated: float
     """Seconds since 1970."""
     bytes_raw: int
     bytes_stored: int
     cost: float | None = None
-    """US dollars: at least, if any reply is `unpriced`; None where no cost is known."""
+    """US dollars: at least, if any reply is `unpriced`; None if no cost is known."""
     unknown: int = 0
-    """Replies whose tokens are not known, or not all of them."""
+    """Replies whose tokens are unknown or not fully reported."""
     unpriced: int = 0
     """Replies whose cost is not known."""
 
     @property
     def call_id(self) -> str:
-        """The call that it answers."""
+        """The id of the call that the run answers."""
         return self.path[-1].partition("/")[0]
 
 
@@ -83,7 +83,7 @@ class Difference(Struct, frozen=True):
     todos: list[Todo] | None
     """The new list, if it changed."""
     notes: dict[str, dict[str, Any]]
-    """The other notes of middleware that changed: owner, key, the new value, or None."""
+    """The notes that changed: owner, key, the new value, or None."""
     subagents: list[Path]
     """The runs that began."""
     usage: Usage
@@ -99,7 +99,7 @@ def get_state(store: CheckedStore, thread_id: str, *, subagents: bool = False, a
 
     Raises:
         UnknownThread, CheckpointError
-        ConfigError: there is no boundary *at*.
+        ConfigError: boundary number *at* does not exist.
         HistoryCut: retention removed it.
     """
     if at is None and (pending := _pending(store, thread_id)):
@@ -112,7 +112,7 @@ def history(store: CheckedStore, thread_id: str, call_id: str | Path | None = No
 
     Raises:
         UnknownThread, CheckpointError
-        ConfigError: there is no such run.
+        ConfigError: *call_id* names no run, or several.
     """
     return _read(store, thread_id, lambda log: list(boundaries(log, _find_run(log, call_id))))
 
@@ -122,7 +122,7 @@ def transcript(store: CheckedStore, thread_id: str, call_id: str | Path | None =
 
     Raises:
         UnknownThread, CheckpointError
-        ConfigError: there is no such run.
+        ConfigError: *call_id* names no run, or several.
     """
     return _read(store, thread_id, lambda log: [message for _, message in _said(log, _find_run(log, call_id))])
 
@@ -142,7 +142,7 @@ def diff(store: CheckedStore, thread_id: str, a: int, b: int) -> Difference:
 
     Raises:
         UnknownThread, CheckpointError
-        ConfigError, HistoryCut: one of them does not exist, or no more.
+        ConfigError, HistoryCut: one of them does not exist.
     """
     return _read(store, thread_id, lambda log: _difference(log, a, b))
 
@@ -151,7 +151,7 @@ def read_file(store: CheckedStore, thread_id: str, file: str, at: int | None = N
     """Return the content of a file of the thread's state, now or at a boundary; None if only a disk has it.
 
     Raises:
-        ConfigError: there is no such file, or no such boundary.
+        ConfigError: the file or the boundary does not exist.
         UnknownThread, CheckpointError, HistoryCut: as `get_state`.
     """
     return _read(store, thread_id, lambda log: _content(log, file, at))

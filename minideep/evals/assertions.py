@@ -1,4 +1,4 @@
-"""The stock assertions: what must hold for every turn, and what a golden expects of its own."""
+"""The stock assertions: those that apply to every turn, and those that compare a turn with its golden."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain

@@ -44,7 +44,7 @@ class Case(Struct, frozen=True):
     """A lower bound if the tokens of any reply are `unknown`."""
     state_bytes: int = 0
     unknown: int = 0
-    """Replies whose tokens are not known, or not all of them."""
+    """Replies whose tokens are unknown or not fully reported."""
 
     @property
     def passed(self) -> bool:
@@ -61,7 +61,7 @@ class Report(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether every case passed."""
+        """True if every case passed."""
         return not self.failed
 
     @property
@@ -70,7 +70,7 @@ class Report(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """The sum over all cases, also those that ran at the same time."""
+        """The sum over all cases, including those that ran at the same time."""
         return sum(case.seconds for case in self.cases)
 
     @property
@@ -83,7 +83,7 @@ class Report(Struct, frozen=True):
 
     @property
     def unknown(self) -> int:
-        """Replies whose tokens are not known, or not all of them."""
+        """Replies whose tokens are unknown or not fully reported."""
         return sum(case.unknown for case in self.cases)
 
     def table(self) -> str:

@@ -33,12 +33,12 @@ async def evaluate(
 ) -> Report:
     """Run every golden with *agent*, a `Blueprint` or any other `Agent`, and check each turn with all *assertions*.
 
-    None: `ASSERTIONS`. Each case has a thread of its own in the agent's store, where it stays: `Case.thread_id`.
-    *concurrency* cases run at a time. A case that raises fails; one that takes longer than *timeout* seconds is
-    cancelled and fails.
+    If *assertions* is None, `ASSERTIONS` are used. Each case has a thread of its own in the agent's store, where it
+    stays: `Case.thread_id`. *concurrency* cases run at a time. A case that raises fails; one that takes longer than
+    *timeout* seconds is cancelled and fails.
 
     Raises:
-        ConfigError: there are no goldens, or an argument is not usable.
+        ConfigError: *goldens* is empty, or an argument is not usable.
     """
     listed = list(goldens)
     checks = list(ASSERTIONS if assertions is None else assertions)

@@ -28,7 +28,7 @@ class Trajectory(Struct, frozen=True):
     state: State
     """The state of the thread, with its subagents."""
     board: Board
-    """What a blueprint remembers of the thread, with the whole ledger. Empty for any other agent."""
+    """The blueprint's record of the thread, with the whole ledger. Empty for any other agent."""
     requests: tuple[Asked, ...]
     """Every request to a model, in order. Those of a blueprint name the planner, reflection or a role."""
     roles: Mapping[str, Role]

@@ -1,4 +1,4 @@
-"""Prompt caching: what the requests of a run have in common is paid for once."""
+"""Prompt caching: the provider reads what the requests of a run have in common from its cache, at a lower price."""
 
 from hashlib import sha256
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Read the head of a `SKILL.md`: two texts from untrusted YAML, of which no other value is ever built."""
+"""Read the head of a `SKILL.md`: two texts from untrusted YAML. No other value is ever constructed from it."""
 
 import re
 from collections.abc import Iterator

@@ -23,7 +23,7 @@ SETTLED = 2.0
 """Seconds after which a change is sure to give a file another time. Coarse file systems tick that slowly, so a younger
 file may change again without a trace in its time."""
 MAX_CACHED = 64
-"""Texts of files that are cached; then the cache starts again, empty."""
+"""The maximum number of file texts in the cache; when it is full, it is emptied."""
 
 PROMPT = """\
 Memory: {files}, which hold what earlier work taught, end this prompt as they are now. Heed them where they fit the \

@@ -9,7 +9,9 @@ from ..ports import Middleware, Request
 
 
 class ResponseFormat(Middleware):
-    """Puts the JSON Schema *schema* into every request, as `Request.schema`. Models without such a mode ignore it."""
+    """Puts the JSON Schema *schema* into every request, as `Request.schema`. Models whose provider has no mode for
+    structured output ignore it.
+    """
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema

@@ -45,22 +45,25 @@ class Subagent(Struct, frozen=True, kw_only=True):
     memory: Sequence[str] = ()
     """Files that its prompt always shows, such as `AGENTS.md`."""
     skills: Sequence[str] = ()
-    """Folders of skills that its prompt names."""
+    """Folders of skills that its prompt describes."""
     limits: Limits | None = None
     """None: the limits of the parent."""
     subagents: Sequence["Subagent"] = ()
     """The subagents that it may delegate to in turn."""
     interrupt_on: Mapping[str, bool] | None = None
-    """Changes to the parent's: tools whose calls wait for a person or, with False, no longer do. None: no changes."""
+    """Changes to the parent's `interrupt_on`: True makes calls of a tool wait for a person, False lets them run. None:
+    no changes.
+    """
     share: Sequence[str] = ()
-    """The owners of notes that each run starts with a copy of. Files are always shared, messages and todos never."""
+    """Owners of notes; each run starts with a copy of their notes. Files are always shared, messages and todos never.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
 def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
-    """Return *about* itself, or the `Subagent` that a dict describes, in the form that deepagents uses.
+    """Return *about* itself, or the `Subagent` described by a dict in deepagents' format.
 
     Its keys are the fields. `prompt` is another name for `system_prompt`, and `subagents` may contain dicts in turn.
     *place* names the dict in errors.

@@ -138,8 +138,8 @@ class Client(Generic[T]):
 class ConversionCache(Generic[T]):
     """Messages in a provider's words, each converted once: `ConversionCache(convert)(message)`.
 
-    They are known by identity, since messages are frozen and stay the same objects from step to step. At most *limit*
-    of them are kept; a full cache is emptied. The results are shared and must not be changed.
+    Messages are looked up by identity, since messages are frozen and stay the same objects from step to step. At most
+    *limit* of them are kept; a full cache is emptied. The results are shared and must not be changed.
     """
 
     def __init__(self, convert: Callable[[Message], T], limit: int = 2000) -> None:
@@ -185,7 +185,7 @@ MAX_COUNT = 2**53
 
 
 def nested(value: Any, *names: str) -> Any:
-    """Return what *value* holds under *names*, each inside the one before; None where a name is missing."""
+    """Follow *names* into nested objects, starting at *value*; return None if one is missing."""
     for name in names:
         value = cast(Wire, value).get(name) if isinstance(value, dict) else None
     return value

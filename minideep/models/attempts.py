@@ -11,7 +11,7 @@ Attempt = Callable[[Emit | None], Awaitable[Reply]]
 async def first_reply(attempts: Sequence[Attempt], emit: Emit | None, *retried: type[Exception]) -> Reply:
     """Return the reply of the first attempt that succeeds.
 
-    The next attempt is made after one of the *retried* exceptions, unless that says that it is not `transient`. What
+    The next attempt is made after one of the *retried* exceptions, unless the exception's `transient` is False. What
     listeners received of the failed attempt is withdrawn with `Restarted`. The exception of the last attempt is raised.
     """
     deltas = _Deltas(emit) if emit else None

@@ -1,6 +1,6 @@
 """Prices of models: US dollars for a million tokens, as their providers list them.
 
-Sources, read on 2026-11-20 as copies that others keep of them:
+Sources, read on 2026-11-20 from third-party copies:
 
 * https://platform.claude.com/docs/en/about-claude/pricing and the overview page of each model beside it; for Sonnet
   5.5, which reads its cache at half the price of its overview page since 2026-10-07:
@@ -41,7 +41,9 @@ class Price(Struct, frozen=True):
     cache_write: _Dollars | None = None
     """Input tokens written to a cache, for 5 minutes at Anthropic and 30 at OpenAI; None: as *input*."""
     cache_write_long: _Dollars | None = None
-    """Input tokens written for longer, an hour or twelve; None: unknown, and the cost of such a reply is too."""
+    """Input tokens written for longer, an hour or twelve; None: unknown, and then the cost of a reply with such tokens
+    is unknown as well.
+    """
     beyond: "tuple[int, Price] | None" = None
     """A number of input tokens, cached or not, and the price of every request that has more."""
 

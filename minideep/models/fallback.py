@@ -20,10 +20,10 @@ class FallbackModel(ModelWrapper):
 
     The next one is asked if a model is rate limited, overloaded, out of reach or broken on the provider's side
     (`ModelError.transient`; for a model of your own also `ConnectionError` and `TimeoutError`), after the SDK's own
-    retries. Every other error is raised at once: asking elsewhere would hide, and bill twice, a rejected key, a wrong
-    request or one that is too large for the window. Every request starts with the first model again.
+    retries. Every other error is raised at once: asking another model would hide, and might bill twice, a rejected key,
+    a wrong request or one that is too large for the window. Every request starts with the first model again.
 
-    Nothing of an interrupted reply is kept; its listeners receive `Restarted`. `Reply.model` names who answered.
+    No part of an interrupted reply is recorded; its listeners receive `Restarted`. `Reply.model` names who answered.
 
     Raises:
         ConfigError: *models* is empty, or one of them is not a model.

@@ -28,7 +28,7 @@ class RateLimiter(ModelWrapper):
     programs do not return at the same moment. Then the limited request is repeated, ahead of those that came later.
     The fifth time it is limited it fails.
 
-    In everything else it is *model*. Each event loop has its own queue.
+    Otherwise it behaves like *model*. Each event loop has its own queue.
 
     Raises:
         ConfigError: *max_concurrency* is not a whole number above 0, or *model* is not a model.
@@ -49,7 +49,7 @@ class RateLimiter(ModelWrapper):
         self._queues = PerLoop[_Queue]()
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
-        """Answer *request* when its turn comes.
+        """Answer *request* when it reaches the head of the queue.
 
         Raises:
             RateLimited: each of the attempts was rate limited.

@@ -60,12 +60,12 @@ class ScriptedModel:
 class Policy:
     """Answers with what the plain function *decide* returns for the request; keeps no state.
 
-    It is the model of an agent that is composed of others: its tools run them.
+    It is the model of an agent whose tools run other agents, such as a `Blueprint`.
     """
 
     name = "policy"
     free = True
-    """It may be asked after a budget is spent, as it decides how the turn ends then."""
+    """True: it may be asked after a budget is spent, because it then decides how the turn ends."""
     states_cost = True
 
     def __init__(self, decide: Callable[[Request], Say]) -> None:

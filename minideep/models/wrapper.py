@@ -1,4 +1,4 @@
-"""A model that asks other models, and has what they have."""
+"""The base class of models that pass requests on to other models and take over their attributes."""
 
 from collections.abc import Sequence
 

@@ -39,7 +39,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
 
     Raises:
         ToolError: it would be one run too many, for the parent or for a run above it; nothing was begun.
-        ConfigError: the log knows *key* with another agent or input; or a budget of money holds here, and a model of
+        ConfigError: the log knows *key* with another agent or input; or a cost budget applies here, and a model of
             *spec* does not state its cost. Nothing was begun.
     """
     parent, path = call.run, (*call.run.path, key)

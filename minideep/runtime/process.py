@@ -15,12 +15,13 @@ from ..kinds import Positive
 def configure_process(max_turns: Positive | None = None, max_tool_threads: Positive | None = 500) -> None:
     """Set bounds on the work that all agents of this process do at once, from now on. None removes a bound.
 
-    *max_turns* bounds turns. Further turns wait in the order of their arrival, and hold nothing meanwhile. Subagents
-    are part of their turn. A turn that a tool begins inside another turn does not wait.
+    *max_turns* bounds turns. Further turns wait in the order of their arrival, and do not lock their threads meanwhile.
+    Subagents are part of their turn and are not counted. A turn that a tool begins inside another turn does not wait.
 
     *max_tool_threads* bounds the plain functions that run in worker threads: tools, and the file access of backends.
-    Further calls wait. A call that was left behind, after its timeout or a cancellation, no longer counts. Calls that a
-    tool makes through `run_sync` do not wait, unless it makes them from a thread that it started itself.
+    Further calls wait. A call that was left behind, after its timeout or a cancellation, no longer counts. If a tool
+    runs an agent with `run_sync`, the calls of that agent do not wait, unless the tool calls `run_sync` from an OS
+    thread that it started itself.
 
     Raises:
         ConfigError: a bound is not a whole number above 0.

@@ -128,7 +128,7 @@ def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:
 
 
 def check_prices(spec: AgentSpec, limits: Limits, owner: str) -> None:
-    """Check that the budget of money in *limits*, which the agent *owner* has, can bound a run of *spec*.
+    """Check that the cost budget in *limits*, which the agent *owner* has, can bound a run of *spec*.
 
     Raises:
         ConfigError: a model of *spec* may answer without stating its cost.

@@ -30,8 +30,9 @@ class Stream:
     take much more memory than the turn itself.
 
     The turn begins with the first `async for`. It is cancelled by `aclose`, by the end of an `async with`, by
-    cancelling the task that waits for the next event, and by dropping the stream. Its thread is then saved and can be
-    resumed. All of these but the last wait until it is saved: if you may break out early, use `async with`.
+    cancelling the task that waits for the next event, and by dropping the stream. The thread is then saved and can be
+    resumed. Dropping the stream does not wait for that, the other ways do: if you may break out early, use `async
+    with`.
     """
 
     _task: "asyncio.Task[Turn] | None" = None

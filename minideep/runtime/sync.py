@@ -1,8 +1,8 @@
 """`run_sync` runs coroutines from synchronous code, on one event loop that has an OS thread of its own.
 
 There is one loop for the whole program, because the connections of an SDK belong to the loop that opened them:
-`asyncio.run` would close it after each call, and the next call would fail on a pooled connection. It runs on another
-thread so that `run_sync` also works where a loop runs already, as in a notebook.
+`asyncio.run` would close it after each call, and the next call would fail on a pooled connection. The loop runs on
+another OS thread, so that `run_sync` also works where an event loop is already running, as in a notebook.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ T = TypeVar("T")
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run *work* to its end. Return its result or raise its exception, including `SystemExit`.
 
-    If something interrupts the waiting, such as Ctrl-C or a signal handler that raises, *work* is cancelled and awaited
-    before the interruption is raised: its thread is then saved.
+    If something interrupts the wait, such as Ctrl-C or a signal handler that raises, *work* is cancelled and awaited
+    before the exception is raised, so that the conversation is saved.
 
     Raises:
-        ConfigError: the caller runs on that loop itself, which would wait for itself forever.
+        ConfigError: the caller runs on the event loop of `run_sync`, which would then wait for itself forever.
         MinideepError: the loop broke; the next call starts a new one.
     """
     if threading.current_thread() is _current:

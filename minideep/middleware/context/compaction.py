@@ -28,7 +28,7 @@ from .transcript_text import extract, in_full
 
 logger = logging.getLogger("minideep")
 TRIGGER, WINDOW_SHARE = 170_000, 0.85
-"""Tokens, and a share of the model's window. A conversation is compacted above the smaller of both."""
+"""Tokens, and a share of the model's window. A conversation is compacted above the smaller of the two."""
 TARGET = 0.6
 """The share of the trigger that stays in context, if enough can go."""
 EMERGENCY_TARGET = 0.25
@@ -50,7 +50,7 @@ class Meter(Struct, frozen=True):
     """The fill level of a context."""
 
     tokens: int
-    """About as many as the next request will have."""
+    """The estimated tokens of the next request."""
     trigger: int | None
     """The context is compacted above this many tokens; None: never."""
     window: float | None
@@ -60,7 +60,7 @@ class Meter(Struct, frozen=True):
 
 
 class SummarizationMiddleware(Middleware):
-    """Keeps the context smaller than the window of *model*, which is the agent's.
+    """Keeps the context smaller than the window of *model*, which must be the agent's model.
 
     Above *trigger* tokens it takes up to three steps. It cuts long arguments of old calls. If that is not enough, it
     writes all but the last *keep* messages (more, where a call would lose its result) to `conversation_history/` below
@@ -71,8 +71,8 @@ class SummarizationMiddleware(Middleware):
     `Turn.messages` and `Agent.transcript` keep everything that was said. The summarizer's tokens, cost and time count
     as the run's own. If it fails, rules pick out what they can.
 
-    In an agent of `create_deep_agent`, a request that the model refuses as too large is made smaller and asked once
-    more. Use `FilesystemMiddleware` over the same backend to read the files.
+    If the model refuses a request as too large, the request is made smaller and sent once more. Use
+    `FilesystemMiddleware` over the same backend to read the files.
 
     Raises:
         ConfigError: *keep* or *trigger* is not above 0.

@@ -11,7 +11,9 @@ from . import spill, tokens
 from .view import View
 
 READERS = frozenset({"ls", "glob", "grep", "read_file", "edit_file", "write_file", "delete"})
-"""Tools that limit their own results. Offloading those would not end: reading the file is such a result again."""
+"""Tools that limit their own results. Their results are never offloaded: reading the offloaded file would produce
+another large result, without end.
+"""
 
 
 class OffloadMiddleware(Middleware):

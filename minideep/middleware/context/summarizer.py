@@ -51,7 +51,7 @@ class Summary(Struct):
     text: str = ""
     usage: Usage = Usage()
     costs: list[float | None] = field(default_factory=list[float | None])
-    """US dollars of each reply; None where unknown."""
+    """US dollars of each reply; None if unknown."""
     seconds: float = 0.0
     model: str = ""
     """The model that answered last."""

@@ -49,14 +49,14 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
     * *client* is an `anthropic.AsyncAnthropic`. Without one it is made at first use, when the SDK is imported too, by
       the SDK's own rules: `ANTHROPIC_API_KEY`, two retries, a timeout of ten minutes.
-    * *max_tokens* limits one reply, 16,000 by default.
-    * *price* is what replies cost, if that is not the listed price (`PRICES`).
-    * *window* is the number of tokens that the model reads, if you know it: conversations are compacted before that.
-    * *profile* adapts prompts and tool descriptions to the model.
-    * *settings* are arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...), passed on as they are.
+    * *max_tokens* limits one reply, 16,000 by default. * *price* is what replies cost, if that is not the listed price
+    (`PRICES`). * *window* is the number of tokens that the model reads, in tokens, if you know it: conversations are
+    compacted before they reach it. * *profile* adapts prompts and tool descriptions to the model. * *settings* are
+    arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...), passed on as they are.
       `tools` among them, such as the provider's web search, come before the agent's own. A `format` in their
-      `output_config` replaces a request's `schema` (None for a model without such a mode). `temperature` is not one of
-      them: the API rejects it (https://platform.claude.com/docs/en/api/migration-2026-10-21).
+      `output_config` replaces a request's `schema` (None for a model without a mode for structured output).
+      `temperature` is not one of them: the API rejects it
+      (https://platform.claude.com/docs/en/api/migration-2026-10-21).
     """
 
     key_variable = "ANTHROPIC_API_KEY"
