@@ -135,17 +135,18 @@ class Ledger:
 
     def add_model(self, usage: Usage, cost: float | None, *, asked: bool = True) -> None:
         """Count the tokens and the money of a reply or a summary. *asked* is False if no model made it."""
-        tokens, unpriced = usage.total, cost is None and asked
+        tokens, unknown, unpriced = usage.total, usage.unknown, cost is None and asked
         if cost is not None:
             self.costs.money = (self.costs.money or 0.0) + cost
-        self.costs.unpriced += unpriced
+        elif asked:
+            self.costs.unpriced += 1
         ledger: Ledger | None = self
         while ledger is not None:
             ledger._tokens += tokens
             if cost is not None:
                 ledger._money = (ledger._money or 0.0) + cost
-            if unpriced or usage.unknown:
-                ledger._unknown += usage.unknown
+            if unpriced or unknown:
+                ledger._unknown += unknown
                 ledger._unpriced += unpriced
             ledger = ledger.parent
 
@@ -182,11 +183,10 @@ class Ledger:
 
     def close_step(self) -> None:
         """Close the accounts of a step. Time that was neither the model's nor the tools' is the harness's."""
-        now = perf_counter()
-        model_s, tools_s = self._model_s, self._tools_s
-        harness_s = max(0.0, now - self._mark - model_s - tools_s)
-        tools_s = max(0.0, tools_s - self._children_s)
-        costs = self.costs
+        now, costs, model_s = perf_counter(), self.costs, self._model_s
+        # Clocks are read at different moments, so a difference may fall a little below zero. `max` would cost a call.
+        harness_s = harness_s if (harness_s := now - self._mark - model_s - self._tools_s) > 0.0 else 0.0
+        tools_s = tools_s if (tools_s := self._tools_s - self._children_s) > 0.0 else 0.0
         costs.table.append(Step(model_s, tools_s, harness_s))
         costs.model_s += model_s
         costs.tools_s += tools_s

@@ -271,17 +271,17 @@ class StateView:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._seen = state.messages, Messages(state.messages)
+        self._seen = state.messages, len(state.messages), Messages(state.messages)
 
     @property
     def messages(self) -> Messages:
         """The messages in context now. Later ones do not appear in it."""
         # Every hook of a step reads it, so the view is kept until there are more messages, or others.
         # One tuple, because threads read it too.
-        messages, (seen, view) = self._state.messages, self._seen
-        if messages is not seen or len(messages) != len(view):
+        messages, (seen, length, view) = self._state.messages, self._seen
+        if messages is not seen or len(messages) != length:
             view = Messages(messages)
-            self._seen = messages, view
+            self._seen = messages, len(view), view
         return view
 
     @property

@@ -104,17 +104,18 @@ class Batch:
         """
         # Names are kept by piece: a segment that is cut off later must not take another one's reference along.
         pieces: list[tuple[list[bytes], Named]] = []
-        size = 0
+        size, events, named = 0, list[bytes](), Named()
         for data, apart in entries:
-            named: Named = {}
+            found: Named | None = None
             if apart or len(data) > LARGE:
-                data = self._with_blobs(data, named)
-            if not pieces or size + len(data) > format.SEGMENT_SIZE:
-                pieces.append(([], {}))
-                size = 0
-            pieces[-1][0].append(data)
-            pieces[-1][1].update(named)
+                data = self._with_blobs(data, found := {})
             size += len(data)
+            if not pieces or size > format.SEGMENT_SIZE:
+                size, events, named = len(data), list[bytes](), Named()
+                pieces.append((events, named))
+            events.append(data)
+            if found:
+                named.update(found)
         prior, refs = self.log.last(path), list[SegmentRef]()
         for events, named in pieces:
             first, prior_last, size = format.number_of(events[0]), prior, format.raw_size(events)

@@ -3,8 +3,8 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -26,6 +26,7 @@ from .store import WRITE_TIMEOUT, CheckedStore, off_loop
 if TYPE_CHECKING:
     from .redaction import Redaction
 
+CHANGES = (FileWritten, FileEdited)
 OVER = ("ended", "failed", "exhausted", "escalated")
 """Statuses of a run to which nothing is appended any more, as a rule."""
 
@@ -130,15 +131,22 @@ class Journal:
 
     def _apply(self, path: Path, number: int, event: AnyEvent) -> None:
         state = self.states.get(path) or self.open_run(path)
-        if type(event) is FileEdited and event.file in state.files:  # Cheaper than `isinstance`, on every event.
-            self.content_of(event.file)  # An edit needs the text that it changes.
-        before = state.files.get(event.file) if type(event) is FileWritten else None
-        apply(state, event, number)
+        if isinstance(event, CHANGES):
+            self._apply_change(state, number, event)
+        else:
+            apply(state, event, number)
+            if type(event) is Compacted:
+                self._compacted.add(path)
         self.number = number
-        if type(event) is FileEdited or (type(event) is FileWritten and not _only_moves(event, before)):
+
+    def _apply_change(self, state: State, number: int, event: FileWritten | FileEdited) -> None:
+        before = state.files.get(event.file)
+        if before is not None and isinstance(event, FileEdited):
+            self.content_of(event.file)  # An edit needs the text that it changes.
+        apply(state, event, number)
+        # Asking the store to keep an existing content apart writes no file.
+        if before is None or before.sha256 != event.sha256 or not (isinstance(event, FileWritten) and event.blob):
             self._written[event.file] = event.by
-        elif type(event) is Compacted:
-            self._compacted.add(path)
 
     def open_run(self, path: Path) -> State:
         """Return the state of the run at *path*: of this turn, from the store, or new. All share the thread's files."""
@@ -316,15 +324,6 @@ class Journal:
         self.log, self._blobs = log, set()  # A truncation may have removed some.
         return Saved()
 
-    @contextmanager
-    def running(self) -> Generator[None]:
-        """Show this journal to the readers of its thread, for as long as its turn runs."""
-        self.store.live[self.thread_id] = self
-        try:
-            yield
-        finally:
-            self.store.live.pop(self.thread_id, None)
-
     def rollback(self, count: int) -> None:
         """Mark the last *count* pending events, of an input that was not accepted, as taken back."""
         self._rolled_back = count  # Removed when the thread is used next: an append in doubt may have saved them.
@@ -382,11 +381,6 @@ class Journal:
             from .maintenance import schedule  # Most turns leave nothing to do.
 
             schedule(self.log, merges, self._reclaimed, retains=retains)
-
-
-def _only_moves(event: FileWritten, before: FileEntry | None) -> bool:
-    """Return whether the event only asks the store to keep an existing content apart: then no file was written."""
-    return event.blob and before is not None and before.sha256 == event.sha256
 
 
 def open_thread(store: CheckedStore, thread_id: str) -> Journal | None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -34,6 +35,15 @@ class CheckedStore:
         """The `Journal` of each thread that runs in this process: readers also see what it has not saved yet."""
         self.queues: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
         """The runs of each event loop that wait for a thread."""
+
+    @contextmanager
+    def showing(self, thread: str, journal: Any) -> Generator[None]:
+        """Show *journal* to the readers of *thread*, for as long as a turn runs."""
+        self.live[thread] = journal
+        try:
+            yield
+        finally:
+            self.live.pop(thread, None)
 
     @property
     def inline(self) -> int:

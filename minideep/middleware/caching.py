@@ -1,5 +1,6 @@
 """Prompt caching: the provider reads what the requests of a run have in common from its cache, at a lower price."""
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
@@ -28,11 +29,12 @@ class PromptCachingMiddleware(Middleware):
         self._ttl: _Ttl = ttl
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        key = ctx.scratch.get(self) or ctx.scratch.setdefault(self, _key(ctx))
+        # In a hook that is not about a call, the idempotency key names the run.
+        key = ctx.scratch.get(self) or ctx.scratch.setdefault(self, _key(ctx.idempotency_key))
         return structs.replace(request, cache=Cache(self._ttl, key, len(request.messages)))
 
 
-def _key(ctx: ToolContext) -> str:
-    """Return a name for the run that tells the provider nothing about the thread, and is short enough for it."""
-    # In a hook that is not about a call, the idempotency key names the run.
-    return sha256(ctx.idempotency_key.encode(errors="surrogatepass")).hexdigest()[:32]
+@lru_cache(maxsize=1000)
+def _key(run: str) -> str:
+    """Return a name for *run* that tells the provider nothing about the thread, and is short enough for it."""
+    return sha256(run.encode(errors="surrogatepass")).hexdigest()[:32]

@@ -69,6 +69,10 @@ class WrappedModel(Innermost):
         for part in reversed(run.spec.wrap_model):
             self._outer = Wrap(run.scope, part, "wrap_model", Reply, ctx, self, self._outer)
 
+    def close(self) -> None:
+        """Let go of the hooks, which refer back to this."""
+        self._outer = None
+
     async def call(self, request: Request) -> None:
         """Ask *request* through the hooks, and record the reply that they return."""
         run = self._run

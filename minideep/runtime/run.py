@@ -97,7 +97,7 @@ class Run:
         if self.call is not None or self.scope.status == "closed":
             self._check_open()
         # In one log, or nobody could tell in which order two runs have changed a file.
-        path = () if isinstance(event, FILE_EVENTS) else self.path
+        path = () if self.path and isinstance(event, FILE_EVENTS) else self.path
         # Before the event is applied, which takes them out of the state.
         said = self.state.messages[self.state.began : event.kept] if type(event) is Compacted else ()
         event = self.journal.record(path, event)
@@ -221,6 +221,9 @@ class Run:
         )
 
     def close(self) -> None:
-        """Close the ledger of a run that was driven to a boundary."""
+        """Close the ledger of a run that was driven to a boundary, and let go of its wrapped model."""
         state = self.state
+        if self.wrapped is not None:  # Both refer to each other, so only the garbage collector could free the run.
+            self.wrapped.close()
+            self.wrapped = None
         self.ledger.close(state.step, state.tool_calls, state.usage - self._usage_before)

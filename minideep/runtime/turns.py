@@ -109,7 +109,7 @@ class Turns:
                     raise unknown_thread(thread_id)
                 journal = Journal(thread_id, config.store)
             run = _main_run(config, journal, TurnScope(self._grace))
-            with journal.running():
+            with config.store.showing(thread_id, journal):
                 accepted, failed = await self._accept(run, record)
                 turn = self._result(run, failed) if accepted.over else await self._driven(run)
         # Now that the thread is released: truncation and deletion need to hold it.
