@@ -176,7 +176,7 @@ class Batch:
 
         Raises:
             ThreadConflict: another writer was first.
-            TimeoutError: no *timeout* was given, and another writer has the store. Commit again, and wait.
+            TimeoutError: *timeout* is None, which means not to wait, and another writer has the store. Commit again.
             CheckpointError: the store failed, or others had it for longer than *timeout* seconds.
         """
         log = self.log

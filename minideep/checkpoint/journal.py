@@ -280,15 +280,15 @@ class Journal:
                     pass
             # The time limit starts now, not when the store's thread gets to it: the work before may wait as long.
             until = time.monotonic() + WRITE_TIMEOUT
-            # A future of its own: those who wait for the writing itself could wake before this task.
-            self._appending = over = asyncio.get_running_loop().create_future()
+            # Not the writing itself: who waits for that could run before this task has seen how it went.
+            self._appending = written = asyncio.get_running_loop().create_future()
             try:
                 writing = off_loop(self.store, lambda: batch.commit(max(0.0, until - time.monotonic())))
                 await pace.through(writing)
                 writing.result()
             finally:
                 self._appending = None
-                over.set_result(None)
+                written.set_result(None)
         finally:
             if batch.in_doubt:
                 self._in_doubt.append(work)
@@ -307,8 +307,8 @@ class Journal:
         return batch.saved
 
     def _catch_up(self) -> Saved | None:
-        """After a conflict return what an append in doubt did save, or nothing if the thread was only truncated or
-        merged meanwhile; None if another writer has continued it.
+        """After a conflict return what an append in doubt did save, or an empty `Saved` if the thread was only
+        truncated or merged meanwhile. Return None if another writer has continued it.
         """
         from .replay import read_consistently
 

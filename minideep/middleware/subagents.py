@@ -114,10 +114,10 @@ class SubAgentMiddleware(Middleware):
             raise ToolError(f"no subagent named {subagent_type!r}; the subagents are {', '.join(self._agents)}")
         if not description.strip():
             raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
-        return _answer(subagent_type, await ctx.run(agent, description))
+        return _report(subagent_type, await ctx.run(agent, description))
 
 
-def _answer(name: str, turn: Turn) -> ToolResult:
+def _report(name: str, turn: Turn) -> ToolResult:
     """Return what the parent reads of a child's turn: its last words, and why it did not end well."""
     said = f" It said last: {turn.text}" if turn.text else ""
     match turn.status:

@@ -44,9 +44,9 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
     """
     parent, path = call.run, (*call.run.path, key)
     # What is in memory was resumed by a decision in this turn, or has events that no append has saved yet.
-    resumed = path in parent.journal.states
+    in_memory = path in parent.journal.states
     # A child that is continued was checked and counted when it began.
-    if not resumed and path not in parent.journal.runs:
+    if not in_memory and path not in parent.journal.runs:
         for run in parent.budgets:
             check_prices(spec, run.state.limits, run.spec.name)
         _count_child(parent, path)
@@ -58,7 +58,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
     # After a deploy, or with an input made from the clock, the log has the answer to another question.
     elif (state.agent, state.said) != (spec.name, message):
         raise ConfigError(f"run {path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
-    elif state.status == "cancelled" or (state.status == "running" and not resumed):
+    elif state.status == "cancelled" or (state.status == "running" and not in_memory):
         # It was cut short. One that failed or reached a limit was not: it is over, and its caller knows.
         child.record(Resumed(time.time(), spec.limits))
     return child

@@ -20,7 +20,7 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
             turn that is not paused.
     """
     # After a crash calls may wait in a turn that is not paused, since its other calls had not ended. Or the call that
-    # the decision is for does not wait again yet.
+    # is decided about does not wait again yet.
     if decisions and state.interrupts and state.status == "escalated":
         raise ConfigError("the agent asks a question while calls wait; answer it with `run`")
     if decisions and (state.status == "running" or (state.interrupts and state.status != "paused")):

@@ -146,7 +146,7 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
     started, parent, message = perf_counter(), call.run, as_message(input)
     key = key_of(call, key, attempt)
     # Before the child begins, so that a second one under its key is refused.
-    call.children[key] = over = parent.loop.create_future()
+    call.children[key] = ended = parent.loop.create_future()
     try:
         child = open_child(call, below(agent.spec, parent.spec), key, message)
         state = child.state
@@ -157,7 +157,7 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
                     await child.checkpoint()  # The call may run others for long.
         finally:
             parent.ledger.add_child(child.ledger, started)
-        # To the tool it would look like any failed child, and the tool would go on for nothing.
+        # A child that lost the thread is `failed`. The tool must not take that for a result and go on.
         if (conflict := parent.scope.conflict) is not None:
             raise conflict
         if state.status == "paused":
@@ -166,4 +166,4 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
             raise ChildPaused
         return child.turn()
     finally:
-        over.set_result(None)
+        ended.set_result(None)

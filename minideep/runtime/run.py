@@ -93,7 +93,7 @@ class Run:
 
         A file event is recorded in the main run, whichever run it comes from.
         """
-        # A run below is over with its call; the main run is only over with its turn, which is cheaper to ask.
+        # A run below may be over before the turn is, so all calls above it are checked. The main run needs one look.
         if self.call is not None or self.scope.status == "closed":
             self._check_open()
         # In one log, or nobody could tell in which order two runs have changed a file.

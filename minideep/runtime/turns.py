@@ -112,7 +112,7 @@ class Turns:
             with config.store.showing(thread_id, journal):
                 accepted, failed = await self._accept(run, record)
                 turn = self._result(run, failed) if accepted.over else await self._driven(run)
-        # Now that the thread is released: truncation and deletion need to hold it.
+        # Now that the thread is released: maintenance must hold it to truncate or delete.
         journal.schedule()
         return turn
 
@@ -167,7 +167,7 @@ class Turns:
     async def _open(self, store: CheckedStore, thread_id: str) -> Journal | None:
         """Return the thread as this agent left it, if the store still has it so; else as the store has it."""
         kept = await self._left(store, thread_id)
-        # Kept again by a turn that ends; one that breaks half-way must not be continued from memory.
+        # A turn that ends keeps its journal again. If a turn breaks half-way, the next one reads the store instead.
         self.forget(store, thread_id)
         if kept is not None and kept.unsaved:  # Its first append finds out if somebody else has written.
             return kept
@@ -265,7 +265,8 @@ async def _drive_main(run: Run) -> None:
         raise
     finally:
         _close(run)
-    if not task.cancelled():  # Otherwise a tool has cancelled its own task: the turn is `cancelled`, and comes back.
+    # A tool that cancelled this very task, not knowing whose it is, has made the turn `cancelled`: return it as such.
+    if not task.cancelled():
         result_of(task)
 
 
