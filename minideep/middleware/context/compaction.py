@@ -5,7 +5,6 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from math import isinf
-from mimetypes import guess_extension
 
 from msgspec import Struct, structs
 
@@ -282,6 +281,8 @@ class SummarizationMiddleware(Middleware):
 
     async def _media(self, ctx: ToolContext, messages: Sequence[Message]) -> dict[AnyBlock, str]:
         """Write images and documents to files, because the transcript can only name them. Return the files."""
+        from mimetypes import guess_extension  # Most conversations have no images.
+
         found: dict[AnyBlock, str] = {}
         for block in itertools.chain.from_iterable(message.blocks for message in messages):
             if isinstance(block, Image | Document) and block not in found:
