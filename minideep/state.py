@@ -313,6 +313,13 @@ class StateView:
 AnyState = State | StateView
 
 
+def behind(state: AnyState) -> State:
+    """Return the state behind a view. For parts of this package, which only read it: copying the lists among the notes
+    at every step would make a long run quadratic.
+    """
+    return state._state if isinstance(state, StateView) else state  # pyright: ignore[reportPrivateUsage]
+
+
 class Notes(Mapping[str, Any]):
     """The notes of a run: `notes[owner][key]` is a value. A value that is a list or a dict is copied each time it is
     read.

@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 from ..context import ToolContext
 from ..events import Noted
 from ..messages import Message
-from ..state import AnyState, FileEntry
+from ..state import AnyState, FileEntry, behind
 from .contracts import MAX_QUESTION, Plan, Subtask, Verdict
 
 OWNER = "blueprint"
@@ -197,7 +197,7 @@ _PROGRESS = tuple(name for name in Progress.__struct_fields__ if name not in _OB
 
 def read_board(state: AnyState) -> Board:
     """Return the board of a thread without its messages and files. It shares plan and ledger with *state*."""
-    notes = state.notes.get(OWNER, {})
+    notes = behind(state).notes.get(OWNER, {})
     progress = msgspec.convert({**notes.get("now", {}), **notes.get("aim", {})}, Progress)
     return Board(**structs.asdict(progress), plan=notes.get("plan", {}), ledger=notes.get("ledger", []))
 
@@ -214,7 +214,7 @@ def read_whole_board(state: AnyState) -> Board:
 
 def file_notes(state: AnyState) -> dict[str, FileNote]:
     """Return what is remembered of each file, by path."""
-    notes = state.notes.get(FILES, {})
+    notes = behind(state).notes.get(FILES, {})
     return {path: msgspec.convert(note, FileNote) for path, note in notes.items()}
 
 
@@ -241,7 +241,7 @@ def save_plan(ctx: ToolContext, plan: Any) -> None:
 
 def append_to_ledger(ctx: ToolContext, *entries: LedgerEntry) -> None:
     """Append *entries* to the ledger."""
-    ledger = ctx.state.notes.get(OWNER, {}).get("ledger", [])
+    ledger = behind(ctx.state).notes.get(OWNER, {}).get("ledger", [])
     # Shortened only at twice its length: doing so at every append would write the whole ledger each time.
     if len(ledger) > 2 * LEDGER_KEPT:
         ctx.record(Noted(OWNER, "ledger", ledger[-LEDGER_KEPT:]))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pickle
+import sys
 import threading
 from itertools import count
 
@@ -600,6 +601,24 @@ async def test_round_fifty_appends_no_more_than_twice_what_round_five_does(store
     by_round = [sum(bytes for when, bytes in counted.appends if when == number) for number in range(53)]
     fifth, fiftieth = sum(by_round[4:7]), sum(by_round[45:48])  # Not where a base is written, each 50 rounds.
     assert fiftieth < 2 * fifth
+
+
+async def test_a_late_round_calls_no_more_functions_than_an_early_one():
+    """Work that grows with the notes of a turn would make its rounds cost more and more."""
+    calls, model = dict.fromkeys(range(42), 0), None
+
+    def count_call(frame, event, arg):
+        if event == "call" and model is not None:
+            calls[len(model.planned)] += 1
+
+    model, agent = rounds(40, 100)
+    sys.setprofile(count_call)
+    try:
+        await agent.run("go", "t")
+    finally:
+        sys.setprofile(None)
+    early, late = (sum(calls[number] for number in numbers) for numbers in (range(8, 14), range(32, 38)))
+    assert late < 1.2 * early
 
 
 # ---- models that fail
