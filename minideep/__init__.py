@@ -30,7 +30,7 @@ _HOMES = {
     "agent": "Agent",
     "checkpoint": "Boundary Damage Difference DiskCheckpointer MemoryCheckpointer RunInfo ThreadInfo",
     "context": "ToolContext",
-    "costs": "Costs Spent",
+    "costs": "Costs",
     "deep_agent": "create_deep_agent",
     "errors": (
         "ArtifactViolation AuthenticationFailed CheckpointError ConfigError ContextOverflow ContractViolation "
@@ -38,6 +38,7 @@ _HOMES = {
         "ModelError Overloaded PlanViolation RateLimited ReflectionViolation SegmentTooLarge ThreadBusy "
         "ThreadConflict ToolError UnknownThread UnknownVersion"
     ),
+    "ledger": "Spent",
     "messages": (
         "AssistantMessage Document Image ProviderBlock Text Thinking ToolCall ToolMessage ToolResult Usage UserMessage"
     ),

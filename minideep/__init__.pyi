@@ -14,7 +14,7 @@ from .checkpoint import (
     ThreadInfo as ThreadInfo,
 )
 from .context import ToolContext as ToolContext
-from .costs import Costs as Costs, Spent as Spent
+from .costs import Costs as Costs
 from .deep_agent import create_deep_agent as create_deep_agent
 from .errors import (
     ArtifactViolation as ArtifactViolation,
@@ -42,6 +42,7 @@ from .errors import (
     UnknownThread as UnknownThread,
     UnknownVersion as UnknownVersion,
 )
+from .ledger import Spent as Spent
 from .messages import (
     AssistantMessage as AssistantMessage,
     Document as Document,

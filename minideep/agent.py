@@ -12,8 +12,8 @@ from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
-from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_thread_id
-from .state import BoundaryNumber, Decision, Limits, Path, State, ThreadId
+from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_key, checked_thread_id
+from .state import BoundaryNumber, Decision, InputKey, Limits, Path, State, ThreadId
 from .tools import Tool
 from .turn import Turn
 
@@ -84,7 +84,13 @@ class Agent:
         super().__setattr__(name, value)
 
     async def run(
-        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+        self,
+        input: Input,
+        thread_id: ThreadId | None = None,
+        *,
+        key: InputKey | None = None,
+        context: Any = None,
+        wait: bool = False,
     ) -> Turn:
         """Run one turn: from *input* to the boundary at which the agent returns control to its caller.
 
@@ -92,31 +98,49 @@ class Agent:
         raising `ThreadBusy`. Once the input is accepted a `Turn` is returned even if the turn fails; if the caller
         cancels the turn, the thread is saved and `CancelledError` is raised.
 
+        With a *key* of up to 200 characters the input is accepted once, in whatever process and however often it is
+        sent: while its turn runs, the thread is busy; a turn that a crash cut short goes on; and once it has reached a
+        boundary, it is returned with its costs. Use it wherever a caller may retry, such as a queue or a web hook.
+
         Raises:
-            ConfigError: the input or the thread's id is not usable.
+            ConfigError: the input or the thread's id is not usable; or *key* is given without *thread_id*, or was
+                accepted with another input.
             ThreadBusy: another run, in any process, holds the thread; nothing was done.
             ThreadConflict: another writer was first; nothing was done.
             CheckpointError: the store cannot be read, or the thread's log cannot; nothing was done.
         """
-        return await self._turns.run(self._config(context, None, wait), input, thread_id)
+        return await self._turns.run(self._config(context, None, wait), input, thread_id, checked_key(key))
 
     def run_sync(
-        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+        self,
+        input: Input,
+        thread_id: ThreadId | None = None,
+        *,
+        key: InputKey | None = None,
+        context: Any = None,
+        wait: bool = False,
     ) -> Turn:
         """Run one turn, as `run` does, from synchronous code. An event loop that is running on the calling OS thread is
         blocked meanwhile.
         """
         from .runtime import run_sync
 
-        return run_sync(self.run(input, thread_id, context=context, wait=wait))
+        return run_sync(self.run(input, thread_id, key=key, context=context, wait=wait))
 
     def stream(
-        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+        self,
+        input: Input,
+        thread_id: ThreadId | None = None,
+        *,
+        key: InputKey | None = None,
+        context: Any = None,
+        wait: bool = False,
     ) -> "Stream":
         """Run one turn, as `run` does, and stream its events: `async for event in agent.stream(...)`."""
         from .runtime import Stream
 
-        return Stream(lambda emit: self._turns.run(self._config(context, emit, wait), input, thread_id))
+        known = checked_key(key)
+        return Stream(lambda emit: self._turns.run(self._config(context, emit, wait), input, thread_id, known))
 
     async def resume(
         self,
@@ -130,8 +154,8 @@ class Agent:
 
         *decisions* maps any of the waiting calls to decisions. A key is the id of a call, or `path/id` if calls of two
         runs have the same id. An approved call that began but did not finish waits for a person again. If the turn has
-        ended or escalated, or is paused and no decision is given, nothing runs and the result of that turn is returned,
-        with empty costs.
+        ended or escalated, or is paused and no decision is given, nothing runs and that turn is returned, costs
+        included.
 
         Raises:
             UnknownThread: the store has no such thread.

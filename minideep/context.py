@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Protocol
 
 from .checks import checked
-from .costs import Spent
 from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosWritten, TurnEscalated
 from .kinds import Rule, having
+from .ledger import Spent
 from .messages import Input
 from .state import Decision, OpenCall, Path, StateView
 from .tools import Injected

@@ -20,6 +20,8 @@ statuses each event is legal.
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from msgspec import structs
+
 from .errors import IllegalEvent
 from .events import (
     AnyEvent,
@@ -50,7 +52,7 @@ from .events import (
     UserSaid,
 )
 from .messages import AssistantMessage, Message, ToolMessage, ToolResult
-from .state import FileEntry, OpenCall, State, Status
+from .state import FileEntry, OpenCall, State, Status, TurnStart
 
 CALL_MODEL = CallModel()
 NOT_COMPLETED = ToolResult("this call did not complete: the turn went on without its result", is_error=True)
@@ -128,8 +130,8 @@ def _user_said(state: State, event: UserSaid, number: int) -> None:
     for entry in state.open.values():
         entry.result = entry.result or NOT_COMPLETED
     if not event.by:
-        state.agent, state.said = event.agent, event.message
-        _restart_counters(state, event)
+        state.agent, state.said, state.key = event.agent, event.message, event.key
+        _begin_turn(state, event, number)
     _close_calls(state)
     if not event.by:
         state.began = len(state.messages)
@@ -144,21 +146,24 @@ def _resumed(state: State, event: Resumed, number: int) -> None:
         _expect(call_id in state.open and state.open[call_id].result is None, state, f"call {call_id!r} is not open")
     for call_id in event.calls:
         state.open[call_id].waits = ()
-    if state.status != "running":  # After a crash it is the same turn. A final reply that nobody received is new.
-        unseen = 1 if _replied(state.messages) and not state.open else 0
-        state.began = len(state.messages) - unseen
-    _restart_counters(state, event)
+    if state.status == "running":  # It was cut short: the same turn goes on, with what is left of its limits.
+        state.start = structs.replace(state.start, at=event.at, seconds=event.seconds)
+        return
+    unseen = 1 if _replied(state.messages) and not state.open else 0  # A final reply that nobody received is new.
+    state.began = len(state.messages) - unseen
+    _begin_turn(state, event, number)
 
 
-def _restart_counters(state: State, event: UserSaid | Resumed) -> None:
-    """Count from zero for an accepted input. A turn that a crash cut short keeps its number."""
+def _begin_turn(state: State, event: UserSaid | Resumed, number: int) -> None:
+    """Count from zero for an accepted input. A message to a turn that a crash cut short keeps the turn's number."""
     if state.status != "running" or not state.turn:
         state.turn += 1
     state.status = "running"
     # A turn that a limit has stopped could otherwise never be resumed.
     state.step = state.tool_calls = 0
-    state.reason, state.detail, state.failure = "", "", None
+    state.reason, state.detail, state.failure, state.costs = "", "", None, None
     state.limits = event.limits or state.limits
+    state.start = TurnStart(number, event.at, 0.0, state.usage, state.cost, state.unpriced)
 
 
 # ---- replies and calls
@@ -242,28 +247,30 @@ def _close_calls(state: State) -> None:
 def _paused(state: State, event: TurnPaused, number: int) -> None:
     phases = {entry.phase for entry in state.open.values()} - {"answered"}
     _expect(phases == {"waiting"}, state, "not every open call waits")
-    state.status = "paused"
+    state.status, state.costs = "paused", event.costs
 
 
 def _ended(state: State, event: TurnEnded, number: int) -> None:
     _expect(not state.open and (state.ends or _replied(state.messages)), state, "the turn is not over")
-    state.status, state.reason, state.ends = "ended", event.reason, False
+    state.status, state.reason, state.ends, state.costs = "ended", event.reason, False, event.costs
 
 
 def _escalated(state: State, event: TurnEscalated, number: int) -> None:
     state.status, state.reason, state.detail = "escalated", "question", event.question
+    state.costs = event.costs
 
 
 def _failed(state: State, event: TurnFailed, number: int) -> None:
     state.status, state.reason, state.detail, state.failure = "failed", event.kind, event.text, event.failure
+    state.costs = event.costs
 
 
 def _cancelled(state: State, event: TurnCancelled, number: int) -> None:
-    state.status, state.reason = "cancelled", "cancelled"
+    state.status, state.reason, state.detail, state.costs = "cancelled", "cancelled", event.reason, event.costs
 
 
 def _exhausted(state: State, event: TurnExhausted, number: int) -> None:
-    state.status, state.reason, state.detail = "exhausted", event.limit, event.text
+    state.status, state.reason, state.detail, state.costs = "exhausted", event.limit, event.text, event.costs
 
 
 # ---- changes by tools and middleware

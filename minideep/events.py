@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
+from .costs import Costs
 from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, UserMessage
 from .state import Decision, Failure, Interrupt, Limits, Path, Todo
 
@@ -42,6 +43,8 @@ class UserSaid(Event, frozen=True, array_like=True, tag=1):
     """The middleware that said it; empty if a person or a delegating agent said it."""
     agent: str = ""
     """The agent that the message is for."""
+    key: str = ""
+    """The key under which the input is accepted once, however often it is sent."""
 
 
 class ModelReplied(Event, frozen=True, array_like=True, tag=2):
@@ -80,12 +83,14 @@ class Decided(Event, frozen=True, array_like=True, tag=5):
 
 
 class Resumed(Event, frozen=True, array_like=True, tag=6):
-    """A turn was resumed. Its counters restart."""
+    """A turn was resumed. Its counters restart, unless it was cut short: then it is the same turn."""
 
     at: float
     limits: Limits | None = None
     calls: tuple[str, ...] = ()
     """The calls whose children are resumed."""
+    seconds: float = 0.0
+    """Seconds that a turn that was cut short had taken, as far as its log tells."""
 
 
 class CallStarted(Event, frozen=True, array_like=True, tag=19):
@@ -101,16 +106,21 @@ class CallStarted(Event, frozen=True, array_like=True, tag=19):
 
 class TurnPaused(Event, frozen=True, array_like=True, tag=7):
     at: float
+    costs: Costs | None = None
+    """The costs of the turn without its last append; None in the run of a subagent. So in all boundaries."""
 
 
 class TurnEnded(Event, frozen=True, array_like=True, tag=8):
     at: float
     reason: Literal["done", "truncated", "refused"] = "done"
+    costs: Costs | None = None
 
 
 class TurnEscalated(Event, frozen=True, array_like=True, tag=9):
     at: float
     question: str
+    costs: Costs | None = None
+    """If one of several calls escalates, the costs until then."""
 
 
 class TurnFailed(Event, frozen=True, array_like=True, tag=10):
@@ -120,10 +130,14 @@ class TurnFailed(Event, frozen=True, array_like=True, tag=10):
     text: str
     failure: Failure | None = None
     """The attributes of a `ModelError`."""
+    costs: Costs | None = None
 
 
 class TurnCancelled(Event, frozen=True, array_like=True, tag=11):
     at: float
+    reason: str = ""
+    """Why, as the one who cancelled it said."""
+    costs: Costs | None = None
 
 
 class TurnExhausted(Event, frozen=True, array_like=True, tag=12):
@@ -132,6 +146,7 @@ class TurnExhausted(Event, frozen=True, array_like=True, tag=12):
     """The field of `Limits` that was reached, in the run's own limits or in those of a run above it."""
     text: str = ""
     """The spending that is unknown, if that stopped the run before the limit was reached."""
+    costs: Costs | None = None
 
 
 # ---- changes by tools and middleware
@@ -226,6 +241,7 @@ AnyEvent = (
     | Noted
 )
 E = TypeVar("E", bound=AnyEvent)
+Boundary = TurnPaused | TurnEnded | TurnEscalated | TurnFailed | TurnCancelled | TurnExhausted
 FILE_EVENTS = (FileWritten, FileEdited, FileDeleted)
 
 # ---- events for listeners only: they are streamed and not recorded

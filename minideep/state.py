@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct, field, msgpack, structs
 
+from .costs import Costs, TurnStart
 from .kinds import Rule
 from .messages import Message, Messages, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
 
@@ -24,6 +25,7 @@ def _names_a_thread(text: str) -> bool:
 
 
 ThreadId = Annotated[str, Rule(_names_a_thread, "text of 1 to 500 characters")]
+InputKey = Annotated[str, Rule(lambda text: _names_a_thread(text) and len(text) <= 200, "text of 1 to 200 characters")]
 BoundaryNumber = Annotated[int, Meta(ge=1)]
 """Boundaries of a thread are numbered from 1."""
 _Count = Annotated[int, Meta(ge=0)]
@@ -224,6 +226,12 @@ class State(Struct, kw_only=True, array_like=True):
     """The attributes of the model error that the last turn failed with."""
     unpriced: int = 0
     """Replies and summaries of unknown cost."""
+    key: str = ""
+    """The `key` of the last accepted input."""
+    start: TurnStart = TurnStart()
+    """The beginning of the last turn."""
+    costs: Costs | None = None
+    """The costs of the last turn, its subagents included; None until it reaches a boundary, and for a subagent."""
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
@@ -266,6 +274,9 @@ class StateView:
     cost: float | None = _read("cost")
     failure: Failure | None = _read("failure")
     unpriced: int = _read("unpriced")
+    key: str = _read("key")
+    start: TurnStart = _read("start")
+    costs: Costs | None = _read("costs")
     interrupts: tuple[Interrupt, ...] = _read("interrupts")
     text: str = _read("text")
 

@@ -1,5 +1,6 @@
 """The result of a turn, and the errors that a log keeps as plain data."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -68,6 +69,33 @@ class Turn(Struct, kw_only=True):
         if self.status == "cancelled":
             raise MinideepError("the turn was cancelled; `resume` continues it")
         return self
+
+
+def turn_of(
+    thread_id: str,
+    state: State,
+    messages: Sequence[Message],
+    artifacts: Mapping[str, FileEntry],
+    costs: Costs,
+    *,
+    is_child: bool = False,
+) -> Turn:
+    """Return the result of the last turn of a run whose state is *state*."""
+    spoken = (message.text for message in reversed(messages) if message.role == "assistant")
+    return Turn(
+        thread_id=thread_id,
+        status=state.status,
+        reason=state.reason,
+        # A child has one input, perhaps of an earlier turn, so its text may be older too.
+        text=next((text for text in spoken if text), state.text if is_child else ""),
+        error=error_of(state),
+        interrupts=state.interrupts,
+        question=state.detail if state.status == "escalated" else "",
+        artifacts=dict(artifacts),
+        messages=tuple(messages),
+        usage=costs.usage,
+        costs=costs,
+    )
 
 
 def failed(exc: MinideepError, at: float) -> TurnFailed:

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
     ["errors", "kinds", "checks", "messages", "loops", "workers", "folders", "structured"],
-    ["state", "events"],
-    ["core", "costs", "tools", "export"],
+    ["costs", "state", "events"],
+    ["core", "ledger", "tools", "export"],
     ["turn", "context"],
     ["ports"],
     ["checkpoint", "backends"],
@@ -103,7 +103,7 @@ def test_nobody_outside_of_checkpoint_reaches_behind_its_face():
             assert not behind, f"{path.name} imports {behind}"
 
 
-@pytest.mark.parametrize("name", ["errors", "messages", "state", "events", "core", "costs", "turn"])
+@pytest.mark.parametrize("name", ["errors", "messages", "state", "events", "core", "costs", "ledger", "turn"])
 def test_the_core_knows_no_loop_no_clock_and_no_library_but_msgspec(name):
     tree = parsed(PACKAGE / f"{name}.py")
     outside = {
@@ -112,7 +112,7 @@ def test_the_core_knows_no_loop_no_clock_and_no_library_but_msgspec(name):
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
     }
     allowed = {"msgspec", "typing", "collections", "json", "operator", "types"} | (
-        {"time"} if name == "costs" else set()
+        {"time"} if name == "ledger" else set()
     )
     assert outside <= allowed
     assert not any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(tree))
@@ -151,7 +151,7 @@ for name, module in sys.modules.items():
         print(module.__file__)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert sum(code_lines(Path(line)) for line in run.stdout.split("\n") if line) < 5_000
+    assert sum(code_lines(Path(line)) for line in run.stdout.split("\n") if line) < 5_200
 
 
 def test_rules_that_comments_name_are_written_down():

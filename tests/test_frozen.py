@@ -25,6 +25,7 @@ from minideep import (
 from minideep.checkpoint import format as codec, layout as names
 from minideep.checkpoint.rewriting import merge
 from minideep.checkpoint.store import open_store
+from minideep.costs import Costs, Step
 from minideep.export import plain
 from minideep.messages import AssistantMessage, Document, Image, ProviderBlock, Text, Thinking, UserMessage
 from minideep.models import ScriptedModel
@@ -41,8 +42,9 @@ EVERY_BLOCK = (
     ProviderBlock("openai", b'{"type":"new"}'),
 )
 WAIT = Interrupt(ToolCall("pay", {"amount": 5}, "p"), "sure?", ("t1", "t2"))
+COSTS = Costs(0.5, 0.25, 0.125, 0.0625, 2, 1, 7, Usage(1, 2, 3, 4, 5, 6), 0.5, 80, 60, 90, [Step(0.5, 0.25, 0.125)], 1)
 EVERY_EVENT = [
-    ev.UserSaid(UserMessage(EVERY_BLOCK), 1.5, Limits(7, 9, 11, 0.5, 60.0, 2, 5), "Rubric", "main"),
+    ev.UserSaid(UserMessage(EVERY_BLOCK), 1.5, Limits(7, 9, 11, 0.5, 60.0, 2, 5), "Rubric", "main", "k1"),
     ev.ModelReplied(AssistantMessage(EVERY_BLOCK), "truncated", Usage(1, 2, 3, 4, 5, 6), "m", 0.5, 0.25),
     ev.ToolReturned("c1", EVERY_BLOCK, True, True, 0.5),
     ev.ToolWaiting("c1", (WAIT,)),
@@ -50,14 +52,14 @@ EVERY_EVENT = [
     ev.Decided("c1", Approve()),
     ev.Decided("c1", Reject("no")),
     ev.Decided("c1", Respond("42")),
-    ev.Resumed(2.5, Limits(None, 1, 2, 0.25, 30.0, 1, 3), ("c1",)),
+    ev.Resumed(2.5, Limits(None, 1, 2, 0.25, 30.0, 1, 3), ("c1",), 3.5),
     ev.CallStarted("c1"),
-    ev.TurnPaused(3.5),
-    ev.TurnEnded(4.5, "refused"),
-    ev.TurnEscalated(5.5, "which?"),
-    ev.TurnFailed(6.5, "Overloaded", "busy", Failure(True, 2.5, "overloaded_error")),
-    ev.TurnCancelled(7.5),
-    ev.TurnExhausted(8.5, "cost", "the cost of 1 reply is unknown"),
+    ev.TurnPaused(3.5, COSTS),
+    ev.TurnEnded(4.5, "refused", COSTS),
+    ev.TurnEscalated(5.5, "which?", COSTS),
+    ev.TurnFailed(6.5, "Overloaded", "busy", Failure(True, 2.5, "overloaded_error"), COSTS),
+    ev.TurnCancelled(7.5, "too late", COSTS),
+    ev.TurnExhausted(8.5, "cost", "the cost of 1 reply is unknown", COSTS),
     ev.TodosWritten((Todo("a", "in_progress"), Todo("b", "completed"))),
     ev.FileWritten("/a", "text", 4, "sha", 9.5, ("c1",), True),
     ev.FileWritten("/b", b"\xff", 1, "sha", 9.5, ("c1",), True),
@@ -117,7 +119,9 @@ def paused_thread():
     payer = Agent(ScriptedModel([ToolCall("pay", {"amount": 5}, "p"), "paid"]), [pay], middleware=[Ask()], name="payer")
     store = MemoryCheckpointer()
     script = ScriptedModel([ToolCall("look", {}, "l"), "hello"])
-    Agent(script, [look], middleware=[Forgetful()], checkpointer=store, name="top").run_sync("hi", "thread/ü")
+    Agent(script, [look], middleware=[Forgetful()], checkpointer=store, name="top").run_sync(
+        "hi", "thread/ü", key="k/ü"
+    )
     Agent(ScriptedModel(["hello again"]), checkpointer=store, name="top").run_sync("hi again", "thread/ü")
     top = delegating(delegating(payer, "t2"), "t1")
     top.checkpointer = store
@@ -127,7 +131,7 @@ def paused_thread():
     keys = store.keys(prefix, names.after(prefix))
     assert merge(open_store(store), "thread/ü", keys[-3:]) > 0
     kinds = {key.split("/")[0] for key in store.keys("", "\x7f")}
-    assert kinds == {"base", "blob", "head", "log", "ref", "run", "use"}
+    assert kinds == {"base", "blob", "head", "key", "log", "ref", "run", "use"}
     cut_thread(store)
     return store
 

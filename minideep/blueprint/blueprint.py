@@ -17,7 +17,7 @@ from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..ports import Backend, Middleware, Model, Store
 from ..runtime import Stream, check_prices
-from ..state import BoundaryNumber, Limits, ThreadId
+from ..state import BoundaryNumber, InputKey, Limits, ThreadId
 from ..turn import Turn
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import Graph
@@ -113,7 +113,13 @@ class Blueprint(Agent):
                 check_prices(agent.spec, owner.spec.limits, owner.spec.name)
 
     async def run(
-        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+        self,
+        input: Input,
+        thread_id: ThreadId | None = None,
+        *,
+        key: InputKey | None = None,
+        context: Any = None,
+        wait: bool = False,
     ) -> Turn:
         """Run a turn, as `Agent.run` does. *input* is text: a goal, or the answer to the last turn's question.
 
@@ -121,13 +127,19 @@ class Blueprint(Agent):
             ConfigError: *input* is not text, or is longer than a tenth of *state_limit*.
             ThreadBusy, ThreadConflict, CheckpointError: as `Agent.run`.
         """
-        return await super().run(self._goal(input), thread_id, context=context, wait=wait)
+        return await super().run(self._goal(input), thread_id, key=key, context=context, wait=wait)
 
     def stream(
-        self, input: Input, thread_id: ThreadId | None = None, *, context: Any = None, wait: bool = False
+        self,
+        input: Input,
+        thread_id: ThreadId | None = None,
+        *,
+        key: InputKey | None = None,
+        context: Any = None,
+        wait: bool = False,
     ) -> Stream:
         """Run a turn and stream its events, as `Agent.stream` does."""
-        return super().stream(self._goal(input), thread_id, context=context, wait=wait)
+        return super().stream(self._goal(input), thread_id, key=key, context=context, wait=wait)
 
     async def preload(self) -> None:
         """Import the SDKs of the models now instead of at the first request."""

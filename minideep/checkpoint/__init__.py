@@ -22,6 +22,7 @@ __getattr__ = lazy_names(
         "layout": "log_prefix",
         "maintenance": "delete",
         "memory": "MemoryCheckpointer",
+        "past": "accepted_input past_turn",
         "rewriting": "fork",
         "store": "CheckedStore exists off_loop open_store unknown_thread",
         "verify": "Damage",

@@ -12,6 +12,7 @@ from .journal import Journal as Journal, open_thread as open_thread
 from .layout import log_prefix as log_prefix
 from .maintenance import delete as delete
 from .memory import MemoryCheckpointer as MemoryCheckpointer
+from .past import accepted_input as accepted_input, past_turn as past_turn
 from .rewriting import fork as fork
 from .store import (
     CheckedStore as CheckedStore,

@@ -1,8 +1,36 @@
 """Unique ids for calls: some servers say `call_0` in every reply."""
 
 import itertools
+from collections.abc import Mapping
 
-from ..messages import AnyBlock, ToolCall, is_json, parse_arguments
+from ..messages import AnyBlock, AssistantMessage, ToolCall, is_json, parse_arguments
+from ..state import Path, State
+
+
+class CallIds:
+    """The ids that the calls and the children of each run have. Collected once: a look at every reply would make a step
+    cost more and more.
+    """
+
+    def __init__(self) -> None:
+        self._by_run: dict[Path, set[str]] = {}
+
+    def of(self, path: Path) -> set[str] | None:
+        """Return the ids of the run at *path*, or None if they were not collected yet."""
+        return self._by_run.get(path)
+
+    def collect(self, path: Path, state: State, runs: Mapping[Path, object]) -> set[str]:
+        """Collect and return the ids of the run at *path*: of the calls in its context, and of its children."""
+        replies = (message for message in state.messages if isinstance(message, AssistantMessage))
+        shown = (call.id for reply in replies for call in reply.calls)
+        below = runs if path in runs or not path else ()  # A new run has none.
+        children = (other[-1].split("/")[0] for other in below if other[:-1] == path)
+        ids = self._by_run[path] = {*shown, *children}
+        return ids
+
+    def forget_children(self) -> None:
+        """Keep those of the main run only."""
+        self._by_run = {path: ids for path, ids in self._by_run.items() if not path}
 
 
 def unique_call_ids(

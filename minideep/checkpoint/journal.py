@@ -16,9 +16,9 @@ from ..messages import AssistantMessage
 from ..state import FileEntry, Path, State
 from . import pace
 from .batch import LARGE, Batch, Pending, Saved
-from .call_ids import unique_call_ids
+from .call_ids import CallIds, unique_call_ids
 from .format import decode, decode_numbered, encode
-from .layout import Head, RunRow
+from .layout import JUMP, Head, RunRow
 from .log import Log, SegmentRef
 from .merge_queue import MergeQueue
 from .store import WRITE_TIMEOUT, CheckedStore, off_loop
@@ -50,8 +50,7 @@ class Journal:
         self.log = Log(store, thread_id, None, Head(0, secrets.token_bytes(8), b""), {})
         """The thread as the store has it."""
         self.thread_id, self.store = thread_id, store
-        self.number = 0
-        self.root = State()
+        self.number, self.root = 0, State()
         self.states: dict[Path, State] = {(): self.root}
         """The runs of this turn."""
         self.pending: list[Pending] = []
@@ -63,7 +62,8 @@ class Journal:
         self._queues: dict[Path, MergeQueue] = {}
         self._merges: list[list[str]] = []
         """Keys of segments to merge once the turn is over."""
-        self._planned = False
+        self._planned = self.keyed = False
+        """`keyed`: some input that is not saved yet has a key."""
         self._reclaimed: list[int] = []
         """Bytes saved by each merge since the last append."""
         self._conflict: ThreadConflict | None = None
@@ -73,7 +73,7 @@ class Journal:
         self._in_doubt: list[_Append] = []
         """Appends that failed, and may have landed all the same."""
         self._rolled_back = 0
-        self._ids: dict[Path, set[str]] = {}
+        self._ids = CallIds()
         self._written: dict[str, Path] = {}
         """Files that were written in this turn, and the run that wrote each last."""
 
@@ -82,8 +82,10 @@ class Journal:
         """Read the main run of a thread; its other runs are read when they are continued."""
         journal = cls(log.thread_id, log.store)
         journal.log, journal.number = log, log.head.number
-        journal.root, refs = journal._saved_run(())
+        journal.root, refs = journal.saved_run(())
         journal.states = {(): journal.root}
+        if journal.root.status == "running":  # Its process died, and may have used numbers that it never saved.
+            journal.number = (journal.number // JUMP + 1) * JUMP
         journal._queues[()] = MergeQueue(refs)
         return journal
 
@@ -151,13 +153,14 @@ class Journal:
     def open_run(self, path: Path) -> State:
         """Return the state of the run at *path*: of this turn, from the store, or new. All share the thread's files."""
         if path not in self.states:
-            state, refs = self._saved_run(path)
+            state, refs = self.saved_run(path)
             self._queues[path] = MergeQueue(refs)
             share_files(state, self.root)  # Files are the thread's: what a child writes its parent reads.
             self.states[path] = state
         return self.states[path]
 
-    def _saved_run(self, path: Path) -> tuple[State, list[SegmentRef]]:
+    def saved_run(self, path: Path) -> tuple[State, list[SegmentRef]]:
+        """Return a run as the store has it."""
         if self.log.head_row is None or (path and path not in self.runs):
             return State(), []
         from .replay import read_run
@@ -192,17 +195,13 @@ class Journal:
 
     def with_unique_call_ids(self, path: Path, message: AssistantMessage) -> AssistantMessage:
         """`unique_call_ids` for a reply in the run at *path*: no id of its context, its children, or a waiting call."""
-        content = message.content
-        if isinstance(content, str):
+        if isinstance(message.content, str):
             return message
-        if path not in self._ids:  # Collected once: a look at every reply would make a step cost more and more.
-            replies = (message for message in self.open_run(path).messages if isinstance(message, AssistantMessage))
-            shown = (call.id for reply in replies for call in reply.calls)
-            below = self.runs if path in self.runs or not path else ()  # A new run has none.
-            children = (other[-1].split("/")[0] for other in below if other[:-1] == path)
-            self._ids[path] = {*shown, *children}
         waiting = {wait.call_id for wait in self.root.interrupts} if self.root.open else set[str]()
-        return AssistantMessage(unique_call_ids(content, self._ids[path], waiting, self.number + 1))
+        taken = self._ids.of(path)
+        if taken is None:
+            taken = self._ids.collect(path, self.open_run(path), self.runs)
+        return AssistantMessage(unique_call_ids(message.content, taken, waiting, self.number + 1))
 
     # ---- saving
 
@@ -258,12 +257,17 @@ class Journal:
                     batch.snapshot(path, state)
                     has_snapshot = True
             work.refs += ((path, ref, has_snapshot and ref is refs[-1]) for ref in refs)
+        if self.keyed:
+            from .keys import key_rows  # Most inputs have none.
+
+            for key, row in key_rows(self.thread_id, pending).items():
+                batch.put(key, row)
         return work
 
     def _as_saved(self) -> list[Pending]:
         if self.redaction is None:
             return self.pending
-        return self.redaction.pending(self.pending, self.root.files, lambda path: self._saved_run(path)[0])
+        return self.redaction.pending(self.pending, self.root.files, lambda path: self.saved_run(path)[0])
 
     def _saved_state(self, path: Path) -> State:
         """Return the run as the saved events say: its secrets must not get into a snapshot either."""
@@ -298,6 +302,7 @@ class Journal:
         self.log, self._in_doubt = batch.log_after(), []
         del self.pending[: work.count]  # Events that came meanwhile stay for the next append.
         del self._reclaimed[: work.reclaimed]
+        self.keyed = self.keyed and bool(self.pending)
         self._compacted -= work.compacted
         self._blobs |= batch.blobs.keys()  # They need not be sent again.
         if self.redaction:
@@ -347,6 +352,7 @@ class Journal:
         # Appends in doubt that landed are part of what was read.
         for pending in self.pending[landed : -self._rolled_back]:
             fresh._replay(pending)
+        fresh.keyed = self.keyed
         return fresh
 
     def close_turn(self) -> None:
@@ -362,7 +368,7 @@ class Journal:
             if entry.content is not None and apart and entry.sha256 in self._blobs:
                 keep_content(self.root, file, structs.replace(entry, content=None, blob=True))
         self._queues = {path: queue for path, queue in self._queues.items() if path in self.states}
-        self._ids = {path: ids for path, ids in self._ids.items() if not path}
+        self._ids.forget_children()
         self._written = {}
 
     def plan(self) -> None:

@@ -5,6 +5,7 @@
     base/THREAD/RUN/NUMBER      a snapshot, by the number of the last event in it
     run/THREAD/RUN              RunRow, one for each run below the main one
     use/THREAD/NAME             empty: the thread refers to the blob
+    key/THREAD/KEY              KeyRow: the input that was accepted under the key
     mark/THREAD/                Mark: the thread was idle for longer than the store keeps it
     ref/NAME/THREAD             empty: the same reference, by blob
     blob/NAME                   a large file or event
@@ -84,12 +85,24 @@ class RunRow(Struct, frozen=True, array_like=True):
     unpriced: int = 0
 
 
+class KeyRow(Struct, frozen=True, array_like=True):
+    """An input that was accepted under a key."""
+
+    number: int
+    """The number of its event."""
+    digest: bytes
+    """Of the message as it is saved: another one under the same key is refused."""
+
+
 MAX_NUMBER = 2**53
 """No count or time of a head or a run row comes near it; a larger one is forged, and adding to it could overflow."""
+JUMP = 2**20
+"""A thread that was cut short goes on at the next multiple: an idempotency key must never stand for two calls."""
 _head_decoder = msgspec.msgpack.Decoder(Head)
 _run_decoder = msgspec.msgpack.Decoder(RunRow)
+_key_decoder = msgspec.msgpack.Decoder(KeyRow)
 SEALED = ("base", "log")
-KINDS = (*SEALED, "run", "use", "mark")
+KINDS = (*SEALED, "run", "use", "key", "mark")
 """The kinds of rows whose keys continue with the thread."""
 
 
@@ -133,6 +146,10 @@ def snapshot_key(thread_id: str, path: Path, number: int) -> str:
 
 def run_key(thread_id: str, path: Path) -> str:
     return thread_prefix("run", thread_id) + _path_key(path)
+
+
+def input_key(thread_id: str, key: str) -> str:
+    return thread_prefix("key", thread_id) + quote(key, safe="")
 
 
 def blob_key(name: str) -> str:
@@ -189,6 +206,18 @@ def read_run_row(key: str, data: bytes) -> RunRow:
     """
     row = decoded(_run_decoder.decode, data, f"row {key!r}")
     if not (_in_range(row) and 0 <= row.first <= row.last):
+        raise CorruptSegment(f"row {key!r} holds numbers that no append wrote")
+    return row
+
+
+def read_key_row(key: str, data: bytes) -> KeyRow:
+    """Decode the row of an input's key.
+
+    Raises:
+        CorruptSegment: it was damaged.
+    """
+    row = decoded(_key_decoder.decode, data, f"row {key!r}")
+    if not 0 < row.number < MAX_NUMBER:
         raise CorruptSegment(f"row {key!r} holds numbers that no append wrote")
     return row
 

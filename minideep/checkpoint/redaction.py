@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ..core import share_files
 from ..errors import CheckpointError, IllegalEvent
-from ..events import AnyEvent, FileEdited, FileWritten
+from ..events import AnyEvent, E, FileEdited, FileWritten
 from ..state import FileEntry, Path, State, as_bytes
 from .batch import Pending
 from .format import decode, decode_numbered, encode
@@ -51,7 +51,7 @@ class Redaction:
         self.states = {path: state for path, state in self.states.items() if path in open_runs}
 
     def _redacted(self, path: Path, number: int, event: AnyEvent, live: dict[str, FileEntry]) -> Pending:
-        state, redacted = self.states[path], self._call(event)
+        state, redacted = self.states[path], self.call(event)
         try:
             data = encode(number, redacted)
             fold(self._store, state, number, decode(data))
@@ -61,12 +61,17 @@ class Redaction:
             # The text to replace was redacted before, so the edit fits no more: save the whole file as it is now.
             entry = live.get(event.file)
             content = entry.content if entry else ""
-            redacted = self._call(FileWritten(event.file, content, 0, "", event.at, event.by))
+            redacted = self.call(FileWritten(event.file, content, 0, "", event.at, event.by))
             data = encode(number, redacted)
             fold(self._store, state, number, decode(data))
         return path, data, isinstance(redacted, FileWritten) and redacted.blob
 
-    def _call(self, event: AnyEvent) -> AnyEvent:
+    def call(self, event: E) -> E:
+        """Return *event* as the hook leaves it.
+
+        Raises:
+            CheckpointError: the hook raised, or returned something else.
+        """
         try:
             redacted = self.redact(event)
         except Exception as exc:  # Whatever `redact` raises: the secret must not be saved, nor the answer lost.

@@ -174,6 +174,7 @@ def _copied(log: Log, at: int | None, new_id: str) -> Batch:
     for path in paths:
         batch.state(path, run_at(log, path, extent))
         names |= _copy_run(log, path, extent, batch)
+    _copy_keys(log, extent, batch)
     for name in names:
         # Put though it is there: the source may be deleted, and its blobs with it, before the fork is committed.
         batch.put(layout.blob_key(name), _blob(log, name))
@@ -195,6 +196,14 @@ def _copy_run(log: Log, path: Path, extent: int, batch: Batch) -> set[str]:
             batch.copy(change_header(part, key, thread=new_id), key)
             names.update(header.blobs)
     return names
+
+
+def _copy_keys(log: Log, extent: int, batch: Batch) -> None:
+    """Copy the rows of the keys of inputs up to the event *extent*."""
+    start, source = layout.thread_prefix("key", batch.log.thread_id), layout.thread_prefix("key", log.thread_id)
+    for key, data in log.store.rows(source, layout.after(source)):
+        if layout.read_key_row(key, data).number <= extent:
+            batch.put(start + key.removeprefix(source), data)
 
 
 def _blob(log: Log, name: str) -> bytes:

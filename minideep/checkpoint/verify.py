@@ -151,6 +151,8 @@ def _row(store: CheckedStore, thread_id: str, kind: str, key: str, paths: set[Pa
                 raise CorruptSegment(f"row {key!r} is not named as a run is")
             layout.read_run_row(key, data)
             paths.add(path)
+        case "key":
+            layout.read_key_row(key, data)
         case "use":
             _check_named(store, thread_id, key, key.removeprefix(layout.thread_prefix("use", thread_id)))
         case _:

@@ -9,4 +9,9 @@ from .spec import (
 )
 from .stream import Stream as Stream
 from .sync import run_sync as run_sync
-from .turns import TurnConfig as TurnConfig, Turns as Turns, checked_thread_id as checked_thread_id
+from .turns import (
+    TurnConfig as TurnConfig,
+    Turns as Turns,
+    checked_key as checked_key,
+    checked_thread_id as checked_thread_id,
+)

@@ -60,7 +60,11 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
         raise ConfigError(f"run {path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
     elif state.status == "cancelled" or (state.status == "running" and not in_memory):
         # It was cut short. One that failed or reached a limit was not: it is over, and its caller knows.
-        child.record(Resumed(time.time(), spec.limits))
+        was_running = state.status == "running"
+        seconds = child.seconds_before() if was_running else 0.0
+        child.record(Resumed(time.time(), spec.limits, seconds=seconds))
+        if was_running:
+            child.take_over()
     return child
 
 

@@ -54,11 +54,13 @@ def _check(name: str, decision: Decision) -> None:
         raise ConfigError(f"{name!r}: {decision!r} cannot be kept: {exc}") from None
 
 
-def resumption(decided: list[tuple[Interrupt, Decision]], limits: Limits) -> list[tuple[Path, AnyEvent]]:
+def resumption(
+    decided: list[tuple[Interrupt, Decision]], limits: Limits, seconds: float = 0.0
+) -> list[tuple[Path, AnyEvent]]:
     """Return the events that resume a thread, each with the path of its run.
 
     A decision goes to the run that owns the call. `Resumed` goes there and to every run above it, and names the calls
-    whose children are resumed.
+    whose children are resumed. *seconds* is what a turn that was cut short had taken.
     """
     now = time.time()
     resumed: dict[Path, set[str]] = {(): set()}
@@ -70,5 +72,7 @@ def resumption(decided: list[tuple[Interrupt, Decision]], limits: Limits) -> lis
     for path in sorted(resumed, key=len):  # The main run first: readers find where a turn begins by its `Resumed`.
         # `Decided` first: it needs a run that is still paused.
         events += [(path, Decided(wait.call_id, answer)) for wait, answer in decided if wait.path == path]
-        events.append((path, Resumed(now, None if path else limits, tuple(sorted(resumed[path])))))
+        events.append(
+            (path, Resumed(now, None if path else limits, tuple(sorted(resumed[path])), 0.0 if path else seconds))
+        )
     return events

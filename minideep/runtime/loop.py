@@ -55,19 +55,19 @@ async def drive(run: Run) -> None:
                 case Finish(reason):
                     await finish(run, ctx, reason)
                 case Pause():
-                    run.record(TurnPaused(time.time()))
+                    run.end(TurnPaused(time.time()))
                 case stop:
-                    run.record(TurnExhausted(time.time(), stop.limit))
+                    run.end(TurnExhausted(time.time(), stop.limit))
     except asyncio.CancelledError:
         # Otherwise something cancelled itself, and nobody waits for a `CancelledError`.
         if scope.cancel_requested():
             if state.status == "running":  # Not if one of several calls has escalated.
-                run.record(TurnCancelled(time.time()))
+                run.end(TurnCancelled(time.time()))
             raise
-        run.record(failed(ModelError("the model, or a hook, cancelled itself"), time.time()))
+        run.end(failed(ModelError("the model, or a hook, cancelled itself"), time.time()))
     # Any other exception is a bug of this package: it is raised, and no failure of the turn is made of it.
     except MinideepError as exc:
-        run.record(failed(exc, time.time()))
+        run.end(failed(exc, time.time()))
     finally:
         run.close()
 
@@ -78,7 +78,7 @@ async def call_model_in_time(run: Run, ctx: ToolContext) -> None:
     if left is None:
         await call_model(run, ctx)
     elif not await within(left, call_model(run, ctx), run.scope.grace) and run.state.status == "running":
-        run.record(TurnExhausted(time.time(), "seconds"))
+        run.end(TurnExhausted(time.time(), "seconds"))
 
 
 async def call_model(run: Run, ctx: ToolContext) -> None:
@@ -94,7 +94,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         request = await changed_by_hooks(run, ctx, request)
     # After the hooks: a compaction among them spends tokens too.
     if run.budgets and run.state.status == "running" and (stopped := run.over_budget()):
-        run.record(stopped)
+        run.end(stopped)
     if run.state.status != "running":
         return  # A hook has escalated, or a budget is spent.
     if spec.wrap_model:
@@ -138,7 +138,7 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
             run.record(UserSaid(message, time.time(), by=middleware.name))
             return  # The hooks after it are asked when the model has answered.
     if run.state.status == "running":  # A hook may have escalated.
-        run.record(TurnEnded(time.time(), reason))
+        run.end(TurnEnded(time.time(), reason))
 
 
 async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, attempt: int) -> Turn:

@@ -96,7 +96,7 @@ class WrappedModel(Innermost):
         if self._stopped is None:
             self._record(reply)
         else:  # Whatever the hooks made of that.
-            run.record(self._stopped)
+            run.end(self._stopped)
 
     def _record(self, reply: Reply) -> None:
         run = self._run

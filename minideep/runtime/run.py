@@ -6,14 +6,27 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import Any, Literal
 
+from msgspec import structs
+
 from ..checkpoint import Durability, Journal
-from ..costs import Ledger, Spent
+from ..costs import Costs
 from ..errors import CheckpointError, ThreadConflict, ToolError
-from ..events import FILE_EVENTS, Compacted, E, ModelReplied, StreamEvent, TurnExhausted, with_path
+from ..events import (
+    FILE_EVENTS,
+    Boundary,
+    Compacted,
+    E,
+    ModelReplied,
+    StreamEvent,
+    TurnEscalated,
+    TurnExhausted,
+    with_path,
+)
+from ..ledger import Ledger, Spent
 from ..messages import AssistantMessage, Message, StopReason, Usage
 from ..ports import AgentSpec, Emit
 from ..state import Interrupt, OpenCall, Path, State, StateView
-from ..turn import Turn, error_of
+from ..turn import Turn, turn_of
 from .cancel import TurnScope
 
 Point = Literal["step", "reply", "result"]
@@ -77,7 +90,9 @@ class Run:
         """The model inside its `wrap_model` hooks, put together with the first question."""
         self.begun = 0
         """Runs below this one that its last reply has begun."""
-        self._usage_before = self.state.usage
+        self._before = (self.state.usage, 0, 0)
+        """Tokens, steps and calls that its ledger does not count."""
+        self._closed = False
         self._compacted: list[Message] = []
         """Messages of this turn that a compaction took out of context."""
 
@@ -98,8 +113,12 @@ class Run:
             self._check_open()
         # In one log, or nobody could tell in which order two runs have changed a file.
         path = () if self.path and isinstance(event, FILE_EVENTS) else self.path
-        # Before the event is applied, which takes them out of the state.
-        said = self.state.messages[self.state.began : event.kept] if type(event) is Compacted else ()
+        said: list[Message] = []
+        if type(event) is Compacted:
+            # Before the event is applied, which takes them out of the state.
+            said = self.state.messages[self.state.began : event.kept]
+        elif type(event) is TurnEscalated and self.parent is None:
+            event = structs.replace(event, costs=self._kept_costs())
         event = self.journal.record(path, event)
         if self.listener:
             self.listener(with_path(event, path))
@@ -109,6 +128,14 @@ class Run:
             if not self.state.open:  # Otherwise a tool compacts, in its own time.
                 self.ledger.add_model_time(event.seconds)
         return event
+
+    def end(self, event: Boundary) -> None:
+        """Record a boundary. That of the main run holds the costs of the turn, so that they can be read later."""
+        self.close()
+        self.record(event if self.parent else structs.replace(event, costs=self._kept_costs()))
+
+    def _kept_costs(self) -> Costs:
+        return structs.replace(self.ledger.costs, table=[])
 
     def record_at(self, path: Path, event: E) -> E:
         """Record *event* in the run at *path*, for the owner of the turn, who may do so when its calls are over."""
@@ -136,6 +163,22 @@ class Run:
         """Record the reply of the model. Its calls begin children, which are counted anew."""
         self.record(ModelReplied(message, stop, usage, model, seconds, cost))
         self.begun = 0
+
+    def seconds_before(self) -> float:
+        """Return the seconds that the turn had taken when its process last saved it."""
+        start = self.state.start
+        return start.seconds + max(0.0, self.journal.log.head.updated - start.at)
+
+    def take_over(self) -> None:
+        """Go on with a turn that was cut short: its budgets and counters go on with it."""
+        from .takeover import spent_before  # Only after a crash.
+
+        state = self.state
+        costs = spent_before(self.journal, self.path, state)
+        self._before = (state.usage, state.step, state.tool_calls)
+        self.ledger.carry(costs, state.start.seconds)
+        if self.parent is None:  # It has counted what its children spent.
+            self.ledger.costs.add(costs)
 
     # ---- saving
 
@@ -202,28 +245,20 @@ class Run:
 
     def turn(self) -> Turn:
         """Return the result of the run."""
-        state, costs = self.state, self.ledger.costs
+        state = self.state
         said = (*self._compacted, *state.messages[state.began :])
-        spoken = (message.text for message in reversed(said) if message.role == "assistant")
-        return Turn(
-            thread_id=self.journal.thread_id,
-            status=state.status,
-            reason=state.reason,
-            # A child has one input, perhaps of an earlier turn, so its text may be older too.
-            text=next((text for text in spoken if text), state.text if self.parent else ""),
-            error=error_of(state),
-            interrupts=state.interrupts,
-            question=state.detail if state.status == "escalated" else "",
-            artifacts=self.journal.artifacts(self.path),
-            messages=said,
-            usage=costs.usage,
-            costs=costs,
+        artifacts = self.journal.artifacts(self.path)
+        return turn_of(
+            self.journal.thread_id, state, said, artifacts, self.ledger.costs, is_child=self.parent is not None
         )
 
     def close(self) -> None:
         """Close the ledger of a run that was driven to a boundary, and let go of its wrapped model."""
-        state = self.state
+        if self._closed:
+            return
+        self._closed, state = True, self.state
         if self.wrapped is not None:  # Both refer to each other, so only the garbage collector could free the run.
             self.wrapped.close()
             self.wrapped = None
-        self.ledger.close(state.step, state.tool_calls, state.usage - self._usage_before)
+        usage, steps, calls = self._before
+        self.ledger.close(state.step - steps, state.tool_calls - calls, state.usage - usage)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
 from ..messages import Input, UserMessage, as_message
 from ..ports import ABOUT, AgentSpec, Emit
-from ..state import Decision, ThreadId
+from ..state import Decision, InputKey, ThreadId
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, carried, leave, result_of
 from .children import unanswered
@@ -55,8 +55,8 @@ class TurnConfig(Struct, frozen=True):
 class Accepted(Struct, frozen=True):
     """An input whose events are recorded."""
 
-    over: bool = False
-    """True if nothing is left to run: the last turn is returned."""
+    past: Turn | None = None
+    """The turn of the past to return, as nothing is left to run."""
     must_save: bool = False
     """True if nothing may run before the input is saved: a decision that got lost would let a call run twice."""
 
@@ -68,9 +68,16 @@ class Turns:
         self._grace = grace
         self._kept: dict[tuple[CheckedStore, str], Journal] = {}
 
-    async def run(self, config: TurnConfig, input: Input, thread_id: str | None) -> Turn:
-        """Run one turn, from *input* to its boundary."""
-        record = partial(_record_message, as_message(input), config.spec)
+    async def run(self, config: TurnConfig, input: Input, thread_id: str | None, key: str = "") -> Turn:
+        """Run one turn, from *input* to its boundary. An input with a *key* is accepted once: its turn is returned, or
+        continued if it was cut short, however often it is sent.
+
+        Raises:
+            ConfigError: *key* is given without *thread_id*, or was accepted with another input.
+        """
+        if key and thread_id is None:
+            raise ConfigError(f"key={key!r} needs a thread_id: a key belongs to its thread")
+        record = partial(_record_message, as_message(input), config.spec, key)
         return await self._turn(config, checked_thread_id(thread_id), record, new=True)
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
@@ -99,7 +106,9 @@ class Turns:
         """Drop a thread that was deleted; return whether it was kept."""
         return self._kept.pop((store, thread_id), None) is not None
 
-    async def _turn(self, config: TurnConfig, thread_id: str, record: Callable[[Run], Accepted], *, new: bool) -> Turn:
+    async def _turn(
+        self, config: TurnConfig, thread_id: str, record: Callable[[Run], Awaitable[Accepted]], *, new: bool
+    ) -> Turn:
         """Hold the thread, record the input, drive the main run to a boundary and save it."""
         # The slot first: a turn that waits for one must not keep its thread from others.
         async with TurnSlot(), hold_thread(config.store, thread_id, config.wait):
@@ -111,12 +120,17 @@ class Turns:
             run = _main_run(config, journal, TurnScope(self._grace))
             with config.store.showing(thread_id, journal):
                 accepted, failed = await self._accept(run, record)
-                turn = self._result(run, failed) if accepted.over else await self._driven(run)
+                if accepted.past is not None:
+                    turn = self._result(run, failed, accepted.past)
+                else:
+                    turn = await self._driven(run)
         # Now that the thread is released: maintenance must hold it to truncate or delete.
         journal.schedule()
         return turn
 
-    async def _accept(self, run: Run, record: Callable[[Run], Accepted]) -> tuple[Accepted, CheckpointError | None]:
+    async def _accept(
+        self, run: Run, record: Callable[[Run], Awaitable[Accepted]]
+    ) -> tuple[Accepted, CheckpointError | None]:
         """Record an input and try to save it. Return what the input asks for, and why it was not saved, if it was not.
 
         A message that is not saved runs all the same: the append at the boundary tries again. If this raises, what
@@ -124,7 +138,7 @@ class Turns:
         """
         journal, before = run.journal, run.journal.unsaved
         try:
-            accepted = record(run)
+            accepted = await record(run)
             failed = await run.save()
             run.scope.check()
             if failed is not None and accepted.must_save:
@@ -147,9 +161,9 @@ class Turns:
             turn = self._result(run, await run.save())
         return turn
 
-    def _result(self, run: Run, failed: CheckpointError | None) -> Turn:
-        """Return the result of a turn, and keep the thread for the next one."""
-        turn = run.turn()
+    def _result(self, run: Run, failed: CheckpointError | None, past: Turn | None = None) -> Turn:
+        """Return the result of a turn, or one of the *past*, and keep the thread for the next one."""
+        turn = past or run.turn()
         turn.saved = failed is None
         if failed is not None:
             logger.warning("thread %r is not saved: %s", turn.thread_id, failed)
@@ -216,11 +230,20 @@ def _main_run(config: TurnConfig, journal: Journal, scope: TurnScope) -> Run:
     return Run(spec, journal, scope, run_child, **about)
 
 
-def _record_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted:
+async def _record_message(message: UserMessage, spec: AgentSpec, key: str, run: Run) -> Accepted:
     """Record a user's message. Runs below calls that it answers are cancelled, in the same append."""
+    said = UserSaid(message, time.time(), spec.limits, agent=spec.name, key=key)
+    if key:
+        from .past import known_turn  # Most inputs have no key.
+
+        if (past := await known_turn(run, said)) is not None:
+            # It may have been cut short.
+            return await _record_decisions({}, spec, run) if past.status == "running" else Accepted(past)
     cut_off = unanswered(run)  # Before the message answers their calls.
     try:
-        run.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
+        run.record(said)
+        if key:
+            run.journal.keyed = True
         _note_changes(run)
     except IllegalEvent as exc:
         raise ConfigError(f"the input cannot be kept: {exc}") from None
@@ -229,16 +252,20 @@ def _record_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted
     return Accepted()
 
 
-def _record_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: Run) -> Accepted:
+async def _record_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: Run) -> Accepted:
     """Record a person's decisions, or that a turn without them is resumed."""
     # A script that does not know how far a killed turn got may resume it, and nothing runs twice.
     if not decisions and run.state.status in ("ended", "escalated", "paused"):
-        return Accepted(over=True)
+        from .past import last_turn
+
+        return Accepted(last_turn(run))
     from .decisions import match, resumption  # Loaded to resume.
 
-    decided = match(run.state, decisions)
-    for path, event in resumption(decided, spec.limits):
+    decided, was_running = match(run.state, decisions), run.state.status == "running"
+    for path, event in resumption(decided, spec.limits, run.seconds_before() if was_running else 0.0):
         run.record_at(path, event)
+    if was_running:
+        run.take_over()
     _note_changes(run)
     return Accepted(must_save=bool(decided))
 
@@ -274,8 +301,15 @@ def _close(run: Run) -> None:
     """Close the turn for good. What still runs of it was left behind and is recorded as cancelled, leaves first."""
     for path, state in sorted(run.journal.states.items(), key=lambda item: -len(item[0])):
         if state.status == "running":
-            run.record_at(path, TurnCancelled(time.time()))
+            event = TurnCancelled(time.time())
+            run.record_at(path, event) if path else run.end(event)
     run.scope.close()  # Last: nothing can be recorded afterwards.
+
+
+@checked
+def checked_key(key: InputKey | None) -> str:
+    """Return the key of an input, or "" for none."""
+    return key or ""
 
 
 @checked

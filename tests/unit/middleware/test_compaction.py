@@ -28,9 +28,9 @@ from minideep import (
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.checkpoint.layout import head_key
 from minideep.context import ToolContext
-from minideep.costs import Spent
 from minideep.errors import ContextOverflow, ModelError
 from minideep.events import Compacted, Noted, TurnEscalated
+from minideep.ledger import Spent
 from minideep.messages import AssistantMessage, Messages, ToolMessage
 from minideep.middleware import (
     FilesystemMiddleware,

@@ -1,0 +1,28 @@
+"""The row of each input that was accepted under a key."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+import msgspec
+
+from ..events import UserSaid
+from ..messages import UserMessage
+from .batch import Pending
+from .format import decode_numbered
+from .layout import KeyRow, input_key
+
+
+def key_rows(thread_id: str, pending: Iterable[Pending]) -> dict[str, bytes]:
+    """Return the rows of the keys among *pending*, by their key in the store."""
+    rows: dict[str, bytes] = {}
+    for path, data, _ in pending:
+        number, event = decode_numbered(data)
+        if not path and isinstance(event, UserSaid) and event.key:
+            row = KeyRow(number, digest(event.message))
+            rows[input_key(thread_id, event.key)] = msgspec.msgpack.encode(row)
+    return rows
+
+
+def digest(message: UserMessage) -> bytes:
+    """Return what an input is known by: of the message as it is saved, without what `redact` took out."""
+    return sha256(msgspec.msgpack.encode(message)).digest()[:16]
