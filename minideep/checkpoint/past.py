@@ -40,7 +40,7 @@ def accepted_input(journal: Journal, event: UserSaid) -> KeyRow | None:
     row = read_key_row(at, data)
     as_saved = journal.redaction.call(event) if journal.redaction else event
     if row.digest != digest(as_saved.message):
-        raise ConfigError(f"key {event.key!r} was accepted with another input; give each input a key of its own")
+        raise ConfigError(f"key={event.key!r} was accepted with another input; give each input a key of its own")
     return row
 
 

@@ -50,7 +50,7 @@ class Screen:
         self.icons = ICONS if _can_say("".join(ICONS.values())) else ASCII
         self._todos: dict[Path, tuple[Todo, ...]] = {}
         self._calls: dict[tuple[Path, str], ToolCall] = {}
-        self._midline = False
+        self._midline = self._ran = False
 
     def line(self, text: str) -> None:
         """Print a line unchanged."""
@@ -63,6 +63,7 @@ class Screen:
 
     def event(self, event: StreamEvent) -> None:
         """Show an event, if it is worth a line."""
+        self._ran = True
         match event:
             case TextDelta(text) if not event.path:
                 self.console.print(Text(safe(text)), end="")
@@ -95,7 +96,7 @@ class Screen:
         self._newline()
         if turn.status != "ended":
             self._print(": ".join(filter(None, (turn.status, reason_of(turn)))), style="yellow")
-        elif not (turn.costs.steps or turn.costs.tool_calls):
+        elif not self._ran:
             self._print("already ended: nothing to resume", style="yellow")
         elif turn.reason != "done":
             self._print(f"the last reply was {turn.reason}", style="yellow")

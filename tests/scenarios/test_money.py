@@ -376,7 +376,7 @@ def test_events_of_an_earlier_version_are_read_as_they_were():
     assert usage == [1, 2, 3, 4, 5, 0]
     old = msgspec.msgpack.encode([number, [tag, said, stop, usage[:5], *rest]])
     assert codec.decode(old) == event
-    number, (tag, at, limit, _) = msgspec.msgpack.decode(codec.encode(7, TurnExhausted(1.5, "cost", "why")))
+    number, (tag, at, limit, *_) = msgspec.msgpack.decode(codec.encode(7, TurnExhausted(1.5, "cost", "why")))
     assert codec.decode(msgspec.msgpack.encode([number, [tag, at, limit]])) == TurnExhausted(1.5, "cost")
 
 

@@ -247,7 +247,7 @@ def calls(world):
     agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
     kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
     kit |= {"version": "1", "continues": ["b"], "redact": None}
-    turn = {"input": "go", "thread_id": "t", "context": None, "wait": False}
+    turn = {"input": "go", "thread_id": "t", "key": None, "context": None, "wait": False}
     settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
     critic = Subagent(name="critic", description="finds faults")
     walked = {"trajectory": asyncio.run(walk(agent, Golden("g"), "walked"))}

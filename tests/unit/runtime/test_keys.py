@@ -93,7 +93,7 @@ async def test_two_equal_inputs_with_two_keys_are_two_turns(store):
 async def test_a_key_with_another_input_is_refused_and_leaves_the_thread_as_it_was(store):
     both = agent(store, "one", "two")
     await both.run("go", "t", key="k")
-    with pytest.raises(ConfigError, match="key 'k' was accepted with another input"):
+    with pytest.raises(ConfigError, match="key='k' was accepted with another input"):
         await both.run("stop", "t", key="k")
     assert (await both.run("next", "t")).text == "two"
 
