@@ -12,7 +12,7 @@ from .errors import ConfigError, UnknownThread
 from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Emit, Middleware, Model, Store
-from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_key, checked_thread_id
+from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_thread_id
 from .state import BoundaryNumber, Decision, InputKey, Limits, Path, State, ThreadId
 from .tools import Tool
 from .turn import Turn
@@ -109,7 +109,7 @@ class Agent:
             ThreadConflict: another writer was first; nothing was done.
             CheckpointError: the store cannot be read, or the thread's log cannot; nothing was done.
         """
-        return await self._turns.run(self._config(context, None, wait), input, thread_id, checked_key(key))
+        return await self._turns.run(self._config(context, None, wait), input, thread_id, key)
 
     def run_sync(
         self,
@@ -139,8 +139,7 @@ class Agent:
         """Run one turn, as `run` does, and stream its events: `async for event in agent.stream(...)`."""
         from .runtime import Stream
 
-        known = checked_key(key)
-        return Stream(lambda emit: self._turns.run(self._config(context, emit, wait), input, thread_id, known))
+        return Stream(lambda emit: self._turns.run(self._config(context, emit, wait), input, thread_id, key))
 
     async def resume(
         self,

@@ -13,6 +13,6 @@ __getattr__ = lazy_names(
         "spec": "build_spec check_prices inheritable inheriting",
         "stream": "Stream",
         "sync": "run_sync",
-        "turns": "TurnConfig Turns checked_key checked_thread_id",
+        "turns": "TurnConfig Turns checked_thread_id",
     },
 )

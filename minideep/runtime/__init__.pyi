@@ -12,6 +12,5 @@ from .sync import run_sync as run_sync
 from .turns import (
     TurnConfig as TurnConfig,
     Turns as Turns,
-    checked_key as checked_key,
     checked_thread_id as checked_thread_id,
 )

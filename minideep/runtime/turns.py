@@ -26,7 +26,7 @@ from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
 from ..messages import Input, UserMessage, as_message
 from ..ports import ABOUT, AgentSpec, Emit
-from ..state import Decision, InputKey, ThreadId
+from ..state import Decision, ThreadId
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, carried, leave, result_of
 from .children import unanswered
@@ -68,16 +68,16 @@ class Turns:
         self._grace = grace
         self._kept: dict[tuple[CheckedStore, str], Journal] = {}
 
-    async def run(self, config: TurnConfig, input: Input, thread_id: str | None, key: str = "") -> Turn:
+    async def run(self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None) -> Turn:
         """Run one turn, from *input* to its boundary. An input with a *key* is accepted once: its turn is returned, or
         continued if it was cut short, however often it is sent.
 
         Raises:
             ConfigError: *key* is given without *thread_id*, or was accepted with another input.
         """
-        if key and thread_id is None:
+        if key is not None and thread_id is None:
             raise ConfigError(f"key={key!r} needs a thread_id: a key belongs to its thread")
-        record = partial(_record_message, as_message(input), config.spec, key)
+        record = partial(_record_message, as_message(input), config.spec, key or "")
         return await self._turn(config, checked_thread_id(thread_id), record, new=True)
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
@@ -304,12 +304,6 @@ def _close(run: Run) -> None:
             event = TurnCancelled(time.time())
             run.record_at(path, event) if path else run.end(event)
     run.scope.close()  # Last: nothing can be recorded afterwards.
-
-
-@checked
-def checked_key(key: InputKey | None) -> str:
-    """Return the key of an input, or "" for none."""
-    return key or ""
 
 
 @checked
