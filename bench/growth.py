@@ -60,7 +60,7 @@ def events_of(store: DiskCheckpointer) -> tuple[bytes, int]:
     """Return every event of the thread as its segments hold them, and the bytes of the segments."""
     found = store.rows("log/", "log0")
     raw = b"".join(
-        codec.encode(number, event) for key, data in found for number, event in codec.read_segment(data, key)[1]
+        codec.encode(one.number, one.event, one.ms) for key, data in found for one in codec.read_segment(data, key)[1]
     )
     return raw, sum(len(data) for _, data in found)
 

@@ -152,7 +152,7 @@ def frozen_now():
     state = Agent("offline:", checkpointer=store).get_state("thread/ü", subagents=True)
     return {
         "format": list(codec.FORMAT),
-        "events": [codec.encode(number, event).hex() for number, event in enumerate(EVERY_EVENT, 1)],
+        "events": [codec.encode(number, event, 300 * number).hex() for number, event in enumerate(EVERY_EVENT, 1)],
         "plain": [plain(event) for event in EVERY_EVENT],
         "head": store.head("thread/ü").hex(),
         "rows": {key: value.hex() for key, value in store.rows("", "\x7f") if key != names.head_key("thread/ü")},
@@ -185,7 +185,9 @@ def test_frozen_events_are_read_as_they_were_written(path):
     assert holds([plain(event) for event in events], frozen["plain"])
     if path == FROZEN[-1]:
         assert events == EVERY_EVENT
-        assert [codec.encode(number, event).hex() for number, event in enumerate(EVERY_EVENT, 1)] == frozen["events"]
+        assert [
+            codec.encode(number, event, 300 * number).hex() for number, event in enumerate(EVERY_EVENT, 1)
+        ] == frozen["events"]
 
 
 @pytest.mark.parametrize("path", FROZEN, ids=lambda path: path.stem)

@@ -55,7 +55,7 @@ class Batch:
     another thread.
     """
 
-    def __init__(self, log: Log, known: Iterable[str] = ()) -> None:
+    def __init__(self, log: Log, known: Iterable[str] = (), base: int = 0) -> None:
         self.log = log
         """The thread as it is before."""
         self.size = 0
@@ -79,6 +79,7 @@ class Batch:
         self._truncation = log.head.truncation
         # By the id a writer that is in doubt about its append finds out whether it landed.
         self._id, self._now = secrets.token_bytes(8), time.time()
+        self._age = max(0, round(self._now * 1000) - base) if base else 0
 
     def state(self, path: Path, state: State) -> None:
         """Set the state of a run after this batch: its row, or the head, is derived from it. It is read here, for it
@@ -213,16 +214,19 @@ class Batch:
                 self.blobs[name] = content
                 self.size += len(content)
         names = tuple(sorted(named))
-        return Header(self.log.thread_id, path, first, last, prior, self._id, size, self._now, names, turn)
+        return Header(self.log.thread_id, path, first, last, prior, self._id, size, self._now, names, turn, self._age)
 
     # ---- blobs
 
     def _with_blobs(self, data: bytes, named: Named) -> bytes:
         """Return an encoded event as its segment holds it: without a large file, or as a reference if it is large."""
-        number, event = format.decode_numbered(data)
+        recorded = format.decode_recorded(data)
+        event = recorded.event
         if isinstance(event, FileWritten) and event.content is not None and (event.blob or event.size > LARGE):
             name = self._name(as_bytes(event.content), named)
-            data = format.encode(number, structs.replace(event, content=None, sha256=name, blob=True))
+            data = format.encode(
+                recorded.number, structs.replace(event, content=None, sha256=name, blob=True), recorded.ms
+            )
         if len(data) > LARGE:
             name, content, data = format.as_blob(data)
             named[name] = None if name in self._known else content

@@ -80,7 +80,7 @@ def state_at(log: Log, at: int) -> tuple[State, int]:
     state, stop = last_snapshot(log, (), lambda header: header.turn <= at)
     try:
         for _, entries in segments(log, (), state.number, stop):
-            for number, event in entries:
+            for number, event, _ in entries:
                 # Only the next input ends a boundary: until then runs below may still record what belongs to it.
                 if state.turn == at and at_boundary(state) and accepts(event):
                     return state, number - 1
@@ -99,7 +99,7 @@ def run_at(log: Log, path: Path, extent: int) -> State:
     """Return a run as of the thread's event *extent*."""
     state, stop = last_snapshot(log, path, lambda header: header.last <= extent)
     for _, entries in segments(log, path, state.number, stop):
-        for number, event in entries:
+        for number, event, _ in entries:
             if number > extent:
                 return state
             replay(log, state, number, event)
@@ -144,7 +144,7 @@ def find_content(log: Log, file: str, sha256: str) -> str | bytes | None:
     if file in state.files and state.files[file].sha256 == sha256:
         return content_of(log.store, state.files[file])
     for _, entries in segments(log, (), state.number):
-        for _, event in entries:
+        for _, event, _ in entries:
             if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
                 return content_of(log.store, FileEntry(event.content, event.size, sha256, event.at, blob=event.blob))
     return None
@@ -155,7 +155,7 @@ def boundaries(log: Log, path: Path = ()) -> Iterator[Boundary]:
     truncation = log.head.truncation
     state, when, listed = beginning(log, path), truncation.time if truncation else 0.0, 0
     for _, entries in segments(log, path, state.number):
-        for number, event in entries:
+        for number, event, _ in entries:
             if at_boundary(state) and accepts(event) and state.turn > listed:  # Several decisions begin one turn.
                 yield _boundary(state, when)
                 listed = state.turn

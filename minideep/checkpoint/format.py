@@ -45,19 +45,44 @@ class BlobRef(Struct, frozen=True, array_like=True, tag=0):
     name: str
 
 
+class Recorded(Struct, frozen=True, array_like=True):
+    """An event as it is recorded."""
+
+    number: int
+    """Its number in the thread."""
+    event: AnyEvent
+    ms: int = 0
+    """Milliseconds since the journal began to collect events for the next append."""
+
+
+class Stored(Struct, frozen=True, array_like=True):
+    """An event as it stands in a segment."""
+
+    number: int
+    event: AnyEvent | BlobRef
+    ms: int = 0
+    """Milliseconds since the `base` of its segment. 0 in formats before 1.4."""
+
+
+class _RawEntry(Struct, frozen=True, array_like=True):
+    number: int
+    event: msgspec.Raw
+    ms: int = 0
+
+
 T = TypeVar("T")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of decoding: other bytes than expected, text that is not UTF-8, and too deep a nesting."""
-Entry = tuple[int, AnyEvent]
-StoredEntry = tuple[int, AnyEvent | BlobRef]
+Entry = tuple[int, AnyEvent, float]
+"""An event with its number in the thread and its time, in seconds since 1970."""
 _PREFIX = struct.Struct(">3sBBII")
 _encoder = msgspec.msgpack.Encoder()
-_event_decoder = msgspec.msgpack.Decoder(Entry)
+_event_decoder = msgspec.msgpack.Decoder(Recorded)
 _blob_decoder = msgspec.msgpack.Decoder(AnyEvent)
-_body_decoder = msgspec.msgpack.Decoder(list[StoredEntry])
+_body_decoder = msgspec.msgpack.Decoder(list[Stored])
 _state_decoder = msgspec.msgpack.Decoder(State)
 _raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
-_number_decoder = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw])
+_raw_entry_decoder = msgspec.msgpack.Decoder(_RawEntry)
 
 
 class Header(Struct, frozen=True, array_like=True):
@@ -80,6 +105,13 @@ class Header(Struct, frozen=True, array_like=True):
     """The names of the blobs that it refers to."""
     turn: int = 0
     """Of a snapshot: the run's last turn."""
+    age: int = 0
+    """Of a segment: milliseconds between its `base` and *at*."""
+
+    @property
+    def base(self) -> int:
+        """The time that the times of its events count from, in milliseconds since 1970."""
+        return round(self.at * 1000) - self.age
 
 
 _header_decoder = msgspec.msgpack.Decoder(Header)
@@ -96,8 +128,8 @@ class _Zstd(threading.local):
 _zstd = _Zstd()
 
 
-def encode(number: int, event: AnyEvent) -> bytes:
-    """Encode one event with its number in the thread.
+def encode(number: int, event: AnyEvent, ms: int = 0) -> bytes:
+    """Encode one event with its number in the thread and its time.
 
     Raises:
         IllegalEvent: it holds a value that cannot be stored.
@@ -106,7 +138,7 @@ def encode(number: int, event: AnyEvent) -> bytes:
     try:
         if isinstance(event, Noted) and too_deep(event.value):
             raise ValueError("its value nests deeper than 100")
-        data = _encoder.encode((number, event))
+        data = _encoder.encode((number, event, ms))
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise IllegalEvent(f"{type(event).__name__} cannot be saved: {exc}") from None
     # Refused here it is one call's error; in an append it would block all other events.
@@ -123,11 +155,11 @@ def decode(data: bytes) -> AnyEvent:
     Raises:
         IllegalEvent: a field of the original does not have the type that its class declares.
     """
-    return decode_numbered(data)[1]
+    return decode_recorded(data).event
 
 
-def decode_numbered(data: bytes) -> Entry:
-    """`decode`, returning the event's number in its thread as well."""
+def decode_recorded(data: bytes) -> Recorded:
+    """`decode`, returning the event's number and time as well."""
     try:
         return _event_decoder.decode(data)
     except UNREADABLE as exc:
@@ -140,16 +172,16 @@ def number_of(data: bytes) -> int:
     Raises:
         CorruptSegment: the bytes are something else.
     """
-    return decoded(_number_decoder.decode, data, "a stored event")[0]
+    return decoded(_raw_entry_decoder.decode, data, "a stored event").number
 
 
 def as_blob(data: bytes) -> tuple[str, bytes, bytes]:
     """Turn an encoded event into a blob: return its name, its content, and the `BlobRef` that replaces the event."""
-    number, event = _number_decoder.decode(data)
-    content = bytes(event)
+    entry = _raw_entry_decoder.decode(data)
+    content = bytes(entry.event)
     # Without its number, so that the same event in two threads is one blob.
     name = sha256(content).hexdigest()
-    return name, content, _encoder.encode((number, BlobRef(name)))
+    return name, content, _encoder.encode((entry.number, BlobRef(name), entry.ms))
 
 
 def event_in_blob(content: bytes, name: str) -> AnyEvent:
@@ -182,7 +214,7 @@ def read_header(data: bytes, key: str) -> Header:
     return open_row(data, key)[0]
 
 
-def read_segment(data: bytes, key: str) -> tuple[Header, list[StoredEntry]]:
+def read_segment(data: bytes, key: str) -> tuple[Header, list[Stored]]:
     """Read the segment under *key*. Sizes are checked before memory is allocated.
 
     Raises:
@@ -191,7 +223,7 @@ def read_segment(data: bytes, key: str) -> tuple[Header, list[StoredEntry]]:
     """
     header, body = unseal(data, key, SEGMENT)
     entries = decoded(_body_decoder.decode, body, f"segment {key!r}")
-    numbers = (entries[0][0], entries[-1][0]) if entries else None
+    numbers = (entries[0].number, entries[-1].number) if entries else None
     if numbers != (header.first, header.last):  # A copied or cut row with a valid checksum.
         raise CorruptSegment(f"segment {key!r} says events {header.first} to {header.last} and holds {numbers}")
     return header, entries
@@ -312,9 +344,13 @@ def _decompressed(body: memoryview, what: str) -> bytes:
         raise CorruptSegment(f"{what} cannot be read: {exc}") from None
 
 
-def split_events(body: bytes, key: str) -> list[bytes]:
-    """Split a segment's body into its events, without decoding them."""
-    return [bytes(event) for event in decoded(_raw_decoder.decode, body, f"segment {key!r}")]
+def split_events(body: bytes, key: str, later: int = 0) -> list[bytes]:
+    """Split a segment's body into its events, without decoding them. *later* milliseconds are added to their times."""
+    events = decoded(_raw_decoder.decode, body, f"segment {key!r}")
+    if not later:
+        return [bytes(event) for event in events]
+    entries = [decoded(_raw_entry_decoder.decode, event, f"segment {key!r}") for event in events]
+    return [_encoder.encode((entry.number, entry.event, max(0, entry.ms + later))) for entry in entries]
 
 
 def decoded(decode: Callable[[Any], T], data: Any, what: str) -> T:

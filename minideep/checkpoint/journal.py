@@ -17,7 +17,7 @@ from ..state import FileEntry, Path, State
 from . import pace
 from .batch import LARGE, Batch, Pending, Saved
 from .call_ids import CallIds, unique_call_ids
-from .format import decode, decode_numbered, encode
+from .format import decode, decode_recorded, encode
 from .layout import JUMP, Head, RunRow
 from .log import Log, SegmentRef
 from .merge_queue import MergeQueue
@@ -50,7 +50,7 @@ class Journal:
         self.log = Log(store, thread_id, None, Head(0, secrets.token_bytes(8), b""), {})
         """The thread as the store has it."""
         self.thread_id, self.store = thread_id, store
-        self.number, self.root = 0, State()
+        self.number, self.root, self._base = 0, State(), 0
         self.states: dict[Path, State] = {(): self.root}
         """The runs of this turn."""
         self.pending: list[Pending] = []
@@ -95,11 +95,6 @@ class Journal:
         return self.log.runs
 
     @property
-    def size(self) -> int:
-        """Bytes that the thread takes up in the store."""
-        return self.log.head.bytes_stored
-
-    @property
     def unsaved(self) -> int:
         """The number of events that are not saved yet."""
         return len(self.pending)
@@ -117,18 +112,20 @@ class Journal:
             IllegalEvent, SegmentTooLarge: it is refused; nothing was changed.
             CheckpointError: it edits a file that the store holds and cannot read.
         """
-        number = self.number + 1
-        data = encode(number, event)
+        number, now = self.number + 1, time.time_ns() // 1_000_000
+        if not self.pending:
+            self._base = now
+        data = encode(number, event, now - self._base if now > self._base else 0)  # A clock may be set back.
         # Applied as decoded: that checks its types, and a later change of the caller's lists cannot change the state.
-        recorded: Any = decode_numbered(data)[1]
+        recorded: Any = decode_recorded(data).event
         self._apply(path, number, recorded)
         self.pending.append((path, data, type(recorded) is FileWritten and recorded.blob))
         return recorded  # pyright: ignore[reportReturnType]
 
     def _replay(self, pending: Pending) -> None:
         """Record an event again, under its old number."""
-        number, event = decode_numbered(pending[1])
-        self._apply(pending[0], number, event)
+        recorded = decode_recorded(pending[1])
+        self._apply(pending[0], recorded.number, recorded.event)
         self.pending.append(pending)
 
     def _apply(self, path: Path, number: int, event: AnyEvent) -> None:
@@ -240,7 +237,10 @@ class Journal:
 
     def _prepared(self) -> _Append:
         """Collect everything pending. The batch alone is then compressed and written, perhaps on another thread."""
-        pending, work = self._as_saved(), _Append(Batch(self.log, self._blobs), 0, [], set(), len(self._reclaimed))
+        pending, work = (
+            self._as_saved(),
+            _Append(Batch(self.log, self._blobs, self._base), 0, [], set(), len(self._reclaimed)),
+        )
         batch, work.count = work.batch, len(pending)
         batch.reclaimed = sum(self._reclaimed[: work.reclaimed])
         by_path: dict[Path, list[tuple[bytes, bool]]] = {}
@@ -352,7 +352,7 @@ class Journal:
         # Appends in doubt that landed are part of what was read.
         for pending in self.pending[landed : -self._rolled_back]:
             fresh._replay(pending)
-        fresh.keyed = self.keyed
+        fresh.keyed, fresh._base = self.keyed, self._base
         return fresh
 
     def close_turn(self) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from ..events import UserSaid
 from ..messages import UserMessage
 from .batch import Pending
-from .format import decode_numbered
+from .format import decode_recorded
 from .layout import KeyRow, input_key
 
 
@@ -16,9 +16,10 @@ def key_rows(thread_id: str, pending: Iterable[Pending]) -> dict[str, bytes]:
     """Return the rows of the keys among *pending*, by their key in the store."""
     rows: dict[str, bytes] = {}
     for path, data, _ in pending:
-        number, event = decode_numbered(data)
+        recorded = decode_recorded(data)
+        event = recorded.event
         if not path and isinstance(event, UserSaid) and event.key:
-            row = KeyRow(number, digest(event.message))
+            row = KeyRow(recorded.number, digest(event.message))
             rows[input_key(thread_id, event.key)] = msgspec.msgpack.encode(row)
     return rows
 

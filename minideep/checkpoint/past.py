@@ -65,7 +65,7 @@ def _past_turn(log: Log, number: int) -> PastTurn:
     written: set[str] = set()
     seen = len(state.messages)
     for _, entries in segments(log, (), state.number):
-        for at, event in entries:
+        for at, event, _ in entries:
             begins = accepts(event) and state.status != "running"
             if at > number and begins and isinstance(event, UserSaid):
                 return PastTurn(state, tuple(messages), _existing(state, written))  # The next input.

@@ -10,7 +10,7 @@ from ..errors import CheckpointError, IllegalEvent
 from ..events import AnyEvent, E, FileEdited, FileWritten
 from ..state import FileEntry, Path, State, as_bytes
 from .batch import Pending
-from .format import decode, decode_numbered, encode
+from .format import Recorded, decode, decode_recorded, encode
 from .replay import fold
 from .store import CheckedStore
 
@@ -37,12 +37,11 @@ class Redaction:
         """
         # The hook sees each event once, even if an append failed in between.
         for path, data, _ in pending[len(self._ready) :]:
-            number, event = decode_numbered(data)
             for run in ((), path):  # The main run too, as it has the files.
                 if run not in self.states:
                     self.states[run] = open_run(run)
                 share_files(self.states[run], self.states[()])
-            self._ready.append(self._redacted(path, number, event, live))
+            self._ready.append(self._redacted(path, decode_recorded(data), live))
         return self._ready
 
     def done(self, count: int, open_runs: set[Path]) -> None:
@@ -50,10 +49,11 @@ class Redaction:
         del self._ready[:count]
         self.states = {path: state for path, state in self.states.items() if path in open_runs}
 
-    def _redacted(self, path: Path, number: int, event: AnyEvent, live: dict[str, FileEntry]) -> Pending:
+    def _redacted(self, path: Path, recorded: Recorded, live: dict[str, FileEntry]) -> Pending:
+        number, event = recorded.number, recorded.event
         state, redacted = self.states[path], self.call(event)
         try:
-            data = encode(number, redacted)
+            data = encode(number, redacted, recorded.ms)
             fold(self._store, state, number, decode(data))
         except IllegalEvent as exc:
             if not isinstance(event, FileEdited):
@@ -62,7 +62,7 @@ class Redaction:
             entry = live.get(event.file)
             content = entry.content if entry else ""
             redacted = self.call(FileWritten(event.file, content, 0, "", event.at, event.by))
-            data = encode(number, redacted)
+            data = encode(number, redacted, recorded.ms)
             fold(self._store, state, number, decode(data))
         return path, data, isinstance(redacted, FileWritten) and redacted.blob
 

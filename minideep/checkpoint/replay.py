@@ -70,7 +70,7 @@ def segments(
         if header.prior != last:
             raise CorruptSegment(f"a segment before {key!r} is missing: it follows event {header.prior}, not {last}")
         last = header.last
-        events = _with_blobs(log.store, key, entries)
+        events = _with_blobs(log.store, key, header.base, entries)
         # A merged segment may already hold events that were appended after the head was read.
         yield (
             SegmentRef(key, header.bytes_raw, header.last),
@@ -92,16 +92,17 @@ def check_owner(log: Log, path: Path, header: Header, key: str) -> None:
         raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
 
 
-def _with_blobs(store: CheckedStore, key: str, entries: Iterable[format.StoredEntry]) -> Iterator[Entry]:
+def _with_blobs(store: CheckedStore, key: str, base: int, entries: Iterable[format.Stored]) -> Iterator[Entry]:
     """Yield the events of a segment, those that are blobs included."""
-    for number, event in entries:
+    for entry in entries:
+        number, event = entry.number, entry.event
         if isinstance(event, format.BlobRef):
             event = format.event_in_blob(fetch_blob(store, event.name), event.name)
         # Decoding checks types, and no type says that arguments are JSON.
         check = _CHECKS.get(type(event))
         if check is not None and not check(event):
             raise CorruptSegment(f"segment {key!r} holds a call in event {number} whose arguments are not JSON")
-        yield number, event
+        yield number, event, (base + entry.ms) / 1000
 
 
 def check_state(state: State, key: str) -> None:
@@ -253,6 +254,6 @@ def read_run(log: Log, path: Path) -> tuple[State, list[SegmentRef]]:
     refs: list[SegmentRef] = []
     for ref, entries in segments(log, path, state.number):
         refs.append(ref)
-        for number, event in entries:
+        for number, event, _ in entries:
             replay(log, state, number, event)
     return state, refs

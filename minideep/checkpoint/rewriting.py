@@ -235,11 +235,14 @@ def merge_segments(segments: list[tuple[str, bytes]]) -> bytes:
     headers = [header for header, _ in opened]
     first, last = headers[0], headers[-1]
     events = [
-        event for (key, _), (_, body) in zip(segments, opened, strict=True) for event in format.split_events(body, key)
+        event
+        for (key, _), (header, body) in zip(segments, opened, strict=True)
+        for event in format.split_events(body, key, header.base - first.base)
     ]
     blobs = tuple(sorted({name for header in headers for name in header.blobs}))
     size = format.raw_size(events)
-    header = structs.replace(last, first=first.first, prior=first.prior, bytes_raw=size, blobs=blobs)
+    age = max(0, round(last.at * 1000) - first.base)
+    header = structs.replace(last, first=first.first, prior=first.prior, bytes_raw=size, blobs=blobs, age=age)
     return format.seal(header, events)
 
 

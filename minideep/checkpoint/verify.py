@@ -193,7 +193,7 @@ def _folded(path: Path) -> Callable[[Log], None]:
         state, prefix = beginning(log, path), layout.snapshot_prefix(log.thread_id, path)
         snapshots = {_number_in(key): key for key in log.store.keys(prefix, layout.after(prefix))}
         for _, entries in segments(log, path, state.number):
-            for number, event in entries:
+            for number, event, _ in entries:
                 replay(log, state, number, event)
                 if number in snapshots:
                     _check_snapshot(log, snapshots[number], state)

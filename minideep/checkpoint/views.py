@@ -19,7 +19,7 @@ from ..state import Path, State, Status, Todo
 from . import layout
 from .batch import Pending
 from .boundaries import Boundary, attach, beginning, boundaries, find_content, read_state, run_at, runs_at, state_at
-from .format import decode_numbered
+from .format import decode_recorded
 from .log import Log
 from .replay import content_of, fold, last_snapshot, read_consistently, read_run, replay, segments
 from .store import CheckedStore, unknown_thread
@@ -238,7 +238,8 @@ def _live(log: Log, pending: list[Pending]) -> tuple[dict[Path, State], dict[Pat
     states: dict[Path, State] = {(): read_run(log, ())[0]}
     began: dict[Path, float] = {}
     for path, data, _ in pending:
-        number, event = decode_numbered(data)
+        recorded = decode_recorded(data)
+        number, event = recorded.number, recorded.event
         if number <= log.head.number:
             continue  # It was saved since.
         if path not in states:
@@ -264,7 +265,7 @@ def _said(log: Log, path: Path) -> Iterator[tuple[int, Message]]:
 def _said_after(log: Log, path: Path, state: State) -> Iterator[tuple[int, Message]]:
     seen = len(state.messages)
     for _, entries in segments(log, path, state.number):
-        for number, event in entries:
+        for number, event, _ in entries:
             if isinstance(event, FILE_EVENTS):
                 continue  # They hold no message, and their content may have to be fetched.
             replay(log, state, number, event)
@@ -286,7 +287,7 @@ def _noted(log: Log, owner: str, key: str) -> Iterator[Any]:
     before = state.notes.get(owner, {}).get(key)
     yield from before if isinstance(before, list) else ()  # Nothing was ever appended to another value.
     for _, entries in segments(log, (), state.number):
-        for _, event in entries:
+        for _, event, _ in entries:
             if isinstance(event, Noted) and (event.owner, event.key, event.rule) == (owner, key, "append"):
                 yield event.value
 

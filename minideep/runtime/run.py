@@ -196,7 +196,7 @@ class Run:
             return exc  # Not raised: a store that fails must not cost the answer.
         finally:
             self.ledger.add_saving(started)
-        self.ledger.add_saved(saved.bytes_raw, saved.bytes_stored, self.journal.size)
+        self.ledger.add_saved(saved.bytes_raw, saved.bytes_stored, self.journal.log.head.bytes_stored)
         return None
 
     async def checkpoint(self) -> None:

@@ -309,7 +309,7 @@ def examine(directory: str, plan: Plan, whole: dict[Path, list[object]], only_bo
 def without_holes(log: Log) -> bool:
     """Check that the runs together hold every event of the thread exactly once."""
     paths = [(), *runs_at(log, log.head.number)]
-    numbers = sorted(number for path in paths for _, entries in segments(log, path) for number, _ in entries)
+    numbers = sorted(number for path in paths for _, entries in segments(log, path) for number, *_ in entries)
     for before, number in pairwise((0, *numbers, log.head.number + 1)):
         # Whoever goes on with a turn that was cut short begins far above it.
         expect(

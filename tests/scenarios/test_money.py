@@ -372,11 +372,11 @@ def test_events_of_an_earlier_version_are_read_as_they_were():
     event = ModelReplied(message, "done", Usage(1, 2, 3, 4, 5), "m", 0.5, 0.25)
     raw = codec.encode(7, event)
     assert codec.decode(raw) == event
-    number, (tag, said, stop, usage, *rest) = msgspec.msgpack.decode(raw)
+    number, (tag, said, stop, usage, *rest), _ = msgspec.msgpack.decode(raw)
     assert usage == [1, 2, 3, 4, 5, 0]
     old = msgspec.msgpack.encode([number, [tag, said, stop, usage[:5], *rest]])
     assert codec.decode(old) == event
-    number, (tag, at, limit, *_) = msgspec.msgpack.decode(codec.encode(7, TurnExhausted(1.5, "cost", "why")))
+    number, (tag, at, limit, *_), _ = msgspec.msgpack.decode(codec.encode(7, TurnExhausted(1.5, "cost", "why")))
     assert codec.decode(msgspec.msgpack.encode([number, [tag, at, limit]])) == TurnExhausted(1.5, "cost")
 
 

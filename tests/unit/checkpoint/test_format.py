@@ -63,7 +63,7 @@ def test_decode_undoes_encode(event):
 def test_a_segment_holds_what_was_put_in(events):
     header, entries = read_segment(segment(*events), "key")
     assert (header.first, header.last) == (1, len(events))
-    assert entries == list(enumerate(events, 1))
+    assert [(entry.number, entry.event) for entry in entries] == list(enumerate(events, 1))
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 65_535, 65_536])
