@@ -68,7 +68,7 @@ class Turns:
         self._grace = grace
         self._kept: dict[tuple[CheckedStore, str], Journal] = {}
 
-    async def run(self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None) -> Turn:
+    async def run(self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None = None) -> Turn:
         """Run one turn, from *input* to its boundary. An input with a *key* is accepted once: its turn is returned, or
         continued if it was cut short, however often it is sent.
 
