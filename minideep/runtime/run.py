@@ -139,14 +139,15 @@ class Run:
 
     # ---- saving
 
-    async def save(self) -> CheckpointError | None:
-        """Append what is pending of the thread. Return the failure, if there is one; the next append tries again.
+    async def save(self, *, release: bool = False) -> CheckpointError | None:
+        """Append what is pending of the thread, with *release* for the last time in this turn. Return the failure, if
+        there is one; the next append tries again.
 
         A `ThreadConflict` is returned as well, and the turn's scope is then lost.
         """
         started = time.perf_counter()
         try:
-            saved = await self.journal.append()
+            saved = await self.journal.append(release=release)
         except CheckpointError as exc:
             if isinstance(exc, ThreadConflict):
                 self.scope.lose(exc)

@@ -15,9 +15,8 @@ from ..checkpoint import (
     Durability,
     Journal,
     Redact,
-    exists,
     hold_thread,
-    off_loop,
+    lost_thread,
     open_thread,
     unknown_thread,
 )
@@ -75,7 +74,7 @@ class Turns:
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Resume a turn, or return the last one."""
-        if (config.store, thread_id) not in self._kept and not exists(config.store, thread_id):
+        if (config.store, thread_id) not in self._kept and not await config.store.has(thread_id):
             raise unknown_thread(thread_id)  # Before anything is made for it.
         return await self._turn(config, thread_id, partial(_record_decisions, decisions, config.spec), new=False)
 
@@ -83,12 +82,13 @@ class Turns:
         """Append what earlier turns left unsaved."""
         store = config.store
         if (store, thread_id) not in self._kept:
-            if not exists(store, thread_id):
+            if not await store.has(thread_id):
                 raise unknown_thread(thread_id)
             return
-        async with hold_thread(store, thread_id, config.wait):
+        async with hold_thread(store, thread_id, config.wait) as opened:
             try:
                 if (kept := await self._left(store, thread_id)) is not None:
+                    kept.lease = opened.lease
                     kept.set_redact(config.redact)
                     await kept.append()
             except ThreadConflict:
@@ -102,13 +102,15 @@ class Turns:
     async def _turn(self, config: TurnConfig, thread_id: str, record: Callable[[Run], Accepted], *, new: bool) -> Turn:
         """Hold the thread, record the input, drive the main run to a boundary and save it."""
         # The slot first: a turn that waits for one must not keep its thread from others.
-        async with TurnSlot(), hold_thread(config.store, thread_id, config.wait):
-            journal = await self._open(config.store, thread_id)
+        async with TurnSlot(), hold_thread(config.store, thread_id, config.wait) as opened:
+            journal = await self._open(config.store, thread_id, opened.head)
             if journal is None:
                 if not new:
                     raise unknown_thread(thread_id)
                 journal = Journal(thread_id, config.store)
-            run = _main_run(config, journal, TurnScope(self._grace))
+            scope, journal.lease = TurnScope(self._grace), opened.lease
+            opened.lease.on_lost(lambda: scope.lose(lost_thread(thread_id)))
+            run = _main_run(config, journal, scope)
             with config.store.showing(thread_id, journal):
                 accepted, failed = await self._accept(run, record)
                 turn = self._result(run, failed) if accepted.over else await self._driven(run)
@@ -144,7 +146,7 @@ class Turns:
         try:
             await _drive_main(run)
         finally:  # A cancelled turn is saved too, and kept for `resume`.
-            turn = self._result(run, await run.save())
+            turn = self._result(run, await run.save(release=True))
         return turn
 
     def _result(self, run: Run, failed: CheckpointError | None) -> Turn:
@@ -159,25 +161,25 @@ class Turns:
             return turn
         if turn.saved:
             run.journal.plan()
-        self._keep(run.journal)
+        if run.journal.store.live.get(turn.thread_id) is run.journal:  # Otherwise the next turn runs already.
+            self._keep(run.journal)
         return turn
 
     # ---- threads in memory
 
-    async def _open(self, store: CheckedStore, thread_id: str) -> Journal | None:
+    async def _open(self, store: CheckedStore, thread_id: str, head_row: bytes | None) -> Journal | None:
         """Return the thread as this agent left it, if the store still has it so; else as the store has it."""
         kept = await self._left(store, thread_id)
         # A turn that ends keeps its journal again. If a turn breaks half-way, the next one reads the store instead.
         self.forget(store, thread_id)
         if kept is not None and kept.unsaved:  # Its first append finds out if somebody else has written.
             return kept
-        head_row = store.head(thread_id)
         if head_row is None:
             return None  # A new thread, or one that was deleted meanwhile.
         if kept is not None and kept.is_current(head_row):
             return kept
         # Not on the loop: a long thread takes tens of milliseconds to decode, and other turns would stand still.
-        return await off_loop(store, lambda: open_thread(store, thread_id))
+        return await store.off_loop(lambda: open_thread(store, thread_id, head_row))
 
     async def _left(self, store: CheckedStore, thread_id: str) -> Journal | None:
         """Return what is kept of a thread, without events that were rolled back."""

@@ -176,11 +176,11 @@ class Watched(DiskCheckpointer):
         super().__init__(directory)
         self.diary = diary
 
-    def append(self, thread, expected, head, rows, deletes=(), **how):
+    async def append(self, thread, expected, head, rows, deletes=(), **how):
         kind = "join" if deletes else "save"
         self.diary(f"{kind}+")
         try:
-            super().append(thread, expected, head, rows, deletes, **how)
+            await super().append(thread, expected, head, rows, deletes, **how)
         finally:
             self.diary(f"{kind}-")
 
@@ -198,10 +198,10 @@ class Fatal(DiskCheckpointer):
         if not self._left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def append(self, *args, **how):
+    async def append(self, *args, **how):
         if self._appends:
             self.point()
-        super().append(*args, **how)
+        await super().append(*args, **how)
         if self._appends:
             self.point()
 

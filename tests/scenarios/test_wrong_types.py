@@ -286,7 +286,7 @@ def calls(world):
         "Stream.aclose": (agent.stream("go").aclose, {}),
         "Tool": (Tool, {"function": plain_tool, "name": "n", "description": "d", "timeout": 1.0}, called),
         "tool": (lambda function, **rest: tool(**rest)(function), {"function": plain_tool, "name": "n", "timeout": 1.0}, called),
-        "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False}, kept),
+        "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False, "lease": None, "timeout": 60.0}, kept),
         "MemoryCheckpointer": (MemoryCheckpointer, {"retention": Retention()}, kept),
         "DiskCheckpointer.backup": (DiskCheckpointer("d").backup, {"path": "copy"}),
         "DiskCheckpointer.verify": (DiskCheckpointer("d").verify, {}),
