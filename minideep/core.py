@@ -259,7 +259,7 @@ def _failed(state: State, event: TurnFailed, number: int) -> None:
 
 
 def _cancelled(state: State, event: TurnCancelled, number: int) -> None:
-    state.status, state.reason = "cancelled", "cancelled"
+    state.status, state.reason, state.detail = "cancelled", "cancelled", event.reason
 
 
 def _exhausted(state: State, event: TurnExhausted, number: int) -> None:

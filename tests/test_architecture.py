@@ -21,7 +21,7 @@ LAYERS = [
     ["models"],
     ["runtime"],
     ["middleware"],
-    ["agent"],
+    ["live", "agent"],
     ["deep_agent"],
     ["blueprint"],
     ["testing", "evals"],
@@ -151,7 +151,7 @@ for name, module in sys.modules.items():
         print(module.__file__)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert sum(code_lines(Path(line)) for line in run.stdout.split("\n") if line) < 5_000
+    assert sum(code_lines(Path(line)) for line in run.stdout.split("\n") if line) < 5_300
 
 
 def test_rules_that_comments_name_are_written_down():

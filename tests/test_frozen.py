@@ -56,7 +56,7 @@ EVERY_EVENT = [
     ev.TurnEnded(4.5, "refused"),
     ev.TurnEscalated(5.5, "which?"),
     ev.TurnFailed(6.5, "Overloaded", "busy", Failure(True, 2.5, "overloaded_error")),
-    ev.TurnCancelled(7.5),
+    ev.TurnCancelled(7.5, "not needed"),
     ev.TurnExhausted(8.5, "cost", "the cost of 1 reply is unknown"),
     ev.TodosWritten((Todo("a", "in_progress"), Todo("b", "completed"))),
     ev.FileWritten("/a", "text", 4, "sha", 9.5, ("c1",), True),

@@ -14,14 +14,16 @@ Redact = Callable[[AnyEvent], AnyEvent]
 __getattr__ = lazy_names(
     __name__,
     {
+        "batch": "Pending",
         "boundaries": "Boundary",
         "disk": "DiskCheckpointer",
-        "format": "decode encode encode_state",
+        "format": "decode decode_numbered encode encode_state number_of",
         "holding": "hold_thread",
         "journal": "Journal open_thread",
-        "layout": "log_prefix",
+        "layout": "lock_name log_prefix read_head",
         "maintenance": "delete",
         "memory": "MemoryCheckpointer",
+        "paging": "read_page",
         "rewriting": "fork",
         "store": "CheckedStore exists off_loop open_store unknown_thread",
         "verify": "Damage",

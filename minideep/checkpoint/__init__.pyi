@@ -4,14 +4,22 @@ from collections.abc import Callable
 from typing import Literal
 
 from ..events import AnyEvent
+from .batch import Pending as Pending
 from .boundaries import Boundary as Boundary
 from .disk import DiskCheckpointer as DiskCheckpointer
-from .format import decode as decode, encode as encode, encode_state as encode_state
+from .format import (
+    decode as decode,
+    decode_numbered as decode_numbered,
+    encode as encode,
+    encode_state as encode_state,
+    number_of as number_of,
+)
 from .holding import hold_thread as hold_thread
 from .journal import Journal as Journal, open_thread as open_thread
-from .layout import log_prefix as log_prefix
+from .layout import lock_name as lock_name, log_prefix as log_prefix, read_head as read_head
 from .maintenance import delete as delete
 from .memory import MemoryCheckpointer as MemoryCheckpointer
+from .paging import read_page as read_page
 from .rewriting import fork as fork
 from .store import (
     CheckedStore as CheckedStore,

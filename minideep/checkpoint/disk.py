@@ -139,6 +139,9 @@ class DiskCheckpointer:
                 self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return locks.registry.hold(self._real_path, thread)
 
+    def held(self, thread: str) -> bool:
+        return locks.registry.is_held(self._real_path, thread)
+
     def release(self, thread: str) -> None:
         locks.registry.release(self._real_path, thread)
 

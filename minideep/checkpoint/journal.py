@@ -241,7 +241,7 @@ class Journal:
 
     def _prepared(self) -> _Append:
         """Collect everything pending. The batch alone is then compressed and written, perhaps on another thread."""
-        pending, work = self._as_saved(), _Append(Batch(self.log, self._blobs), 0, [], set(), len(self._reclaimed))
+        pending, work = self.as_saved(), _Append(Batch(self.log, self._blobs), 0, [], set(), len(self._reclaimed))
         batch, work.count = work.batch, len(pending)
         batch.reclaimed = sum(self._reclaimed[: work.reclaimed])
         by_path: dict[Path, list[tuple[bytes, bool]]] = {}
@@ -260,7 +260,12 @@ class Journal:
             work.refs += ((path, ref, has_snapshot and ref is refs[-1]) for ref in refs)
         return work
 
-    def _as_saved(self) -> list[Pending]:
+    def as_saved(self) -> list[Pending]:
+        """Return the pending events as they are to be saved, which is as `redact` leaves them.
+
+        Raises:
+            CheckpointError: `redact` raised, or returned an event that cannot be saved.
+        """
         if self.redaction is None:
             return self.pending
         return self.redaction.pending(self.pending, self.root.files, lambda path: self._saved_run(path)[0])

@@ -103,6 +103,9 @@ class MemoryCheckpointer:
             self._held.names.add(thread)
             return free
 
+    def held(self, thread: str) -> bool:
+        return thread in self._held.names
+
     def release(self, thread: str) -> None:
         with self._lock:
             self._held.names.discard(thread)

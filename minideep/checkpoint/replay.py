@@ -70,7 +70,7 @@ def segments(
         if header.prior != last:
             raise CorruptSegment(f"a segment before {key!r} is missing: it follows event {header.prior}, not {last}")
         last = header.last
-        events = _with_blobs(log.store, key, entries)
+        events = with_blobs(log.store, key, entries)
         # A merged segment may already hold events that were appended after the head was read.
         yield (
             SegmentRef(key, header.bytes_raw, header.last),
@@ -92,7 +92,7 @@ def check_owner(log: Log, path: Path, header: Header, key: str) -> None:
         raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
 
 
-def _with_blobs(store: CheckedStore, key: str, entries: Iterable[format.StoredEntry]) -> Iterator[Entry]:
+def with_blobs(store: CheckedStore, key: str, entries: Iterable[format.StoredEntry]) -> Iterator[Entry]:
     """Yield the events of a segment, those that are blobs included."""
     for number, event in entries:
         if isinstance(event, format.BlobRef):

@@ -72,6 +72,15 @@ class CheckedStore:
     def hold(self, name: str) -> bool:
         return translate_errors(self.inner.hold, name)
 
+    def held(self, name: str) -> bool:
+        """Return whether anybody holds *name*, in this process or another. Takes nothing, if the store can be asked."""
+        look = getattr(self.inner, "held", None)
+        if look is not None:
+            return translate_errors(look, name)
+        if free := self.hold(name):
+            self.release_quietly(name)
+        return not free
+
     def append(
         self,
         thread: str,

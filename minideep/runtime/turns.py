@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,11 +25,12 @@ from ..checks import checked
 from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
 from ..messages import Input, UserMessage, as_message
-from ..ports import ABOUT, AgentSpec, Emit
+from ..ports import ABOUT, AgentSpec
 from ..state import Decision, ThreadId
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, carried, leave, result_of
 from .children import unanswered
+from .live import LiveTurn, reachable, turns_of
 from .loop import drive, run_child
 from .process import TurnSlot
 from .run import Run
@@ -47,9 +48,12 @@ class TurnConfig(Struct, frozen=True):
     durability: Durability = "turn"
     redact: Redact | None = None
     context: Any = None
-    emit: Emit | None = None
     wait: bool = False
     """True to wait for a thread that is busy."""
+    begun: Callable[[LiveTurn], None] | None = None
+    """Called before the input is recorded."""
+    detached: bool = False
+    """True if the task that the turn runs in is our own."""
 
 
 class Accepted(Struct, frozen=True):
@@ -67,6 +71,8 @@ class Turns:
     def __init__(self, grace: float = GRACE) -> None:
         self._grace = grace
         self._kept: dict[tuple[CheckedStore, str], Journal] = {}
+        self.tasks: set[asyncio.Task[Turn]] = set()
+        """The turns that were started and run on their own."""
 
     async def run(self, config: TurnConfig, input: Input, thread_id: str | None) -> Turn:
         """Run one turn, from *input* to its boundary."""
@@ -78,6 +84,18 @@ class Turns:
         if (config.store, thread_id) not in self._kept and not exists(config.store, thread_id):
             raise unknown_thread(thread_id)  # Before anything is made for it.
         return await self._turn(config, thread_id, partial(_record_decisions, decisions, config.spec), new=False)
+
+    async def aclose(self, grace: float) -> None:
+        """Cut short, after *grace* seconds, the turns that run here. Those can be resumed."""
+        tasks = set(self.tasks)
+        waits = [asyncio.ensure_future(live.wait()) for live in turns_of(self)]
+        if waits and grace > 0:
+            await asyncio.wait(waits, timeout=grace)
+        await asyncio.gather(*(live.cut("shutdown") for live in turns_of(self)), *waits)
+        for task in tasks - {task for task in tasks if task.done()}:
+            task.cancel()  # It waits for its thread, or is about to end.
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def save(self, config: TurnConfig, thread_id: str) -> None:
         """Append what earlier turns left unsaved."""
@@ -108,13 +126,30 @@ class Turns:
                 if not new:
                     raise unknown_thread(thread_id)
                 journal = Journal(thread_id, config.store)
-            run = _main_run(config, journal, TurnScope(self._grace))
-            with config.store.showing(thread_id, journal):
+            run = self._main_run(config, journal)
+            with config.store.showing(thread_id, journal), reachable(run.live, _answer):
+                if config.begun is not None:
+                    config.begun(run.live)
                 accepted, failed = await self._accept(run, record)
-                turn = self._result(run, failed) if accepted.over else await self._driven(run)
+                run.live.accept()
+                turn = self._result(run, failed) if accepted.over else await self._driven(run, config.detached)
         # Now that the thread is released: maintenance must hold it to truncate or delete.
         journal.schedule()
         return turn
+
+    def _main_run(self, config: TurnConfig, journal: Journal) -> Run:
+        """Return the main run of a thread.
+
+        Raises:
+            ConfigError: the thread is another agent's.
+        """
+        spec, owner = config.spec, journal.root.agent
+        if owner and owner != spec.name and owner not in spec.continues:
+            found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
+            raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
+        journal.set_redact(config.redact)
+        live = LiveTurn(journal, TurnScope(self._grace), self)
+        return Run(spec, live, run_child, durability=config.durability, context=config.context)
 
     async def _accept(self, run: Run, record: Callable[[Run], Accepted]) -> tuple[Accepted, CheckpointError | None]:
         """Record an input and try to save it. Return what the input asks for, and why it was not saved, if it was not.
@@ -139,10 +174,10 @@ class Turns:
             raise
         return accepted, failed
 
-    async def _driven(self, run: Run) -> Turn:
+    async def _driven(self, run: Run, detached: bool) -> Turn:
         """Drive a turn and save its boundary. The answer comes back even if it cannot be saved."""
         try:
-            await _drive_main(run)
+            await _drive_main(run, detached=detached)
         finally:  # A cancelled turn is saved too, and kept for `resume`.
             turn = self._result(run, await run.save())
         return turn
@@ -157,6 +192,8 @@ class Turns:
         if isinstance(failed, ThreadConflict):  # Nor is it kept: another writer has continued the thread.
             turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed
             return turn
+        if turn.status == "running":
+            turn.reason = "interrupted"
         if turn.saved:
             run.journal.plan()
         self._keep(run.journal)
@@ -201,21 +238,6 @@ class Turns:
             self._kept.pop(key, None)
 
 
-def _main_run(config: TurnConfig, journal: Journal, scope: TurnScope) -> Run:
-    """Return the main run of a thread.
-
-    Raises:
-        ConfigError: the thread is another agent's.
-    """
-    spec, owner = config.spec, journal.root.agent
-    if owner and owner != spec.name and owner not in spec.continues:
-        found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
-        raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
-    journal.set_redact(config.redact)
-    about: dict[str, Any] = {"durability": config.durability, "listener": config.emit, "context": config.context}
-    return Run(spec, journal, scope, run_child, **about)
-
-
 def _record_message(message: UserMessage, spec: AgentSpec, run: Run) -> Accepted:
     """Record a user's message. Runs below calls that it answers are cancelled, in the same append."""
     cut_off = unanswered(run)  # Before the message answers their calls.
@@ -252,15 +274,21 @@ def _note_changes(run: Run) -> None:
             run.record(Noted(ABOUT, key, value))
 
 
-async def _drive_main(run: Run) -> None:
-    """Drive the main run to its boundary. When cancelled, tools have a grace period and are then left behind."""
+async def _drive_main(run: Run, *, detached: bool) -> None:
+    """Drive the main run to its boundary. When cancelled, tools have a grace period and are then left behind.
+
+    The task of a *detached* turn is our own: only a loop that is being closed cancels it.
+    """
     scope = run.scope
     # In a task of its own: the caller's cancellation must not cut off what still has to be recorded.
     task = asyncio.ensure_future(carried(drive(run)))
     try:
-        await asyncio.wait([task])
+        await scope.until_stopped(task)
+        if not task.done():
+            await leave(task, scope.grace)
     except asyncio.CancelledError:
-        scope.request_cancel()
+        # Only a loop that is being closed cancels both tasks. Nobody has decided that the turn should end.
+        scope.request_cancel("shutdown" if detached or task.cancelling() else "caller")
         await leave(task, scope.grace)
         raise
     finally:
@@ -273,9 +301,15 @@ async def _drive_main(run: Run) -> None:
 def _close(run: Run) -> None:
     """Close the turn for good. What still runs of it was left behind and is recorded as cancelled, leaves first."""
     for path, state in sorted(run.journal.states.items(), key=lambda item: -len(item[0])):
-        if state.status == "running":
-            run.record_at(path, TurnCancelled(time.time()))
+        if state.status == "running" and (event := run.scope.event()):
+            run.record_at(path, event)
     run.scope.close()  # Last: nothing can be recorded afterwards.
+
+
+def _answer(live: LiveTurn, question: bytes) -> AsyncIterator[bytes]:
+    from .answering import answer  # Only if another process asks.
+
+    return answer(live, question)
 
 
 @checked

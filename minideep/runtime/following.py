@@ -1,0 +1,214 @@
+"""Following a thread, stopping its turn, speaking to it and asking how it is, from any process on the same store."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ..checkpoint import CheckedStore, lock_name, off_loop, read_head, read_page, unknown_thread
+from ..events import Rewound, StreamEvent, with_path
+from ..messages import UserMessage
+from ..state import Status
+from .feed import Feed, position
+from .live import LiveTurn, find
+
+POLL = 0.05
+"""Seconds between two looks at a thread that another process runs and that cannot be asked, or that nobody runs yet."""
+
+
+class ThreadStatus(Struct, frozen=True):
+    """How a thread is: the result of `Agent.status`."""
+
+    thread_id: str
+    status: Status | Literal["interrupted"]
+    """`running` while somebody runs it; `interrupted` if its turn was cut short and can be resumed; else as saved."""
+    runs: Literal["here", "elsewhere", ""]
+    """Where its turn runs: in this process, in another one, or nowhere."""
+    number: int
+    """The number of its last event: as saved, or, if it runs here, as recorded."""
+    turn: int
+    agent: str
+    updated: float
+    """Seconds since 1970, when it was last saved."""
+
+
+def status_of(store: CheckedStore, thread_id: str) -> ThreadStatus:
+    """Return how a thread is, with one look at its head and one at its lock. Takes nothing.
+
+    Raises:
+        UnknownThread, CheckpointError
+    """
+    live = find(store, thread_id)
+    # Before the head: a turn that ends between the two has saved its boundary by then.
+    elsewhere = live is None and runs_elsewhere(store, thread_id)
+    row = store.head(thread_id)
+    if row is None:
+        raise unknown_thread(thread_id)
+    head = read_head(thread_id, row)
+    about = (head.turn, head.agent, head.updated)
+    if live is not None and live.accepted:
+        return ThreadStatus(thread_id, "running", "here", live.journal.number, *about)
+    if elsewhere:
+        return ThreadStatus(thread_id, "running", "elsewhere", head.number, *about)
+    return ThreadStatus(thread_id, "interrupted" if head.status == "running" else head.status, "", head.number, *about)
+
+
+def runs_elsewhere(store: CheckedStore, thread_id: str) -> bool:
+    """Return whether a turn, and not maintenance, holds the thread."""
+    return store.held(thread_id) and not store.held(lock_name(thread_id, "maintenance"))
+
+
+async def cancel_turn(store: CheckedStore, thread_id: str, reason: str) -> bool:
+    """Cancel the turn of a thread and wait until that is saved. Return False if nobody runs it, or it ended first."""
+    if (live := find(store, thread_id)) is not None:
+        return await live.cut("agent", reason)
+    if (exchange := _exchange(store)) is None:
+        return False
+    from .remote import Cancel, request
+
+    done = await request(exchange, thread_id, Cancel(reason))
+    # A process that ends may save the turn and not get round to the answer.
+    return status_of(store, thread_id).status == "cancelled" if done is None else done
+
+
+async def say_to_turn(store: CheckedStore, thread_id: str, message: UserMessage) -> bool:
+    """Have a message recorded in the running turn of a thread. Return False if nobody runs it, or it ends first."""
+    if (live := find(store, thread_id)) is not None:
+        return await live.say(message)
+    if (exchange := _exchange(store)) is None:
+        return False
+    from .remote import Say, request
+
+    return bool(await request(exchange, thread_id, Say(message.text)))
+
+
+async def follow(
+    store: CheckedStore, thread_id: str, after: int | str, wait: bool
+) -> AsyncGenerator[StreamEvent, None]:
+    """Yield the events of a thread after one of them, those that happen included.
+
+    Raises:
+        UnknownThread: there is none, and *wait* is False.
+        HistoryCut: retention removed events after that one.
+        CheckpointError: the thread cannot be read.
+    """
+    follower = Follower(store, thread_id, after)
+    while True:
+        live = find(store, thread_id)
+        # Before the log is read: if nobody runs the thread, the log then has all there will be.
+        running = live is not None or runs_elsewhere(store, thread_id)
+        events = follower.turn(live) if live is not None else follower.elsewhere(running)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+        if not running:
+            if not wait:
+                follower.check_known()
+                return
+            await asyncio.sleep(POLL)
+
+
+class Follower:
+    """How far one follower of a thread is."""
+
+    def __init__(self, store: CheckedStore, thread_id: str, after: int | str) -> None:
+        self._store, self._thread_id = store, thread_id
+        self._number, self._mark = position(after)
+        self._known = False
+        self._broken = False
+        """True if the process that ran the turn has died: what it told and did not save is void."""
+
+    def check_known(self) -> None:
+        """Check that there was such a thread.
+
+        Raises:
+            UnknownThread: there was none.
+        """
+        if not self._known:
+            raise unknown_thread(self._thread_id)
+
+    async def turn(self, live: LiveTurn) -> AsyncGenerator[StreamEvent, None]:
+        """Yield what the log has, then the events of a turn of this process, up to its end."""
+        self._known = True
+        feed = await _feed_of(live)
+        # Before the log is read: what is said meanwhile is not lost.
+        reader = feed.reader((self._number, self._mark))
+        if not feed.has(self._number):
+            async for event in self._logged(feed):
+                yield event
+            reader.after = self._number, self._mark
+        while (event := await reader.get()) is not None:
+            self._move(event)
+            yield event
+
+    async def elsewhere(self, running: bool) -> AsyncGenerator[StreamEvent, None]:
+        """Yield what the log has, then the events of a turn of another process."""
+        async for event in self._logged(None):
+            yield event
+        if not running:
+            return
+        exchange = _exchange(self._store)
+        answers = None
+        if exchange is not None:
+            from . import remote
+
+            answers = remote.follow(exchange, self._thread_id, self._number, self._mark)
+        if answers is None:
+            await asyncio.sleep(POLL)
+            return
+        self._known = True
+        try:
+            async with aclosing(answers):
+                async for event in answers:
+                    self._move(event)
+                    yield event
+        except ConnectionError:
+            self._broken = True
+
+    async def _logged(self, feed: Feed | None) -> AsyncGenerator[StreamEvent, None]:
+        """Yield what the store has, but for what stands in *feed*."""
+        while True:
+            row = self._store.head(self._thread_id)
+            number = read_head(self._thread_id, row).number if row is not None else 0
+            if number == self._number and not self._broken:  # As at most polls.
+                self._known = self._known or row is not None
+                return
+            page = await off_loop(self._store, lambda: read_page(self._store, self._thread_id, self._number))
+            if page is None:
+                return
+            self._known = True
+            if page.known < self._number or self._broken:
+                self._broken = False
+                rewound = with_path(Rewound(page.known), (), 0, time.time(), str(page.known))
+                self._move(rewound)
+                yield rewound
+                continue
+            for event in page.events:
+                if feed is not None and event.number >= feed.first:
+                    return
+                self._move(event)
+                yield event
+            if not page.events:
+                return
+
+    def _move(self, event: StreamEvent) -> None:
+        if event.id:
+            self._number, self._mark = position(event.id)
+
+
+async def _feed_of(live: LiveTurn) -> Feed:
+    """Return the feed of a turn, which is made on the turn's own event loop."""
+    if live.loop is asyncio.get_running_loop():
+        return live.feed()
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_made(live), live.loop))
+
+
+async def _made(live: LiveTurn) -> Feed:
+    return live.feed()
+
+
+def _exchange(store: CheckedStore) -> Any:
+    return getattr(store.inner, "exchange", None)

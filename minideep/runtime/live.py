@@ -1,0 +1,198 @@
+"""The turns that run in this process, as others reach them: to follow them, to stop them, to say something."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..checkpoint import CheckedStore, Journal
+from ..events import AnyEvent, StreamEvent, UserSaid
+from ..messages import UserMessage
+from ..state import Path, Status
+from .cancel import Cut, TurnScope
+
+if TYPE_CHECKING:
+    from .feed import Feed
+
+SAY = "say"
+"""Who says a message that comes during a turn, as `UserSaid.by` has it."""
+
+
+class LiveTurn:
+    """A turn of this process. Nothing is made for followers before there is one."""
+
+    __slots__ = ("_ending", "_feed", "_inbox", "_own_feed", "accepted", "accepting", "journal", "listening", "loop",
+                 "number", "over", "owner", "scope", "status")  # fmt: skip
+
+    def __init__(self, journal: Journal, scope: TurnScope, owner: object) -> None:
+        self.journal, self.scope = journal, scope
+        self.owner = owner
+        """The `Turns` that runs it."""
+        self.loop = asyncio.get_running_loop()
+        self.number = journal.number
+        """The number of the last event before the turn."""
+        self.listening = False
+        """True once anybody follows: the run then passes on what it records and emits."""
+        self.accepted = self.over = False
+        self.status: Status = "running"
+        """The status that the turn has left."""
+        self.accepting: asyncio.Future[None] | None = None
+        self._feed: Feed | None = None
+        self._own_feed: Feed | None = None
+        self._inbox: deque[tuple[UserMessage, Future[bool]]] = deque()
+        self._ending: list[Future[None]] = []
+
+    # ---- following
+
+    def feed(self, *, private: bool = False) -> "Feed":
+        """Return the events of the turn, to be read on any event loop; call it on the turn's own. They are as `redact`
+        leaves them, except in the *private* feed, which is for the caller who runs the turn.
+        """
+        private = private and self.journal.redaction is not None
+        feed = self._own_feed if private else self._feed
+        if feed is None:
+            from .feed import Feed, RedactedFeed  # Most turns have no followers.
+
+            feed = (Feed if private or self.journal.redaction is None else RedactedFeed)(self.journal)
+            if private:
+                self._own_feed = feed
+            else:
+                self._feed = feed
+            self.listening = True
+            feed.fill()
+            self._show()
+        return feed
+
+    def record(self, path: Path, event: AnyEvent) -> None:
+        """Pass on an event that was recorded. Called only while somebody listens."""
+        for feed in self._feeds():
+            feed.record(path, event)
+        self._show()
+
+    def emit(self, path: Path, event: StreamEvent) -> None:
+        """Pass on an event that is not recorded. Called only while somebody listens."""
+        for feed in self._feeds():
+            feed.emit(path, event)
+        self._show()
+
+    def accept(self) -> None:
+        """Show the input to followers: it is saved, or at least kept."""
+        self.accepted = True
+        self._show()
+        if self.accepting is not None and not self.accepting.done():
+            self.accepting.set_result(None)
+
+    def finish(self) -> None:
+        """End the turn for all who follow it or wait for its end."""
+        self.over, self.status = True, self.journal.root.status
+        while self._inbox:
+            _settle(self._inbox.popleft()[1], False)
+        # Of a thread that was lost to another writer, nothing since the last append will ever be in the log.
+        lost = self.scope.conflict is not None
+        for feed in self._feeds():
+            if lost:
+                feed.rewind(self.journal.log.head.number)
+            feed.close(shown=self.accepted and not lost)
+        for waiter in self._ending:
+            _settle(waiter, None)
+
+    def _show(self) -> None:
+        # The input is shown once it is saved, and the boundary with what follows it once that is: by `finish`.
+        if self.accepted and self.journal.root.status == "running":
+            for feed in self._feeds():
+                feed.show()
+
+    def _feeds(self) -> "tuple[Feed, ...]":
+        return tuple(feed for feed in (self._feed, self._own_feed) if feed is not None)
+
+    # ---- from outside, on any event loop
+
+    async def cut(self, cut: Cut, reason: str = "") -> bool:
+        """Cancel the turn and wait until it is over and saved. Return whether it was cancelled before it ended."""
+        self.call(lambda: self.scope.request_cancel(cut, reason))
+        await self.wait()
+        return self.status == "cancelled"
+
+    async def say(self, message: UserMessage) -> bool:
+        """Have a message recorded before the next request to the model. Return False if the turn ends first."""
+        heard: Future[bool] = Future()
+        self.call(lambda: _settle(heard, False) if self.over else self._inbox.append((message, heard)))
+        return await asyncio.wrap_future(heard)
+
+    async def wait(self) -> None:
+        """Wait until the turn is over."""
+        ended: Future[None] = Future()
+        self.call(lambda: _settle(ended, None) if self.over else self._ending.append(ended))
+        await asyncio.wrap_future(ended)
+
+    def call(self, act: Callable[[], object]) -> None:
+        """Call *act* on the loop of the turn: now if this is it, else soon."""
+        if asyncio.get_running_loop() is self.loop:
+            act()
+        else:
+            self.loop.call_soon_threadsafe(act)
+
+    # ---- for the main run
+
+    def take_said(self) -> list[UserSaid]:
+        """Return the messages that came since the last request, as events to record now."""
+        said: list[UserSaid] = []
+        while self._inbox:
+            message, heard = self._inbox.popleft()
+            if _settle(heard, True):  # Otherwise who said it has given up.
+                said.append(UserSaid(message, time.time(), by=SAY))
+        return said
+
+    @property
+    def has_said(self) -> bool:
+        """True if a message waits to be recorded."""
+        return bool(self._inbox)
+
+
+_running: dict[tuple[CheckedStore, str], LiveTurn] = {}
+"""Of this process. A turn stands here from before its input is recorded until its boundary is saved."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_running.clear)  # They are the parent's.
+
+
+def find(store: CheckedStore, thread_id: str) -> LiveTurn | None:
+    """Return the turn of a thread that runs in this process, or None."""
+    live = _running.get((store, thread_id))
+    return None if live is None or live.loop.is_closed() else live
+
+
+def turns_of(owner: object) -> list[LiveTurn]:
+    """Return the turns that one `Turns` runs in this process."""
+    return [live for live in list(_running.values()) if live.owner is owner]
+
+
+@contextlib.contextmanager
+def reachable(live: LiveTurn, answer: Callable[[LiveTurn, bytes], Any]) -> Generator[None]:
+    """Let others in this process reach a turn while it runs. Where the store has an `exchange`, *answer* answers the
+    questions of other processes.
+    """
+    journal = live.journal
+    key, exchange = (journal.store, journal.thread_id), getattr(journal.store.inner, "exchange", None)
+    _running[key] = live
+    if exchange is not None:
+        exchange.announce(journal.thread_id, partial(answer, live))
+    try:
+        yield
+    finally:
+        _running.pop(key, None)
+        if exchange is not None:
+            exchange.withdraw(journal.thread_id)
+        live.finish()
+
+
+def _settle(future: "Future[Any]", value: Any) -> bool:
+    """Set the result of a future unless nobody waits for it any more; return whether somebody does."""
+    if not future.set_running_or_notify_cancel():
+        return False
+    future.set_result(value)
+    return True
