@@ -18,7 +18,7 @@ from . import pace
 from .batch import LARGE, Batch, Pending, Saved
 from .call_ids import unique_call_ids
 from .format import decode, decode_numbered, encode
-from .layout import Head, RunRow
+from .layout import JUMP, Head, RunRow
 from .log import Log, SegmentRef
 from .merge_queue import MergeQueue
 from .store import WRITE_TIMEOUT, CheckedStore, off_loop
@@ -84,6 +84,8 @@ class Journal:
         journal.log, journal.number = log, log.head.number
         journal.root, refs = journal._saved_run(())
         journal.states = {(): journal.root}
+        if journal.root.status == "running":  # Its process died, and may have used numbers that it never saved.
+            journal.number = (journal.number // JUMP + 1) * JUMP
         journal._queues[()] = MergeQueue(refs)
         return journal
 

@@ -86,6 +86,8 @@ class RunRow(Struct, frozen=True, array_like=True):
 
 MAX_NUMBER = 2**53
 """No count or time of a head or a run row comes near it; a larger one is forged, and adding to it could overflow."""
+JUMP = 2**20
+"""A thread that was cut short goes on at the next multiple: an idempotency key must never stand for two calls."""
 _head_decoder = msgspec.msgpack.Decoder(Head)
 _run_decoder = msgspec.msgpack.Decoder(RunRow)
 SEALED = ("base", "log")

@@ -1,8 +1,8 @@
 """The recorded events of a thread after a number, of all its runs in one order, a page at a time."""
 
-from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -16,6 +16,10 @@ from .store import CheckedStore
 
 PAGE = 256
 """Events of one page."""
+SEGMENTS = 8
+"""Segments of one run that are read for a page: each has at most 1 MiB."""
+TRIES = 100
+"""Reads of one run: it is read again when a merge has replaced its segments between two queries."""
 
 
 class Page(Struct, frozen=True):
@@ -40,47 +44,59 @@ def read_page(store: CheckedStore, thread_id: str, after: int, limit: int = PAGE
     return read_consistently(store, thread_id, lambda log: _page(log, after, limit))
 
 
+class _Part(Struct):
+    """Events of one run after a number, in order."""
+
+    before: int
+    """The number of the run's last event up to that number."""
+    entries: list[tuple[int, AnyEvent]]
+    whole: bool
+    """False if the run has more."""
+
+
 def _page(log: Log, after: int, limit: int) -> Page:
     cut = log.head.truncation
     if cut is not None and 0 < after < cut.number:
         raise HistoryCut(f"events after {after} of thread {log.thread_id!r} were removed by retention")
-    known, runs = 0, list[Iterator[tuple[int, AnyEvent]]]()
+    known, parts, end = 0, list[_Part](), log.head.number
     for path, last in [((), log.head.last), *((path, row.last) for path, row in log.runs.items())]:
-        if last <= after:  # Most runs below are over.
-            known = max(known, last)
+        # Retention cuts off the beginning of the main run only.
+        first = after if path or cut is None else max(after, cut.number)
+        if last <= first:  # Most runs below are over.
+            known = max(known, min(last, after))
             continue
-        before, keys = _segments_after(log, path, after)
-        known = max(known, before)
-        runs.append(_entries(log, path, keys, after))
-    found = merge(*runs, key=lambda entry: entry[0])
-    return Page([event for _, event in islice(found, limit)], known, log.head.number)
+        part = _read_run(log, path, first)
+        known = max(known, min(after, part.before))
+        if not part.whole:  # What other runs have after its last event may come after events that were not read.
+            end = min(end, part.entries[-1][0])
+        parts.append(part)
+    found = (event for number, event in merge(*(part.entries for part in parts), key=itemgetter(0)) if number <= end)
+    return Page(list(islice(found, limit)), known, log.head.number)
 
 
-def _segments_after(log: Log, path: Path, after: int) -> tuple[int, list[str]]:
-    """Return the number of a run's last event up to number *after*, or 0, and the keys of segments with later ones."""
+def _read_run(log: Log, path: Path, after: int) -> _Part:
     start, stop = (layout.segments_from(log.thread_id, path, number) for number in (0, log.head.number + 1))
-    keys = log.store.keys(start, stop)
-    later = [key for key in keys if layout.segment_numbers(key)[1] > after]
-    before = layout.segment_numbers(keys[-len(later) - 1])[1] if len(later) < len(keys) else 0
-    if later and layout.segment_numbers(later[0])[0] <= after:
-        before = max(number for number, _ in _segment(log, path, later[0]) if number <= after)
-    return before, later
-
-
-def _entries(log: Log, path: Path, keys: list[str], after: int) -> Iterator[tuple[int, AnyEvent]]:
-    """Yield the events after number *after*, each with its number, reading a segment when it is needed."""
-    for key in keys:
-        for number, event in _segment(log, path, key):
-            # A merged segment may already hold events that were appended after the head was read.
-            if after < number <= log.head.number:
-                yield number, event
-
-
-def _segment(log: Log, path: Path, key: str) -> Iterator[tuple[int, AnyEvent]]:
-    data = log.store.get(key)
-    if data is None:  # Merged meanwhile: the thread is read again.
-        raise CorruptSegment(f"segment {key!r} is missing")
-    header, entries = format.read_segment(data, key)
-    check_owner(log, path, header, key)
-    for number, event in with_blobs(log.store, key, entries):
-        yield number, with_path(event, path, number, header.at, str(number))
+    for _ in range(TRIES):
+        later = [key for key in log.store.keys(start, stop) if layout.segment_numbers(key)[1] > after]
+        whole = len(later) <= SEGMENTS
+        # In one query: between two of them a merge could take segments away.
+        rows = log.store.rows(later[0], stop if whole else later[SEGMENTS]) if later else []
+        part = _Part(0, [], whole)
+        at = None
+        for key, data in rows:
+            header, entries = format.read_segment(data, key)
+            check_owner(log, path, header, key)
+            if header.prior > after if at is None else header.prior != at:
+                break  # A segment is missing: merged with one before it, or damaged.
+            if at is None:
+                part.before = max([header.prior, *(number for number, _ in entries if number <= after)])
+            at = header.last
+            part.entries += (
+                (number, with_path(event, path, number, header.at, str(number)))
+                for number, event in with_blobs(log.store, key, entries)
+                if number > after
+            )
+        else:
+            if at is not None and (at >= log.last(path) or not whole):
+                return part
+    raise CorruptSegment(f"events after {after} of run {path!r} of thread {log.thread_id!r} are missing")

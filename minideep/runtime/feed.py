@@ -158,7 +158,9 @@ class Feed:
 
     def has(self, number: int) -> bool:
         """Return whether the recorded event of that number is among those that may be seen."""
-        return any(isinstance(item, StreamEvent) and item.number == number for item in self.items[: self.visible])
+        # Not that of an event that is not recorded, which has the number 0.
+        seen = self.items[: self.visible] if number >= self.first else []
+        return any(isinstance(item, StreamEvent) and item.number == number for item in seen)
 
     def _add(self, path: Path, number: int, event: AnyEvent) -> None:
         self._number, self._marks = number, 0

@@ -384,13 +384,14 @@ CALLED_BY_THE_LOOP = {
     **{
         f"{kind}.{verb}": "a store's, which the journal calls at every append"
         for kind in ("DiskCheckpointer", "MemoryCheckpointer")
-        for verb in ("append", "get", "head", "hold", "keys", "release", "rows")
+        for verb in ("append", "get", "head", "held", "hold", "keys", "release", "rows")
     },
     **{
         f"{kind}.{verb}": "a backend's, which the file tools call"
         for kind in ("FilesystemBackend", "StateBackend")
         for verb in ("ls", "walk", "read", "write", "delete")
     },
+    "Handle": "made by `start`",
     "ToolContext": "made for each call",
     "Spent.reached": "asked at each step",
     "Spent.missing": "asked at each step",

@@ -6,7 +6,7 @@ import threading
 from contextlib import aclosing
 
 import pytest
-from harness.agents import hang, ping, sub, task
+from harness.agents import Talker, hang, ping, sub, task
 
 from minideep import (
     Agent,
@@ -35,33 +35,6 @@ from minideep.events import (
 from minideep.models import ScriptedModel
 from minideep.models.scripted import as_reply
 from minideep.runtime.feed import position
-
-
-class Talker:
-    """A model that says a text piece by piece, as a test lets it."""
-
-    name = "talker"
-
-    def __init__(self, *pieces):
-        self.pieces = pieces
-        self.let = asyncio.Semaphore(0)
-        self.said = 0
-
-    async def complete(self, request, emit):
-        for piece in self.pieces:
-            await self.let.acquire()
-            if emit:
-                emit(TextDelta(piece))
-            self.said += 1
-        await self.let.acquire()
-        return as_reply("".join(self.pieces))
-
-    async def say(self, count=1):
-        aim = self.said + count
-        for _ in range(count):
-            self.let.release()
-        while self.said < aim:
-            await asyncio.sleep(0)
 
 
 async def numbers(agent, thread_id="t", **about):
@@ -463,3 +436,22 @@ async def test_a_loop_of_status_disturbs_no_turn(store):
     finally:
         asking = False
         thread.join()
+
+
+async def test_who_comes_while_tools_run_gets_the_events_before_too(store):
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.sleep(0.05)
+        return "waited"
+
+    agent = Agent(ScriptedModel([ToolCall("wait"), "done"]), [wait], checkpointer=store)
+    running = asyncio.ensure_future(agent.run("go", "t"))
+    while not agent.threads():
+        await asyncio.sleep(0.001)
+    first = agent.follow("t")
+    await anext(first)
+    await asyncio.sleep(0.01)
+    assert await numbers(agent) == [1, 2, 3, 4, 5]
+    assert (await running).text == "done"
+    await first.aclose()
