@@ -22,6 +22,7 @@ DIGEST = 16
 MAX_PATH = 107 if sys.platform == "linux" else 103
 """Bytes of the longest path that a Unix socket can have."""
 BACKLOG = 4096
+LOCK_TRIES, LOCK_SECONDS = 20, 0.001
 LOOKED_AT, OLD_SECONDS = 100, 60.0
 """Files that are checked for dead owners when a socket is opened. A younger one may be just about to listen."""
 
@@ -58,7 +59,7 @@ def open_folder(folder: str) -> int:
             raise PermissionError(errno.EPERM, "this folder belongs to another user", folder)
         if found.st_mode & 0o077:  # A copied store, perhaps.
             os.fchmod(opened, 0o700)
-    except BaseException:
+    except OSError:
         os.close(opened)
         raise
     return opened
@@ -78,7 +79,7 @@ def listen(folder: str) -> tuple[socket.socket, str]:
         sock.setblocking(False)
         sock.bind(target if target.startswith("/") else f"{folder}/{name}")
         sock.listen(BACKLOG)
-    except BaseException:
+    except OSError:
         sock.close()
         raise
     return sock, target
@@ -93,7 +94,7 @@ def close_socket(sock: socket.socket, folder: int, target: str) -> None:
 
 def replace_link(name: str, folder: int, target: str) -> None:
     """Make the link *name* in the open *folder* lead to *target*, whatever it led to."""
-    locked = _lock(folder)
+    locked = _lock(folder, LOCK_TRIES)
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
@@ -103,14 +104,12 @@ def replace_link(name: str, folder: int, target: str) -> None:
             fcntl.flock(folder, fcntl.LOCK_UN)
 
 
-def remove_link(name: str, folder: int, target: str, *, patient: bool = False) -> None:
-    """Remove the link *name* from the open *folder*, unless it has been replaced: it no longer leads to *target*.
-
-    If *patient*, leave it where somebody else is about to change a link.
-    """
-    locked = _lock(folder)
+def remove_link(name: str, folder: int, target: str, tries: int = LOCK_TRIES) -> None:
+    """Remove the link *name* from the open *folder*, unless it has been replaced: it no longer leads to *target*."""
+    locked = _lock(folder, tries)
     try:
-        if (locked or not patient) and os.readlink(name, dir_fd=folder) == target:
+        # A runner must remove its link; the link of a dead one can also be removed by the next who finds it.
+        if (locked or tries > 1) and os.readlink(name, dir_fd=folder) == target:
             os.unlink(name, dir_fd=folder)
     except OSError:  # It is gone.
         pass
@@ -119,16 +118,20 @@ def remove_link(name: str, folder: int, target: str, *, patient: bool = False) -
             fcntl.flock(folder, fcntl.LOCK_UN)
 
 
-def _lock(folder: int) -> bool:
-    """Keep others from changing a link between a look at it and its removal; return False if somebody else is at it.
+def _lock(folder: int, tries: int) -> bool:
+    """Keep others from changing a link between a look at it and its removal; return False if somebody else does.
 
-    Never waits: the process that has the lock may be stopped.
+    It is held for microseconds, but never waited for without end: the process that holds it may be stopped.
     """
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+    for further in reversed(range(tries)):
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if further:
+                time.sleep(LOCK_SECONDS)
+        else:
+            return True
+    return False
 
 
 def remove_dead(folder: str, name: str, target: str, problem: OSError) -> None:
@@ -143,7 +146,7 @@ def remove_dead(folder: str, name: str, target: str, problem: OSError) -> None:
             if refused:  # No other socket ever gets its name.
                 with contextlib.suppress(OSError):
                     os.unlink(target, dir_fd=opened)
-            remove_link(name, opened, target, patient=True)
+            remove_link(name, opened, target, tries=1)
         finally:
             os.close(opened)
 

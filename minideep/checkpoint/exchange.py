@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, finalize, ref
 
@@ -175,7 +175,7 @@ class _Listener:
         self._folder = open_folder(folder)
         try:
             self._socket, self._target = listen(folder)
-        except BaseException:
+        except OSError:
             os.close(self._folder)
             raise
         # Not `__del__`: in a cycle the socket could be finalized first, and warn. It also runs when the program ends.
@@ -192,12 +192,23 @@ class _Listener:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._socket.fileno(), self._accept)
         loop.call_later(idle_seconds, self._check_idle, idle_seconds)
+        # The loop closes its generators after it has cancelled all tasks, when it must begin no more of them.
+        self._shutdown = _at_shutdown(ref(self))
+        with contextlib.suppress(StopIteration):
+            anext(self._shutdown).__await__().send(None)  # Runs to its `yield`, which makes it known to the loop.
 
     def stop(self) -> None:
         """Close the socket, on its loop. Connections stay open until they are answered."""
         if not self.closed:
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._finalizer()
+
+    async def shut_down(self) -> None:
+        """Close the socket, and cut the answers that are still under way."""
+        self.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def stop_if_idle(self) -> None:
         if not self._answers:
@@ -270,6 +281,15 @@ class _Listener:
             if answer is None or await _send_answers(connection, answer, question[DIGEST:]):
                 with contextlib.suppress(OSError):
                     await connection.send(END)
+
+
+async def _at_shutdown(known: ref[_Listener]) -> AsyncGenerator[None]:
+    """Shut the listener down when its loop closes the generators that it knows."""
+    try:
+        yield
+    finally:
+        if (listener := known()) is not None:
+            await listener.shut_down()
 
 
 async def _send_answers(connection: FrameSocket, answer: Answer, question: bytes) -> bool:

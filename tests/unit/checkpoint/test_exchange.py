@@ -488,7 +488,7 @@ async def test_askers_that_remove_links_of_the_dead_never_remove_one_that_was_re
     for asker in askers:
         asker.start()
     try:
-        for number in range(100):
+        for number in range(50):
             dead = tmp_path / "live" / f"dead{number}"
             with socket.socket(socket.AF_UNIX) as left:
                 left.bind(str(dead))
@@ -635,6 +635,38 @@ asyncio.run(main(), debug=True)
         with pytest.raises(ConnectionError):
             await anext(answers)
         assert runner.process.communicate(timeout=30) == ("", "")
+    assert sockets(tmp_path) == []
+
+
+def test_a_loop_that_ends_while_others_keep_asking_says_nothing(tmp_path):
+    code = """
+        import asyncio, sys, threading
+        from minideep.checkpoint.exchange import SocketExchange
+
+        async def forever(question):
+            yield b"1"
+            await asyncio.Event().wait()
+
+        async def main():
+            exchange = SocketExchange(sys.argv[1])
+            exchange.announce("t", forever)
+            for _ in range(20):
+                await asyncio.sleep(0.0005)
+
+        def ask():
+            while not over.is_set():
+                answers.append(SocketExchange(sys.argv[1]).ask("t", b"?"))
+                del answers[:-10]
+
+        over, answers = threading.Event(), []
+        asker = threading.Thread(target=ask)
+        asker.start()
+        for _ in range(10):
+            asyncio.run(main())
+        over.set()
+        asker.join()
+    """
+    assert python(code, tmp_path) == ""
     assert sockets(tmp_path) == []
 
 
