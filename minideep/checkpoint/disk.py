@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import socket
 import sqlite3
+import sys
 import time
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Executor
@@ -23,6 +25,7 @@ from .store import WRITE_TIMEOUT, open_store
 from .worker import Worker
 
 if TYPE_CHECKING:
+    from ..ports import Exchange
     from .verify import Damage
 
 TIDY_BYTES, TIDY_SECONDS = 384 * 1024, 0.02
@@ -79,6 +82,15 @@ class DiskCheckpointer:
     @property
     def executor(self) -> Executor:
         return self._worker.executor
+
+    @cached_property
+    def exchange(self) -> "Exchange | None":
+        """The means to ask the process that runs a turn, from any process: Unix sockets. None where there are none."""
+        if sys.platform == "win32" or not hasattr(socket, "AF_UNIX"):
+            return None
+        from .exchange import SocketExchange  # Only when turns are announced or asked for.
+
+        return SocketExchange(self._real_path)
 
     def head(self, thread: str) -> bytes | None:
         return self.get(head_key(thread))
@@ -172,6 +184,8 @@ class DiskCheckpointer:
             return found  # They are the cause.
 
     def close(self) -> None:
+        if (exchange := vars(self).get("exchange")) is not None:
+            exchange.close()
         self._worker.finish()
         for connection in (self._reader, self._scanner, self._writer, self._tidier):
             connection.close()
