@@ -326,6 +326,6 @@ Effect = CallModel | CallTools | Pause | Finish | Stop
 def with_path(event: SE, path: Path, number: int = 0, at: float = 0.0, id: str = "") -> SE:
     """Return *event* in the form in which listeners receive it: with the path of its run, its number, time and id."""
     copy = msgspec.structs.replace(event)
-    # Not by `setattr`, which a frozen Struct refuses. An event with a field `at` has that.
-    vars(copy).update(path=path, number=number, at=at, id=id)
+    about = vars(copy)  # Not by `setattr`, which a frozen Struct refuses. An event with a field `at` keeps that.
+    about["path"], about["number"], about["at"], about["id"] = path, number, at, id
     return copy

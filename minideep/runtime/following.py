@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from ..checkpoint import CheckedStore, lock_name, off_loop, read_head, read_page, unknown_thread
 from ..events import Rewound, StreamEvent, with_path
 from ..messages import UserMessage
+from ..ports import Exchange
 from ..state import Status
 from .feed import Feed, position
 from .live import LiveTurn, find
@@ -69,7 +70,7 @@ async def cancel_turn(store: CheckedStore, thread_id: str, reason: str) -> bool:
         return False
     from .remote import Cancel, request
 
-    done = await request(exchange, thread_id, Cancel(reason))
+    done = await request(exchange, thread_id, Cancel(reason), lambda: runs_elsewhere(store, thread_id))
     # A process that ends may save the turn and not get round to the answer.
     return status_of(store, thread_id).status == "cancelled" if done is None else done
 
@@ -82,7 +83,7 @@ async def say_to_turn(store: CheckedStore, thread_id: str, message: UserMessage)
         return False
     from .remote import Say, request
 
-    return bool(await request(exchange, thread_id, Say(message.text)))
+    return bool(await request(exchange, thread_id, Say(message.text), lambda: runs_elsewhere(store, thread_id)))
 
 
 async def follow(
@@ -210,5 +211,5 @@ async def _made(live: LiveTurn) -> Feed:
     return live.feed()
 
 
-def _exchange(store: CheckedStore) -> Any:
+def _exchange(store: CheckedStore) -> Exchange | None:
     return getattr(store.inner, "exchange", None)

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 from ..checkpoint import CheckedStore, Journal
 from ..events import AnyEvent, StreamEvent, UserSaid
 from ..messages import UserMessage
+from ..ports import Exchange
 from ..state import Path, Status
 from .cancel import Cut, TurnScope
 
 if TYPE_CHECKING:
     from .feed import Feed
 
+SHORT = 0.02
+"""Seconds that a turn must last for other processes to be able to ask it: an address costs a short one too much."""
 SAY = "say"
 """Who says a message that comes during a turn, as `UserSaid.by` has it."""
 
@@ -26,7 +29,7 @@ SAY = "say"
 class LiveTurn:
     """A turn of this process. Nothing is made for followers before there is one."""
 
-    __slots__ = ("_ending", "_feed", "_inbox", "_own_feed", "accepted", "accepting", "journal", "listening", "loop",
+    __slots__ = ("_ending", "_feeds", "_inbox", "accepted", "accepting", "journal", "listening", "loop",
                  "number", "over", "owner", "scope", "status")  # fmt: skip
 
     def __init__(self, journal: Journal, scope: TurnScope, owner: object) -> None:
@@ -42,8 +45,8 @@ class LiveTurn:
         self.status: Status = "running"
         """The status that the turn has left."""
         self.accepting: asyncio.Future[None] | None = None
-        self._feed: Feed | None = None
-        self._own_feed: Feed | None = None
+        self._feeds: tuple[Feed, ...] = ()
+        """One for followers; a second one for the caller, if others get redacted events."""
         self._inbox: deque[tuple[UserMessage, Future[bool]]] = deque()
         self._ending: list[Future[None]] = []
 
@@ -53,30 +56,27 @@ class LiveTurn:
         """Return the events of the turn, to be read on any event loop; call it on the turn's own. They are as `redact`
         leaves them, except in the *private* feed, which is for the caller who runs the turn.
         """
-        private = private and self.journal.redaction is not None
-        feed = self._own_feed if private else self._feed
-        if feed is None:
-            from .feed import Feed, RedactedFeed  # Most turns have no followers.
+        from .feed import Feed, RedactedFeed  # Most turns have no followers.
 
-            feed = (Feed if private or self.journal.redaction is None else RedactedFeed)(self.journal)
-            if private:
-                self._own_feed = feed
-            else:
-                self._feed = feed
-            self.listening = True
-            feed.fill()
-            self._show()
+        kind = Feed if private or self.journal.redaction is None else RedactedFeed
+        for feed in self._feeds:
+            if type(feed) is kind:
+                return feed
+        self._feeds = *self._feeds, (feed := kind(self.journal))
+        self.listening = True
+        feed.fill()
+        self._show()
         return feed
 
     def record(self, path: Path, event: AnyEvent) -> None:
         """Pass on an event that was recorded. Called only while somebody listens."""
-        for feed in self._feeds():
+        for feed in self._feeds:
             feed.record(path, event)
         self._show()
 
     def emit(self, path: Path, event: StreamEvent) -> None:
         """Pass on an event that is not recorded. Called only while somebody listens."""
-        for feed in self._feeds():
+        for feed in self._feeds:
             feed.emit(path, event)
         self._show()
 
@@ -94,7 +94,7 @@ class LiveTurn:
             _settle(self._inbox.popleft()[1], False)
         # Of a thread that was lost to another writer, nothing since the last append will ever be in the log.
         lost = self.scope.conflict is not None
-        for feed in self._feeds():
+        for feed in self._feeds:
             if lost:
                 feed.rewind(self.journal.log.head.number)
             feed.close(shown=self.accepted and not lost)
@@ -104,11 +104,8 @@ class LiveTurn:
     def _show(self) -> None:
         # The input is shown once it is saved, and the boundary with what follows it once that is: by `finish`.
         if self.accepted and self.journal.root.status == "running":
-            for feed in self._feeds():
+            for feed in self._feeds:
                 feed.show()
-
-    def _feeds(self) -> "tuple[Feed, ...]":
-        return tuple(feed for feed in (self._feed, self._own_feed) if feed is not None)
 
     # ---- from outside, on any event loop
 
@@ -176,17 +173,23 @@ def reachable(live: LiveTurn, answer: Callable[[LiveTurn, bytes], Any]) -> Gener
     """Let others in this process reach a turn while it runs. Where the store has an `exchange`, *answer* answers the
     questions of other processes.
     """
-    journal = live.journal
-    key, exchange = (journal.store, journal.thread_id), getattr(journal.store.inner, "exchange", None)
+    journal, exchange = live.journal, list[Exchange]()
+    key = journal.store, journal.thread_id
+
+    def announce() -> None:
+        if (found := getattr(journal.store.inner, "exchange", None)) is not None:
+            found.announce(journal.thread_id, partial(answer, live))
+            exchange.append(found)
+
     _running[key] = live
-    if exchange is not None:
-        exchange.announce(journal.thread_id, partial(answer, live))
+    announcing = live.loop.call_later(SHORT, announce)
     try:
         yield
     finally:
+        announcing.cancel()
         _running.pop(key, None)
-        if exchange is not None:
-            exchange.withdraw(journal.thread_id)
+        for announced in exchange:
+            announced.withdraw(journal.thread_id)
         live.finish()
 
 

@@ -1,8 +1,9 @@
 """What one process asks the process that runs a turn, over the store's `exchange`, and how events travel there."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -20,10 +21,13 @@ from ..events import (
     ToolStarted,
     with_path,
 )
+from ..ports import Answers, Exchange
 from ..state import Path
 
 MAX_QUESTION = 2**20
 """Bytes: a longer text is refused before it is decoded."""
+SOON, RETRY = 1.0, 0.01
+"""Seconds in which a turn that has begun can be asked, and between two tries."""
 YES, NO = b"yes", b"no"
 
 
@@ -61,13 +65,15 @@ _sent = msgspec.msgpack.Decoder(Sent)
 _unrecorded = msgspec.msgpack.Decoder(UNRECORDED)
 
 
-async def request(exchange: Any, thread_id: str, question: Cancel | Say) -> bool | None:
-    """Return whether the process that runs a thread did what was asked: False too if nobody runs it, None if that
+async def request(exchange: Exchange, thread_id: str, question: Cancel | Say, runs: Callable[[], bool]) -> bool | None:
+    """Return whether the process that runs a thread did what was asked: False too if nobody *runs* it, None if that
     process has died or gone away before it said so.
     """
-    answers = exchange.ask(thread_id, _encoder.encode(question))
-    if answers is None:
-        return False
+    until = time.monotonic() + SOON
+    while (answers := exchange.ask(thread_id, _encoder.encode(question))) is None:
+        if not runs() or time.monotonic() > until:
+            return False
+        await asyncio.sleep(RETRY)  # A turn that has just begun cannot be asked yet.
     try:
         async with aclosing(answers):
             async for answer in answers:
@@ -77,7 +83,7 @@ async def request(exchange: Any, thread_id: str, question: Cancel | Say) -> bool
     return None
 
 
-def follow(exchange: Any, thread_id: str, number: int, mark: int) -> AsyncGenerator[StreamEvent, None] | None:
+def follow(exchange: Exchange, thread_id: str, number: int, mark: int) -> AsyncGenerator[StreamEvent, None] | None:
     """Return the events of the turn that another process runs; None if it cannot be asked.
 
     Raises:
@@ -87,7 +93,7 @@ def follow(exchange: Any, thread_id: str, number: int, mark: int) -> AsyncGenera
     return None if answers is None else _received(answers)
 
 
-async def _received(answers: Any) -> AsyncGenerator[StreamEvent, None]:
+async def _received(answers: Answers) -> AsyncGenerator[StreamEvent, None]:
     async with aclosing(answers):
         async for answer in answers:
             yield received(answer)

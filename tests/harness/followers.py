@@ -17,16 +17,13 @@ from pathlib import Path as File
 
 from msgspec import Struct
 
+from harness.killing import Violation
 from minideep import Agent, DiskCheckpointer, Reply, ToolCall, UnknownThread, tool
 from minideep.checkpoint import Durability, encode, open_store, read_page
 from minideep.events import Event, ModelReplied, Restarted, Rewound, StreamEvent, TextDelta
 from minideep.messages import AssistantMessage, Text
 from minideep.ports import Emit, Request
 from minideep.state import Path
-
-
-class Wrong(Exception):
-    """A follower was shown something that it should not have been."""
 
 
 class Chatty:
@@ -143,7 +140,7 @@ class Client:
                 self._texts[event.path] = self._texts.get(event.path, "") + text
             case Event():
                 if self.shown and event.number <= self.shown[-1][0]:
-                    raise Wrong(f"{self.thread}: event {event.number} comes after event {self.shown[-1][0]}")
+                    raise Violation(f"{self.thread}: event {event.number} comes after event {self.shown[-1][0]}")
                 self.shown.append((event.number, event.path, encode(event.number, event)))  # pyright: ignore[reportArgumentType]
                 if isinstance(event, ModelReplied):
                     self._check_text(event)
@@ -158,7 +155,9 @@ class Client:
         if text:
             self._found.texts += 1
             if text != event.message.text:
-                raise Wrong(f"{self.thread}: the reply of event {event.number} was shown as {text!r}: {event.message}")
+                raise Violation(
+                    f"{self.thread}: the reply of event {event.number} was shown as {text!r}: {event.message}"
+                )
 
 
 async def follow_and_drop(agent: Agent, client: Client, over: asyncio.Event, life: float) -> None:
@@ -195,7 +194,7 @@ async def kill_again_and_again(folder: File, plan: Plan, names: list[str], found
             found.kills += 1
         else:
             if process.returncode != 0:
-                raise Wrong(f"the process that runs threads ended with {process.returncode}")
+                raise Violation(f"the process that runs threads ended with {process.returncode}")
             return
 
 
@@ -203,7 +202,7 @@ async def campaign(folder: File, plan: Plan) -> Found:
     """Run one campaign.
 
     Raises:
-        Wrong: a follower has lost an event, or was shown one twice, or a wrong text.
+        Violation: a follower has lost an event, or was shown one twice, or a wrong text.
     """
     found, over, agent = Found(), asyncio.Event(), agent_on(folder, plan)
     names = [f"thread {number}" for number in range(plan.threads)]
@@ -217,7 +216,7 @@ async def campaign(folder: File, plan: Plan) -> Found:
         if client.shown != (saved := logged(agent, client.thread)):
             lost = [number for number, *_ in saved if number not in {number for number, *_ in client.shown}]
             more = [number for number, *_ in client.shown if number not in {number for number, *_ in saved}]
-            raise Wrong(f"{client.thread}: lost {lost}, and was shown {more}, which the log does not have")
+            raise Violation(f"{client.thread}: lost {lost}, and was shown {more}, which the log does not have")
     return found
 
 
