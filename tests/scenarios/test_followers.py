@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from harness.agents import hang
@@ -87,12 +88,18 @@ async def test_a_follower_of_a_killed_process_is_told_what_did_not_last(tmp_path
     assert numbers[0] >= 2**20  # A number that the killed process may have used is not used again.
 
 
+def descriptors():
+    """The open files of this process, where the system lists them."""
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
 async def test_a_thousand_turns_that_begin_at_once_need_one_socket(tmp_path):
     agent = Agent(ScriptedModel(hang), checkpointer=DiskCheckpointer(tmp_path / "state"))
-    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+    before = descriptors()
     await asyncio.gather(*(agent.start("go", f"t{number}") for number in range(1_000)))
     await asyncio.sleep(0.1)
-    after = len(os.listdir("/proc/self/fd")) if before else 0
+    after = descriptors()
     other = Agent("offline:", checkpointer=DiskCheckpointer(tmp_path / "state"))
     assert await other.cancel("t500", "enough")
     await agent.aclose()
