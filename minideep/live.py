@@ -9,7 +9,7 @@ from .checkpoint import CheckedStore
 from .checks import checked
 from .errors import ConfigError
 from .events import StreamEvent
-from .messages import Input, UserMessage
+from .messages import Input
 from .runtime import TurnConfig, Turns
 from .state import Decision, ThreadId
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # Loaded when they are used.
     from .runtime import Handle, ThreadStatus
 
 EventNumber = Annotated[int, Meta(ge=0)]
-Text = Annotated[str, Meta(min_length=1)]
 
 
 @checked
@@ -105,16 +104,19 @@ class LiveThreads:
 
         return await cancel_turn(self._store, thread_id, reason)
 
-    async def say(self, thread_id: ThreadId, text: Text) -> bool:
+    async def say(self, thread_id: ThreadId, text: str) -> bool:
         """Say something to a running turn, whichever process runs it, without a new turn or new limits.
 
         The text is recorded as a user's message before the main agent's next request to its model, or instead of the
         end of the turn; then True is returned. Returns False if nobody runs the thread, or if the turn ends or pauses
         first; then nothing is recorded. Do not await it in a tool of the same turn.
+
+        Raises:
+            ConfigError: *text* is empty, or longer than 250,000 characters.
         """
         from .runtime import say_to_turn
 
-        return await say_to_turn(self._store, thread_id, UserMessage(text))
+        return await say_to_turn(self._store, thread_id, text)
 
     async def status(self, thread_id: ThreadId) -> "ThreadStatus":
         """Return how a thread is and where it runs, in two look-ups, however long it is; it takes nothing.

@@ -50,8 +50,7 @@ class Journal:
         self.log = Log(store, thread_id, None, Head(0, secrets.token_bytes(8), b""), {})
         """The thread as the store has it."""
         self.thread_id, self.store = thread_id, store
-        self.number = 0
-        self.root = State()
+        self.number, self.root = 0, State()
         self.states: dict[Path, State] = {(): self.root}
         """The runs of this turn."""
         self.pending: list[Pending] = []

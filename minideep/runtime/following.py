@@ -9,8 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 from ..checkpoint import CheckedStore, lock_name, off_loop, read_head, read_page, unknown_thread
+from ..errors import ConfigError
 from ..events import Rewound, StreamEvent, with_path
-from ..messages import UserMessage
+from ..messages import UserMessage, clean
 from ..ports import Exchange
 from ..state import Status
 from .feed import Feed, position
@@ -18,6 +19,9 @@ from .live import LiveTurn, find
 
 POLL = 0.05
 """Seconds between two looks at a thread that another process runs and that cannot be asked, or that nobody runs yet."""
+
+MAX_REASON, MAX_TEXT = 10_000, 250_000
+"""Characters: four bytes each at most, so that a question to another process holds them."""
 
 
 class ThreadStatus(Struct, frozen=True):
@@ -64,6 +68,7 @@ def runs_elsewhere(store: CheckedStore, thread_id: str) -> bool:
 
 async def cancel_turn(store: CheckedStore, thread_id: str, reason: str) -> bool:
     """Cancel the turn of a thread and wait until that is saved. Return False if nobody runs it, or it ended first."""
+    reason = clean(reason)[:MAX_REASON]  # It must not keep the end of the turn out of the log.
     if (live := find(store, thread_id)) is not None:
         return await live.cut("agent", reason)
     if (exchange := _exchange(store)) is None:
@@ -75,15 +80,22 @@ async def cancel_turn(store: CheckedStore, thread_id: str, reason: str) -> bool:
     return status_of(store, thread_id).status == "cancelled" if done is None else done
 
 
-async def say_to_turn(store: CheckedStore, thread_id: str, message: UserMessage) -> bool:
-    """Have a message recorded in the running turn of a thread. Return False if nobody runs it, or it ends first."""
+async def say_to_turn(store: CheckedStore, thread_id: str, text: str) -> bool:
+    """Have a message recorded in the running turn of a thread. Return False if nobody runs it, or it ends first.
+
+    Raises:
+        ConfigError: *text* is empty or too long.
+    """
+    text = clean(text)
+    if not 0 < len(text) <= MAX_TEXT:
+        raise ConfigError(f"text has {len(text):,} characters; at least one and at most {MAX_TEXT:,} can be said")
     if (live := find(store, thread_id)) is not None:
-        return await live.say(message)
+        return await live.say(UserMessage(text))
     if (exchange := _exchange(store)) is None:
         return False
     from .remote import Say, request
 
-    return bool(await request(exchange, thread_id, Say(message.text), lambda: runs_elsewhere(store, thread_id)))
+    return bool(await request(exchange, thread_id, Say(text), lambda: runs_elsewhere(store, thread_id)))
 
 
 async def follow(
@@ -168,6 +180,7 @@ class Follower:
                     yield event
         except ConnectionError:
             self._broken = True
+            await asyncio.sleep(POLL)  # If it lives all the same, it is asked again.
 
     async def _logged(self, feed: Feed | None) -> AsyncGenerator[StreamEvent, None]:
         """Yield what the store has, but for what stands in *feed*."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..checkpoint import CheckedStore, Journal
+from ..errors import ConfigError, IllegalEvent, SegmentTooLarge
 from ..events import AnyEvent, StreamEvent, UserSaid
 from ..messages import UserMessage
 from ..ports import Exchange
@@ -136,14 +137,20 @@ class LiveTurn:
 
     # ---- for the main run
 
-    def take_said(self) -> list[UserSaid]:
-        """Return the messages that came since the last request, as events to record now."""
-        said: list[UserSaid] = []
+    def hear(self, record: Callable[[UserSaid], object]) -> bool:
+        """Record the messages that came since the last request. Return whether there were any."""
+        any_recorded = False
         while self._inbox:
             message, heard = self._inbox.popleft()
-            if _settle(heard, True):  # Otherwise who said it has given up.
-                said.append(UserSaid(message, time.time(), by=SAY))
-        return said
+            if not heard.set_running_or_notify_cancel():
+                continue  # Who said it has given up.
+            try:
+                record(UserSaid(message, time.time(), by=SAY))
+            except (IllegalEvent, SegmentTooLarge) as exc:  # Not the fault of the turn.
+                heard.set_exception(ConfigError(f"the text cannot be kept: {exc}"))
+            else:
+                heard.set_result(any_recorded := True)
+        return any_recorded
 
     @property
     def has_said(self) -> bool:
@@ -165,7 +172,7 @@ def find(store: CheckedStore, thread_id: str) -> LiveTurn | None:
 
 def turns_of(owner: object) -> list[LiveTurn]:
     """Return the turns that one `Turns` runs in this process."""
-    return [live for live in list(_running.values()) if live.owner is owner]
+    return [live for live in list(_running.values()) if live.owner is owner and not live.loop.is_closed()]
 
 
 @contextlib.contextmanager
@@ -193,9 +200,7 @@ def reachable(live: LiveTurn, answer: Callable[[LiveTurn, bytes], Any]) -> Gener
         live.finish()
 
 
-def _settle(future: "Future[Any]", value: Any) -> bool:
-    """Set the result of a future unless nobody waits for it any more; return whether somebody does."""
-    if not future.set_running_or_notify_cancel():
-        return False
-    future.set_result(value)
-    return True
+def _settle(future: "Future[Any]", value: Any) -> None:
+    """Set the result of a future, unless nobody waits for it any more."""
+    if future.set_running_or_notify_cancel():
+        future.set_result(value)

@@ -147,10 +147,7 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
 
 def hear(run: Run) -> bool:
     """Record what was said to the main run since its last request; return whether anything was."""
-    said = run.live.take_said()
-    for event in said:
-        run.record(event)
-    return bool(said)
+    return run.live.hear(run.record)
 
 
 async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, attempt: int) -> Turn:

@@ -92,10 +92,11 @@ class Turns:
         if waits and grace > 0:
             await asyncio.wait(waits, timeout=grace)
         await asyncio.gather(*(live.cut("shutdown") for live in turns_of(self)), *waits)
-        for task in tasks - {task for task in tasks if task.done()}:
+        own = {task for task in tasks if task.get_loop() is asyncio.get_running_loop()}
+        for task in own:
             task.cancel()  # It waits for its thread, or is about to end.
-        if tasks:
-            await asyncio.wait(tasks)
+        if own:
+            await asyncio.wait(own)
 
     async def save(self, config: TurnConfig, thread_id: str) -> None:
         """Append what earlier turns left unsaved."""

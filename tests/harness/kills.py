@@ -92,7 +92,7 @@ class Series:
         """Read the store from a copy: the next worker must find what the kill left, and nothing tidier."""
         if not Path(folder, "state").exists():
             return Left()
-        copy = shutil.copytree(f"{folder}/state", f"{folder}/copy")
+        copy = shutil.copytree(f"{folder}/state", f"{folder}/copy", ignore=shutil.ignore_patterns("live"))
         left = killing.examine(copy, self.plan, self.whole, self.strict)
         shutil.rmtree(copy)
         return left

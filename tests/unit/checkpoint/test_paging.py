@@ -50,6 +50,7 @@ def test_what_retention_removed_is_named_and_the_rest_is_read():
     with pytest.raises(HistoryCut):
         read_page(open_store(store), "t", 1)
     assert read_page(open_store(store), "t", 0).events == []
+    store.retention = Retention()
     agent.run_sync("go", "t")
     for after in (0, 12):
         assert [event.number for event in read_page(open_store(store), "t", after).events] == [13, 14, 15]

@@ -7,11 +7,13 @@ from contextlib import aclosing
 
 import pytest
 from harness.agents import Talker, hang, ping, sub, task
+from harness.stores import InstrumentedStore
 
 from minideep import (
     Agent,
     ConfigError,
     Middleware,
+    MinideepError,
     ThreadBusy,
     ToolCall,
     ToolResult,
@@ -455,3 +457,71 @@ async def test_who_comes_while_tools_run_gets_the_events_before_too(store):
     assert await numbers(agent) == [1, 2, 3, 4, 5]
     assert (await running).text == "done"
     await first.aclose()
+
+
+# ---- what must not harm a turn
+
+
+async def test_a_reason_or_a_text_that_cannot_be_stored_is_written_as_it_can(store):
+    talker = Talker("one")
+    agent = Agent(talker, checkpointer=store)
+    handle = await agent.start("go", "t")
+    saying = asyncio.ensure_future(agent.say("t", "\ud800"))
+    await talker.say(1)
+    talker.let.release()
+    assert await saying
+    assert await agent.cancel("t", "\ud800" + "x" * 20_000)
+    turn = await handle
+    assert (turn.status, turn.messages[-1].text) == ("cancelled", "\\ud800")
+    assert agent.get_state("t").detail.startswith("\\ud800xxx")
+
+
+async def test_a_text_that_is_too_long_to_be_said_is_refused(store):
+    agent = Agent(ScriptedModel(hang), checkpointer=store)
+    await agent.start("go", "t")
+    with pytest.raises(ConfigError, match="at most 250,000"):
+        await agent.say("t", "x" * 250_001)
+    with pytest.raises(ConfigError, match="text"):
+        await agent.say("t", "")
+    await agent.aclose()
+
+
+async def test_a_turn_that_was_cut_short_is_no_success(store):
+    agent = Agent(ScriptedModel(hang), checkpointer=store)
+    handle = await agent.start("go", "t")
+    await agent.aclose()
+    with pytest.raises(MinideepError, match="cut short"):
+        (await handle).raise_for_status()
+
+
+async def test_the_follower_of_a_turn_that_lost_its_thread_is_told_what_did_not_last():
+    store = InstrumentedStore()
+    talker = Talker("one")
+    agent = Agent(talker, checkpointer=store)
+    handle = await agent.start("go", "t")
+    events = agent.follow("t")
+    assert type(await anext(events)) is UserSaid
+    store.locks = False
+    await Agent(ScriptedModel(["other"]), checkpointer=store).run("me too", "t")
+    await talker.say(1)
+    talker.let.release()
+    found = [await anext(events)]
+    while not isinstance(found[-1], Rewound):
+        found.append(await anext(events))
+    assert found[-1].to == 1
+    turn = await handle
+    assert (turn.status, turn.saved, turn.reason) == ("failed", False, "ThreadConflict")
+    rest = [event async for event in events if event.number]
+    assert [type(event) for event in rest][-3:] == [UserSaid, ModelReplied, TurnEnded]
+
+
+async def test_a_turn_whose_store_fails_is_followed_to_its_end():
+    store = InstrumentedStore()
+    agent = Agent(ScriptedModel(["done"]), checkpointer=store)
+    store.down = {"append"}
+    handle = await agent.start("go", "t")
+    events = agent.follow("t")
+    assert type(await anext(events)) is UserSaid
+    turn = await handle
+    assert (turn.text, turn.saved) == ("done", False)
+    await events.aclose()
