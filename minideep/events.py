@@ -165,6 +165,8 @@ class FileWritten(Event, frozen=True, array_like=True, tag=14):
     """True if the store keeps the content separately, under its SHA-256, because the middleware that wrote it asked for
     that, or because it is large.
     """
+    call_id: str = ""
+    """The call that made the change; empty if a hook or an older version did."""
 
 
 class FileEdited(Event, frozen=True, array_like=True, tag=15):
@@ -178,12 +180,16 @@ class FileEdited(Event, frozen=True, array_like=True, tag=15):
     sha256: str
     at: float
     by: Path = ()
+    call_id: str = ""
+    """The call that made the change; empty if a hook or an older version did."""
 
 
 class FileDeleted(Event, frozen=True, array_like=True, tag=16):
     file: str
     at: float
     by: Path = ()
+    call_id: str = ""
+    """The call that made the change; empty if a hook or an older version did."""
 
 
 class Compacted(Event, frozen=True, array_like=True, tag=17):

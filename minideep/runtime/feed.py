@@ -8,7 +8,7 @@ import contextlib
 import time
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ..checkpoint import Journal, Pending, decode_numbered, number_of
 from ..errors import CheckpointError
@@ -45,6 +45,23 @@ def position(after: int | str) -> Position:
     return int(number or 0), int(mark or 0)
 
 
+class Part:
+    """Deltas of one text, or of the arguments of one call, joined."""
+
+    __slots__ = ("delta", "text")
+
+    def __init__(self, delta: Any) -> None:
+        self.delta = delta
+        self.text: str = delta.text
+
+    def joins(self, delta: Any) -> bool:
+        """Return whether *delta* continues this one, and both together are not too long."""
+        first = self.delta
+        if type(delta) is not type(first) or len(self.text) + len(delta.text) > MAX_DELTA:
+            return False
+        return type(delta) is not ArgsDelta or _call(delta) == _call(first)
+
+
 class Text:
     """The deltas of one run between two other events of it."""
 
@@ -52,33 +69,38 @@ class Text:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.parts: list[Any] = []
+        self.parts: list[Part] = []
         self.closed = False
         """True if another event of the run has followed."""
 
     def add(self, delta: Any) -> None:
-        last = self.parts[-1] if self.parts else None
-        if last and _source(last) == _source(delta) and len(last.text) + len(delta.text) <= MAX_DELTA:
-            self.parts[-1] = structs.replace(last, text=last.text + delta.text)
+        if self.parts and (last := self.parts[-1]).joins(delta):
+            last.text += delta.text
         else:
-            self.parts.append(delta)
+            self.parts.append(Part(delta))
 
 
-class _Place(Struct):
+class _Place:
     """A follower's place in a text."""
 
-    text: Text
-    part: int = 0
-    offset: int = 0
+    __slots__ = ("offset", "part", "text")
+
+    def __init__(self, text: Text) -> None:
+        self.text, self.part, self.offset = text, 0, 0
+
+    def has_more(self) -> bool:
+        """Return whether `take` has something."""
+        parts = self.text.parts
+        return self.part < len(parts) - 1 or (self.part < len(parts) and self.offset < len(parts[self.part].text))
 
     def take(self) -> StreamEvent | None:
         """Return what came since the last time, up to the end of a part; None if nothing did."""
         parts = self.text.parts
         while self.part < len(parts):
-            delta, offset = parts[self.part], self.offset
-            if offset < len(delta.text):
-                self.offset = len(delta.text)
-                return with_path(structs.replace(delta, text=delta.text[offset:]), self.text.path, 0, time.time())
+            part, offset = parts[self.part], self.offset
+            if (size := len(text := part.text)) > offset:
+                self.offset = size
+                return with_path(structs.replace(part.delta, text=text[offset:]), self.text.path, 0, time.time())
             if self.part == len(parts) - 1:  # Only the last part grows.
                 return None
             self.part, self.offset = self.part + 1, 0
@@ -114,22 +136,27 @@ class Feed:
         """Add an event that was just recorded."""
         self._add(path, self._journal.number, event)
 
-    def emit(self, path: Path, event: StreamEvent) -> None:
-        """Add an event that is not recorded."""
-        if isinstance(event, DELTAS):
+    def emit(self, path: Path, event: Any) -> bool:
+        """Add an event that is not recorded. Return whether that made a new item."""
+        if type(event) in DELTAS:
             if not event.text:
-                return
-            if path not in self._open:
-                self._open[path] = text = Text(path)
-                self.items.append(text)
-            self._open[path].add(event)
-            return
+                return False
+            if (text := self._open.get(path)) is not None:
+                text.add(event)
+                if self._waiting:
+                    self._wake()
+                return False
+            self._open[path] = text = Text(path)
+            text.add(event)
+            self.items.append(text)
+            return True
         self._close_text(path)
         event_id = ""
         if isinstance(event, ToolStarted | ToolEnded):
             self._marks += 1
             event_id = f"{self._number}.{self._marks}"
         self.items.append(with_path(event, path, 0, time.time(), event_id))
+        return True
 
     def rewind(self, to: int) -> None:
         """Tell followers that what came after event *to* did not last, instead of what they were not shown yet."""
@@ -210,15 +237,14 @@ class RedactedFeed(Feed):
     def record(self, path: Path, event: AnyEvent) -> None:
         self._catch_up()
 
-    def emit(self, path: Path, event: StreamEvent) -> None:
+    def emit(self, path: Path, event: Any) -> bool:
         if isinstance(event, ToolStarted):
             redaction = self._journal.redaction
             state = redaction.states.get(path) if redaction else None
             entry = state.open.get(event.call.id) if state else None
             event = ToolStarted(structs.replace(event.call, raw=entry.call.raw if entry else b"{}"))
         # A piece of text, or an event of a tool's own, cannot be redacted.
-        if isinstance(event, ToolStarted | ToolEnded):
-            super().emit(path, event)
+        return isinstance(event, ToolStarted | ToolEnded) and super().emit(path, event)
 
     def _unsaved(self) -> list[Pending]:
         try:
@@ -241,24 +267,30 @@ class Reader:
 
     async def get(self) -> StreamEvent | None:
         """Wait for the next event and return it, or None after the last one."""
-        while True:
-            over = self._feed.over  # Asked first: after it nothing is added.
-            if (event := self.take()) is not None or over:
-                return event
-            waiter = self._feed.wait()
-            # Again: on another event loop something may have happened between the two.
-            if self._feed.over or (event := self.take()) is not None:
-                waiter.cancel()
-                if event is not None:
-                    return event
-                continue
-            await waiter
+        while (event := self.take()) is None:
+            if not await self.more():
+                return None
+        return event
+
+    async def more(self) -> bool:
+        """Wait until `take` may have another event. Return False after the last one."""
+        waiter = self._feed.wait()
+        # Asked after that: on another event loop something may have happened since `take`.
+        if self._feed.over or self._at < self._feed.visible or any(place.has_more() for place in self._texts):
+            waiter.cancel()
+            return not self._over()
+        await waiter
+        return True
+
+    def _over(self) -> bool:
+        at_end = self._at >= self._feed.visible and not any(place.has_more() for place in self._texts)
+        return self._feed.over and at_end
 
     def take(self) -> StreamEvent | None:
         """Return the next event if there is one."""
         while True:
             # Texts first: what a run says comes before the event that ends it.
-            if (delta := self._take_text()) is not None:
+            if self._texts and (delta := self._take_text()) is not None:
                 return delta
             if self._at >= self._feed.visible:
                 return None
@@ -284,9 +316,8 @@ class Reader:
         return None
 
 
-def _source(delta: Any) -> Any:
-    """Return the text that a delta is a part of, which for arguments is that of one call."""
-    return delta.__class__, getattr(delta, "index", 0), getattr(delta, "name", ""), getattr(delta, "call_id", "")
+def _call(delta: ArgsDelta) -> tuple[int, str, str]:
+    return delta.index, delta.name, delta.call_id
 
 
 def _set(waiter: "asyncio.Future[None]") -> None:

@@ -129,7 +129,8 @@ class Follower:
 
     def __init__(self, store: CheckedStore, thread_id: str, after: int | str) -> None:
         self._store, self._thread_id = store, thread_id
-        self._number, self._mark = position(after)
+        self._last: int | str = after
+        """The id of the last event."""
         self._known = False
         self._broken = False
         """True if the process that ran the turn has died: what it told and did not save is void."""
@@ -148,14 +149,17 @@ class Follower:
         self._known = True
         feed = await _feed_of(live)
         # Before the log is read: what is said meanwhile is not lost.
-        reader = feed.reader((self._number, self._mark))
+        reader = feed.reader(position(self._last))
         if not feed.has(self._number):
             async for event in self._logged(feed):
                 yield event
-            reader.after = self._number, self._mark
-        while (event := await reader.get()) is not None:
-            self._move(event)
-            yield event
+            reader.after = position(self._last)
+        while True:
+            while (event := reader.take()) is not None:
+                self._last = event.id or self._last
+                yield event
+            if not await reader.more():
+                return
 
     async def elsewhere(self, running: bool) -> AsyncGenerator[StreamEvent, None]:
         """Yield what the log has, then the events of a turn of another process."""
@@ -168,7 +172,7 @@ class Follower:
         if exchange is not None:
             from . import remote
 
-            answers = remote.follow(exchange, self._thread_id, self._number, self._mark)
+            answers = remote.follow(exchange, self._thread_id, *position(self._last))
         if answers is None:
             await asyncio.sleep(POLL)
             return
@@ -176,7 +180,7 @@ class Follower:
         try:
             async with aclosing(answers):
                 async for event in answers:
-                    self._move(event)
+                    self._last = event.id or self._last
                     yield event
         except ConnectionError:
             self._broken = True
@@ -197,20 +201,20 @@ class Follower:
             if page.known < self._number or self._broken:
                 self._broken = False
                 rewound = with_path(Rewound(page.known), (), 0, time.time(), str(page.known))
-                self._move(rewound)
+                self._last = rewound.id
                 yield rewound
                 continue
             for event in page.events:
                 if feed is not None and event.number >= feed.first:
                     return
-                self._move(event)
+                self._last = event.id
                 yield event
             if not page.events:
                 return
 
-    def _move(self, event: StreamEvent) -> None:
-        if event.id:
-            self._number, self._mark = position(event.id)
+    @property
+    def _number(self) -> int:
+        return position(self._last)[0]
 
 
 async def _feed_of(live: LiveTurn) -> Feed:

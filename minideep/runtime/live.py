@@ -78,8 +78,8 @@ class LiveTurn:
     def emit(self, path: Path, event: StreamEvent) -> None:
         """Pass on an event that is not recorded. Called only while somebody listens."""
         for feed in self._feeds:
-            feed.emit(path, event)
-        self._show()
+            if feed.emit(path, event):
+                self._show()
 
     def accept(self) -> None:
         """Show the input to followers: it is saved, or at least kept."""

@@ -23,6 +23,8 @@ from minideep import (
     tool,
 )
 from minideep.events import (
+    FileEdited,
+    FileWritten,
     ModelReplied,
     Restarted,
     Rewound,
@@ -525,3 +527,12 @@ async def test_a_turn_whose_store_fails_is_followed_to_its_end():
     turn = await handle
     assert (turn.text, turn.saved) == ("done", False)
     await events.aclose()
+
+
+async def test_a_file_event_names_the_call_that_made_it(store):
+    script = [ToolCall("write_file", {"file_path": "/a", "content": "x"}, "w"),
+              ToolCall("edit_file", {"file_path": "/a", "old_string": "x", "new_string": "y"}, "e"), "done"]  # fmt: skip
+    agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
+    await agent.run("go", "t")
+    changes = [event for event in await told(agent) if isinstance(event, FileWritten | FileEdited)]
+    assert [event.call_id for event in changes] == ["w", "e"]
