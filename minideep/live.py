@@ -70,7 +70,7 @@ class LiveThreads:
         """Yield the events of a thread after number *after*, or after the event with that `id`: the recorded ones
         exactly once and in order, and live ones and pieces of text as they come, whichever process runs the thread.
 
-        A text under way comes again whole behind a `Restarted`. A `Rewound` says that what was told after its number
+        A text under way comes again whole behind a `Restarted`. A `Rewound` says that what was shown after its number
         did not last, because a process died; its events may come in another form. Ends when nobody runs the thread; if
         *wait* is True, stays and goes on with its next turn. Following changes nothing, and a slow follower slows
         nobody. If you may break out early, use `contextlib.aclosing`.

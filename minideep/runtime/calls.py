@@ -215,7 +215,7 @@ async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
         return ToolResult(f"no tool named {asked.name!r}; there is {', '.join(tools) or 'none'}", is_error=True)
     try:
         arguments = tool.bind(asked, ctx)
-        call.tell_start()
+        call.emit_start()
         if tool.runs_inline:
             return as_result(await tool.function(**arguments))
         value = await _run_isolated(tool, arguments, run.scope.grace)

@@ -133,7 +133,7 @@ class Follower:
         """The id of the last event."""
         self._known = False
         self._broken = False
-        """True if the process that ran the turn has died: what it told and did not save is void."""
+        """True if the process that ran the turn has died: what it had not saved did not last."""
 
     def check_known(self) -> None:
         """Check that there was such a thread.

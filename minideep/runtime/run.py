@@ -38,8 +38,8 @@ class Call:
         self.children: dict[str, asyncio.Future[None]] = {}
         """The end of each child that it ran, by key."""
 
-    def tell_start(self) -> None:
-        """Tell followers, once, that the call runs: one that a hook answers, or that waits for a person, does not."""
+    def emit_start(self) -> None:
+        """Emit, once, that the call runs: one that a hook answers, or that waits for a person, does not."""
         if self.run.live.listening and not self.started:
             self.started = True  # A `wrap_tool` may run it again.
             self.run.emit(ToolStarted(self.entry.call))

@@ -536,3 +536,17 @@ async def test_a_file_event_names_the_call_that_made_it(store):
     await agent.run("go", "t")
     changes = [event for event in await told(agent) if isinstance(event, FileWritten | FileEdited)]
     assert [event.call_id for event in changes] == ["w", "e"]
+
+
+async def test_a_redact_that_fails_shows_followers_nothing_and_disturbs_no_turn(store):
+    def fail(event):
+        if isinstance(event, ModelReplied):
+            raise ValueError("a bug")
+        return event
+
+    agent = Agent(ScriptedModel(["secret"]), checkpointer=store, redact=fail)
+    handle = await agent.start("go", "t")
+    following = asyncio.ensure_future(told(agent))
+    turn = await handle
+    assert (turn.text, turn.saved) == ("secret", False)
+    assert "secret" not in repr(await following)
