@@ -357,6 +357,27 @@ async def test_what_an_answer_raises_before_its_first_item_is_logged_too(tmp_pat
     assert "at once" in caplog.text
 
 
+async def test_an_answer_that_is_cancelled_from_within_cuts_nobody_else(tmp_path):
+    async def answer(question):
+        yield b"1"
+        if question == b"cancelled":
+            raise asyncio.CancelledError
+        await go.wait()
+        yield b"2"
+
+    go = asyncio.Event()
+    exchange = SocketExchange(str(tmp_path))
+    exchange.announce("t", answer)
+    other = exchange.ask("t", b"?")
+    assert await anext(other) == b"1"
+    with pytest.raises(ConnectionError):
+        await asked(exchange, "t", b"cancelled")
+    go.set()
+    assert await anext(other) == b"2"
+    assert await asked(exchange) == [b"1", b"2"]
+    await other.aclose()
+
+
 async def test_strangers_that_send_nonsense_or_nothing_are_cut_off(tmp_path, caplog):
     caplog.set_level(logging.DEBUG, "minideep")
     exchange = SocketExchange(str(tmp_path), question_seconds=0.05)
@@ -640,7 +661,7 @@ asyncio.run(main(), debug=True)
 
 def test_a_loop_that_ends_while_others_keep_asking_says_nothing(tmp_path):
     code = """
-        import asyncio, sys, threading
+        import asyncio, sys, threading, time
         from minideep.checkpoint.exchange import SocketExchange
 
         async def forever(question):
@@ -657,6 +678,7 @@ def test_a_loop_that_ends_while_others_keep_asking_says_nothing(tmp_path):
             while not over.is_set():
                 answers.append(SocketExchange(sys.argv[1]).ask("t", b"?"))
                 del answers[:-10]
+                time.sleep(0.0002)
 
         over, answers = threading.Event(), []
         asker = threading.Thread(target=ask)
