@@ -202,6 +202,9 @@ async def test_another_task_may_end_the_wait_for_an_answer(tmp_path):
     waiting = asyncio.ensure_future(anext(answers, None))
     await asyncio.sleep(0.01)
     await answers.aclose()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert waiting.done()
     assert await waiting is None
     assert await anext(answers, None) is None
 
