@@ -158,7 +158,7 @@ def sweep(folder: str) -> None:
         for entry in entries:
             if entry.is_symlink():
                 target = str(Path(entry.path).readlink())
-                if "/" not in target and not Path(folder, target).exists():
+                if not Path(folder, target).exists():
                     remove_dead(folder, entry.name, target, FileNotFoundError())
             else:
                 _sweep_socket(entry)

@@ -14,6 +14,7 @@ import os
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, finalize, ref
 
@@ -172,6 +173,7 @@ class _Listener:
         self._answers: dict[str, Answer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._used = True
+        self._starved = False
         self._folder = open_folder(folder)
         try:
             self._socket, self._target = listen(folder)
@@ -205,9 +207,7 @@ class _Listener:
 
     async def shut_down(self) -> None:
         """Close the socket, and cut the answers that are still under way."""
-        self.stop()
-        for task in self._tasks:
-            task.cancel()
+        self._cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def stop_if_idle(self) -> None:
@@ -234,6 +234,11 @@ class _Listener:
         if not self.closed:
             remove_link(name, self._folder, self._target)
 
+    def _cut(self) -> None:
+        self.stop()
+        for task in self._tasks:
+            task.cancel()
+
     def _check_idle(self, seconds: float) -> None:
         if self._used:
             self._used = bool(self._answers)
@@ -250,22 +255,29 @@ class _Listener:
             except BlockingIOError:
                 return
             except OSError as exc:  # No descriptors are left. The askers wait meanwhile.
-                logger.warning("cannot accept a question about a running turn for now: %s", exc)
+                if not self._starved:
+                    logger.warning("cannot accept a question about a running turn for now: %s", exc)
+                self._starved = True
                 loop.remove_reader(self._socket.fileno())
                 loop.call_later(ACCEPT_SECONDS, self._accept_again)
                 return
+            self._starved = False
             connection = self._watched(sock)
             task = loop.create_task(self._serve(connection))
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(partial(self._ended, connection))
 
     def _accept_again(self) -> None:
         if not self.closed:
             asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _ended(self, connection: FrameSocket, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (failed := task.exception()) is not None:
+        if task.cancelled():
+            # Not by its asker, and not by itself: the loop ends, and would never finish what begins from now on.
+            if task.cancelling() and not connection.cut:
+                self._cut()
+        elif (failed := task.exception()) is not None:
             logger.warning("a question about a running turn was not answered: %r", failed, exc_info=failed)
 
     async def _serve(self, connection: FrameSocket) -> None:

@@ -22,6 +22,8 @@ class FrameSocket:
         self._received = bytearray()
         self._waiting = 0
         self._closed = False
+        self.cut = False
+        """True once `when_closed` has found that the other end is gone."""
         self.unsent = memoryview(b"")
         """What `flush` has yet to send; kept when it is cancelled."""
 
@@ -88,6 +90,7 @@ class FrameSocket:
 
         def look() -> None:
             loop.remove_reader(descriptor)
+            self.cut = True
             callback()
 
         loop.add_reader(descriptor, look)

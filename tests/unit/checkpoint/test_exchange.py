@@ -202,6 +202,9 @@ async def test_another_task_may_end_the_wait_for_an_answer(tmp_path):
     waiting = asyncio.ensure_future(anext(answers, None))
     await asyncio.sleep(0.01)
     await answers.aclose()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert waiting.done()
     assert await waiting is None
     assert await anext(answers, None) is None
 
@@ -355,6 +358,27 @@ async def test_what_an_answer_raises_before_its_first_item_is_logged_too(tmp_pat
     with pytest.raises(ConnectionError):
         await asked(exchange)
     assert "at once" in caplog.text
+
+
+async def test_an_answer_that_is_cancelled_from_within_cuts_nobody_else(tmp_path):
+    async def answer(question):
+        yield b"1"
+        if question == b"cancelled":
+            raise asyncio.CancelledError
+        await go.wait()
+        yield b"2"
+
+    go = asyncio.Event()
+    exchange = SocketExchange(str(tmp_path))
+    exchange.announce("t", answer)
+    other = exchange.ask("t", b"?")
+    assert await anext(other) == b"1"
+    with pytest.raises(ConnectionError):
+        await asked(exchange, "t", b"cancelled")
+    go.set()
+    assert await anext(other) == b"2"
+    assert await asked(exchange) == [b"1", b"2"]
+    await other.aclose()
 
 
 async def test_strangers_that_send_nonsense_or_nothing_are_cut_off(tmp_path, caplog):
@@ -640,7 +664,7 @@ asyncio.run(main(), debug=True)
 
 def test_a_loop_that_ends_while_others_keep_asking_says_nothing(tmp_path):
     code = """
-        import asyncio, sys, threading
+        import asyncio, sys, threading, time
         from minideep.checkpoint.exchange import SocketExchange
 
         async def forever(question):
@@ -657,6 +681,7 @@ def test_a_loop_that_ends_while_others_keep_asking_says_nothing(tmp_path):
             while not over.is_set():
                 answers.append(SocketExchange(sys.argv[1]).ask("t", b"?"))
                 del answers[:-10]
+                time.sleep(0.0002)
 
         over, answers = threading.Event(), []
         asker = threading.Thread(target=ask)
