@@ -30,8 +30,21 @@ SAY = "say"
 class LiveTurn:
     """A turn of this process. Nothing is made for followers before there is one."""
 
-    __slots__ = ("_ending", "_feeds", "_inbox", "accepted", "accepting", "journal", "listening", "loop",
-                 "number", "over", "owner", "scope", "status")  # fmt: skip
+    __slots__ = (
+        "_ending",
+        "_feeds",
+        "accepted",
+        "accepting",
+        "inbox",
+        "journal",
+        "listening",
+        "loop",
+        "number",
+        "over",
+        "owner",
+        "scope",
+        "status",
+    )  # fmt: skip
 
     def __init__(self, journal: Journal, scope: TurnScope, owner: object) -> None:
         self.journal, self.scope = journal, scope
@@ -48,7 +61,8 @@ class LiveTurn:
         self.accepting: asyncio.Future[None] | None = None
         self._feeds: tuple[Feed, ...] = ()
         """One for followers; a second one for the caller, if others get redacted events."""
-        self._inbox: deque[tuple[UserMessage, Future[bool]]] = deque()
+        self.inbox: deque[tuple[UserMessage, Future[bool]]] = deque()
+        """Messages that were said and are not recorded yet."""
         self._ending: list[Future[None]] = []
 
     # ---- following
@@ -91,8 +105,8 @@ class LiveTurn:
     def finish(self) -> None:
         """End the turn for all who follow it or wait for its end."""
         self.over, self.status = True, self.journal.root.status
-        while self._inbox:
-            _settle(self._inbox.popleft()[1], False)
+        while self.inbox:
+            _settle(self.inbox.popleft()[1], False)
         # Of a thread that was lost to another writer, nothing since the last append will ever be in the log.
         lost = self.scope.conflict is not None
         for feed in self._feeds:
@@ -119,7 +133,7 @@ class LiveTurn:
     async def say(self, message: UserMessage) -> bool:
         """Have a message recorded before the next request to the model. Return False if the turn ends first."""
         heard: Future[bool] = Future()
-        self.call(lambda: _settle(heard, False) if self.over else self._inbox.append((message, heard)))
+        self.call(lambda: _settle(heard, False) if self.over else self.inbox.append((message, heard)))
         return await asyncio.wrap_future(heard)
 
     async def wait(self) -> None:
@@ -140,8 +154,8 @@ class LiveTurn:
     def hear(self, record: Callable[[UserSaid], object]) -> bool:
         """Record the messages that came since the last request. Return whether there were any."""
         any_recorded = False
-        while self._inbox:
-            message, heard = self._inbox.popleft()
+        while self.inbox:
+            message, heard = self.inbox.popleft()
             if not heard.set_running_or_notify_cancel():
                 continue  # Who said it has given up.
             try:
@@ -151,11 +165,6 @@ class LiveTurn:
             else:
                 heard.set_result(any_recorded := True)
         return any_recorded
-
-    @property
-    def has_said(self) -> bool:
-        """True if a message waits to be recorded."""
-        return bool(self._inbox)
 
 
 _running: dict[tuple[CheckedStore, str], LiveTurn] = {}

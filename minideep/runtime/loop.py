@@ -88,7 +88,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     # Before the model call, so that what was paid for so far is not paid again after a crash.
     if "step" in run.saves_at:
         await run.checkpoint()
-    if run.live.has_said and run.parent is None:
+    if run.live.inbox and run.parent is None:
         hear(run)
     # A view: copying the messages at every step would make a long run quadratic.
     request = Request(spec.system, run.view.messages, spec.tool_list)
@@ -139,7 +139,7 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
         if message is not None:
             run.record(UserSaid(message, time.time(), by=middleware.name))
             return  # The hooks after it are asked when the model has answered.
-    if run.live.has_said and run.parent is None and run.state.status == "running" and hear(run):
+    if run.live.inbox and run.parent is None and run.state.status == "running" and hear(run):
         return
     if run.state.status == "running":  # A hook may have escalated.
         run.record(TurnEnded(time.time(), reason))
