@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
+from ..errors import ThreadBusy
 from ..turn import Turn
 from .live import LiveTurn
 
@@ -45,6 +46,8 @@ async def start(begin: Begin, tasks: "set[asyncio.Task[Turn]]") -> Handle:
             task.cancel()
         raise
     if starting.live is None or not starting.live.accepted:
+        if task.cancelled():  # Not by the caller, who would take a `CancelledError` for its own.
+            raise ThreadBusy("the agent was closed while this turn waited for its thread; nothing was done")
         task.result()  # Raises why it was refused.
     assert starting.live is not None
     return Handle(starting.live, task)

@@ -119,6 +119,16 @@ async def test_a_start_that_is_cancelled_while_it_waits_begins_nothing(store):
     assert [message.text for message in agent.transcript("t")] == ["go"]
 
 
+async def test_a_start_that_still_waits_when_its_agent_is_closed_is_refused(store):
+    agent = Agent(ScriptedModel(hang), checkpointer=store)
+    await agent.start("go", "t")
+    waiting = asyncio.ensure_future(agent.start("next", "t", wait=True))
+    await asyncio.sleep(0.02)
+    await agent.aclose()
+    with pytest.raises(ThreadBusy, match="was closed"):
+        await waiting
+
+
 async def test_closing_an_agent_waits_for_the_turns_that_end_in_time(store):
     quick = Agent(ScriptedModel([ToolCall("ping"), "done"]), [ping], checkpointer=store)
     handle = await quick.start("go", "t")
