@@ -70,9 +70,9 @@ class Counting(DiskCheckpointer):
         super().__init__(directory)
         self.appends: list[float] = []
 
-    def append(self, thread, expected, head, rows, deletes=(), **how):
+    async def append(self, thread, expected, head, rows, deletes=(), **how):
         started = perf_counter()
-        super().append(thread, expected, head, rows, deletes, **how)
+        await super().append(thread, expected, head, rows, deletes, **how)
         if head != expected:
             self.appends.append(perf_counter() - started)
 

@@ -20,6 +20,7 @@ from random import Random
 from time import perf_counter
 
 import diskcache
+from harness.stores import plain
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, ToolCall, tool
 from minideep.checkpoint import format as codec
@@ -91,14 +92,14 @@ def apart(folder: str) -> bool:
 
     def append() -> None:
         new = b"%d" % next(number)
-        store.append("t", head[0], new, {f"log/t//{new.decode()}": data})
+        plain(store).append("t", head[0], new, {f"log/t//{new.decode()}": data})
         head[0] = new
 
     parts: dict[str, Callable[[], float]] = {
         "encode": lambda: timed(lambda: [codec.encode(1, event) for event in events]),
         "compress, seal": lambda: timed(lambda: codec.seal(header, bodies)),
         "store: append of the segment and the head": lambda: timed(append),
-        "hop, where an append is over 64 KiB": lambda: asyncio.run(hop(store.executor)),
+        "hop, where an append is over 64 KiB": lambda: asyncio.run(hop(store._calls.pool.executor)),
         "bare diskcache.Cache.add": lambda: timed(lambda: cache.add(str(next(number)), data)),
         "raw sqlite3 insert": lambda: timed(
             lambda: raw.execute("INSERT INTO rows VALUES (?, ?)", (next(number), data))

@@ -18,6 +18,7 @@ from time import perf_counter
 import zstandard
 from boundary import look, prose
 from bounds import bound, verdict
+from harness.stores import plain
 
 from minideep import Agent, DiskCheckpointer, Middleware, ToolCall, UserMessage
 from minideep.checkpoint import format as codec, open_store, open_thread
@@ -38,8 +39,8 @@ class Watched(DiskCheckpointer):
 
     largest = merges = 0
 
-    def append(self, thread, expected, head, rows, deletes=(), **how):
-        super().append(thread, expected, head, rows, deletes, **how)
+    async def append(self, thread, expected, head, rows, deletes=(), **how):
+        await super().append(thread, expected, head, rows, deletes, **how)
         if deletes:
             self.merges += 1
             self.largest = max(self.largest, *map(len, rows.values()))
@@ -58,7 +59,7 @@ async def live(store: DiskCheckpointer, turns: int, middleware=()) -> list[float
 
 def events_of(store: DiskCheckpointer) -> tuple[bytes, int]:
     """Return every event of the thread as its segments hold them, and the bytes of the segments."""
-    found = store.rows("log/", "log0")
+    found = plain(store).rows("log/", "log0")
     raw = b"".join(
         codec.encode(one.number, one.event, one.ms) for key, data in found for one in codec.read_segment(data, key)[1]
     )

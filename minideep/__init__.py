@@ -44,7 +44,7 @@ _HOMES = {
     ),
     "middleware": "Subagent",
     "ports": "Middleware Reply Request Retention",
-    "runtime": "Stream configure_process",
+    "runtime": "Handle Stream ThreadStatus configure_process",
     "state": "Approve Edit FileEntry Interrupt Limits Reject Respond State Todo",
     "tools": "Tool tool",
     "turn": "Turn",

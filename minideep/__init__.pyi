@@ -58,7 +58,12 @@ from .messages import (
 )
 from .middleware import Subagent as Subagent
 from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention
-from .runtime import Stream as Stream, configure_process as configure_process
+from .runtime import (
+    Handle as Handle,
+    Stream as Stream,
+    ThreadStatus as ThreadStatus,
+    configure_process as configure_process,
+)
 from .state import (
     Approve as Approve,
     Edit as Edit,

@@ -9,9 +9,10 @@ from . import checkpoint
 from .checkpoint import CheckedStore, Durability, Redact, open_store
 from .checks import check_fields, checked
 from .errors import ConfigError, UnknownThread
+from .live import LiveThreads
 from .messages import Input, Message
 from .models import resolve
-from .ports import AgentSpec, Emit, Middleware, Model, Store
+from .ports import AgentSpec, Middleware, Model, Store
 from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_thread_id
 from .state import BoundaryNumber, Decision, InputKey, Limits, Path, State, ThreadId
 from .tools import Tool
@@ -26,7 +27,7 @@ FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "ver
 
 
 @checked
-class Agent:
+class Agent(LiveThreads):
     """A model, tools and middleware, driven by minideep's loop, without built-in tools or middleware.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. *checkpointer* is the store in which
@@ -67,7 +68,7 @@ class Agent:
     ) -> None:
         self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
         self._own: Store | None = None
-        self._turns = Turns()
+        self._turns: Turns = Turns()
         spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
         check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
@@ -109,7 +110,7 @@ class Agent:
             ThreadConflict: another writer was first; nothing was done.
             CheckpointError: the store cannot be read, or the thread's log cannot; nothing was done.
         """
-        return await self._turns.run(self._config(context, None, wait), input, thread_id, key)
+        return await self._turns.run(self._config(context, wait), input, thread_id, key)
 
     def run_sync(
         self,
@@ -139,7 +140,7 @@ class Agent:
         """Run one turn, as `run` does, and stream its events: `async for event in agent.stream(...)`."""
         from .runtime import Stream
 
-        return Stream(lambda emit: self._turns.run(self._config(context, emit, wait), input, thread_id, key))
+        return Stream(lambda begun: self._turns.run(self._config(context, wait, begun), input, thread_id, key))
 
     async def resume(
         self,
@@ -163,7 +164,7 @@ class Agent:
             ThreadBusy: another run holds the thread; nothing was done.
             ThreadConflict, CheckpointError: the decisions could not be saved; nothing was done.
         """
-        return await self._turns.resume(self._config(context, None, wait), thread_id, decisions or {})
+        return await self._turns.resume(self._config(context, wait), thread_id, decisions or {})
 
     def resume_stream(
         self,
@@ -176,7 +177,7 @@ class Agent:
         """Resume a turn, as `resume` does, and stream its events."""
         from .runtime import Stream
 
-        return Stream(lambda emit: self._turns.resume(self._config(context, emit, wait), thread_id, decisions or {}))
+        return Stream(lambda begun: self._turns.resume(self._config(context, wait, begun), thread_id, decisions or {}))
 
     async def save(self, thread_id: ThreadId) -> None:
         """Append the events, if any, that an earlier save of this thread failed to append.
@@ -186,7 +187,7 @@ class Agent:
             CheckpointError: it failed again; the events are kept for the next time.
             ThreadConflict: another writer has gone on with the thread; the events are dropped.
         """
-        await self._turns.save(self._config(None, None, False), thread_id)
+        await self._turns.save(self._config(None, False), thread_id)
 
     async def preload(self) -> None:
         """Import what the model needs, such as its SDK, before the first call. That may take a second."""
@@ -194,8 +195,9 @@ class Agent:
         if preload is not None:
             await preload()
 
-    def _config(self, context: Any, emit: Emit | None, wait: bool) -> TurnConfig:
-        return TurnConfig(self.spec, self._store, self.durability, self.redact, context, emit, wait)
+    def _config(self, context: Any, wait: bool, begun: Any = None, *, detached: bool = False) -> TurnConfig:
+        about = (self.durability, self.redact, context, wait, begun, detached)
+        return TurnConfig(self.spec, self._store, *about)
 
     # ---- reading a thread
 

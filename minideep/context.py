@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Protocol
 
+from msgspec import structs
+
 from .checks import checked
 from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosWritten, TurnEscalated
@@ -120,6 +122,8 @@ class ToolContext(Injected):
         """
         if not isinstance(event, OFFERED):
             raise IllegalEvent(f"event: {type(event).__name__} is for the loop to record, not for a tool or a hook")
+        if isinstance(event, FILE_EVENTS) and self.call_id:
+            event = structs.replace(event, call_id=self.call_id)
         self._on_loop(self._run.record, event)
 
     @checked

@@ -5,6 +5,9 @@ Events are facts in the past tense. The union is closed: a middleware that must 
 never reused. Times, ids and sizes are stored in the event, so that replaying a log yields the same state.
 """
 
+# Some events have a field `at`, which stands in for the class variable of all.
+# pyright: reportIncompatibleVariableOverride=false
+
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -19,9 +22,15 @@ class StreamEvent(Struct, frozen=True, array_like=True, dict=True):
     """Base class of everything that a listener receives."""
 
     path: ClassVar[Path] = ()
-    """The run that the event belongs to. Not a field: a log keeps it once for many events, and `with_path` sets it on
-    the copy that listeners receive (hence `dict=True`).
+    """The run that the event belongs to. Neither this nor the next three are fields: a log keeps them once for many
+    events, and `with_path` sets them on the copy that listeners receive (hence `dict=True`).
     """
+    number: ClassVar[int] = 0
+    """The event's number in its thread; 0 for an event that is not recorded."""
+    at: ClassVar[float] = 0.0
+    """Seconds since 1970. Of an event that was read from the log and holds no time: when it was saved."""
+    id: ClassVar[str] = ""
+    """`17` for event 17, `17.2` for the second tool that started or ended after it, empty for a piece of text."""
 
 
 class Event(StreamEvent, frozen=True, array_like=True):
@@ -136,7 +145,7 @@ class TurnFailed(Event, frozen=True, array_like=True, tag=10):
 class TurnCancelled(Event, frozen=True, array_like=True, tag=11):
     at: float
     reason: str = ""
-    """Why, as the one who cancelled it said."""
+    """What `Agent.cancel` was given; empty if the caller's own task was cancelled."""
     costs: Costs | None = None
 
 
@@ -169,6 +178,8 @@ class FileWritten(Event, frozen=True, array_like=True, tag=14):
     """True if the store keeps the content separately, under its SHA-256, because the middleware that wrote it asked for
     that, or because it is large.
     """
+    call_id: str = ""
+    """The call that made the change; empty if a hook or an older version did."""
 
 
 class FileEdited(Event, frozen=True, array_like=True, tag=15):
@@ -182,12 +193,16 @@ class FileEdited(Event, frozen=True, array_like=True, tag=15):
     sha256: str
     at: float
     by: Path = ()
+    call_id: str = ""
+    """The call that made the change; empty if a hook or an older version did."""
 
 
 class FileDeleted(Event, frozen=True, array_like=True, tag=16):
     file: str
     at: float
     by: Path = ()
+    call_id: str = ""
+    """The call that made the change; empty if a hook or an older version did."""
 
 
 class Compacted(Event, frozen=True, array_like=True, tag=17):
@@ -242,6 +257,8 @@ AnyEvent = (
 )
 E = TypeVar("E", bound=AnyEvent)
 Boundary = TurnPaused | TurnEnded | TurnEscalated | TurnFailed | TurnCancelled | TurnExhausted
+SE = TypeVar("SE", bound=StreamEvent)
+BOUNDARIES = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 FILE_EVENTS = (FileWritten, FileEdited, FileDeleted)
 
 # ---- events for listeners only: they are streamed and not recorded
@@ -262,6 +279,8 @@ class ArgsDelta(StreamEvent, frozen=True, array_like=True, tag="args"):
     """The position of the call in the reply, from 0."""
     name: str
     text: str
+    call_id: str = ""
+    """The id of the call; empty if the provider does not say it before the reply is whole."""
 
 
 class Restarted(StreamEvent, frozen=True, array_like=True, tag="restarted"):
@@ -270,7 +289,16 @@ class Restarted(StreamEvent, frozen=True, array_like=True, tag="restarted"):
     """
 
 
+class Rewound(StreamEvent, frozen=True, array_like=True, tag="rewound"):
+    """The turn broke off: events after number *to* were not saved and did not last, nor did text that came since."""
+
+    to: int
+    """The number of the last saved event."""
+
+
 class ToolStarted(StreamEvent, frozen=True, array_like=True, tag="started"):
+    """A call runs. One that waits for a person, or that a hook answers, has not started."""
+
     call: ToolCall
 
 
@@ -315,10 +343,9 @@ class Stop(Struct, frozen=True):
 Effect = CallModel | CallTools | Pause | Finish | Stop
 
 
-def with_path(event: StreamEvent, path: Path) -> StreamEvent:
-    """Return *event* with the path of its run, in the form in which listeners receive it."""
-    if not path:
-        return event
+def with_path(event: SE, path: Path, number: int = 0, at: float = 0.0, id: str = "") -> SE:
+    """Return *event* in the form in which listeners receive it: with the path of its run, its number, time and id."""
     copy = msgspec.structs.replace(event)
-    vars(copy)["path"] = path  # Not by `setattr`, which a frozen Struct refuses.
+    about = vars(copy)  # Not by `setattr`, which a frozen Struct refuses. An event with a field `at` keeps that.
+    about["path"], about["number"], about["at"], about["id"] = path, number, at, id
     return copy

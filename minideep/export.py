@@ -51,8 +51,13 @@ def message_json(message: Message) -> dict[str, Any]:
 
 
 def event_json(event: Struct) -> dict[str, Any]:
-    """Return an event as `{"event": its name, "path": [...], ...}` with its other fields by name."""
-    return {"event": type(event).__name__, "path": list(getattr(event, "path", ())), **plain(event)}
+    """Return an event as `{"event": its name, "path": [...], "id": ..., ...}` with its other fields by name. Without an
+    id if it has none, such as a piece of text.
+    """
+    about = {"event": type(event).__name__, "path": list(getattr(event, "path", ()))}
+    if event_id := getattr(event, "id", ""):
+        about["id"] = event_id
+    return {**about, **plain(event)}
 
 
 def plain(value: Any) -> Any:

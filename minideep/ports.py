@@ -1,7 +1,6 @@
 """The ports of an agent: models, stores, file backends, and middleware with its hooks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -95,45 +94,87 @@ class Retention(Struct, frozen=True):
         check_fields(self)
 
 
+class Range(Struct, frozen=True, gc=False):
+    """The rows that one part of a `Store.read` asks for."""
+
+    start: str
+    """The first key."""
+    stop: str | None = None
+    """The key before which the range ends; None: the range is the one key *start*."""
+    limit: int | None = None
+    """The most rows to return; None returns all."""
+    reverse: bool = False
+    """True to return the last rows first; *limit* then counts from the end."""
+    values: bool = True
+    """False if only the keys are needed: the values may then be empty."""
+
+
+class Lease(Protocol):
+    """The right to run a thread, from `Store.open` until it is released or lost.
+
+    It ends with its process, however that ends.
+    """
+
+    lost: bool
+    """True once the store may have given the thread to somebody else. It never becomes False again."""
+
+    def on_lost(self, callback: Callable[[], object]) -> None:
+        """Call *callback* once when the lease is lost, on any OS thread; now, if it is lost already."""
+        ...
+
+    def release(self) -> None:
+        """Release the thread. Never waits and never raises; does nothing if it was released or lost before."""
+        ...
+
+
+class Opened(Struct, frozen=True):
+    """A thread that `Store.open` has taken."""
+
+    head: bytes | None
+    """Its head row as it was once the thread was taken; None if the thread is new."""
+    lease: Lease
+
+
+Purpose = Literal["turn", "maintenance"]
+"""What a thread is opened for."""
+
+
 class Store(Protocol):
-    """A place for rows. Synchronous and thread-safe. Keys are ASCII text, values are bytes, and rows are ordered by
-    key.
+    """A place for rows. Its methods may be awaited on several event loops, also at the same time.
+
+    Keys are ASCII text, at most about 2,000 characters, and values are bytes. Keys are ordered by their characters, as
+    Python compares them and as PostgreSQL does with `COLLATE "C"`.
 
     A new kind of store is one small module. It need not understand its rows, except for two kinds of keys. An append
     compares the row under `head/...`. The store writes a row under `blob/NAME` once, never replaces it, and deletes it
-    together with the last of the rows whose keys begin with `ref/NAME/`.
+    together with the last of the rows whose keys begin with `ref/NAME/`. Appends to two threads may put and drop such
+    rows at the same moment, so a blob that one drops and the other takes must be locked by its name, or appends be
+    done one after the other.
+
+    No method may wait for ever: the store has one time limit for all of them, after which it raises `TimeoutError`.
+    `minideep.checkpoint.threaded(store)` makes one of synchronous code. Two members are optional: `exchange`, and
+    `immediate`, True if its coroutines never wait for the event loop when plain code drives them, and if no cancel cuts
+    off its appends.
 
     Check your own store with `minideep.testing`.
     """
 
-    inline: int
-    """The maximum number of bytes that an append may write on the OS thread of an event loop; a larger one goes to
-    `executor`.
-    """
     retention: Retention
 
-    @property
-    def executor(self) -> Executor:
-        """One OS thread for large appends and for maintenance after a turn. `close` waits until its work is done."""
+    async def open(self, thread: str, *, wait: float = 0.0, purpose: Purpose = "turn") -> Opened | None:
+        """Take the thread for one holder, across all processes, and read its head, in one trip.
+
+        Return None if somebody has the thread and still has it after *wait* seconds. Maintenance takes but a moment:
+        a turn that finds it waits for its end whatever *wait* is. Of those who wait none is passed by one who came
+        later in the same process. A process that ends, even by a kill, gives up what it holds.
+        """
         ...
 
-    def head(self, thread: str) -> bytes | None:
-        """Return the thread's head row, which is under `head_key(thread)`, or None."""
+    async def read(self, *ranges: Range) -> list[list[tuple[str, bytes]]]:
+        """Return the rows of each range, in order, all as of one moment, in one trip."""
         ...
 
-    def get(self, key: str) -> bytes | None:
-        """Return the row under *key*, or None."""
-        ...
-
-    def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
-        """Return the rows from *start* up to but not including *stop*, in order, as of one moment."""
-        ...
-
-    def keys(self, start: str, stop: str) -> list[str]:
-        """Return the keys of `rows`, without reading the values."""
-        ...
-
-    def append(
+    async def append(
         self,
         thread: str,
         expected: bytes | None,
@@ -141,36 +182,34 @@ class Store(Protocol):
         rows: Mapping[str, bytes],
         deletes: Iterable[str] = (),
         *,
-        timeout: float = 0.0,
+        lease: Lease | None = None,
+        release: bool = False,
     ) -> None:
         """Delete the keys *deletes*, put *rows* and replace the head (None: remove it), all in one transaction.
 
-        This happens only if the head is still *expected* and every key of *deletes* exists. If *timeout* is 0, the
-        caller is an event loop: do not wait for other writers.
+        This happens only if the head is still *expected*, every key of *deletes* exists, and *lease*, if one is given,
+        still holds the thread: all three are checked in that transaction. No two appends have the same *head*, except
+        those that leave it as it is: by the head it is found out whether an append landed whose report was lost. If
+        *release* is True, the transaction also gives up *lease*, unless it fails.
 
         Raises:
-            ThreadConflict: the head is not *expected*, or a key of *deletes* is missing; nothing was changed.
-            TimeoutError: other writers held the store for longer than *timeout* seconds; nothing was changed.
+            ThreadConflict: one of the three is not so; nothing was changed.
+            TimeoutError: other writers held the store for too long; nothing was changed.
         """
         ...
 
-    def hold(self, thread: str) -> bool:
-        """Hold the thread for one runner, across all processes. Return False, without waiting, if it is held already.
+    async def heads(self, after: str = "", limit: int = 100) -> list[tuple[str, bytes]]:
+        """Return the keys and values of at most *limit* head rows whose keys come after *after*, in order."""
+        ...
 
-        A process that ends, even by a kill, releases what it holds.
+    async def held(self, thread: str) -> bool:
+        """Return whether somebody, in any process, has the thread for a turn. It looks, and takes nothing: no `open`
+        fails or waits because of it.
         """
         ...
 
-    def release(self, thread: str) -> None:
-        """Release a thread that is held."""
-        ...
-
-    def size(self) -> int:
-        """Return the bytes that the store takes up, on disk or in memory."""
-        ...
-
-    def close(self) -> None:
-        """Finish pending work, then close files and end OS threads. The store opens again when it is used."""
+    async def aclose(self) -> None:
+        """Finish pending work, then close files and connections. The store opens again when it is used."""
         ...
 
 

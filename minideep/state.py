@@ -208,8 +208,8 @@ class State(Struct, kw_only=True, array_like=True):
     error's class.
     """
     detail: str = ""
-    """The text of the error, the question of an escalation, or, if unknown spending stopped the turn before a limit was
-    reached, what is unknown.
+    """The text of the error, the question of an escalation, the reason of a cancellation, or, if unknown spending
+    stopped the turn before a limit was reached, what is unknown.
     """
     began: int = 0
     """The index in `messages` at which the last turn begins."""

@@ -17,8 +17,8 @@ class Turn(Struct, kw_only=True):
     """The result of a turn, which goes from an accepted input to the boundary at which the agent returns control to its
     caller.
 
-    *status* is `ended`, `paused`, `escalated`, `failed`, `cancelled` or `exhausted`. A `Turn` is a snapshot: nothing
-    that happens later changes it.
+    *status* is `ended`, `paused`, `escalated`, `failed`, `cancelled` or `exhausted`; it is `running`, with the reason
+    `interrupted`, if `Agent.aclose` cut the turn short. A `Turn` is a snapshot: nothing that happens later changes it.
     """
 
     thread_id: str
@@ -59,7 +59,7 @@ class Turn(Struct, kw_only=True):
         Raises:
             LimitExceeded: it is `exhausted`.
             MinideepError: it is `failed`, and the exception is its own error, such as `RateLimited`; or it is
-                `cancelled`.
+                `cancelled` or was cut short.
         """
         if self.status == "exhausted":
             limit = f"{self.reason} ({self.error})" if isinstance(self.error, LimitExceeded) else self.reason
@@ -68,6 +68,8 @@ class Turn(Struct, kw_only=True):
             raise self.error or ModelError(self.reason)
         if self.status == "cancelled":
             raise MinideepError("the turn was cancelled; `resume` continues it")
+        if self.status == "running":
+            raise MinideepError("the turn was cut short by `aclose`; `resume` continues it")
         return self
 
 

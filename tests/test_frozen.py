@@ -7,6 +7,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from harness.stores import plain
 
 from minideep import (
     Agent,
@@ -26,7 +27,7 @@ from minideep.checkpoint import format as codec, layout as names
 from minideep.checkpoint.rewriting import merge
 from minideep.checkpoint.store import open_store
 from minideep.costs import Costs, Step
-from minideep.export import plain
+from minideep.export import plain as plain_json
 from minideep.messages import AssistantMessage, Document, Image, ProviderBlock, Text, Thinking, UserMessage
 from minideep.models import ScriptedModel
 from minideep.state import Edit, Failure, Reject, Respond
@@ -61,10 +62,10 @@ EVERY_EVENT = [
     ev.TurnCancelled(7.5, "too late", COSTS),
     ev.TurnExhausted(8.5, "cost", "the cost of 1 reply is unknown", COSTS),
     ev.TodosWritten((Todo("a", "in_progress"), Todo("b", "completed"))),
-    ev.FileWritten("/a", "text", 4, "sha", 9.5, ("c1",), True),
-    ev.FileWritten("/b", b"\xff", 1, "sha", 9.5, ("c1",), True),
-    ev.FileEdited("/a", "te", "to", True, 4, "sha", 10.5, ("c1",)),
-    ev.FileDeleted("/a", 11.5, ("c1",)),
+    ev.FileWritten("/a", "text", 4, "sha", 9.5, ("c1",), True, "c1"),
+    ev.FileWritten("/b", b"\xff", 1, "sha", 9.5, ("c1",), True, "c1"),
+    ev.FileEdited("/a", "te", "to", True, 4, "sha", 10.5, ("c1",), "c1"),
+    ev.FileDeleted("/a", 11.5, ("c1",), "c1"),
     ev.Compacted(UserMessage("so far"), 3, Usage(1, 2, 3, 4, 5, 6), "m", 0.5, 0.25),
     ev.Noted("me", "key", {"plain": [1, "x", None, 2.5]}, "append"),
 ]
@@ -128,9 +129,9 @@ def paused_thread():
     turn = top.run_sync("pay it", "thread/ü")
     assert turn.interrupts[0].path == ("t1", "t2")
     prefix = names.log_prefix("thread/ü", ())
-    keys = store.keys(prefix, names.after(prefix))
+    keys = plain(store).keys(prefix, names.after(prefix))
     assert merge(open_store(store), "thread/ü", keys[-3:]) > 0
-    kinds = {key.split("/")[0] for key in store.keys("", "\x7f")}
+    kinds = {key.split("/")[0] for key in plain(store).keys("", "\x7f")}
     assert kinds == {"base", "blob", "head", "key", "log", "ref", "run", "use"}
     cut_thread(store)
     return store
@@ -143,7 +144,7 @@ def cut_thread(store):
     for text in ("first", "second", "third"):
         agent.run_sync(text, "cut/ü")
         store.close()
-    assert names.read_head("cut/ü", store.head("cut/ü")).truncation.turn == 3
+    assert names.read_head("cut/ü", plain(store).head("cut/ü")).truncation.turn == 3
 
 
 def frozen_now():
@@ -153,10 +154,10 @@ def frozen_now():
     return {
         "format": list(codec.FORMAT),
         "events": [codec.encode(number, event, 300 * number).hex() for number, event in enumerate(EVERY_EVENT, 1)],
-        "plain": [plain(event) for event in EVERY_EVENT],
-        "head": store.head("thread/ü").hex(),
-        "rows": {key: value.hex() for key, value in store.rows("", "\x7f") if key != names.head_key("thread/ü")},
-        "state": plain(state),
+        "plain": [plain_json(event) for event in EVERY_EVENT],
+        "head": plain(store).head("thread/ü").hex(),
+        "rows": {key: value.hex() for key, value in plain(store).rows("", "\x7f") if key != names.head_key("thread/ü")},
+        "state": plain_json(state),
     }
 
 
@@ -182,7 +183,7 @@ def test_this_format_has_its_bytes_frozen():
 def test_frozen_events_are_read_as_they_were_written(path):
     frozen = json.loads(path.read_text())
     events = [codec.decode(bytes.fromhex(data)) for data in frozen["events"]]
-    assert holds([plain(event) for event in events], frozen["plain"])
+    assert holds([plain_json(event) for event in events], frozen["plain"])
     if path == FROZEN[-1]:
         assert events == EVERY_EVENT
         assert [
@@ -195,9 +196,9 @@ async def test_a_frozen_thread_is_loaded_and_goes_on(path):
     frozen = json.loads(path.read_text())
     store = MemoryCheckpointer()
     rows = {key: bytes.fromhex(value) for key, value in frozen["rows"].items()}
-    store.append("thread/ü", None, bytes.fromhex(frozen["head"]), rows)
+    plain(store).append("thread/ü", None, bytes.fromhex(frozen["head"]), rows)
     reader = Agent("offline:", checkpointer=store, continues=["agent-t1"])
-    assert holds(plain(reader.get_state("thread/ü", subagents=True)), frozen["state"])
+    assert holds(plain_json(reader.get_state("thread/ü", subagents=True)), frozen["state"])
     assert [info.title for info in reader.threads() if info.thread_id == "thread/ü"] == ["hi"]
     if names.head_key("cut/ü") in rows:
         assert [(boundary.at, boundary.text) for boundary in reader.history("cut/ü")] == [(3, "three")]

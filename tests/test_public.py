@@ -5,25 +5,12 @@ import re
 from pathlib import Path
 from typing import get_origin
 
+from harness.names import MODULES, own_and_inherited
+
 import minideep
-import minideep.backends
-import minideep.blueprint
-import minideep.evals
 import minideep.events
-import minideep.middleware
-import minideep.models
-import minideep.testing
 
 SNAPSHOT = Path(__file__).parent / "public_names.txt"
-MODULES = [
-    minideep,
-    minideep.backends,
-    minideep.blueprint,
-    minideep.evals,
-    minideep.middleware,
-    minideep.models,
-    minideep.testing,
-]
 
 
 def signature(value):
@@ -36,15 +23,6 @@ def signature(value):
         return ""
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in found.parameters.values()]
     return str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-
-
-def own_and_inherited(kind):
-    """The members of *kind*, with those of its bases that are no public names themselves."""
-    public = {name for module in MODULES for name in module.__all__}
-    bases = [
-        base for base in kind.__mro__[1:] if base.__module__.startswith("minideep.") and base.__name__ not in public
-    ]
-    return {name: member for base in (*reversed(bases), kind) for name, member in vars(base).items()}
 
 
 def described(module):

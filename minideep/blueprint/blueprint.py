@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, structs
 
@@ -26,6 +26,9 @@ from .pool import SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
 from .roles import STOCK_ROLES, Role, roles_by_name
 from .state import OWNER, Board, read_board, read_whole_board
+
+if TYPE_CHECKING:
+    from ..runtime import Handle
 
 TYPICAL_ROLES = range(3, 9)
 
@@ -140,6 +143,23 @@ class Blueprint(Agent):
     ) -> Stream:
         """Run a turn and stream its events, as `Agent.stream` does."""
         return super().stream(self._goal(input), thread_id, key=key, context=context, wait=wait)
+
+    async def start(
+        self,
+        input: Input,
+        thread_id: ThreadId | None = None,
+        *,
+        key: InputKey | None = None,
+        context: Any = None,
+        wait: bool = False,
+    ) -> "Handle":
+        """Begin a turn that outlives its caller, as `Agent.start` does.
+
+        Raises:
+            ConfigError: *input* is not text, or is longer than a tenth of *state_limit*.
+            ThreadBusy, ThreadConflict, CheckpointError: as `Agent.start`.
+        """
+        return await super().start(self._goal(input), thread_id, key=key, context=context, wait=wait)
 
     async def preload(self) -> None:
         """Import the SDKs of the models now instead of at the first request."""

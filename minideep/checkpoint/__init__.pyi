@@ -4,23 +4,33 @@ from collections.abc import Callable
 from typing import Literal
 
 from ..events import AnyEvent
+from .adapter import threaded as threaded
+from .batch import Pending as Pending
 from .boundaries import Boundary as Boundary
 from .disk import DiskCheckpointer as DiskCheckpointer
-from .format import decode as decode, encode as encode, encode_state as encode_state
+from .format import (
+    decode as decode,
+    decode_recorded as decode_recorded,
+    encode as encode,
+    encode_state as encode_state,
+    number_of as number_of,
+)
 from .holding import hold_thread as hold_thread
 from .journal import Journal as Journal, open_thread as open_thread
-from .layout import log_prefix as log_prefix
+from .layout import head_key as head_key, log_prefix as log_prefix, read_head as read_head
 from .maintenance import delete as delete
 from .memory import MemoryCheckpointer as MemoryCheckpointer
+from .paging import read_page as read_page
 from .past import accepted_input as accepted_input, past_turn as past_turn
 from .rewriting import fork as fork
 from .store import (
     CheckedStore as CheckedStore,
-    exists as exists,
-    off_loop as off_loop,
+    finish_work as finish_work,
+    lost_thread as lost_thread,
     open_store as open_store,
     unknown_thread as unknown_thread,
 )
+from .sync_store import SyncStore as SyncStore
 from .verify import Damage as Damage
 from .views import (
     Difference as Difference,
@@ -37,6 +47,7 @@ from .views import (
     threads as threads,
     transcript as transcript,
 )
+from .waiting import wait_for as wait_for
 
 Durability = Literal["turn", "step", "tool"]
 Redact = Callable[[AnyEvent], AnyEvent]

@@ -10,14 +10,18 @@ from msgspec import Struct, structs
 
 from ..errors import CheckpointError
 from ..events import FileWritten
+from ..ports import Lease
 from ..state import FileEntry, Path, State, as_bytes
-from . import format, layout
+from . import format, layout, pace
 from .format import Header
 from .layout import Head, RunRow, Truncation
 from .log import Log, SegmentRef
+from .waiting import may_block
 
 LARGE = 100 * 1024
 """Bytes of an encoded event, or of a file, over which it is stored as a blob."""
+SEALED_HERE = 64 * 1024
+"""Bytes up to which a batch is compressed on the event loop, which is cheaper than to hand it to another thread."""
 LARGE_IN_SNAPSHOT = 4 * 1024
 """Bytes of a file over which a snapshot only refers to it."""
 
@@ -51,7 +55,7 @@ class Batch:
     """Collects changes of a thread and commits them at once.
 
     The run rows, the references to blobs, all sizes and the head row are derived from what was added. Adding is cheap
-    and belongs on the event loop, where nothing changes meanwhile; compression waits for `commit`, which may run on
+    and belongs on the event loop, where nothing changes meanwhile; compression waits for `seal`, which may run on
     another thread.
     """
 
@@ -172,27 +176,44 @@ class Batch:
             self._deletes.append(key)
             self.reclaimed += len(self.log.store.get(key) or b"")
 
-    def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, lease: Lease | None = None, *, release: bool = False) -> None:
         """Write everything in one transaction, or find that it was written though the store reported a failure.
 
+        Nothing is written if *lease*, unless None, no longer holds the thread; with *release* it is given up.
+
         Raises:
-            ThreadConflict: another writer was first.
-            TimeoutError: *timeout* is None, which means not to wait, and another writer has the store. Commit again.
-            CheckpointError: the store failed, or others had it for longer than *timeout* seconds.
+            ThreadConflict: another writer was first, or the thread is no longer held.
+            CheckpointError: the store failed, or others had it for too long.
         """
-        log = self.log
-        if not self.head_row:  # A second attempt writes the same bytes: by them it is known that the first landed.
-            self._seal()
+        if not self.head_row:
+            await self._sealed()
+        store, thread_id = self.log.store, self.log.thread_id
+        change = (self.log.head_row, self.head_row, self._rows, self._deletes)
+        self.in_doubt = True
         try:
-            log.store.append(log.thread_id, log.head_row, self.head_row, self._rows, self._deletes, timeout=timeout)
-        except CheckpointError:  # A conflict as well: the first of two attempts may have landed.
+            await store.append(thread_id, *change, lease=lease, release=release)
+        except CheckpointError:
             self._rows, self._parts = {}, []  # While in doubt it is kept; its bytes are not needed any more.
-            self.in_doubt = True
-            # A store may fail after its commit: a second attempt would then conflict with the first, for ever.
-            landed = log.store.head(log.thread_id) == self.head_row
+            # A store may fail after its commit: another append would then conflict with this one, for ever.
+            landed = await store.is_head(thread_id, self.head_row)
             self.in_doubt = False
             if not landed:
                 raise
+        self.in_doubt = False
+
+    async def _sealed(self) -> None:
+        if self.size <= SEALED_HERE or may_block():
+            self.seal()
+        else:
+            sealing = self.log.store.off_loop(self.seal)
+            await pace.through(sealing)
+            sealing.result()
+
+    def commit_now(self) -> None:
+        """`commit`, from plain code."""
+        if not self.head_row:
+            self.seal()  # Here: what is deleted makes it read the store, for which no event loop should wait.
+        self.log.store.wait_for(self.commit)
 
     def log_after(self) -> Log:
         """Return the thread as it is after the commit."""
@@ -253,8 +274,8 @@ class Batch:
 
     # ---- what is derived
 
-    def _seal(self) -> None:
-        """Compress what was added, and derive all other rows."""
+    def seal(self) -> None:
+        """Compress what was added, and derive all other rows. A large batch is sealed on another thread first."""
         rows, thread_id = self._rows, self.log.thread_id
         blobs = {layout.blob_key(name): format.seal_blob(content) for name, content in self.blobs.items()}
         rows |= blobs

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, cast
@@ -10,6 +10,7 @@ from typing import Any, cast
 import diskcache
 
 from ..errors import CorruptSegment, ThreadConflict
+from ..ports import Range
 from .format import MAX_ROW
 
 MODE_RAW = 1
@@ -47,8 +48,9 @@ PRAGMAS = {
 # A value that is not bytes, or larger than a row may be, is refused before it is read into memory.
 VALUE = f"CASE WHEN typeof(value) = 'blob' AND length(value) <= {MAX_ROW} THEN value END"
 GET = f"SELECT mode, filename, {VALUE} FROM Cache WHERE key = ? AND raw = 1"
-KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
-ROWS = f"SELECT key, mode, filename, {VALUE} FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
+BETWEEN = "FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
+KEYS = f"SELECT key {BETWEEN}"
+ROWS = f"SELECT key, mode, filename, {VALUE} {BETWEEN}"
 OTHERS = "SELECT count(*) FROM Cache WHERE raw != 1 OR typeof(key) != 'text'"
 ADD = f"INSERT INTO Cache(key, raw, store_time, size, mode, value) VALUES (?, 1, ?, ?, {MODE_RAW}, ?)"
 ADD_ONCE = f"{ADD} ON CONFLICT(key, raw) DO NOTHING"
@@ -106,6 +108,29 @@ def _lay_out(directory: str) -> None:
         cache.__init__(directory, timeout=0, **SETTINGS)  # `SharedConnection` waits, and only off the event loop.
     finally:
         cache.close()  # Even if it could not be opened, it has a connection.
+
+
+def read(con: Connection, ranges: Sequence[Range]) -> list[list[tuple[str, bytes]]]:
+    """Return the rows of each range, all as of one moment."""
+    if len(ranges) == 1:
+        return [_range(con, ranges[0])]
+    con.execute("BEGIN")  # The first read fixes the moment.
+    try:
+        return [_range(con, one) for one in ranges]
+    finally:
+        con.execute("COMMIT")
+
+
+def _range(con: Connection, one: Range) -> list[tuple[str, bytes]]:
+    if one.stop is None:
+        found = con.execute(GET, (one.start,)).fetchone()
+        return [(one.start, checked_value(*found))] if found else []
+    how = f"{' DESC' * one.reverse} LIMIT {-1 if one.limit is None else one.limit:d}"
+    if not one.values:
+        return [(key, b"") for (key,) in con.execute(KEYS + how, (one.start, one.stop))]
+    # A refused value does not begin like any that we write: its reader fails, and the other rows can be read.
+    found = con.execute(ROWS + how, (one.start, one.stop))
+    return [(key, row[2] if is_raw(*row) else REFUSED) for key, *row in found]
 
 
 def delete(con: Connection, thread: str, keys: set[str]) -> None:

@@ -45,7 +45,7 @@ class BlobRef(Struct, frozen=True, array_like=True, tag=0):
     name: str
 
 
-class Recorded(Struct, frozen=True, array_like=True):
+class Recorded(Struct, frozen=True, array_like=True, gc=False):
     """An event as it is recorded."""
 
     number: int
@@ -55,7 +55,7 @@ class Recorded(Struct, frozen=True, array_like=True):
     """Milliseconds since the journal began to collect events for the next append."""
 
 
-class Stored(Struct, frozen=True, array_like=True):
+class Stored(Struct, frozen=True, array_like=True, gc=False):
     """An event as it stands in a segment."""
 
     number: int
@@ -64,7 +64,7 @@ class Stored(Struct, frozen=True, array_like=True):
     """Milliseconds since the `base` of its segment. 0 in formats before 1.4."""
 
 
-class _RawEntry(Struct, frozen=True, array_like=True):
+class _RawEntry(Struct, frozen=True, array_like=True, gc=False):
     number: int
     event: msgspec.Raw
     ms: int = 0

@@ -2,29 +2,31 @@
 
 import asyncio
 import secrets
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from ..core import apply, keep_content, share_files
-from ..errors import SegmentTooLarge, ThreadConflict
+from ..errors import CorruptSegment, SegmentTooLarge, ThreadConflict
 from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
 from ..messages import AssistantMessage
+from ..ports import Lease
 from ..state import FileEntry, Path, State
 from . import pace
 from .batch import LARGE, Batch, Pending, Saved
 from .call_ids import CallIds, unique_call_ids
 from .format import decode, decode_recorded, encode
-from .layout import JUMP, Head, RunRow
+from .layout import JUMP, Head
 from .log import Log, SegmentRef
 from .merge_queue import MergeQueue
-from .store import WRITE_TIMEOUT, CheckedStore, off_loop
+from .store import CheckedStore, lost_thread
 
 if TYPE_CHECKING:
     from .redaction import Redaction
+    from .replay import RunRows
 
 CHANGES = (FileWritten, FileEdited)
 OVER = ("ended", "failed", "exhausted", "escalated")
@@ -49,11 +51,14 @@ class Journal:
     def __init__(self, thread_id: str, store: CheckedStore) -> None:
         self.log = Log(store, thread_id, None, Head(0, secrets.token_bytes(8), b""), {})
         """The thread as the store has it."""
-        self.thread_id, self.store = thread_id, store
-        self.number, self.root, self._base = 0, State(), 0
+        self.thread_id, self.store, self.root = thread_id, store, State()
+        self.number = self.base = 0
+        """`base`: when the first event that is not saved was recorded, in milliseconds since 1970."""
         self.states: dict[Path, State] = {(): self.root}
         """The runs of this turn."""
         self.pending: list[Pending] = []
+        self.lease: Lease | None = None
+        """The right to append, while a turn holds the thread."""
         self.redaction: Redaction | None = None
         self._compacted: set[Path] = set()
         """Runs with a compaction that is not saved yet: the append that saves it adds a snapshot."""
@@ -68,31 +73,26 @@ class Journal:
         """Bytes saved by each merge since the last append."""
         self._conflict: ThreadConflict | None = None
         """Set once another writer has continued the thread: nothing of it can be saved any more."""
-        self._appending: asyncio.Future[Any] | None = None
-        """The end of the current append: there is one at a time."""
+        self._appending, self._waiting = False, list[asyncio.Future[None]]()
+        """True while an append is on its way, and those who wait for its end."""
         self._in_doubt: list[_Append] = []
         """Appends that failed, and may have landed all the same."""
-        self._rolled_back = 0
-        self._ids = CallIds()
-        self._written: dict[str, Path] = {}
-        """Files that were written in this turn, and the run that wrote each last."""
+        self._rolled_back, self._ids, self._written = 0, CallIds(), dict[str, Path]()
+        """`_written`: the files that were written in this turn, and the run that wrote each last."""
 
     @classmethod
-    def from_log(cls, log: Log) -> "Journal":
-        """Read the main run of a thread; its other runs are read when they are continued."""
+    def from_log(cls, log: Log, found: "RunRows | None" = None) -> "Journal":
+        """Read the main run of a thread, from the rows *found* if there are any; the others when they are continued."""
+        from .replay import read_run
+
         journal = cls(log.thread_id, log.store)
         journal.log, journal.number = log, log.head.number
-        journal.root, refs = journal.saved_run(())
+        journal.root, refs = read_run(log, (), found)
         journal.states = {(): journal.root}
         if journal.root.status == "running":  # Its process died, and may have used numbers that it never saved.
             journal.number = (journal.number // JUMP + 1) * JUMP
         journal._queues[()] = MergeQueue(refs)
         return journal
-
-    @property
-    def runs(self) -> dict[Path, RunRow]:
-        """Every run below the main one that the store knows."""
-        return self.log.runs
 
     @property
     def unsaved(self) -> int:
@@ -112,14 +112,14 @@ class Journal:
             IllegalEvent, SegmentTooLarge: it is refused; nothing was changed.
             CheckpointError: it edits a file that the store holds and cannot read.
         """
-        number, now = self.number + 1, time.time_ns() // 1_000_000
-        if not self.pending:
-            self._base = now
-        data = encode(number, event, now - self._base if now > self._base else 0)  # A clock may be set back.
+        number, pending, now = self.number + 1, self.pending, time_ns() // 1_000_000
+        if not pending or now < self.base:
+            self.base = now
+        data = encode(number, event, now - self.base)
         # Applied as decoded: that checks its types, and a later change of the caller's lists cannot change the state.
         recorded: Any = decode_recorded(data).event
         self._apply(path, number, recorded)
-        self.pending.append((path, data, type(recorded) is FileWritten and recorded.blob))
+        pending.append((path, data, type(recorded) is FileWritten and recorded.blob))
         return recorded  # pyright: ignore[reportReturnType]
 
     def _replay(self, pending: Pending) -> None:
@@ -158,7 +158,7 @@ class Journal:
 
     def saved_run(self, path: Path) -> tuple[State, list[SegmentRef]]:
         """Return a run as the store has it."""
-        if self.log.head_row is None or (path and path not in self.runs):
+        if self.log.head_row is None or (path and path not in self.log.runs):
             return State(), []
         from .replay import read_run
 
@@ -197,7 +197,7 @@ class Journal:
         waiting = {wait.call_id for wait in self.root.interrupts} if self.root.open else set[str]()
         taken = self._ids.of(path)
         if taken is None:
-            taken = self._ids.collect(path, self.open_run(path), self.runs)
+            taken = self._ids.collect(path, self.open_run(path), self.log.runs)
         return AssistantMessage(unique_call_ids(message.content, taken, waiting, self.number + 1))
 
     # ---- saving
@@ -209,39 +209,52 @@ class Journal:
 
             self.redaction = Redaction(redact, self.store) if redact else None
 
-    async def append(self) -> Saved:
-        """Save every pending event in one transaction. A cancel is delivered once it is over.
+    async def append(self, *, release: bool = False) -> Saved:
+        """Save every pending event in one transaction, which with *release* also gives up the thread. A cancel is
+        delivered once it is over.
 
         Raises:
-            ThreadConflict: another writer was first, now or at an earlier append of this journal.
+            ThreadConflict: another writer was first, now or at an earlier append of this journal; or the lease is lost.
             CheckpointError: the store failed. The events stay pending.
         """
         await pace.shielded()  # Very many turns that end at once must not stop the loop.
-        while self._appending is not None:
-            await pace.through(self._appending)  # One at a time: a second one would conflict with the first.
+        while self._appending:  # One at a time: a second one would conflict with the first.
+            self._waiting.append(over := asyncio.get_running_loop().create_future())
+            await pace.through(over)
+        if self._conflict is None and self.lease is not None and self.lease.lost:
+            self._conflict = lost_thread(self.thread_id)
         if self._conflict is not None:
             raise self._conflict
+        self._appending = True
+        try:
+            return await self._save(release)
+        finally:
+            self._appending = False
+            while self._waiting:
+                self._waiting.pop().set_result(None)
+
+    async def _save(self, release: bool) -> Saved:
         saved = Saved()
         while self.pending:
             work = self._prepared()
             try:
-                await self._write(work)
+                await work.batch.commit(self.lease, release=release)
             except ThreadConflict as exc:  # Perhaps only maintenance, or an append of ours that landed after all.
-                if (caught_up := self._catch_up()) is None:
+                if (caught_up := await self._catch_up()) is None:
                     self._conflict = exc  # For good: the states in memory are not those of the log any more.
                     raise
                 saved += caught_up
             else:
                 return saved + self._landed(work)
+            finally:
+                if work.batch.in_doubt:
+                    self._in_doubt.append(work)
         return saved
 
     def _prepared(self) -> _Append:
         """Collect everything pending. The batch alone is then compressed and written, perhaps on another thread."""
-        pending, work = (
-            self._as_saved(),
-            _Append(Batch(self.log, self._blobs, self._base), 0, [], set(), len(self._reclaimed)),
-        )
-        batch, work.count = work.batch, len(pending)
+        pending, batch = self.as_saved(), Batch(self.log, self._blobs, self.base)
+        work = _Append(batch, len(pending), [], set(), len(self._reclaimed))
         batch.reclaimed = sum(self._reclaimed[: work.reclaimed])
         by_path: dict[Path, list[tuple[bytes, bool]]] = {}
         for path, data, apart in pending:
@@ -264,7 +277,12 @@ class Journal:
                 batch.put(key, row)
         return work
 
-    def _as_saved(self) -> list[Pending]:
+    def as_saved(self) -> list[Pending]:
+        """Return the pending events as they are to be saved, which is as `redact` leaves them.
+
+        Raises:
+            CheckpointError: `redact` raised, or returned an event that cannot be saved.
+        """
         if self.redaction is None:
             return self.pending
         return self.redaction.pending(self.pending, self.root.files, lambda path: self.saved_run(path)[0])
@@ -272,30 +290,6 @@ class Journal:
     def _saved_state(self, path: Path) -> State:
         """Return the run as the saved events say: its secrets must not get into a snapshot either."""
         return self.redaction.states[path] if self.redaction else self.states[path]
-
-    async def _write(self, work: _Append) -> None:
-        """Commit: a small batch here and now if the store is free, which is cheaper than to hand it to its thread."""
-        batch = work.batch
-        try:
-            if batch.size <= self.store.inline:
-                try:
-                    return batch.commit()
-                except TimeoutError:  # Somebody else writes: the event loop must not wait for them.
-                    pass
-            # The time limit starts now, not when the store's thread gets to it: the work before may wait as long.
-            until = time.monotonic() + WRITE_TIMEOUT
-            # Not the writing itself: who waits for that could run before this task has seen how it went.
-            self._appending = written = asyncio.get_running_loop().create_future()
-            try:
-                writing = off_loop(self.store, lambda: batch.commit(max(0.0, until - time.monotonic())))
-                await pace.through(writing)
-                writing.result()
-            finally:
-                self._appending = None
-                written.set_result(None)
-        finally:
-            if batch.in_doubt:
-                self._in_doubt.append(work)
 
     def _landed(self, work: _Append) -> Saved:
         batch = work.batch
@@ -311,13 +305,15 @@ class Journal:
             self._queues.setdefault(path, MergeQueue()).add(ref, closes=closes)
         return batch.saved
 
-    def _catch_up(self) -> Saved | None:
+    async def _catch_up(self) -> Saved | None:
         """After a conflict return what an append in doubt did save, or an empty `Saved` if the thread was only
         truncated or merged meanwhile. Return None if another writer has continued it.
         """
         from .replay import read_consistently
 
-        log = read_consistently(self.store, self.thread_id, lambda log: log)
+        if self.lease is not None and self.lease.lost:
+            return None
+        log = await self.store.off_loop(lambda: read_consistently(self.store, self.thread_id, lambda log: log))
         if log is None:
             return None
         for work in self._in_doubt:
@@ -340,19 +336,19 @@ class Journal:
             ThreadConflict: another writer has continued the thread.
             CheckpointError: it cannot be read.
         """
-        return await off_loop(self.store, self._reopened) if self._rolled_back else self
+        return await self.store.off_loop(self._reopened) if self._rolled_back else self
 
     def _reopened(self) -> "Journal":
         fresh = open_thread(self.store, self.thread_id) or Journal(self.thread_id, self.store)
         fresh.set_redact(self.redaction and self.redaction.redact)
+        # Appends in doubt that landed are part of what was read.
         landed = next((work.count for work in self._in_doubt if fresh.is_current(work.batch.head_row)), 0)
         ours, theirs = ((one.log.head.number, one.log.head.epoch) for one in (self, fresh))
         if not landed and not fresh.is_current(self.log.head_row) and ours != theirs:
             raise ThreadConflict(f"thread {self.thread_id!r} was changed by another writer; run it again")
-        # Appends in doubt that landed are part of what was read.
         for pending in self.pending[landed : -self._rolled_back]:
             fresh._replay(pending)
-        fresh.keyed, fresh._base = self.keyed, self._base
+        fresh.keyed, fresh.base = self.keyed, self.base
         return fresh
 
     def close_turn(self) -> None:
@@ -379,7 +375,7 @@ class Journal:
             self._merges += ([ref.key for ref in group] for group in queue.take(over=over))
 
     def schedule(self) -> None:
-        """Hand the maintenance that is due to the store's thread. No turn may hold the thread any more."""
+        """Hand the maintenance that is due to its thread. No turn may hold the thread any more."""
         retention = self.store.retention
         retains = self._planned and (retention.boundaries is not None or retention.seconds is not None)
         merges, self._merges, self._planned = self._merges, [], False
@@ -389,12 +385,15 @@ class Journal:
             schedule(self.log, merges, self._reclaimed, retains=retains)
 
 
-def open_thread(store: CheckedStore, thread_id: str) -> Journal | None:
-    """Read a thread to continue it; return None if the store does not know it.
+def open_thread(store: CheckedStore, thread_id: str, head_row: bytes | None = None) -> Journal | None:
+    """Read a thread to continue it, in one trip if its *head_row* is known; return None if there is no such thread.
 
     Raises:
         CheckpointError: its log cannot be read.
     """
-    from .replay import read_consistently  # A new thread needs no reading.
+    from .replay import read_consistently, read_whole  # A new thread needs no reading.
 
+    if head_row is not None:
+        with suppress(CorruptSegment):  # Segments were merged since the head was read, or it is found again below.
+            return Journal.from_log(*read_whole(store, thread_id, head_row))
     return read_consistently(store, thread_id, Journal.from_log)

@@ -49,6 +49,10 @@ class Locks(Protocol):
         """Release a lock that this object has taken."""
         ...
 
+    def is_locked(self, name: str) -> bool:
+        """Return whether another object, in this process or another, has the lock on *name*."""
+        ...
+
     def close(self) -> None:
         """Close all files. In a forked process the parent keeps its locks; elsewhere unlock first."""
         ...
@@ -81,6 +85,11 @@ if sys.platform == "linux":
 
         def unlock(self, name: str) -> None:
             self._set(fcntl.F_UNLCK, name)
+
+        def is_locked(self, name: str) -> bool:
+            asked = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, self._byte(name), 1, 0)
+            # The kernel writes who has the lock, or that nobody does; it takes none.
+            return FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK
 
         def _set(self, kind: int, name: str) -> None:
             _fcntl(self._file, fcntl.F_OFD_SETLK, kind, self._byte(name))
@@ -134,6 +143,17 @@ if sys.platform != "win32":
             finally:
                 os.close(file)
 
+        def is_locked(self, name: str) -> bool:
+            try:
+                file = os.open(self._path_of(name), os.O_RDONLY)
+            except FileNotFoundError:  # It is removed with the lock.
+                return False
+            try:
+                # A moment's shared lock: `flock` cannot be asked. Who wants the lock meanwhile tries again.
+                return not _is_free(fcntl.flock, file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            finally:
+                os.close(file)
+
         def close(self) -> None:
             while self._files:
                 os.close(self._files.popitem()[1])
@@ -160,6 +180,12 @@ if sys.platform == "win32":
 
         def unlock(self, name: str) -> None:
             self._set(msvcrt.LK_UNLCK, name)
+
+        def is_locked(self, name: str) -> bool:
+            if not self.lock(name):  # Windows cannot be asked: this takes the lock for a moment.
+                return True
+            self.unlock(name)
+            return False
 
         def _set(self, mode: int, name: str) -> None:
             os.lseek(self._file, self._byte(name), os.SEEK_SET)  # `locking` begins at the file's position.
@@ -206,6 +232,15 @@ class _Held:
             self.threads[thread] = locked
         return free
 
+    def is_locked(self, thread: str) -> bool:
+        """Return whether somebody else has *thread*; where the system has no locks nobody else can."""
+        try:
+            return self.locks is not None and self.locks.is_locked(thread)
+        except OSError as exc:
+            if exc.errno in EXHAUSTED:
+                raise
+            return False
+
     def unlock(self, thread: str) -> None:
         """Release *thread*. Closing the file is not enough: a child forked by C code has it open as well."""
         if self.threads.pop(thread) and self.locks is not None:
@@ -241,6 +276,30 @@ class Registry(AtRest):
             else:
                 held.close()
             return free
+
+    def is_held(self, directory: str, thread: str) -> bool:
+        """Return whether anybody has *thread* of the store in *directory*, a real path. Takes nothing.
+
+        Raises:
+            OSError: the process has no file descriptors left.
+        """
+        with self.lock:
+            held = self._directories.get(directory)
+            if held is not None and thread in held.threads:
+                return True
+            if held is None and not Path(directory, FILE).exists():
+                return False  # No thread was ever held there, and looking must not create a directory.
+            held = held or _Held(self._opened(directory))
+            try:
+                return held.is_locked(thread)
+            finally:
+                if not held.threads:
+                    held.close()
+
+    def has(self, directory: str, thread: str) -> bool:
+        """Return whether this process has taken *thread*."""
+        held = self._directories.get(directory)
+        return held is not None and thread in held.threads
 
     def release(self, directory: str, thread: str) -> None:
         """Release a thread. One that is not held, as in a forked process, is ignored."""

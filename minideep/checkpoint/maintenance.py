@@ -25,7 +25,7 @@ from . import layout
 from .format import decoded
 from .log import Log
 from .rewriting import hold_briefly, is_due, merge, truncate
-from .store import WRITE_TIMEOUT, CheckedStore, Rows, unknown_thread
+from .store import CheckedStore, Rows, unknown_thread
 
 TRIES = 10
 DAY = 86_400.0
@@ -63,8 +63,8 @@ def schedule(log: Log, merges: list[list[str]], reclaimed: list[int], *, retains
         jobs.append(partial(_expire_now_and_then, store))
     for job in jobs:
         try:
-            store.executor.submit(_run, thread_id, job)
-        except RuntimeError as exc:  # The store is closing, or the program ends: the next one does it.
+            store.maintain(partial(_run, thread_id, job))
+        except RuntimeError as exc:  # The program ends: the next one does it.
             logger.warning("maintenance of thread %s is left to the next turn", thread_id, exc_info=exc)
 
 
@@ -123,7 +123,7 @@ def put(
         CheckpointError: the store failed.
     """
     try:
-        store.append(thread, expected, head, rows, deletes, timeout=WRITE_TIMEOUT)
+        store.put(thread, expected, head, rows, deletes)
     except ThreadConflict:
         raise
     except CheckpointError:
@@ -162,7 +162,7 @@ def expire(store: CheckedStore, now: float) -> None:
     if store.retention.seconds is None:
         return
     marks = dict(store.rows("mark/", "mark0"))
-    for key, data in store.rows("head/", "head0"):
+    for key, data in store.all_heads():
         with contextlib.suppress(*SKIPPED):
             thread_id = layout.thread_of(key)
             _mark_or_delete(store, thread_id, data, marks.get(mark_key(thread_id)), now)

@@ -26,7 +26,7 @@ class PastTurn(Struct, frozen=True):
     """The files that it wrote since then, and that existed at the boundary."""
 
 
-def accepted_input(journal: Journal, event: UserSaid) -> KeyRow | None:
+async def accepted_input(journal: Journal, event: UserSaid) -> KeyRow | None:
     """Return the input that was accepted under the key of *event*, saved or not; None if there is none.
 
     Raises:
@@ -34,7 +34,7 @@ def accepted_input(journal: Journal, event: UserSaid) -> KeyRow | None:
         CheckpointError: the store failed, or the row is damaged.
     """
     at = input_key(journal.thread_id, event.key)
-    data = key_rows(journal.thread_id, journal.pending).get(at) or journal.store.get(at)
+    data = key_rows(journal.thread_id, journal.pending).get(at) or await journal.store.value(at)
     if data is None:
         return None
     row = read_key_row(at, data)

@@ -61,7 +61,7 @@ class Redaction:
             # The text to replace was redacted before, so the edit fits no more: save the whole file as it is now.
             entry = live.get(event.file)
             content = entry.content if entry else ""
-            redacted = self.call(FileWritten(event.file, content, 0, "", event.at, event.by))
+            redacted = self.call(FileWritten(event.file, content, 0, "", event.at, event.by, call_id=event.call_id))
             data = encode(number, redacted, recorded.ms)
             fold(self._store, state, number, decode(data))
         return path, data, isinstance(redacted, FileWritten) and redacted.blob

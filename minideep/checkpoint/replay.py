@@ -9,6 +9,7 @@ from ..core import apply, keep_content
 from ..errors import CorruptSegment, HistoryCut, IllegalEvent, SegmentTooLarge
 from ..events import AnyEvent, Decided, FileEdited, ModelReplied, ToolWaiting
 from ..messages import Content, ToolCall, is_json
+from ..ports import Range
 from ..state import Decision, Edit, FileEntry, OpenCall, Path, State
 from . import format, layout
 from .format import Entry, Header
@@ -16,6 +17,8 @@ from .log import Log, SegmentRef
 from .store import CheckedStore
 
 T = TypeVar("T")
+RunRows = list[list[tuple[str, bytes]]]
+"""The row of a run's newest snapshot, if it has one, and its segments after it."""
 
 
 def read_consistently(store: CheckedStore, thread_id: str, read: Callable[[Log], T]) -> T | None:
@@ -36,9 +39,36 @@ def read_consistently(store: CheckedStore, thread_id: str, read: Callable[[Log],
     return None
 
 
+def read_whole(store: CheckedStore, thread_id: str, head_row: bytes) -> tuple[Log, RunRows]:
+    """Return a thread whose head is known, and the rows of its main run for `read_run`, all in one trip.
+
+    Raises:
+        CheckpointError: its rows are damaged, or were changed since the head was read.
+    """
+    head = layout.read_head(thread_id, head_row)
+    runs, *found = store.read(_run_rows(thread_id), *_rows_of(thread_id, (), head.snapshot, head.number))
+    return _log(store, thread_id, head_row, head, runs), found
+
+
 def _open_log(store: CheckedStore, thread_id: str, head_row: bytes) -> Log:
-    head, prefix = layout.read_head(thread_id, head_row), layout.thread_prefix("run", thread_id)
-    found = store.rows(prefix, layout.after(prefix))
+    head = layout.read_head(thread_id, head_row)
+    return _log(store, thread_id, head_row, head, store.read(_run_rows(thread_id))[0])
+
+
+def _run_rows(thread_id: str) -> Range:
+    prefix = layout.thread_prefix("run", thread_id)
+    return Range(prefix, layout.after(prefix))
+
+
+def _rows_of(thread_id: str, path: Path, snapshot: int, number: int) -> tuple[Range, Range]:
+    """Return the ranges of a run's snapshot at the event *snapshot*, and of its segments after it, up to *number*."""
+    start, stop = (layout.segments_from(thread_id, path, first) for first in (snapshot + 1, number + 1))
+    return Range(layout.snapshot_key(thread_id, path, snapshot)), Range(start, stop)
+
+
+def _log(
+    store: CheckedStore, thread_id: str, head_row: bytes, head: layout.Head, found: list[tuple[str, bytes]]
+) -> Log:
     runs = {layout.run_path(key): layout.read_run_row(key, data) for key, data in found}
     for (key, _), (path, row) in zip(found, runs.items(), strict=False):
         # Two spellings of one path would be two rows for one run.
@@ -52,25 +82,27 @@ def _open_log(store: CheckedStore, thread_id: str, head_row: bytes) -> Log:
 
 
 def segments(
-    log: Log, path: Path, after: int = 0, stop: int | None = None
+    log: Log, path: Path, after: int = 0, stop: int | None = None, found: list[tuple[str, bytes]] | None = None
 ) -> Iterator[tuple[SegmentRef, Iterable[Entry]]]:
     """Yield the segments of one run after its event *after*, with their events; with *stop* only those that begin
-    before that event.
+    before that event. *found* are their rows, if they were read already.
 
     Raises:
         CheckpointError: one is missing, damaged, of another thread, or of an unknown version.
     """
     thread_id, last, end = log.thread_id, after, log.head.number
-    start, stop_key = (layout.segments_from(thread_id, path, number) for number in (after + 1, stop or end + 1))
-    # Keys and values in one query: between two of them a merge could take segments away.
-    for key, data in log.store.rows(start, stop_key):
+    if found is None:
+        # Keys and values in one query: between two of them a merge could take segments away.
+        start, stop_key = (layout.segments_from(thread_id, path, number) for number in (after + 1, stop or end + 1))
+        found = log.store.rows(start, stop_key)
+    for key, data in found:
         header, entries = format.read_segment(data, key)
         check_owner(log, path, header, key)
         # Segments form a chain, so that a missing one is noticed.
         if header.prior != last:
             raise CorruptSegment(f"a segment before {key!r} is missing: it follows event {header.prior}, not {last}")
         last = header.last
-        events = _with_blobs(log.store, key, header.base, entries)
+        events = with_blobs(log.store, key, header.base, entries)
         # A merged segment may already hold events that were appended after the head was read.
         yield (
             SegmentRef(key, header.bytes_raw, header.last),
@@ -92,7 +124,7 @@ def check_owner(log: Log, path: Path, header: Header, key: str) -> None:
         raise CorruptSegment(f"segment {key!r} belongs to thread {header.thread!r}, run {header.path!r}")
 
 
-def _with_blobs(store: CheckedStore, key: str, base: int, entries: Iterable[format.Stored]) -> Iterator[Entry]:
+def with_blobs(store: CheckedStore, key: str, base: int, entries: Iterable[format.Stored]) -> Iterator[Entry]:
     """Yield the events of a segment, those that are blobs included."""
     for entry in entries:
         number, event = entry.number, entry.event
@@ -213,9 +245,14 @@ def _check_edit(state: State, event: FileEdited) -> None:
         raise SegmentTooLarge(f"an edit makes {size:,} characters of {event.file!r}, and says {event.size:,} bytes")
 
 
-def last_snapshot(log: Log, path: Path, fits: Callable[[Header], bool] = lambda _: True) -> tuple[State, int | None]:
+def last_snapshot(
+    log: Log,
+    path: Path,
+    fits: Callable[[Header], bool] = lambda _: True,
+    newest: list[tuple[str, bytes]] | None = None,
+) -> tuple[State, int | None]:
     """Return the newest snapshot of a run that *fits*, or a new state; and the event after which a later snapshot
-    stands, which bounds the segments to read.
+    stands, which bounds the segments to read. *newest* is the row of the newest one, if it was read already.
 
     Raises:
         HistoryCut: there was one, or a beginning, before retention removed it.
@@ -224,9 +261,10 @@ def last_snapshot(log: Log, path: Path, fits: Callable[[Header], bool] = lambda 
     number, stop = log.newest_snapshot(path), None
     while number:
         key = layout.snapshot_key(log.thread_id, path, number)
-        data = log.store.get(key)
-        if data is None:
+        found, newest = log.store.read(Range(key))[0] if newest is None else newest, None
+        if not found:
             raise CorruptSegment(f"snapshot {key!r} is missing")
+        data = found[0][1]
         header = format.read_header(data, key)
         check_owner(log, path, header, key)
         if header.last != number or header.prior >= number:  # A forged one could lead round in a circle.
@@ -244,15 +282,17 @@ def last_snapshot(log: Log, path: Path, fits: Callable[[Header], bool] = lambda 
     return State(), stop
 
 
-def read_run(log: Log, path: Path) -> tuple[State, list[SegmentRef]]:
-    """Return one run as it was last saved, and the segments after its newest snapshot.
+def read_run(log: Log, path: Path, found: RunRows | None = None) -> tuple[State, list[SegmentRef]]:
+    """Return one run as it was last saved, and the segments after its newest snapshot. *found* are its rows, if they
+    were read already.
 
     Raises:
         CheckpointError: it cannot be read.
     """
-    state, _ = last_snapshot(log, path)
+    snapshot, tail = found or log.store.read(*_rows_of(log.thread_id, path, log.newest_snapshot(path), log.head.number))
+    state, _ = last_snapshot(log, path, newest=snapshot)
     refs: list[SegmentRef] = []
-    for ref, entries in segments(log, path, state.number):
+    for ref, entries in segments(log, path, state.number, found=tail):
         refs.append(ref)
         for number, event, _ in entries:
             replay(log, state, number, event)

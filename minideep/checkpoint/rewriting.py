@@ -2,13 +2,13 @@
 
 import contextlib
 import secrets
-import time
 from collections.abc import Generator
 
 import msgspec
 from msgspec import structs
 
 from ..errors import ConfigError, CorruptSegment, ThreadBusy, ThreadConflict
+from ..ports import Range
 from ..state import Path, State
 from . import format, layout
 from .batch import Batch
@@ -17,7 +17,7 @@ from .format import read_header
 from .layout import Head
 from .log import Log
 from .replay import check_owner, read_consistently
-from .store import MAINTENANCE_TIMEOUT, WRITE_TIMEOUT, CheckedStore, unknown_thread
+from .store import CheckedStore, unknown_thread
 
 MERGE_TRIES = 100
 TRIES = 10
@@ -30,21 +30,13 @@ def hold_briefly(store: CheckedStore, thread_id: str) -> Generator[None]:
     Raises:
         ThreadBusy: a turn runs.
     """
-    mark, until = layout.lock_name(thread_id, "maintenance"), time.monotonic() + WRITE_TIMEOUT
-    # The mark before the thread: a turn that finds the thread held must see that waiting is worth it.
-    while not store.hold(mark):
-        if time.monotonic() > until:
-            raise ThreadBusy(f"thread {thread_id!r} is under maintenance; try again when that is over")
-        time.sleep(0.001)
+    opened = store.wait_for(lambda: store.open(thread_id, purpose="maintenance"))
+    if opened is None:
+        raise ThreadBusy(f"thread {thread_id!r} is being run; try again when it is over")
     try:
-        if not store.hold(thread_id):
-            raise ThreadBusy(f"thread {thread_id!r} is being run; try again when it is over")
-        try:
-            yield
-        finally:
-            store.release_quietly(thread_id)
+        yield
     finally:
-        store.release_quietly(mark)
+        opened.lease.release()
 
 
 def merge(store: CheckedStore, thread_id: str, keys: list[str]) -> int:
@@ -53,14 +45,14 @@ def merge(store: CheckedStore, thread_id: str, keys: list[str]) -> int:
     Appends may happen meanwhile: the head stays as it is, and so does what readers find. A key says which events its
     segment holds: if another process has merged or cut one of them, it is gone, and nothing is done.
     """
-    head_row = store.head(thread_id)
-    found = store.rows(keys[0], keys[-1] + "\0")
+    before, found, last = store.read(Range(layout.head_key(thread_id)), Range(keys[0], keys[-1]), Range(keys[-1]))
+    found += last
     # The keys first: a segment that somebody else merged or cut meanwhile must not come back.
-    if head_row is None or [key for key, _ in found] != keys:
+    if not before or [key for key, _ in found] != keys:
         return 0
     # Before the loop: compression may take longer than the time between two appends.
     block = merge_segments(found)
-    epoch = layout.read_head(thread_id, head_row).epoch
+    epoch = layout.read_head(thread_id, before[0][1]).epoch
     key = layout.merged_key(keys[0], read_header(block, keys[0]).last)
     for _ in range(MERGE_TRIES):
         head_row = store.head(thread_id)
@@ -68,7 +60,7 @@ def merge(store: CheckedStore, thread_id: str, keys: list[str]) -> int:
             return 0  # It was deleted, and perhaps begun again.
         try:
             # The head stays byte for byte, or a turn that runs meanwhile would conflict.
-            store.append(thread_id, head_row, head_row, {key: block}, keys, timeout=MAINTENANCE_TIMEOUT)
+            store.put(thread_id, head_row, head_row, {key: block}, keys)
         except ThreadConflict:  # An append came between.
             continue
         return sum(len(data) for _, data in found) - len(block)
@@ -127,7 +119,7 @@ def _truncate(log: Log, turn: int) -> None:
         for prefix in (layout.log_prefix(thread_id, path), layout.snapshot_prefix(thread_id, path)):
             batch.delete(store.keys(prefix, layout.after(prefix)))
         batch.delete([layout.run_key(thread_id, path)])
-    batch.commit(WRITE_TIMEOUT)
+    batch.commit_now()
 
 
 def _finished(log: Log, state: State, extent: int) -> list[Path]:
@@ -155,7 +147,7 @@ def fork(store: CheckedStore, source: str, at: int | None, new_id: str) -> None:
     if batch is None:
         raise unknown_thread(source)
     try:
-        batch.commit(WRITE_TIMEOUT)
+        batch.commit_now()
     except ThreadConflict:
         raise ConfigError(f"thread {new_id!r} exists already; give the fork another id") from None
 
@@ -188,6 +180,7 @@ def _copy_run(log: Log, path: Path, extent: int, batch: Batch) -> set[str]:
     start, stop = layout.log_prefix(log.thread_id, path), layout.segments_from(log.thread_id, path, extent + 1)
     found = log.store.rows(start, stop)
     start, stop = layout.snapshot_prefix(log.thread_id, path), layout.snapshot_key(log.thread_id, path, extent + 1)
+    copied = 0
     for key, data in [*found, *log.store.rows(start, stop)]:
         header = read_header(data, key)
         check_owner(log, path, header, key)
@@ -195,6 +188,9 @@ def _copy_run(log: Log, path: Path, extent: int, batch: Batch) -> set[str]:
         if part is not None:
             batch.copy(change_header(part, key, thread=new_id), key)
             names.update(header.blobs)
+            copied += 1
+    if path and not copied:
+        raise CorruptSegment(f"run {path!r} of thread {log.thread_id!r} has no events")
     return names
 
 

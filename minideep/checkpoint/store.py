@@ -2,23 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from ..checks import check
-from ..errors import CheckpointError, MinideepError, UnknownThread
-from ..ports import Retention, Store
+from ..errors import CheckpointError, MinideepError, ThreadConflict, UnknownThread
+from ..exchange import Exchange
+from ..ports import Lease, Opened, Purpose, Range, Retention, Store
+from . import pace
 from .atfork import AtRest
+from .layout import head_key
+from .waiting import may_block, read_for, wait_for
+from .worker import Worker
 
 T = TypeVar("T")
 Rows = Mapping[str, bytes]
-WRITE_TIMEOUT = 60.0
-"""Seconds that an append waits for other writers where no event loop waits for it."""
-MAINTENANCE_TIMEOUT = 1.0
-"""The same for work that the next turn can do as well: appends wait behind it."""
+HEADS = 1000
+"""Heads that are read in one trip."""
+READERS = 8
+"""OS threads that decode the threads of one store."""
 logger = logging.getLogger("minideep")
 
 
@@ -26,53 +30,49 @@ class CheckedStore:
     """A store whose every failure is a `CheckpointError`, shared by all agents that were given the same object.
 
     A store may be anybody's code and raise anything. A turn must survive that, so only this class calls a store
-    directly.
+    directly. A turn awaits it; code that reads or rewrites whole threads is plain, runs on an OS thread of its own or
+    of its caller, and waits for the store there.
     """
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
         self.live: dict[str, Any] = {}
         """The `Journal` of each thread that runs in this process: readers also see what it has not saved yet."""
-        self.queues: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
-        """The runs of each event loop that wait for a thread."""
-
-    @contextmanager
-    def showing(self, thread: str, journal: Any) -> Generator[None]:
-        """Show *journal* to the readers of *thread*, for as long as a turn runs."""
-        self.live[thread] = journal
-        try:
-            yield
-        finally:
-            self.live.pop(thread, None)
-
-    @property
-    def inline(self) -> int:
-        return self.inner.inline
+        self.offers_exchange = hasattr(type(inner), "exchange") or "exchange" in getattr(inner, "__dict__", ())
+        """Whether it may have an `exchange`, which is made when it is first asked for."""
+        self._immediate: bool = getattr(inner, "immediate", False)
+        self._readers, self._maintenance = Worker(READERS), Worker()
 
     @property
     def retention(self) -> Retention:
         return self.inner.retention
 
     @property
-    def executor(self) -> Executor:
-        return self.inner.executor
+    def exchange(self) -> Exchange | None:
+        """The means to ask the process that runs a turn, if the store has any."""
+        return getattr(self.inner, "exchange", None)
 
-    def head(self, thread: str) -> bytes | None:
-        return translate_errors(self.inner.head, thread)
+    # ---- for coroutines
 
-    def get(self, key: str) -> bytes | None:
-        return translate_errors(self.inner.get, key)
+    async def open(self, thread: str, *, wait: float = 0.0, purpose: Purpose = "turn") -> Opened | None:
+        with _translated_errors:
+            return await self.inner.open(thread, wait=wait, purpose=purpose)
 
-    def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
-        return translate_errors(self.inner.rows, start, stop)
+    async def value(self, key: str) -> bytes | None:
+        """Return the value of a row; None if there is none."""
+        with _translated_errors:
+            found = (await self.inner.read(Range(key)))[0]
+        return found[0][1] if found else None
 
-    def keys(self, start: str, stop: str) -> list[str]:
-        return translate_errors(self.inner.keys, start, stop)
+    async def has(self, thread: str) -> bool:
+        """Return whether the store has the thread."""
+        return await self.value(head_key(thread)) is not None
 
-    def hold(self, name: str) -> bool:
-        return translate_errors(self.inner.hold, name)
+    async def is_head(self, thread: str, head: bytes) -> bool:
+        """Return whether *head* is the thread's head row."""
+        return await self.value(head_key(thread)) == head
 
-    def append(
+    async def append(
         self,
         thread: str,
         expected: bytes | None,
@@ -80,30 +80,96 @@ class CheckedStore:
         rows: Rows,
         deletes: Iterable[str] = (),
         *,
-        timeout: float | None = None,
+        lease: Lease | None = None,
+        release: bool = False,
     ) -> None:
-        """`Store.append`; without *timeout* it is called on an event loop and waits for no other writer.
+        """`Store.append`. Nothing of it is cut off half-way: a cancel is delivered once it is over.
 
         Raises:
             ThreadConflict: the store does not hold what was expected; nothing was changed.
-            TimeoutError: no *timeout* was given, and another writer has the store; nothing was changed.
-            CheckpointError: the store failed, or other writers had it for longer than *timeout* seconds.
+            CheckpointError: the store failed, or other writers had it for too long.
         """
-        # A store that is not told to wait does not, and an event loop must never wait.
-        how = {} if timeout is None else {"timeout": timeout}
-        try:
-            self.inner.append(thread, expected, head, rows, deletes, **how)
-        except Exception as exc:  # Whatever a store raises, the answer must survive it.
-            if timeout is None and isinstance(exc, TimeoutError):  # The caller commits again, off the event loop.
-                raise
-            raise _as_checkpoint_error(exc) from exc
+        with _translated_errors:
+            work = self.inner.append(thread, expected, head, rows, deletes, lease=lease, release=release)
+            if self._immediate or may_block():  # Such a store sees to it, without a task.
+                await work
+            else:
+                task = asyncio.ensure_future(work)
+                await pace.through(task)
+                task.result()
 
-    def release_quietly(self, name: str) -> None:
-        """Release a lock. A failure is logged: the work that it was held for is already done."""
-        try:
-            translate_errors(self.inner.release, name)
-        except CheckpointError as exc:
-            logger.warning("cannot release the lock %r", name.rstrip("~"), exc_info=exc)
+    async def held(self, thread: str) -> bool:
+        with _translated_errors:
+            return await self.inner.held(thread)
+
+    # ---- for plain code
+
+    def wait_for(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of the coroutine that *act* makes, which awaits this store."""
+        return wait_for(self.inner, act)
+
+    def read(self, *ranges: Range) -> list[list[tuple[str, bytes]]]:
+        """Return the rows of each range, all as of one moment."""
+        with _translated_errors:
+            return self.wait_for(lambda: self.inner.read(*ranges))
+
+    def get(self, key: str) -> bytes | None:
+        found = self.read(Range(key))[0]
+        return found[0][1] if found else None
+
+    def head(self, thread: str) -> bytes | None:
+        return self.get(head_key(thread))
+
+    def rows(self, start: str, stop: str) -> list[tuple[str, bytes]]:
+        return self.read(Range(start, stop))[0]
+
+    def keys(self, start: str, stop: str) -> list[str]:
+        """Return the keys of `rows`, without reading the values."""
+        return [key for key, _ in self.read(Range(start, stop, values=False))[0]]
+
+    def all_heads(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the keys and values of all head rows, in order, some at a time."""
+        after = ""
+        while True:
+            with _translated_errors:
+                found = self.wait_for(lambda after=after: self.inner.heads(after, HEADS))
+            yield from found
+            if len(found) < HEADS:
+                return
+            after = found[-1][0]
+
+    def put(
+        self, thread: str, expected: bytes | None, head: bytes | None, rows: Rows, deletes: Iterable[str] = ()
+    ) -> None:
+        """`append`, from plain code."""
+        self.wait_for(lambda: self.append(thread, expected, head, rows, deletes))
+
+    # ---- OS threads
+
+    def off_loop(self, act: Callable[[], T]) -> "asyncio.Future[T]":
+        """Call *act*, which uses this store, on an OS thread, so that it does not block the event loop.
+
+        Raises:
+            CheckpointError: the program ends.
+        """
+        with _translated_errors:
+            loop = asyncio.get_running_loop()
+            # A store that suspends is awaited on the caller's own loop, to which its connections belong.
+            work = act if self._immediate else partial(read_for, loop, act)
+            return loop.run_in_executor(self._readers.executor, work)
+
+    def maintain(self, job: Callable[[], object]) -> None:
+        """Call *job* on the OS thread for maintenance, after those that were given to it before.
+
+        Raises:
+            RuntimeError: the program ends.
+        """
+        self._maintenance.executor.submit(job)
+
+    def finish(self) -> None:
+        """Wait until all maintenance is done."""
+        self._maintenance.finish()
+        self._readers.finish()
 
 
 class _Opened(AtRest):
@@ -123,6 +189,10 @@ class _Opened(AtRest):
                 found = self._by_id[id(store)] = CheckedStore(store)
             return found
 
+    def find(self, store: object) -> CheckedStore | None:
+        with self.lock:
+            return self._by_id.get(id(store))
+
 
 _opened = _Opened()
 
@@ -136,41 +206,32 @@ def open_store(store: Store | CheckedStore) -> CheckedStore:
     return store if isinstance(store, CheckedStore) else _opened.open(store)
 
 
-def off_loop(store: CheckedStore, act: Callable[[], T]) -> "asyncio.Future[T]":
-    """Call *act*, which uses *store*, on the store's thread, so that it does not block the event loop.
-
-    Raises:
-        CheckpointError: the store is closing.
-    """
-    loop = asyncio.get_running_loop()
-    # The executor of a store that is closing raises a `RuntimeError`.
-    return translate_errors(lambda: loop.run_in_executor(store.executor, act))
-
-
-def exists(store: CheckedStore, thread_id: str) -> bool:
-    """Return whether the store has the thread."""
-    return store.head(thread_id) is not None
+def finish_work(store: object) -> None:
+    """Wait until the maintenance of *store* is done, before it is closed."""
+    # Work that is not done keeps the `CheckedStore` alive, so none is missed.
+    if (found := _opened.find(store)) is not None:
+        found.finish()
 
 
 def unknown_thread(thread_id: str) -> UnknownThread:
     return UnknownThread(f"no thread {thread_id!r}; `threads()` lists those that exist")
 
 
-def translate_errors(act: Callable[..., T], *args: Any) -> T:
-    """Call *act* and return its result.
-
-    Raises:
-        CheckpointError: it failed, whatever it raised.
-    """
-    try:
-        return act(*args)
-    except Exception as exc:  # Whatever a store raises, its caller must be able to go on.
-        raise _as_checkpoint_error(exc) from exc
+def lost_thread(thread_id: str) -> ThreadConflict:
+    return ThreadConflict(f"the hold on thread {thread_id!r} was lost, and another runner may have it; run it again")
 
 
-def _as_checkpoint_error(exc: Exception) -> MinideepError:
-    if isinstance(exc, MinideepError):
-        return exc  # It is one of ours already, a conflict for example.
-    if isinstance(exc, TimeoutError) and str(exc):
-        return CheckpointError(str(exc))  # The store itself says that others have it.
-    return CheckpointError(f"the store failed: {type(exc).__name__}: {exc}")
+class _TranslatedErrors:
+    """Raises any failure of a store as a `CheckpointError`: whatever it is, the caller must be able to go on."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
+        if not isinstance(exc, Exception) or isinstance(exc, MinideepError):
+            return  # One of ours is left as it is, a conflict for example.
+        if isinstance(exc, TimeoutError) and str(exc):
+            raise CheckpointError(str(exc)) from exc  # The store itself says that others have it.
+        raise CheckpointError(f"the store failed: {type(exc).__name__}: {exc}") from exc
+
+
+_translated_errors = _TranslatedErrors()

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from ..errors import CheckpointError, CorruptSegment, HistoryCut
 from ..state import Path, State
 from . import layout
+from .adapter import TIMEOUT
 from .boundaries import beginning
 from .connection import SharedConnection
 from .database import checked_database
@@ -21,7 +22,7 @@ from .format import Header, encode_state, read_blob, read_segment, read_snapshot
 from .log import Log
 from .maintenance import read_mark
 from .replay import check_state, last_snapshot, read_consistently, read_run, replay, segments
-from .store import WRITE_TIMEOUT, CheckedStore
+from .store import CheckedStore
 
 TRIES = 10
 PAGES = ["", *(f"{page:02x}" for page in range(256)), "g"]
@@ -63,7 +64,7 @@ def verify(store: CheckedStore) -> list[Damage]:
 def database_problems(connection: SharedConnection) -> list[str]:
     """Have SQLite check its file, and count the rows whose keys are not text."""
     try:
-        lines, (others,) = connection.run(checked_database, WRITE_TIMEOUT)
+        lines, (others,) = connection.run(checked_database, TIMEOUT)
     except sqlite3.DatabaseError as exc:
         if isinstance(exc, sqlite3.OperationalError):  # Locked or out of reach is not damaged.
             raise

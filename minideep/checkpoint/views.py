@@ -169,7 +169,7 @@ def export(store: CheckedStore, thread_id: str) -> list[str]:
 
 def threads(store: CheckedStore) -> list[ThreadInfo]:
     """Return every thread of the store, the last used one first; at the end those whose head row is damaged."""
-    return sorted((_thread(key, data) for key, data in store.rows("head/", "head0")), key=lambda info: -info.updated)
+    return sorted((_thread(key, data) for key, data in store.all_heads()), key=lambda info: -info.updated)
 
 
 def recall(store: CheckedStore, thread_id: str, file: str, sha256: str) -> str | bytes | None:

@@ -6,6 +6,7 @@ import uuid
 from contextlib import closing
 
 from ..agent import checked_thread_id
+from ..checkpoint import open_store
 from ..errors import ConfigError
 from . import agents
 from .places import checked_root, existing_store, writable_store
@@ -73,7 +74,7 @@ def check(options: argparse.Namespace) -> int:
         if not (store.directory / "cache.db").is_file():
             raise ConfigError(f"there are no threads in {str(store.directory)!r}")
         damages = store.verify()
-        counts = (len(store.keys(f"{kind}/", f"{kind}0")) for kind in ("head", "log"))
+        counts = (len(open_store(store).keys(f"{kind}/", f"{kind}0")) for kind in ("head", "log"))
         Screen().damages(damages, *counts)
     return EXIT_CODES["failed" if damages else "ended"]
 

@@ -5,13 +5,14 @@ import os
 import shlex
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from .. import Agent, Approve, Edit, Interrupt, MemoryCheckpointer, Reject, State
 from ..agent import checked_thread_id
+from ..checkpoint import finish_work, wait_for
 from ..errors import ConfigError, UnknownThread
 from ..messages import as_message
 from ..ports import Store
@@ -127,10 +128,14 @@ def opened(
     """
     agent = _library_agent(options) if options.agent else None
     own = agent.checkpointer if agent is not None and options.state is None else None
-    with closing(open_store(options) if own is None else own) as store:
+    store = open_store(options) if own is None else own
+    try:
         if agent is not None:
             agent.checkpointer = store
         yield agent, store
+    finally:
+        finish_work(store)
+        wait_for(store, store.aclose)
 
 
 def _library_agent(options: argparse.Namespace) -> Agent:

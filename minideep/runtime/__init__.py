@@ -9,6 +9,9 @@ from .. import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
+        "feed": "position",
+        "following": "ThreadStatus cancel_turn follow say_to_turn status_of",
+        "handle": "Handle start",
         "process": "configure_process",
         "spec": "build_spec check_prices inheritable inheriting",
         "stream": "Stream",

@@ -1,5 +1,14 @@
 """What the rest of the package uses of the runtime, for type checkers."""
 
+from .feed import position as position
+from .following import (
+    ThreadStatus as ThreadStatus,
+    cancel_turn as cancel_turn,
+    follow as follow,
+    say_to_turn as say_to_turn,
+    status_of as status_of,
+)
+from .handle import Handle as Handle, start as start
 from .process import configure_process as configure_process
 from .spec import (
     build_spec as build_spec,

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ..context import ToolContext
 from ..errors import IllegalEvent, SegmentTooLarge, ToolError
-from ..events import CallStarted, ToolEnded, ToolReturned, ToolStarted, ToolWaiting
+from ..events import CallStarted, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
 from ..ports import ToolHook
 from ..state import Edit, Interrupt, OpenCall, Reject, Respond
@@ -34,8 +34,6 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
     if entry.started and not has_children(call):
         run.record(ToolWaiting(entry.call.id, (Interrupt(entry.call, _cut_short(entry), run.path),)))
         return
-    if run.emitter:
-        run.emitter(ToolStarted(entry.call))
     ctx = ToolContext(run, call)
     try:
         # Without hooks and decisions there is nothing to do but run the tool.
@@ -93,8 +91,8 @@ def _record_result(run: Run, asked: ToolCall, result: ToolResult, seconds: float
         run.record(ToolReturned(asked.id, result.content, True, False, seconds))
     size = len(result.text)
     run.ledger.add_result(size)
-    if run.emitter:
-        run.emitter(ToolEnded(asked.id, asked.name, result.is_error, seconds, size))
+    if run.live.listening:
+        run.emit(ToolEnded(asked.id, asked.name, result.is_error, seconds, size))
 
 
 def refuse_hidden(run: Run, calls: Iterable[ToolCall], shown: Iterable[Tool]) -> None:
@@ -217,6 +215,7 @@ async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
         return ToolResult(f"no tool named {asked.name!r}; there is {', '.join(tools) or 'none'}", is_error=True)
     try:
         arguments = tool.bind(asked, ctx)
+        call.emit_start()
         if tool.runs_inline:
             return as_result(await tool.function(**arguments))
         value = await _run_isolated(tool, arguments, run.scope.grace)

@@ -1,12 +1,15 @@
 """Cancellation: one scope a turn says whether it may go on, and work that must end gets a grace period."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Coroutine, Iterable
 from typing import Any, Literal, TypeVar
 
 from ..errors import ThreadConflict
+from ..events import TurnCancelled
 
 T = TypeVar("T")
+Cut = Literal["", "caller", "agent", "shutdown"]
 GRACE = 5.0
 """Seconds that cancelled work has to end before it is left behind."""
 
@@ -18,18 +21,42 @@ class TurnScope:
     * `cancelling`: its caller has cancelled it; tools have *grace* seconds to end.
     * `lost`: another writer has gone on with the thread, so nothing more can be saved.
     * `closed`: it is over; what still runs of it was left behind and must change nothing.
+
+    A turn that is cancelled says by whom: *cut* is `caller`, `agent` (`Agent.cancel`, with a *reason*) or `shutdown`.
     """
 
-    __slots__ = ("conflict", "grace", "status")
+    __slots__ = ("_stopped", "conflict", "cut", "grace", "reason", "status")
 
     def __init__(self, grace: float = GRACE) -> None:
         self.status: Literal["open", "cancelling", "lost", "closed"] = "open"
         self.conflict: ThreadConflict | None = None
         self.grace = grace
+        self.cut: Cut = ""
+        self.reason = ""
+        self._stopped: asyncio.Future[None] | None = None
 
-    def request_cancel(self) -> None:
-        if self.status == "open":  # A lost turn stays lost.
+    def request_cancel(self, cut: "Cut" = "caller", reason: str = "") -> None:
+        """Cancel the turn. The first who does so says why it was cut."""
+        if not self.cut:
+            self.cut, self.reason = cut, reason
+        if self.status == "open" and self._stopped is not None:  # A lost turn stays lost.
             self.status = "cancelling"
+        if self._stopped is not None and not self._stopped.done():
+            self._stopped.set_result(None)
+
+    async def until_stopped(self, work: "asyncio.Task[Any]") -> None:
+        """Wait for *work*, which drives the turn, or until `request_cancel` is called."""
+        self._stopped = stopped = asyncio.get_running_loop().create_future()
+        work.add_done_callback(lambda _: stopped.done() or stopped.set_result(None))
+        if self.cut:  # It was cancelled while its input was being saved.
+            self.request_cancel()
+        await stopped
+
+    def event(self) -> TurnCancelled | None:
+        """Return the event that ends a cancelled run. None if the turn is cut short by a shutdown: it can be resumed,
+        as after a crash, and nobody has decided that it should end.
+        """
+        return None if self.cut == "shutdown" else TurnCancelled(time.time(), self.reason)
 
     def lose(self, conflict: ThreadConflict) -> None:
         # Kept beside the status: a turn that is closed must still say why it was not saved.

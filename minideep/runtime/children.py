@@ -46,7 +46,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
     # What is in memory was resumed by a decision in this turn, or has events that no append has saved yet.
     in_memory = path in parent.journal.states
     # A child that is continued was checked and counted when it began.
-    if not in_memory and path not in parent.journal.runs:
+    if not in_memory and path not in parent.journal.log.runs:
         for run in parent.budgets:
             check_prices(spec, run.state.limits, run.spec.name)
         _count_child(parent, path)
@@ -98,7 +98,7 @@ def has_children(call: Call) -> bool:
     run, depth = call.run, len(call.run.path)
     return any(
         len(path) > depth and path[:depth] == run.path and path[depth].partition("/")[0] == call.entry.call.id
-        for path in (*run.journal.runs, *run.journal.states)
+        for path in (*run.journal.log.runs, *run.journal.states)
     )
 
 
@@ -109,7 +109,7 @@ def unanswered(run: Run) -> list[Path]:
     calls = {call_id for call_id, entry in run.state.open.items() if entry.phase != "answered"}
     if not calls:
         return []
-    statuses = {path: row.status for path, row in run.journal.runs.items()}
+    statuses = {path: row.status for path, row in run.journal.log.runs.items()}
     statuses |= {path: state.status for path, state in run.journal.states.items() if path}
     cut_off = [path for path, status in statuses.items() if status in ("running", "paused")]
     return sorted((path for path in cut_off if path[0].split("/")[0] in calls), key=len, reverse=True)

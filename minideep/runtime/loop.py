@@ -17,7 +17,6 @@ from ..events import (
     CallTools,
     Finish,
     Pause,
-    TurnCancelled,
     TurnEnded,
     TurnExhausted,
     TurnPaused,
@@ -61,8 +60,9 @@ async def drive(run: Run) -> None:
     except asyncio.CancelledError:
         # Otherwise something cancelled itself, and nobody waits for a `CancelledError`.
         if scope.cancel_requested():
-            if state.status == "running":  # Not if one of several calls has escalated.
-                run.end(TurnCancelled(time.time()))
+            # Not if one of several calls has escalated. Nor if nobody has said yet who cut the turn: its owner knows.
+            if scope.cut and state.status == "running" and (event := scope.event()):
+                run.end(event)
             raise
         run.end(failed(ModelError("the model, or a hook, cancelled itself"), time.time()))
     # Any other exception is a bug of this package: it is raised, and no failure of the turn is made of it.
@@ -88,6 +88,8 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     # Before the model call, so that what was paid for so far is not paid again after a crash.
     if "step" in run.saves_at:
         await run.checkpoint()
+    if run.live.inbox and run.parent is None:
+        hear(run)
     # A view: copying the messages at every step would make a long run quadratic.
     request = Request(spec.system, run.view.messages, spec.tool_list)
     if spec.before_model:
@@ -137,8 +139,15 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
         if message is not None:
             run.record(UserSaid(message, time.time(), by=middleware.name))
             return  # The hooks after it are asked when the model has answered.
+    if run.live.inbox and run.parent is None and run.state.status == "running" and hear(run):
+        return
     if run.state.status == "running":  # A hook may have escalated.
         run.end(TurnEnded(time.time(), reason))
+
+
+def hear(run: Run) -> bool:
+    """Record what was said to the main run since its last request; return whether anything was."""
+    return run.live.hear(run.record)
 
 
 async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, attempt: int) -> Turn:

@@ -58,13 +58,12 @@ class WrappedModel(Innermost):
     """
 
     __slots__ = (
-        "_cost", "_emitter", "_model", "_outer", "_request", "_run", "_seconds", "_stopped", "_streamed", "_usage",
+        "_cost", "_model", "_outer", "_request", "_run", "_seconds", "_stopped", "_streamed", "_usage",
     )  # fmt: skip
 
     def __init__(self, run: Run, ctx: ToolContext) -> None:
         super().__init__()
         self._run = run
-        self._emitter = self._listen if run.emitter else None
         self._outer: Any = self._ask
         for part in reversed(run.spec.wrap_model):
             self._outer = Wrap(run.scope, part, "wrap_model", Reply, ctx, self, self._outer)
@@ -103,7 +102,7 @@ class WrappedModel(Innermost):
         if self._usage is None:  # Nobody was asked.
             self._usage = NO_USAGE
             run.ledger.add_model(NO_USAGE, 0.0)
-        if self._emitter and (self.last is None or reply.message is not self.last.message):
+        if run.live.listening and (self.last is None or reply.message is not self.last.message):
             self._stream_instead(reply.message.text)
         try:
             message = run.journal.with_unique_call_ids(run.path, reply.message)
@@ -121,7 +120,7 @@ class WrappedModel(Innermost):
                 self._check_again(request, model)
             if run.scope.status != "open":  # A hook has swallowed the end of the turn.
                 run.scope.check()
-            reply = await self._model.complete(request, self._emitter)
+            reply = await self._model.complete(request, self._listen if run.live.listening else None)
             content = clean_content(reply.message.content)
         except (MinideepError, CancelledError, BudgetSpent) as exc:
             self.raised.append(exc)

@@ -1,6 +1,6 @@
 """Turns that are over and are asked for again: by the key of their input, or by a `resume` with nothing to do."""
 
-from ..checkpoint import accepted_input, off_loop, past_turn
+from ..checkpoint import accepted_input, past_turn
 from ..costs import Costs
 from ..errors import HistoryCut
 from ..events import UserSaid
@@ -18,13 +18,14 @@ async def known_turn(run: Run, said: UserSaid) -> Turn | None:
         CheckpointError: it cannot be read, or is not saved yet.
     """
     journal, is_last = run.journal, run.state.key == said.key
-    known = accepted_input(journal, said)
+    known = await accepted_input(journal, said)
     if known is None:
         return None
+    run.live.number = known.number - 1  # Who follows the turn from its beginning begins there.
     if is_last and (journal.unsaved or run.state.status == "running"):  # Memory alone has it, or it is not over.
         return last_turn(run)
     try:
-        past = await off_loop(journal.store, lambda: past_turn(journal, known))
+        past = await journal.store.off_loop(lambda: past_turn(journal, known))
     except HistoryCut:  # Of the last turn its end is kept.
         if is_last:
             return last_turn(run)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from ..checkpoint import Durability, Journal
+from ..checkpoint import Durability
 from ..costs import Costs
 from ..errors import CheckpointError, ThreadConflict, ToolError
 from ..events import (
@@ -18,16 +18,16 @@ from ..events import (
     E,
     ModelReplied,
     StreamEvent,
+    ToolStarted,
     TurnEscalated,
     TurnExhausted,
-    with_path,
 )
 from ..ledger import Ledger, Spent
 from ..messages import AssistantMessage, Message, StopReason, Usage
 from ..ports import AgentSpec, Emit
 from ..state import Interrupt, OpenCall, Path, State, StateView
 from ..turn import Turn, turn_of
-from .cancel import TurnScope
+from .live import LiveTurn
 
 Point = Literal["step", "reply", "result"]
 CHECKPOINTS: dict[Durability, tuple[Point, ...]] = {"turn": (), "step": ("step",), "tool": ("step", "reply", "result")}
@@ -37,17 +37,25 @@ CHECKPOINTS: dict[Durability, tuple[Point, ...]] = {"turn": (), "step": ("step",
 class Call:
     """One tool call while it is being answered."""
 
-    __slots__ = ("children", "entry", "over", "paused", "run")
+    __slots__ = ("children", "entry", "over", "paused", "run", "started")
 
     def __init__(self, run: "Run", entry: OpenCall) -> None:
         self.run = run
         self.entry = entry
         self.over = False
         """True if it is answered or left behind: nothing that still runs for it may change the thread."""
+        self.started = False
+        """True once followers know that it runs."""
         self.paused: tuple[Interrupt, ...] = ()
         """The interrupts that children of this call wait for."""
         self.children: dict[str, asyncio.Future[None]] = {}
         """The end of each child that it ran, by key."""
+
+    def emit_start(self) -> None:
+        """Emit, once, that the call runs: one that a hook answers, or that waits for a person, does not."""
+        if self.run.live.listening and not self.started:
+            self.started = True  # A `wrap_tool` may run it again.
+            self.run.emit(ToolStarted(self.entry.call))
 
 
 class Run:
@@ -56,24 +64,22 @@ class Run:
     def __init__(
         self,
         spec: AgentSpec,
-        journal: Journal,
-        scope: TurnScope,
+        live: LiveTurn,
         run_child: Callable[..., Awaitable[Turn]],
         *,
         durability: Durability = "turn",
-        listener: Emit | None = None,
         context: Any = None,
         path: Path = (),
         call: Call | None = None,
     ) -> None:
         self.spec = spec
-        self.journal = journal
-        self.scope = scope
+        self.live = live
+        self.journal = journal = live.journal
+        self.scope = live.scope
         self.run_child = run_child
         """Runs an agent below a call of this run. It is passed in, because its module imports this one."""
         self.durability: Durability = durability
         self.saves_at = CHECKPOINTS[durability]
-        self.listener = listener
         self.context = context
         self.path = path
         self.call = call
@@ -85,7 +91,6 @@ class Run:
         self.view = StateView(self.state)
         self.ledger = Ledger(self.parent.ledger if self.parent else None)
         self.scratch: dict[object, Any] = {}
-        self.emitter: Emit | None = self.emit if listener else None  # None spares a model making deltas for nobody.
         self.wrapped: Any = None
         """The model inside its `wrap_model` hooks, put together with the first question."""
         self.begun = 0
@@ -98,8 +103,8 @@ class Run:
 
     def child(self, spec: AgentSpec, path: Path, call: Call) -> "Run":
         """Return the run of *spec* at *path*, below *call*: new, or as the log has it."""
-        about: dict[str, Any] = {"durability": self.durability, "listener": self.listener, "context": self.context}
-        return Run(spec, self.journal, self.scope, self.run_child, **about, path=path, call=call)
+        about: dict[str, Any] = {"durability": self.durability, "context": self.context}
+        return Run(spec, self.live, self.run_child, **about, path=path, call=call)
 
     # ---- events
 
@@ -113,20 +118,25 @@ class Run:
             self._check_open()
         # In one log, or nobody could tell in which order two runs have changed a file.
         path = () if self.path and isinstance(event, FILE_EVENTS) else self.path
-        said: list[Message] = []
-        if type(event) is Compacted:
-            # Before the event is applied, which takes them out of the state.
-            said = self.state.messages[self.state.began : event.kept]
-        elif type(event) is TurnEscalated and self.parent is None:
-            event = structs.replace(event, costs=self._kept_costs())
+        kind = type(event)
+        if kind is Compacted or kind is TurnEscalated:
+            return self._record_apart(path, event)
         event = self.journal.record(path, event)
-        if self.listener:
-            self.listener(with_path(event, path))
-        if type(event) is Compacted:
-            self._compacted += said
-            self.ledger.add_model(event.usage, event.cost, asked=event.asked)
-            if not self.state.open:  # Otherwise a tool compacts, in its own time.
-                self.ledger.add_model_time(event.seconds)
+        if self.live.listening:
+            self.live.record(path, event)
+        return event
+
+    def _record_apart(self, path: Path, event: Any) -> Any:
+        """Record an escalation with the costs of the turn; or a compaction, and account for it."""
+        if type(event) is TurnEscalated:
+            return self.record_at(path, event if self.parent else structs.replace(event, costs=self._kept_costs()))
+        # Before the event is applied, which takes them out of the state.
+        said = self.state.messages[self.state.began : event.kept]
+        event = self.record_at(path, event)
+        self._compacted += said
+        self.ledger.add_model(event.usage, event.cost, asked=event.asked)
+        if not self.state.open:  # Otherwise a tool compacts, in its own time.
+            self.ledger.add_model_time(event.seconds)
         return event
 
     def end(self, event: Boundary) -> None:
@@ -140,14 +150,19 @@ class Run:
     def record_at(self, path: Path, event: E) -> E:
         """Record *event* in the run at *path*, for the owner of the turn, who may do so when its calls are over."""
         event = self.journal.record(path, event)
-        if self.listener:
-            self.listener(with_path(event, path))
+        if self.live.listening:
+            self.live.record(path, event)
         return event
 
     def emit(self, event: StreamEvent) -> None:
-        """Send *event* to the listener, if there is one."""
-        if self.listener and self.scope.status != "closed":
-            self.listener(with_path(event, self.path))
+        """Send *event* to those who follow the turn."""
+        if self.live.listening and self.scope.status != "closed":
+            self.live.emit(self.path, event)
+
+    @property
+    def emitter(self) -> Emit | None:
+        """What a model is given to stream its reply; None spares it making deltas for nobody."""
+        return self.emit if self.live.listening else None
 
     def _check_open(self) -> None:
         """Refuse a change by a run that was left behind: its call is over, or the whole turn is."""
@@ -182,14 +197,15 @@ class Run:
 
     # ---- saving
 
-    async def save(self) -> CheckpointError | None:
-        """Append what is pending of the thread. Return the failure, if there is one; the next append tries again.
+    async def save(self, *, release: bool = False) -> CheckpointError | None:
+        """Append what is pending of the thread, with *release* for the last time in this turn. Return the failure, if
+        there is one; the next append tries again.
 
         A `ThreadConflict` is returned as well, and the turn's scope is then lost.
         """
         started = time.perf_counter()
         try:
-            saved = await self.journal.append()
+            saved = await self.journal.append(release=release)
         except CheckpointError as exc:
             if isinstance(exc, ThreadConflict):
                 self.scope.lose(exc)

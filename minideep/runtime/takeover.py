@@ -10,7 +10,7 @@ def spent_before(journal: Journal, path: Path, state: State) -> Costs:
     calls, tokens and money, but no times.
     """
     costs = _own(state)
-    for below, row in journal.runs.items():
+    for below, row in journal.log.runs.items():
         if below[: len(path)] == path and len(below) > len(path) and row.last > state.start.number:
             child = journal.saved_run(below)[0]
             if child.start.number > state.start.number:  # Otherwise its turn was over before this one began.

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,9 +15,8 @@ from ..checkpoint import (
     Durability,
     Journal,
     Redact,
-    exists,
     hold_thread,
-    off_loop,
+    lost_thread,
     open_thread,
     unknown_thread,
 )
@@ -25,11 +24,12 @@ from ..checks import checked
 from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
 from ..messages import Input, UserMessage, as_message
-from ..ports import ABOUT, AgentSpec, Emit
+from ..ports import ABOUT, AgentSpec
 from ..state import Decision, ThreadId
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, carried, leave, result_of
 from .children import unanswered
+from .live import LiveTurn, turns_of
 from .loop import drive, run_child
 from .process import TurnSlot
 from .run import Run
@@ -47,9 +47,12 @@ class TurnConfig(Struct, frozen=True):
     durability: Durability = "turn"
     redact: Redact | None = None
     context: Any = None
-    emit: Emit | None = None
     wait: bool = False
     """True to wait for a thread that is busy."""
+    begun: Callable[[LiveTurn], None] | None = None
+    """Called before the input is recorded."""
+    detached: bool = False
+    """True if the task that the turn runs in is our own."""
 
 
 class Accepted(Struct, frozen=True):
@@ -67,6 +70,8 @@ class Turns:
     def __init__(self, grace: float = GRACE) -> None:
         self._grace = grace
         self._kept: dict[tuple[CheckedStore, str], Journal] = {}
+        self.tasks: set[asyncio.Task[Turn]] = set()
+        """The turns that were started and run on their own."""
 
     async def run(self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None = None) -> Turn:
         """Run one turn, from *input* to its boundary. An input with a *key* is accepted once: its turn is returned, or
@@ -82,20 +87,34 @@ class Turns:
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Resume a turn, or return the last one."""
-        if (config.store, thread_id) not in self._kept and not exists(config.store, thread_id):
+        if (config.store, thread_id) not in self._kept and not await config.store.has(thread_id):
             raise unknown_thread(thread_id)  # Before anything is made for it.
         return await self._turn(config, thread_id, partial(_record_decisions, decisions, config.spec), new=False)
+
+    async def aclose(self, grace: float) -> None:
+        """Cut short, after *grace* seconds, the turns that run here. Those can be resumed."""
+        tasks = set(self.tasks)
+        waits = [asyncio.ensure_future(live.wait()) for live in turns_of(self)]
+        if waits and grace > 0:
+            await asyncio.wait(waits, timeout=grace)
+        await asyncio.gather(*(live.cut("shutdown") for live in turns_of(self)), *waits)
+        own = {task for task in tasks if task.get_loop() is asyncio.get_running_loop()}
+        for task in own:
+            task.cancel()  # It waits for its thread, or is about to end.
+        if own:
+            await asyncio.wait(own)
 
     async def save(self, config: TurnConfig, thread_id: str) -> None:
         """Append what earlier turns left unsaved."""
         store = config.store
         if (store, thread_id) not in self._kept:
-            if not exists(store, thread_id):
+            if not await store.has(thread_id):
                 raise unknown_thread(thread_id)
             return
-        async with hold_thread(store, thread_id, config.wait):
+        async with hold_thread(store, thread_id, config.wait) as opened:
             try:
                 if (kept := await self._left(store, thread_id)) is not None:
+                    kept.lease = opened.lease
                     kept.set_redact(config.redact)
                     await kept.append()
             except ThreadConflict:
@@ -111,22 +130,41 @@ class Turns:
     ) -> Turn:
         """Hold the thread, record the input, drive the main run to a boundary and save it."""
         # The slot first: a turn that waits for one must not keep its thread from others.
-        async with TurnSlot(), hold_thread(config.store, thread_id, config.wait):
-            journal = await self._open(config.store, thread_id)
+        async with TurnSlot(), hold_thread(config.store, thread_id, config.wait) as opened:
+            journal = await self._open(config.store, thread_id, opened.head)
             if journal is None:
                 if not new:
                     raise unknown_thread(thread_id)
                 journal = Journal(thread_id, config.store)
-            run = _main_run(config, journal, TurnScope(self._grace))
-            with config.store.showing(thread_id, journal):
+            journal.lease = opened.lease
+            run = self._main_run(config, journal)
+            opened.lease.on_lost(lambda: run.scope.lose(lost_thread(thread_id)))
+            with run.live:
+                if config.begun is not None:
+                    config.begun(run.live)
                 accepted, failed = await self._accept(run, record)
+                run.live.accept()
                 if accepted.past is not None:
                     turn = self._result(run, failed, accepted.past)
                 else:
-                    turn = await self._driven(run)
+                    turn = await self._driven(run, config.detached)
         # Now that the thread is released: maintenance must hold it to truncate or delete.
         journal.schedule()
         return turn
+
+    def _main_run(self, config: TurnConfig, journal: Journal) -> Run:
+        """Return the main run of a thread.
+
+        Raises:
+            ConfigError: the thread is another agent's.
+        """
+        spec, owner = config.spec, journal.root.agent
+        if owner and owner != spec.name and owner not in spec.continues:
+            found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
+            raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
+        journal.set_redact(config.redact)
+        live = LiveTurn(journal, TurnScope(self._grace), self, _answer)
+        return Run(spec, live, run_child, durability=config.durability, context=config.context)
 
     async def _accept(
         self, run: Run, record: Callable[[Run], Awaitable[Accepted]]
@@ -153,12 +191,12 @@ class Turns:
             raise
         return accepted, failed
 
-    async def _driven(self, run: Run) -> Turn:
+    async def _driven(self, run: Run, detached: bool) -> Turn:
         """Drive a turn and save its boundary. The answer comes back even if it cannot be saved."""
         try:
-            await _drive_main(run)
+            await _drive_main(run, detached=detached)
         finally:  # A cancelled turn is saved too, and kept for `resume`.
-            turn = self._result(run, await run.save())
+            turn = self._result(run, await run.save(release=True))
         return turn
 
     def _result(self, run: Run, failed: CheckpointError | None, past: Turn | None = None) -> Turn:
@@ -171,27 +209,29 @@ class Turns:
         if isinstance(failed, ThreadConflict):  # Nor is it kept: another writer has continued the thread.
             turn.status, turn.reason, turn.error = "failed", type(failed).__name__, failed
             return turn
+        if turn.status == "running":
+            turn.reason = "interrupted"
         if turn.saved:
             run.journal.plan()
-        self._keep(run.journal)
+        if run.journal.store.live.get(turn.thread_id) is run.journal:  # Otherwise the next turn runs already.
+            self._keep(run.journal)
         return turn
 
     # ---- threads in memory
 
-    async def _open(self, store: CheckedStore, thread_id: str) -> Journal | None:
+    async def _open(self, store: CheckedStore, thread_id: str, head_row: bytes | None) -> Journal | None:
         """Return the thread as this agent left it, if the store still has it so; else as the store has it."""
         kept = await self._left(store, thread_id)
         # A turn that ends keeps its journal again. If a turn breaks half-way, the next one reads the store instead.
         self.forget(store, thread_id)
         if kept is not None and kept.unsaved:  # Its first append finds out if somebody else has written.
             return kept
-        head_row = store.head(thread_id)
         if head_row is None:
             return None  # A new thread, or one that was deleted meanwhile.
         if kept is not None and kept.is_current(head_row):
             return kept
         # Not on the loop: a long thread takes tens of milliseconds to decode, and other turns would stand still.
-        return await off_loop(store, lambda: open_thread(store, thread_id))
+        return await store.off_loop(lambda: open_thread(store, thread_id, head_row))
 
     async def _left(self, store: CheckedStore, thread_id: str) -> Journal | None:
         """Return what is kept of a thread, without events that were rolled back."""
@@ -213,21 +253,6 @@ class Turns:
         saved = [key for key, kept in list(self._kept.items()) if not kept.unsaved]
         for key in saved[: max(0, len(saved) - KEPT)]:
             self._kept.pop(key, None)
-
-
-def _main_run(config: TurnConfig, journal: Journal, scope: TurnScope) -> Run:
-    """Return the main run of a thread.
-
-    Raises:
-        ConfigError: the thread is another agent's.
-    """
-    spec, owner = config.spec, journal.root.agent
-    if owner and owner != spec.name and owner not in spec.continues:
-        found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
-        raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
-    journal.set_redact(config.redact)
-    about: dict[str, Any] = {"durability": config.durability, "listener": config.emit, "context": config.context}
-    return Run(spec, journal, scope, run_child, **about)
 
 
 async def _record_message(message: UserMessage, spec: AgentSpec, key: str, run: Run) -> Accepted:
@@ -279,15 +304,21 @@ def _note_changes(run: Run) -> None:
             run.record(Noted(ABOUT, key, value))
 
 
-async def _drive_main(run: Run) -> None:
-    """Drive the main run to its boundary. When cancelled, tools have a grace period and are then left behind."""
+async def _drive_main(run: Run, *, detached: bool) -> None:
+    """Drive the main run to its boundary. When cancelled, tools have a grace period and are then left behind.
+
+    The task of a *detached* turn is our own: only a loop that is being closed cancels it.
+    """
     scope = run.scope
     # In a task of its own: the caller's cancellation must not cut off what still has to be recorded.
     task = asyncio.ensure_future(carried(drive(run)))
     try:
-        await asyncio.wait([task])
+        await scope.until_stopped(task)
+        if not task.done():
+            await leave(task, scope.grace)
     except asyncio.CancelledError:
-        scope.request_cancel()
+        # Only a loop that is being closed cancels both tasks. Nobody has decided that the turn should end.
+        scope.request_cancel("shutdown" if detached or task.cancelling() else "caller")
         await leave(task, scope.grace)
         raise
     finally:
@@ -300,10 +331,15 @@ async def _drive_main(run: Run) -> None:
 def _close(run: Run) -> None:
     """Close the turn for good. What still runs of it was left behind and is recorded as cancelled, leaves first."""
     for path, state in sorted(run.journal.states.items(), key=lambda item: -len(item[0])):
-        if state.status == "running":
-            event = TurnCancelled(time.time())
+        if state.status == "running" and (event := run.scope.event()):
             run.record_at(path, event) if path else run.end(event)
     run.scope.close()  # Last: nothing can be recorded afterwards.
+
+
+def _answer(live: LiveTurn, question: bytes) -> AsyncIterator[bytes]:
+    from .answering import answer  # Only if another process asks.
+
+    return answer(live, question)
 
 
 @checked

@@ -3,13 +3,15 @@
 import os
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from ..ports import Store
-from .store import StoreContract, appended, race, same
+from .checks import appended, race, same
+from .plain import PlainStore
+from .store import StoreContract
 
 Make = Callable[[Path], Store]
 
@@ -22,16 +24,16 @@ class DurableStoreContract(StoreContract):
     """
 
     def test_rows_outlive_the_object_that_put_them(self, tmp_path: Path) -> None:
-        with closing(self.make(tmp_path)) as store:
+        with PlainStore(self.make(tmp_path)) as store:
             store.append("t", None, b"1", {"a": b"1"})
-            rows = store.rows("", "~")
-            with closing(self.make(tmp_path)) as other:
-                same("rows in a second object", other.rows("", "~"), rows)
-        with closing(self.make(tmp_path)) as again:
-            same("rows after a close", again.rows("", "~"), rows)
+            rows = store.rows()
+            with PlainStore(self.make(tmp_path)) as other:
+                same("rows in a second object", other.rows(), rows)
+        with PlainStore(self.make(tmp_path)) as again:
+            same("rows after a close", again.rows(), rows)
 
     def test_two_objects_hold_a_thread_one_at_a_time(self, tmp_path: Path) -> None:
-        with closing(self.make(tmp_path)) as store, closing(self.make(tmp_path)) as other:
+        with PlainStore(self.make(tmp_path)) as store, PlainStore(self.make(tmp_path)) as other:
             same("hold t, and t by another object", (store.hold("t"), other.hold("t")), (True, False))
             same("hold u by the other", (other.hold("u"), store.hold("u")), (True, False))
             store.release("t")
@@ -40,7 +42,7 @@ class DurableStoreContract(StoreContract):
             other.release("u")
 
     def test_a_thread_that_another_process_holds_is_free_once_that_is_killed(self, tmp_path: Path) -> None:
-        with closing(self.make(tmp_path)) as store:
+        with PlainStore(self.make(tmp_path)) as store:
             same("hold t, u", (store.hold("t"), store.hold("u")), (True, True))
             store.release("t")
             with _elsewhere(_hold, self.make, tmp_path) as (answers, kill):
@@ -53,7 +55,7 @@ class DurableStoreContract(StoreContract):
 
     def test_of_writers_in_two_processes_one_wins_each_round(self, tmp_path: Path) -> None:
         with (
-            closing(self.make(tmp_path)) as store,
+            PlainStore(self.make(tmp_path)) as store,
             _elsewhere(_race_there, self.make, tmp_path) as (answers, _),
         ):
             won = 0
@@ -65,7 +67,7 @@ class DurableStoreContract(StoreContract):
                 raise AssertionError(f"this process won {won} rounds and the other {theirs}, expected some for each")
 
     def test_a_writer_that_is_killed_leaves_whole_appends(self, tmp_path: Path) -> None:
-        with closing(self.make(tmp_path)) as store:
+        with PlainStore(self.make(tmp_path)) as store:
             with _elsewhere(_write_for_ever, self.make, tmp_path) as (answers, kill):
                 answers.recv()
                 time.sleep(0.02)
@@ -76,7 +78,7 @@ class DurableStoreContract(StoreContract):
 
 
 def _race_there(make: Make, folder: Path, answers: Connection) -> None:
-    with closing(make(folder)) as store:
+    with PlainStore(make(folder)) as store:
         won = 0
         while won < 100:
             won += race(store, "there", 10)
@@ -84,16 +86,16 @@ def _race_there(make: Make, folder: Path, answers: Connection) -> None:
 
 
 def _hold(make: Make, folder: Path, answers: Connection) -> None:
-    store = make(folder)
+    store = PlainStore(make(folder))
     answers.send(store.hold("t"))
     time.sleep(600)
 
 
 def _write_for_ever(make: Make, folder: Path, answers: Connection) -> None:
-    store, old, count = make(folder), [], 0
+    store, old, count = PlainStore(make(folder)), [], 0
     while True:
         rows = {f"log/{count}/{part}": os.urandom(20_000) for part in range(3)}
-        store.append("t", store.head("t"), b"%d" % count, rows, old, timeout=60)
+        store.append("t", store.head("t"), b"%d" % count, rows, old)
         old, count = list(rows), count + 1
         if count == 3:
             answers.send(True)

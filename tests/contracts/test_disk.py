@@ -4,6 +4,7 @@ import asyncio
 import os
 
 import pytest
+from harness.stores import plain
 from hypothesis import given, settings, strategies as st
 
 from minideep import (
@@ -37,9 +38,9 @@ async def test_a_turn_with_subagents_is_one_transaction(tmp_path):
     appends = []
 
     class Watched(DiskCheckpointer):
-        def append(self, thread, expected, head, rows, deletes=(), **how):
+        async def append(self, thread, expected, head, rows, deletes=(), **how):
             appends.append(sorted(key.split("/")[0] + "/" + key.split("/")[2] for key in rows))
-            super().append(thread, expected, head, rows, deletes, **how)
+            await super().append(thread, expected, head, rows, deletes, **how)
 
     child = Subagent(name="critic", description="", model=ScriptedModel(["bad"]))
     task = ToolCall("task", {"description": "a", "subagent_type": "critic"}, "t1")
@@ -53,7 +54,7 @@ async def test_large_turns_are_cut_into_segments_and_read_back(store):
     big = [ToolCall("ping", {"text": f"{n}" + os.urandom(40_000).hex()}) for n in range(20)]
     agent = Agent(ScriptedModel([*big, "ok"]), [ping], checkpointer=store)
     turn = await agent.run("go", "t")
-    assert len(store.rows("log/t//", "log/t/0")) > 3  # The input, and 3.2 MB a MiB at a time.
+    assert len(plain(store).rows("log/t//", "log/t/0")) > 3  # The input, and 3.2 MB a MiB at a time.
     assert tuple(agent.get_state("t").messages) == turn.messages
 
 
@@ -119,8 +120,8 @@ async def damaged(store, change):
     agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
     await agent.run("first", "t")
     await agent.run("second", "t")
-    key, value = store.rows("log/t/", "log/t0")[-1]
-    store.append("t", store.head("t"), store.head("t"), {key: change(value)})
+    key, value = plain(store).rows("log/t/", "log/t0")[-1]
+    plain(store).append("t", plain(store).head("t"), plain(store).head("t"), {key: change(value)})
     return Agent(ScriptedModel(["never"]), checkpointer=store)
 
 
@@ -146,11 +147,11 @@ async def test_a_segment_of_another_thread_or_a_missing_one_is_found(store):
         agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
         await agent.run("first", thread)
         await agent.run("second", thread)
-    mine, theirs = store.rows("log/t/", "log/t0"), store.rows("log/u/", "log/u0")
-    store.append("t", store.head("t"), store.head("t"), {mine[0][0]: theirs[0][1]})
+    mine, theirs = plain(store).rows("log/t/", "log/t0"), plain(store).rows("log/u/", "log/u0")
+    plain(store).append("t", plain(store).head("t"), plain(store).head("t"), {mine[0][0]: theirs[0][1]})
     with pytest.raises(CorruptSegment, match="belongs to thread 'u'"):
         agent.get_state("t")
-    store.append("u", store.head("u"), store.head("u"), {}, [theirs[1][0]])
+    plain(store).append("u", plain(store).head("u"), plain(store).head("u"), {}, [theirs[1][0]])
     with pytest.raises(CorruptSegment, match="is missing: it follows event 3, not 1"):
         agent.get_state("u")
 

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from minideep import Agent, Subagent, ToolCall, ToolMessage, Turn, tool
+from minideep.events import TextDelta
 from minideep.messages import Message
-from minideep.ports import Request
+from minideep.models.scripted import as_reply
+from minideep.ports import Emit, Reply, Request
 from minideep.state import State
 
 PING = ToolCall("ping")
@@ -90,3 +92,32 @@ def deleting() -> ToolCall:
 
 def writing() -> ToolCall:
     return ToolCall("write_file", {"file_path": "/keep.txt", "content": "dear"}, "w1")
+
+
+class Talker:
+    """A model that says a text piece by piece, as a test lets it."""
+
+    name = "talker"
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces = pieces
+        self.let = asyncio.Semaphore(0)
+        """Each piece takes one, and so does the reply."""
+        self.said = 0
+
+    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+        for piece in self.pieces:
+            await self.let.acquire()
+            if emit:
+                emit(TextDelta(piece))
+            self.said += 1
+        await self.let.acquire()
+        return as_reply("".join(self.pieces))
+
+    async def say(self, count: int = 1) -> None:
+        """Let it say some pieces, and wait until it has."""
+        aim = self.said + count
+        for _ in range(count):
+            self.let.release()
+        while self.said < aim:
+            await asyncio.sleep(0)

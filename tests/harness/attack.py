@@ -19,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 from harness.killing import asked, expect
+from harness.stores import plain
 from minideep import Agent, DiskCheckpointer, ThreadBusy, ThreadConflict, ToolCall, create_deep_agent, tool
 from minideep.backends import FilesystemBackend
 from minideep.models import ScriptedModel
@@ -111,7 +112,7 @@ def forking(forks: int) -> str:
             head = None
             while going:
                 new = os.urandom(8)
-                store.append(thread, head, new, {f"log/{thread}": os.urandom(20_000)}, timeout=60)
+                plain(store).append(thread, head, new, {f"log/{thread}": os.urandom(20_000)})
                 head = new
                 appended[thread] += 1
 
@@ -128,7 +129,7 @@ def forking(forks: int) -> str:
             for thread in threads:
                 thread.join()
         expect(wrote == forks, f"{wrote} of {forks} children wrote")
-        expect(len(store.keys("head/child", "head/childz")) == forks, "what a child wrote is gone")
+        expect(len(plain(store).keys("head/child", "head/childz")) == forks, "what a child wrote is gone")
     return f"{forks} forks beside {sum(appended.values())} appends: {wrote} children wrote, {seconds:.1f} s"
 
 

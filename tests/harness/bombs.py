@@ -8,6 +8,7 @@ import msgspec
 import zstandard
 
 from harness.damage import store_of
+from harness.stores import plain
 from minideep import (
     Agent,
     MemoryCheckpointer,
@@ -48,7 +49,7 @@ def read_bombs(megabytes):
     """Read threads whose rows decode to far more than they have bytes, in so much more memory than that takes now."""
     store = MemoryCheckpointer()
     Agent(ScriptedModel(["ok"]), checkpointer=store).run_sync("hello", "t")
-    rows = dict(store.rows("", "\x7f"))
+    rows = dict(plain(store).rows("", "\x7f"))
     key = max(key for key in rows if key.startswith("log/"))
     places, about = ("event", "blob", "events", "header"), codec.read_header(rows[key], key)
     bombs = [(bomb(about, value, place)) for value in BOMBS.values() for place in places]

@@ -6,6 +6,7 @@ import time
 from contextlib import closing, suppress
 
 from harness.histories import agent_on
+from harness.stores import plain
 from minideep import Agent, CheckpointError, DiskCheckpointer, Retention, UnknownThread
 from minideep.models import ScriptedModel
 
@@ -79,7 +80,7 @@ def verified_beside_a_writer(folder, seconds):
     writer.start()
     with DiskCheckpointer(folder) as store:
         try:
-            while writer.is_alive() and not store.keys("head/", "head0"):
+            while writer.is_alive() and not plain(store).keys("head/", "head0"):
                 time.sleep(0.01)
             until = time.monotonic() + seconds
             while time.monotonic() < until:

@@ -8,6 +8,7 @@ import msgspec
 import zstandard
 
 from harness.histories import agent_on, cut, resumed
+from harness.stores import plain
 from minideep import Agent, Approve, MemoryCheckpointer, MinideepError
 from minideep.checkpoint import format as codec, layout as names
 from minideep.models import ScriptedModel
@@ -32,7 +33,7 @@ def rich_rows():
     agent.run_sync("payer", "t")
     agent.fork("t", thread_id="u")
     store.close()
-    rows = dict(store.rows("", "\x7f"))
+    rows = dict(plain(store).rows("", "\x7f"))
     assert {key.partition("/")[0] for key in rows} == set(KINDS)
     return rows
 
@@ -40,7 +41,7 @@ def rich_rows():
 def store_of(rows):
     store = MemoryCheckpointer()
     for key, data in rows.items():
-        store._put(key, data)
+        store.plain._put(key, data)
     return store
 
 
@@ -147,7 +148,7 @@ def ask_everything(store):
     reader = agent()
     listed = ask(reader.threads)
     assert listed is not None
-    assert {key[5:] for key in store.keys("head/", "head0")} <= {
+    assert {key[5:] for key in plain(store).keys("head/", "head0")} <= {
         names.head_key(one.thread_id)[5:] for one in listed
     } | {one.problem.partition("'head/")[2].partition("'")[0] for one in listed}
     for thread in ("t", "u"):

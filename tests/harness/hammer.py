@@ -15,6 +15,7 @@ from itertools import count
 from random import Random
 
 from harness.killing import Diary, Life, asked, expect, filling
+from harness.stores import plain
 from minideep import (
     Agent,
     AssistantMessage,
@@ -172,7 +173,9 @@ def hammer(threads: Sequence[str], seconds: float) -> str:
         outcomes = list(reported(writers))
         expect(reader.end(), "the reader was killed")
         with DiskCheckpointer(directory) as store:
-            segments = [len(store.keys(log_prefix(thread, ()), after(log_prefix(thread, ())))) for thread in threads]
+            segments = [
+                len(plain(store).keys(log_prefix(thread, ()), after(log_prefix(thread, ())))) for thread in threads
+            ]
             for thread in threads:
                 texts = whole(Agent("offline:", checkpointer=store).get_state(thread).messages, "ended")
                 saved = Counter(

@@ -6,6 +6,7 @@ import time
 from functools import partial
 
 from harness.agents import ping, sub
+from harness.stores import plain as plain_store
 from minideep import (
     Interrupt,
     Middleware,
@@ -134,10 +135,10 @@ def number_in(key):
 def join_all(store, thread="t"):
     """Join whatever is there to join, base by base."""
     bases = {}
-    for key in store.keys("base/", "base0"):
+    for key in plain_store(store).keys("base/", "base0"):
         bases.setdefault(key.split("/")[2], []).append(number_in(key))
     groups = {}
-    for key in store.keys(f"log/{thread}/", f"log/{thread}0"):
+    for key in plain_store(store).keys(f"log/{thread}/", f"log/{thread}0"):
         path, number = key.split("/")[2], number_in(key)
         groups.setdefault((path, sum(number > base for base in bases.get(path, ()))), []).append(key)
     return sum(merge(store, keys, thread) > 0 for keys in groups.values() if len(keys) > 1)

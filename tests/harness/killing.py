@@ -178,11 +178,11 @@ class Watched(DiskCheckpointer):
         super().__init__(directory)
         self.diary = diary
 
-    def append(self, thread, expected, head, rows, deletes=(), **how):
+    async def append(self, thread, expected, head, rows, deletes=(), **how):
         kind = "join" if deletes else "save"
         self.diary(f"{kind}+")
         try:
-            super().append(thread, expected, head, rows, deletes, **how)
+            await super().append(thread, expected, head, rows, deletes, **how)
         finally:
             self.diary(f"{kind}-")
 
@@ -200,17 +200,14 @@ class Fatal(DiskCheckpointer):
         if not self._left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def append(self, *args, **how):
+    async def append(self, *args, **how):
         if self._appends:
             self.point()
-        super().append(*args, **how)
+        else:
+            self.plain._writer.run(lambda con: con.set_trace_callback(self.point), 60.0)
+        await super().append(*args, **how)
         if self._appends:
             self.point()
-
-    def _connect(self):
-        con = super()._connect()
-        con.set_trace_callback(None if self._appends else self.point)
-        return con
 
 
 async def live(agent: Agent, plan: Plan, diary: Diary, random: Random) -> None:

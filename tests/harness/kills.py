@@ -92,7 +92,7 @@ class Series:
         """Read the store from a copy: the next worker must find what the kill left, and nothing tidier."""
         if not Path(folder, "state").exists():
             return Left()
-        copy = shutil.copytree(f"{folder}/state", f"{folder}/copy")
+        copy = shutil.copytree(f"{folder}/state", f"{folder}/copy", ignore=shutil.ignore_patterns("live"))
         left = killing.examine(copy, self.plan, self.whole, self.strict)
         shutil.rmtree(copy)
         return left
@@ -146,5 +146,6 @@ def points(every: int) -> None:
         for durability in DURABILITIES:
             series = Series(killing.pauses(), durability, False, Random(1), pause=0)
             reached = next(point for point in count(1, stride) if not series.dies_at(point, appends))
+            killing.expect(reached > stride, "no worker was killed")
             kind = "before and after each append" if appends else f"before each statement, every {stride}th"
             print(f"{durability:8} {reached - stride:4} points {kind}", flush=True)

@@ -186,7 +186,9 @@ def one_life(folder, act, kill, stored, whole):
     expect(not again, f"{again} were asked again, though their answers were stored")
     if not Path(folder, "state").exists():
         return set(), False
-    copy = shutil.copytree(f"{folder}/state", f"{folder}/copy")  # Whoever goes on finds what the kill left.
+    copy = shutil.copytree(
+        f"{folder}/state", f"{folder}/copy", ignore=shutil.ignore_patterns("live")
+    )  # Whoever goes on finds what the kill left.
     stored, done = examine(copy, whole)
     shutil.rmtree(copy)
     expect(done or not ended, "a worker has ended before its thread")

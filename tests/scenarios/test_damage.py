@@ -8,6 +8,7 @@ import pytest
 from harness import damage
 from harness.damage import ask
 from harness.processes import python
+from harness.stores import plain
 from hypothesis import given, strategies as st
 
 from minideep import (
@@ -71,8 +72,8 @@ def test_a_thread_with_an_unreadable_head_is_listed_as_damaged_beside_the_others
     agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
     for thread in ("a", "b", "c"):
         agent.run_sync("hello", thread)
-    head = store.head("b")
-    store.append("b", head, head.replace(b"main", b"m\xffin"), {})
+    head = plain(store).head("b")
+    plain(store).append("b", head, head.replace(b"main", b"m\xffin"), {})
     listed = {one.thread_id: one for one in agent.threads()}
     assert {name: one.status for name, one in listed.items()} == {"a": "ended", "b": "damaged", "c": "ended"}
     assert listed["b"].problem.startswith("the head of thread 'b' cannot be read")
@@ -128,13 +129,15 @@ def test_an_edit_that_makes_a_larger_file_than_it_states_is_refused(store):
     Agent(ScriptedModel([ToolCall("write"), "ok"]), [write], checkpointer=store).run_sync("go", "t")
     store.close()
     ((key, data),) = [
-        row for row in store.rows("log/t//", "log/t/0") if b"/a" in codec.unseal(row[1], row[0], codec.SEGMENT)[1]
+        row
+        for row in plain(store).rows("log/t//", "log/t/0")
+        if b"/a" in codec.unseal(row[1], row[0], codec.SEGMENT)[1]
     ]
     header, body = codec.unseal(data, key, codec.SEGMENT)
     old = msgspec.msgpack.encode("a" * 40_000)
     place = body.rindex(old)
     body = body[:place] + msgspec.msgpack.encode("a") + body[place + len(old) :]
     changed = codec._sealed(codec.SEGMENT, msgspec.structs.replace(header, bytes_raw=len(body)), body)
-    store.append("t", store.head("t"), store.head("t"), {key: changed})
+    plain(store).append("t", plain(store).head("t"), plain(store).head("t"), {key: changed})
     with pytest.raises(SegmentTooLarge, match="an edit makes 1,600,000,000 characters of '/a', and says 40,000 bytes"):
         Agent("offline:", checkpointer=store).get_state("t")

@@ -2,7 +2,7 @@
 
 import pytest
 from harness.middleware import AskFirst
-from harness.stores import copy_of
+from harness.stores import copy_of, plain
 
 from minideep import (
     Agent,
@@ -70,12 +70,12 @@ def test_deep_agents_and_blueprints_have_versions_too(make):
 async def test_a_thread_of_another_agent_goes_on_only_with_continues(store):
     first = agent(ToolCall("pay", {"amount": 5}, "p"), store=store, name="till")
     await first.run("pay", "t")
-    before = store.rows("", "\x7f")
+    before = plain(store).rows("", "\x7f")
     other = agent("mine now", store=store, name="desk")
     for go_on in (other.run("hello", "t"), other.resume("t", {"p": Approve()}), other.resume("t")):
         with pytest.raises(ConfigError, match=r"of agent 'till', and this one is 'desk'.*continues=\['till'\]"):
             await go_on
-    assert store.rows("", "\x7f") == before
+    assert plain(store).rows("", "\x7f") == before
     assert other.get_state("t").agent == "till"
     told = agent("mine now", store=store, name="desk", continues=["till"])
     assert (await told.resume("t", {"p": Approve()})).text == "mine now"
@@ -158,4 +158,4 @@ def test_a_thread_without_the_name_of_an_agent_goes_on_with_any_agent():
     Agent(ScriptedModel(["one"]), checkpointer=store, name="").run_sync("hi", "t")
     assert Agent(ScriptedModel(["two"]), checkpointer=store, name="desk").run_sync(UserMessage("hi"), "t").text == "two"
     prefix = log_prefix("t", ())
-    assert len(store.keys(prefix, after(prefix))) > 0
+    assert len(plain(store).keys(prefix, after(prefix))) > 0

@@ -145,7 +145,7 @@ async def test_at_whichever_operation_a_store_fails_nothing_is_done_or_the_answe
         assert shop.stored() == said(*now, "four"), shop.failing.done
         if not failed:
             break
-    assert at > 6
+    assert at > 5
 
 
 @OUTAGES
@@ -184,13 +184,13 @@ async def test_a_decision_that_could_not_be_saved_can_be_given_again_though_the_
     shop = Shop(store)
     agent = shop.agent()
     await agent.run("one", "t")
-    shop.failing.fail(5, OSError, outage=True)
+    shop.failing.fail(4, OSError, outage=True)
     turn = await agent.run("pay", "t")
     assert (turn.status, turn.saved) == ("paused", False)
-    shop.failing.fail(4, OSError, outage=True)  # The thread is held, and that is all.
+    shop.failing.fail(2, OSError, outage=True)  # The thread is held, and that is all.
     with pytest.raises(CheckpointError):
         await agent.resume("t", {"p": Approve()})
-    assert shop.failing.done[:4] == ["hold", "hold", "release", "append"]
+    assert shop.failing.done[:2] == ["open", "append"]
     shop.failing.heal()
     turn = await agent.resume("t", {"p": Approve()})
     assert (turn.status, turn.text, turn.saved, shop.did.count(5)) == ("ended", "did pay", True, 1)

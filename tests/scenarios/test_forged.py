@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import zstandard
 from harness.agents import stored
+from harness.stores import plain
 
 from minideep import (
     Agent,
@@ -63,7 +64,7 @@ def thread(tmp_path):
         agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
         for text in ("first", "second", "third"):
             agent.run_sync(text, "t")
-        yield store, store.keys("log/t//", "log/t/0")[-1]
+        yield store, plain(store).keys("log/t//", "log/t/0")[-1]
     assert not (tmp_path / "exploded").exists()
 
 
@@ -84,7 +85,7 @@ async def refused(store, error, match):
 async def test_an_error_names_a_forged_row_and_the_boundaries_before_it_can_be_read(thread, kind):
     store, key = thread
     change, error, match = BAD[kind]
-    store.append("t", store.head("t"), store.head("t"), {key: change(store.get(key))})
+    plain(store).append("t", plain(store).head("t"), plain(store).head("t"), {key: change(plain(store).get(key))})
     await refused(store, error, f"'{key}'.*{match}")
 
 
@@ -111,6 +112,8 @@ async def test_a_missing_last_segment_is_noticed():
     store = MemoryCheckpointer()
     agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
     await agent.run("first", "t")
-    store.append("t", store.head("t"), store.head("t"), {}, [store.rows("log/t/", "log/t0")[-1][0]])
+    plain(store).append(
+        "t", plain(store).head("t"), plain(store).head("t"), {}, [plain(store).rows("log/t/", "log/t0")[-1][0]]
+    )
     with pytest.raises(CorruptSegment, match="ends with event 1, expected 3"):
         stored(agent)

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from harness.busy import forks_beside_a_writer, load_whole
 from harness.histories import agent_on, cut, join_all, whole
-from harness.stores import InstrumentedStore
+from harness.stores import InstrumentedStore, plain
 
 from minideep import CorruptSegment, MemoryCheckpointer
 
@@ -56,10 +56,10 @@ def test_a_fork_whose_shared_blob_is_gone_is_refused_and_leaves_nothing(blob):
     store = MemoryCheckpointer()
     agent = agent_on(store)
     agent.run_sync("large", "t")
-    store._remove(store.keys("blob/", "blob0")[blob])
+    store.plain._remove(plain(store).keys("blob/", "blob0")[blob])
     with pytest.raises(CorruptSegment, match="is missing"):
         agent.fork("t", thread_id="f")
-    assert store.head("f") is None
+    assert plain(store).head("f") is None
 
 
 def test_every_fork_of_a_busy_thread_on_a_disk_loads_whole(tmp_path):

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 from harness.processes import python
+from harness.stores import plain
 
 from minideep import DiskCheckpointer
 
@@ -13,9 +14,13 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system doe
 
 PRELUDE = """
 import gc, os, sys, time
+from functools import cache
 from threading import Thread
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer
 from minideep.models import ScriptedModel
+from minideep.testing.plain import PlainStore
+
+plain = cache(PlainStore)
 
 folder = sys.argv[1]
 
@@ -60,22 +65,22 @@ def test_every_child_of_a_parent_that_appends_all_the_time_can_write(tmp_path):
             head = None
             while going:
                 new = os.urandom(8)
-                store.append(thread, head, new, {f"log/{thread}": os.urandom(20_000)}, timeout=60)
+                plain(store).append(thread, head, new, {f"log/{thread}": os.urandom(20_000)})
                 head = new
 
         def come_and_go():
             while going:
-                DiskCheckpointer(folder + "/a").head("t")  # Its connections die with it, at any moment.
-                MemoryCheckpointer().executor
+                PlainStore(DiskCheckpointer(folder + "/a")).head("t")  # Its connections die with it, at any moment.
+                MemoryCheckpointer()._calls.pool.executor
                 for store in stores:
-                    if store.hold("busy"):
-                        store.release("busy")
+                    if plain(store).hold("busy"):
+                        plain(store).release("busy")
 
         def write(number):
             for store in stores:
-                store.append(f"child {number}", None, b"1", {}, timeout=15)
-                assert store.hold(f"child {number}")
-                store.executor.submit(store.head, "t").result()
+                plain(store).append(f"child {number}", None, b"1", {})
+                assert plain(store).hold(f"child {number}")
+                store._calls.pool.executor.submit(plain(store).head, "t").result()
 
         threads = [Thread(target=append, args=(store, name)) for store in stores for name in ("t", "u")]
         threads.append(Thread(target=come_and_go))
@@ -90,7 +95,7 @@ def test_every_child_of_a_parent_that_appends_all_the_time_can_write(tmp_path):
         for thread in threads:
             thread.join()
         for store in stores:
-            print(len(store.keys("head/child", "head/childz")), store._writer.run(
+            print(len(plain(store).keys("head/child", "head/childz")), store.plain._writer.run(
                 lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1))
     """
     assert run(code, tmp_path, 15) == ["15", *["15 [('ok',)]"] * 2]
@@ -99,14 +104,14 @@ def test_every_child_of_a_parent_that_appends_all_the_time_can_write(tmp_path):
 def test_what_a_child_writes_is_kept_though_its_parent_closes_the_store_meanwhile(tmp_path):
     code = """
         store = DiskCheckpointer(folder)
-        store.append("t", None, b"1", {})
+        plain(store).append("t", None, b"1", {})
         (ready, tell), (go_on, let) = os.pipe(), os.pipe()
 
         def write():
-            store.append("t", b"1", b"2", {"a": b"1"})
+            plain(store).append("t", b"1", b"2", {"a": b"1"})
             os.write(tell, b"x")
             os.read(go_on, 1)
-            store.append("t", b"2", b"3", {"b": b"1"})
+            plain(store).append("t", b"2", b"3", {"b": b"1"})
 
         pid = forked(write)
         os.read(ready, 1)
@@ -116,7 +121,7 @@ def test_what_a_child_writes_is_kept_though_its_parent_closes_the_store_meanwhil
     """
     assert run(code, tmp_path) == ["1"]
     with DiskCheckpointer(tmp_path) as store:
-        assert store.rows("", "~") == [("a", b"1"), ("b", b"1"), ("head/t", b"3")]
+        assert plain(store).rows() == [("a", b"1"), ("b", b"1"), ("head/t", b"3")]
 
 
 def test_a_turn_of_a_child_is_saved_while_its_parent_runs_turns(tmp_path):
@@ -152,17 +157,17 @@ def test_a_child_may_use_a_store_in_memory_and_holds_no_thread_of_its_parent(tmp
             number = 0
             while going:
                 number += 1
-                store.append(f"t{number}", None, b"1", {})
+                plain(store).append(f"t{number}", None, b"1", {})
 
         def write():
-            store.append("child", None, b"1", {})
-            assert store.hold("held")
+            plain(store).append("child", None, b"1", {})
+            assert plain(store).hold("held")
 
-        store.hold("held")
+        plain(store).hold("held")
         thread = Thread(target=append)
         thread.start()
         pids = [forked(write) for _ in range(20)]
-        print(succeeded(pids), store.head("child"), store.hold("held"))
+        print(succeeded(pids), plain(store).head("child"), plain(store).hold("held"))
         going = False
         thread.join()
     """
@@ -171,7 +176,7 @@ def test_a_child_may_use_a_store_in_memory_and_holds_no_thread_of_its_parent(tmp
 
 def test_a_process_may_fork_while_an_append_waits_for_another_writer(tmp_path):
     with DiskCheckpointer(tmp_path) as store:
-        store.append("t", None, b"1", {})
+        plain(store).append("t", None, b"1", {})
     other = sqlite3.connect(tmp_path / "cache.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     code = """
@@ -179,7 +184,7 @@ def test_a_process_may_fork_while_an_append_waits_for_another_writer(tmp_path):
 
         def wait():
             try:
-                store.append("t", b"1", b"2", {}, timeout=30)
+                plain(store).append("t", b"1", b"2", {})
             except TimeoutError as exc:
                 print(exc)
 
@@ -187,7 +192,7 @@ def test_a_process_may_fork_while_an_append_waits_for_another_writer(tmp_path):
         waiting.start()
         time.sleep(0.1)
         began = time.monotonic()
-        print(succeeded([forked(lambda: store.head("t"))]), waiting.is_alive(), time.monotonic() - began < 20)
+        print(succeeded([forked(lambda: plain(store).head("t"))]), waiting.is_alive(), time.monotonic() - began < 20)
     """
     try:
         assert run(code, tmp_path) == ["1 True True"]

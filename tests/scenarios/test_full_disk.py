@@ -47,7 +47,7 @@ for name in names:
 first.checkpointer.close()
 again = Agent(ScriptedModel(["ok"]), checkpointer=DiskCheckpointer(root + "/state"))
 print(len(names), again.threads(), again.run_sync("go").saved)
-print(again.checkpointer._writer.run(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1))
+print(again.checkpointer.plain._writer.run(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1))
 """
 UNSHARE = ["unshare", "--map-root-user", "--mount"]
 

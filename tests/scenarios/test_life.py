@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 from harness.histories import TURNS, agent_on, ask_back, cut, fail, join_all, task as delegate, whole
-from harness.stores import FaultyStore
+from harness.stores import FaultyStore, plain
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import structs
 
@@ -138,7 +138,7 @@ class Life:
         self.now = (self.on[who], thread)
         await getattr(self, deed)(who, self.now, *args)
         assert self.faults == []
-        for store in self.healthy:
+        for store in self.stores:
             store.close()  # What is done behind the answer's back is done.
         for key in list(self.known):
             self.look(key)
@@ -162,7 +162,7 @@ class Life:
         if turn is None:
             return
         if before and before[0] in ("ended", "escalated", "paused") and not decisions and not before[2]:
-            self.healthy[key[0]].close()
+            self.stores[key[0]].close()
             known = self.known[key]
             assert self.first(key) != known.first or len(self.auditor(key).transcript(key[1])) == before[1]
         else:
@@ -217,7 +217,7 @@ class Life:
             known.sure = known.sure and turn.error is not None and (who, key) in self.loose
             return
         loose = self.loose.pop((who, key), [])
-        self.healthy[key[0]].close()
+        self.stores[key[0]].close()
         said, mine = self.auditor(key).transcript(key[1]), told(turn.messages)
         if self.first(key) != known.first:
             known.sure = False
@@ -240,7 +240,7 @@ class Life:
 
     def first(self, key):
         """The first boundary that retention has left."""
-        head = self.healthy[key[0]].head(key[1])
+        head = plain(self.healthy[key[0]]).head(key[1])
         cut = names.read_head(key[1], head).truncation if head else None
         return cut.turn if cut else 1
 
@@ -259,7 +259,7 @@ class Life:
             self.known[key[0], target] = Known()
             self.known[key[0], target].first = self.first((key[0], target))
             self.known[key[0], target].sure = False
-        if not first.done() and ticks > 2 and self.healthy[key[0]].head(key[1]) is not None:
+        if not first.done() and ticks > 2 and plain(self.healthy[key[0]]).head(key[1]) is not None:
             with pytest.raises(ThreadBusy):
                 self.agents[1 - who].delete(key[1])
         turns = await asyncio.gather(first, second, return_exceptions=True)
@@ -291,7 +291,7 @@ class Life:
             self.known[there] = known.until(at)
 
     async def delete(self, who, key):
-        there = self.healthy[key[0]].head(key[1]) is not None
+        there = plain(self.healthy[key[0]]).head(key[1]) is not None
         try:
             self.agents[who].delete(key[1])
         except UnknownThread:
@@ -333,7 +333,7 @@ class Life:
 
     def look(self, key):
         known, store, agent = self.known[key], self.healthy[key[0]], self.auditor(key)
-        if store.head(key[1]) is None:
+        if plain(store).head(key[1]) is None:
             assert not known.said
             return
         said, first = [str(message) for message in agent.transcript(key[1])], self.first(key)
@@ -381,12 +381,12 @@ class Life:
         for number, store in enumerate(self.healthy):
             store.retention = Retention()
             assert store.verify() == []
-            blobs = {key.split("/")[1] for key in store.keys("blob/", "blob0")}
-            assert blobs == {key.split("/")[1] for key in store.keys("ref/", "ref0")}
+            blobs = {key.split("/")[1] for key in plain(store).keys("blob/", "blob0")}
+            assert blobs == {key.split("/")[1] for key in plain(store).keys("ref/", "ref0")}
             for info in self.auditor((number, "")).threads():
                 self.auditor((number, "")).delete(info.thread_id)
             store.close()
-            assert store.keys("", "\x7f") == []
+            assert plain(store).keys("", "\x7f") == []
 
 
 WHO, THREAD = st.sampled_from([0, 1]), st.sampled_from("aaabc")
@@ -423,7 +423,7 @@ async def lived(make, deeds):
             await life.do(*one)
         life.over()
     finally:
-        for store in life.healthy:
+        for store in life.stores:
             store.close()
 
 

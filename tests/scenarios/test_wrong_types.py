@@ -9,6 +9,7 @@ import typing
 import warnings
 
 import pytest
+from harness.names import MODULES, own_and_inherited
 from msgspec import Struct
 
 import minideep
@@ -73,15 +74,6 @@ from minideep.models import (
     ScriptedModel,
 )
 
-MODULES = [
-    minideep,
-    minideep.backends,
-    minideep.blueprint,
-    minideep.evals,
-    minideep.middleware,
-    minideep.models,
-    minideep.testing,
-]
 PATIENCE = 20
 """Seconds after which a call counts as hanging; no call takes that long."""
 
@@ -214,6 +206,33 @@ async def watched(stream):
     return stream.turn
 
 
+async def started(starting):
+    return await (await starting)
+
+
+async def followed(events):
+    with contextlib.suppress(TimeoutError):  # One that waits stays.
+        async with contextlib.aclosing(events), asyncio.timeout(0.1):
+            return [event async for event in events]
+
+
+def live_verbs(name, agent, turn):
+    """The verbs of an agent for turns that outlive their callers, and for threads that any process may run."""
+    resumed = {"thread_id": "t", "decisions": None, "context": None, "wait": False}
+    return {
+        f"{name}.start": (lambda **given: started(agent.start(**given)), turn),
+        f"{name}.start_resume": (lambda **given: started(agent.start_resume(**given)), resumed),
+        f"{name}.follow": (
+            lambda **given: followed(agent.follow(**given)),
+            {"thread_id": "t", "after": 0, "wait": False},
+        ),
+        f"{name}.cancel": (agent.cancel, {"thread_id": "t", "reason": "enough"}),
+        f"{name}.say": (agent.say, {"thread_id": "t", "text": "hello"}),
+        f"{name}.status": (agent.status, {"thread_id": "t"}),
+        f"{name}.aclose": (agent.aclose, {"grace": 0.0}),
+    }
+
+
 def in_a_tool(verb, on_a_thread):
     """Return a function that calls *verb* of a tool's context, raises what it raises, and checks that the turn ended."""
 
@@ -286,7 +305,7 @@ def calls(world):
         "Stream.aclose": (agent.stream("go").aclose, {}),
         "Tool": (Tool, {"function": plain_tool, "name": "n", "description": "d", "timeout": 1.0}, called),
         "tool": (lambda function, **rest: tool(**rest)(function), {"function": plain_tool, "name": "n", "timeout": 1.0}, called),
-        "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False}, kept),
+        "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False, "lease": None, "timeout": 60.0}, kept),
         "MemoryCheckpointer": (MemoryCheckpointer, {"retention": Retention()}, kept),
         "DiskCheckpointer.backup": (DiskCheckpointer("d").backup, {"path": "copy"}),
         "DiskCheckpointer.verify": (DiskCheckpointer("d").verify, {}),
@@ -308,6 +327,8 @@ def calls(world):
         ),
         "Blueprint.run": (blueprint.run, turn),
         "Blueprint.stream": (lambda **given: watched(blueprint.stream(**given)), turn),
+        **live_verbs("Agent", agent, turn),
+        **live_verbs("Blueprint", blueprint, turn),
         "Blueprint.preload": (blueprint.preload, {}),
         "Blueprint.board": (blueprint.board, {"thread_id": "t", "at": 1}),
         "Blueprint.artifact": (blueprint.artifact, {"thread_id": "t", "name": "x"}),
@@ -384,13 +405,14 @@ CALLED_BY_THE_LOOP = {
     **{
         f"{kind}.{verb}": "a store's, which the journal calls at every append"
         for kind in ("DiskCheckpointer", "MemoryCheckpointer")
-        for verb in ("append", "get", "head", "hold", "keys", "release", "rows")
+        for verb in ("append", "get", "head", "held", "hold", "keys", "release", "rows")
     },
     **{
         f"{kind}.{verb}": "a backend's, which the file tools call"
         for kind in ("FilesystemBackend", "StateBackend")
         for verb in ("ls", "walk", "read", "write", "delete")
     },
+    "Handle": "made by `start`",
     "ToolContext": "made for each call",
     "Spent.reached": "asked at each step",
     "Spent.missing": "asked at each step",
@@ -424,7 +446,8 @@ def public():
             elif not issubclass(value, BaseException) and module is not minideep.testing:
                 if not issubclass(value, Struct) or hasattr(value, "__post_init__") or type(value) is not type(Struct):
                     yield name, value
-                for member, method in vars(value).items():
+                # What a store inherits is called by the loop.
+                for member, method in (own_and_inherited if issubclass(value, Agent) else vars)(value).items():
                     if not member.startswith("_") and inspect.isfunction(method):
                         yield f"{name}.{member}", method
 

@@ -31,7 +31,6 @@ async def ping(text: str = "pong") -> str:
 class HalfAStore:
     """Has some of what a store has."""
 
-    inline = 0
     retention = MemoryCheckpointer().retention
 
     def append(self, *args):
@@ -49,7 +48,7 @@ def model():
         ({"model": ScriptedModel}, "pass an instance, ScriptedModel()"),
         ({"checkpointer": []}, "Agent: checkpointer must be a `Store`, or None, not []"),
         ({"checkpointer": MemoryCheckpointer}, "pass an instance, MemoryCheckpointer()"),
-        ({"checkpointer": HalfAStore()}, "it has no 'executor', 'head', 'get', 'rows', 'keys', 'hold', 'release', "),
+        ({"checkpointer": HalfAStore()}, "it has no 'open', 'read', 'heads', 'held', 'aclose'"),
         ({"middleware": [Middleware]}, "pass an instance, Middleware()"),
         ({"middleware": Middleware()}, "middleware must be a list, not <minideep.ports.Middleware object"),
         ({"tools": [ping, "ls"]}, "Agent: tools[1] must be a `Tool` or a function, not 'ls'"),

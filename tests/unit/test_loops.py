@@ -64,23 +64,6 @@ async def test_whatever_is_raised_on_the_loop_reaches_the_thread(raised):
         assert await ThreadPool().start(on_a_thread) is raised
 
 
-async def test_an_exception_of_a_listener_becomes_the_error_result_of_the_plain_tool_that_records():
-    @tool
-    def work(ctx: ToolContext) -> str:
-        ctx.record(Noted("a", "b"))
-        return "recorded"
-
-    def listener(event):
-        if isinstance(event, Noted):
-            raise LookupError("a broken listener")
-
-    agent = Agent(ScriptedModel([ToolCall("work"), "done"]), [work])
-    terms = agent._config(None, listener, False)
-    async with asyncio.timeout(ENOUGH):
-        turn = await agent._turns.run(terms, "go", "t")
-    assert turn.messages[2].text == "work failed: LookupError: a broken listener"
-
-
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_thread_does_not_wait_for_a_loop_that_has_ended(closed):
     loop = asyncio.new_event_loop()

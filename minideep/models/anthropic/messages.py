@@ -332,4 +332,4 @@ class _Streamed:
     def _args(self, index: int, block: Wire, text: str) -> ArgsDelta | None:
         """Return the event for part of a call's arguments; None for a tool that the provider itself runs."""
         calls = [other for other, block in self._blocks.items() if block["type"] == "tool_use"]
-        return ArgsDelta(calls.index(index), block["name"], text) if index in calls else None
+        return ArgsDelta(calls.index(index), block["name"], text, block.get("id", "")) if index in calls else None

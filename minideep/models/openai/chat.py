@@ -299,7 +299,7 @@ class _Streamed:
         call["function"]["name"] = function.get("name") or call["function"]["name"]
         if text := sdk.json_text(function.get("arguments")):
             call["function"]["arguments"].append(text)
-            self._emit(ArgsDelta(at, call["function"]["name"], clean(text)))
+            self._emit(ArgsDelta(at, call["function"]["name"], clean(text), call.get("id", "")))
 
     def _place(self, part: Wire) -> int:
         """Return the place of the last call with the index of *part*, or of the last call if it has none; else -1."""

@@ -192,7 +192,7 @@ class _Streamed:
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._calls: dict[int, tuple[int, str]] = {}
+        self._calls: dict[int, tuple[int, str, str]] = {}
         self._items: list[Any] = []
         self._response: Wire | None = None
 
@@ -200,7 +200,7 @@ class _Streamed:
         """Add one event. Unknown kinds are ignored."""
         match event:
             case {"type": "response.output_item.added", "output_index": at, "item": {"type": "function_call", **item}}:
-                self._calls[at] = len(self._calls), item.get("name", "")
+                self._calls[at] = len(self._calls), item.get("name", ""), item.get("call_id", "")
             case {"type": "response.output_item.done", "item": item}:
                 self._items.append(item)
             case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": response}:
@@ -224,7 +224,8 @@ class _Streamed:
             case {"type": "response.function_call_arguments.delta", "output_index": at, "delta": text} if (
                 at in self._calls
             ):
-                self._emit(ArgsDelta(*self._calls[at], clean(text)))
+                index, name, call_id = self._calls[at]
+                self._emit(ArgsDelta(index, name, clean(text), call_id))
             case _:
                 pass
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from harness.files import context, paths
 from harness.processes import python
+from harness.stores import plain
 
 from minideep import DiskCheckpointer, create_deep_agent
 from minideep.backends import FilesystemBackend, find, grep
@@ -38,13 +39,18 @@ def backend(request, root):
 
 def can_hold(store: Path) -> bool:
     """Return True if another process gets hold of the thread `t`."""
-    code = "import sys; from minideep import DiskCheckpointer as D; print(D(sys.argv[1]).hold('t'))"
+    code = """
+import sys
+from minideep import DiskCheckpointer
+from minideep.testing.plain import PlainStore
+print(PlainStore(DiskCheckpointer(sys.argv[1])).hold("t"))
+"""
     return python(code, store) == "True\n"
 
 
 def test_a_search_over_the_root_keeps_the_locks_of_the_process(root):
     store = DiskCheckpointer(root / "project" / "state")
-    assert store.hold("t")
+    assert plain(store).hold("t")
     backend, ctx = FilesystemBackend(root), context()
     grep(ctx, backend, "needle", "/")
     for act in (
@@ -54,7 +60,7 @@ def test_a_search_over_the_root_keeps_the_locks_of_the_process(root):
         with pytest.raises(ToolError):
             act()
     assert not can_hold(root / "project" / "state")
-    store.release("t")
+    plain(store).release("t")
     store.close()
 
 

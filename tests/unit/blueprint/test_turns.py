@@ -64,8 +64,8 @@ class Counted:
     def __getattr__(self, name):
         return getattr(self.store, name)
 
-    def append(self, thread, expected, head, rows, deletes=(), **how):
-        self.store.append(thread, expected, head, rows, deletes, **how)
+    async def append(self, thread, expected, head, rows, deletes=(), **how):
+        await self.store.append(thread, expected, head, rows, deletes, **how)
         if not deletes:
             self.appends.append((self.when(), sum(map(len, rows.values()))))
 

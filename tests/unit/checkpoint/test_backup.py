@@ -7,6 +7,7 @@ import sys
 from threading import Thread
 
 import pytest
+from harness.stores import plain
 
 from minideep import Agent, CheckpointError, ConfigError, DiskCheckpointer
 from minideep.models import ScriptedModel
@@ -21,7 +22,7 @@ def test_a_backup_is_a_store_that_only_its_owner_reads_and_that_goes_on(tmp_path
         talk(store, "t")
         store.backup(tmp_path / "new" / "copy")
         talk(store, "t")
-        rows = store.rows("", "~")
+        rows = plain(store).rows()
     with DiskCheckpointer(tmp_path / "new" / "copy") as copy:
         agent = Agent(ScriptedModel(["again"]), checkpointer=copy)
         assert agent.get_state("t").turn == 1
@@ -29,29 +30,32 @@ def test_a_backup_is_a_store_that_only_its_owner_reads_and_that_goes_on(tmp_path
     assert stat.S_IMODE((tmp_path / "new" / "copy").stat().st_mode) == 0o700
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["copy"]
     with DiskCheckpointer(tmp_path / "state") as store:
-        assert store.rows("", "~") == rows
+        assert plain(store).rows() == rows
 
 
 def test_turns_of_other_threads_and_processes_run_during_a_backup_and_it_is_of_one_moment(tmp_path):
     code = f"""
 import sys
 from minideep import DiskCheckpointer
+from functools import cache
+from minideep.testing.plain import PlainStore
+plain = cache(PlainStore)
 store, number = DiskCheckpointer({str(tmp_path / "state")!r}), 0
 print("ready", flush=True)
 while True:
-    head, number = store.head("other"), number + 1
-    store.append("other", head, b"%d" % number, {{f"pair/{{part}}": b"%d" % number for part in (1, 2)}}, timeout=60)
+    head, number = plain(store).head("other"), number + 1
+    plain(store).append("other", head, b"%d" % number, {{f"pair/{{part}}": b"%d" % number for part in (1, 2)}})
 """
     with DiskCheckpointer(tmp_path / "state") as store:
         for number in range(40):
-            store.append(f"large {number}", None, b"1", {f"blob/{number}": os.urandom(1_000_000)})
+            plain(store).append(f"large {number}", None, b"1", {f"blob/{number}": os.urandom(1_000_000)})
         writer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         try:
             writer.stdout.readline()
             thread = Thread(target=store.backup, args=[tmp_path / "copy"])
             thread.start()
             turns = [talk(store, "t").saved for _ in range(3)]
-            before = int(store.head("other"))
+            before = int(plain(store).head("other"))
             thread.join(60)
             assert not thread.is_alive()
         finally:
@@ -60,10 +64,10 @@ while True:
         assert all(turns)
         assert before > 0
     with DiskCheckpointer(tmp_path / "copy") as copy:
-        pair = {value for _, value in copy.rows("pair/", "pair0")}
-        assert pair in (set(), {copy.head("other")})
-        assert len(copy.keys("blob/", "blob0")) == 40
-        check = copy._writer.run(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1)
+        pair = {value for _, value in plain(copy).rows("pair/", "pair0")}
+        assert pair in (set(), {plain(copy).head("other")})
+        assert len(plain(copy).keys("blob/", "blob0")) == 40
+        check = copy.plain._writer.run(lambda con: con.execute("PRAGMA integrity_check").fetchall(), 1)
         assert check == [("ok",)]
 
 
@@ -85,18 +89,21 @@ def test_of_a_store_in_which_nothing_is_kept_the_backup_is_an_empty_store(tmp_pa
     DiskCheckpointer(tmp_path / "state").backup(tmp_path / "copy")
     assert not (tmp_path / "state").exists()
     with DiskCheckpointer(tmp_path / "copy") as copy:
-        assert copy.rows("", "~") == []
-        copy.append("t", None, b"1", {})
+        assert plain(copy).rows() == []
+        plain(copy).append("t", None, b"1", {})
 
 
 def test_a_backup_that_fails_is_a_named_error_and_leaves_nothing(tmp_path):
     code = f"""
 import os, resource, signal
 from minideep import CheckpointError, DiskCheckpointer
+from functools import cache
+from minideep.testing.plain import PlainStore
+plain = cache(PlainStore)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = DiskCheckpointer({str(tmp_path / "state")!r})
-store.append("t", None, b"1", {{"a": os.urandom(500_000)}})
-store.head("t")
+plain(store).append("t", None, b"1", {{"a": os.urandom(500_000)}})
+plain(store).head("t")
 store.close()
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 try:

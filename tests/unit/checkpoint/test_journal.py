@@ -1,16 +1,17 @@
 """The log: when it is written, what it costs, what is kept apart, and what happens when writing fails."""
 
 import asyncio
+import contextlib
 import os
 import pickle
 import sqlite3
 import threading
-from concurrent.futures import Executor, Future
 from hashlib import sha256
 from random import Random
 
 import pytest
 import zstandard
+from harness.stores import plain
 from msgspec import structs
 
 from minideep import (
@@ -40,6 +41,8 @@ from minideep import (
     tool,
 )
 from minideep.checkpoint import format as codec, layout as names
+from minideep.checkpoint.adapter import threaded
+from minideep.checkpoint.disk_rows import DiskRows
 from minideep.checkpoint.log import SegmentRef
 from minideep.checkpoint.merge_queue import BLOCK, CRUMBS, MANY, MergeQueue
 from minideep.checkpoint.rewriting import merge, truncate
@@ -76,11 +79,11 @@ class Counting(MemoryCheckpointer):
         super().__init__(**settings)
         self.appends, self.fail, self.seen = 0, set(), []
 
-    def append(self, thread, expected, head, rows, deletes=(), **how):
+    async def append(self, thread, expected, head, rows, deletes=(), **how):
         self.appends += 1
         if self.appends in self.fail:
             raise OSError("no space left")
-        super().append(thread, expected, head, rows, deletes, **how)
+        await super().append(thread, expected, head, rows, deletes, **how)
         self.seen.append(sorted(key.split("/")[0] for key in rows))
 
 
@@ -319,9 +322,9 @@ async def test_a_thread_that_was_run_before_is_not_read_again_unless_somebody_ch
     class Read(MemoryCheckpointer):
         reads = 0
 
-        def rows(self, start, stop):
-            self.reads += 1
-            return super().rows(start, stop)
+        async def read(self, *ranges):
+            self.reads += any(one.stop for one in ranges)
+            return await super().read(*ranges)
 
     store = Read()
     agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
@@ -346,15 +349,15 @@ async def test_a_thread_that_was_run_before_is_not_read_again_unless_somebody_ch
 async def test_a_large_append_does_not_hold_up_the_loop_and_a_cancel_waits_for_it(tmp_path):
     threads, go = [], threading.Event()
 
-    class Slow(DiskCheckpointer):
+    class Slow(DiskRows):
         def append(self, thread, expected, head, rows, deletes=(), **how):
             threads.append(threading.current_thread() is threading.main_thread())
             if not threads[-1]:
                 go.wait()
             super().append(thread, expected, head, rows, deletes, **how)
 
-    with Slow(tmp_path) as store:
-        agent = Agent(ScriptedModel([ToolCall("look", {"size": 90_000}), "ok"]), [look], checkpointer=store)
+    with contextlib.closing(threaded(Slow(tmp_path, Retention()))) as store:
+        agent = Agent(ScriptedModel([ToolCall("look", {"size": 900_000}), "ok"]), [look], checkpointer=store)
         running = asyncio.ensure_future(agent.run("go", "t"))
         while len(threads) < 2:
             await asyncio.sleep(0.001)
@@ -440,8 +443,8 @@ async def test_a_long_chat_of_short_turns_takes_little_more_room_than_what_was_s
         agent = Agent(ScriptedModel(lambda request: f"fine, thanks, {prose(20)}"), checkpointer=store)
         for n in range(400):
             assert (await agent.run(f"how are you {n}?", "t")).saved
-        await asyncio.get_running_loop().run_in_executor(store.executor, int)
-        assert len(store.keys("log/", "log0")) < 3 * MANY
+        open_store(store).finish()
+        assert len(plain(store).keys("log/", "log0")) < 3 * MANY
         assert agent.threads()[0].bytes_stored < 0.8 * agent.threads()[0].bytes_raw
         assert len(agent.transcript("t")) == 800
 
@@ -451,7 +454,7 @@ async def test_a_thread_is_joined_as_it_grows_and_its_bytes_stay_near_one_shot_c
     for _ in range(150):
         assert (await agent.run("go", "t")).saved
     store.close()
-    segments = store.rows("log/", "log0")
+    segments = plain(store).rows("log/", "log0")
     assert len(segments) < 100
     raw = b"".join(codec.unseal(data, key, codec.SEGMENT)[1] for key, data in segments)
     stored, one_shot = sum(len(data) for _, data in segments), len(zstandard.compress(raw, 3))
@@ -471,11 +474,11 @@ async def test_what_a_killed_process_left_to_join_is_joined_by_the_next(tmp_path
         os._exit(0 if not turns(10) else 1)
     os.waitpid(child, 0)
     with DiskCheckpointer(tmp_path) as store:
-        left = len(store.keys("log/", "log0"))
+        left = len(plain(store).keys("log/", "log0"))
     assert left == 20
     turns(4)
     with DiskCheckpointer(tmp_path) as store:
-        assert len(store.keys("log/", "log0")) < 10
+        assert len(plain(store).keys("log/", "log0")) < 10
         assert len(Agent(ScriptedModel([]), checkpointer=store).get_state("t").messages) == 14 * 4
 
 
@@ -483,11 +486,11 @@ def test_a_join_that_comes_too_late_changes_nothing(store):
     agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
     for n in range(3):
         agent.run_sync(f"say {n}", "t")
-    keys = store.keys("log/", "log0")
-    before = store.rows("log/", "log0")
+    keys = plain(store).keys("log/", "log0")
+    before = plain(store).rows("log/", "log0")
     assert merge(open_store(store), "t", [*keys[:3], "log/t//9"]) == 0
     assert merge(open_store(store), "u", keys[:3]) == 0
-    assert store.rows("log/", "log0") == before
+    assert plain(store).rows("log/", "log0") == before
     assert merge(open_store(store), "t", keys[1:3]) > 0
     assert merge(open_store(store), "t", keys[:3]) == 0  # One of them is gone.
     assert [message.text for message in agent.get_state("t").messages][::2] == ["say 0", "say 1", "say 2"]
@@ -497,9 +500,9 @@ def test_a_join_of_a_thread_that_was_deleted_and_begun_again_changes_nothing():
     class Sly(MemoryCheckpointer):
         sly = False
 
-        def rows(self, start, stop):
-            found = super().rows(start, stop)
-            if self.sly and start.startswith("log/t//"):
+        async def read(self, *ranges):
+            found = await super().read(*ranges)
+            if self.sly and any(one.start.startswith("log/t//") for one in ranges):
                 self.sly = False
                 agent.delete("t")
                 for text in ("other", "again"):
@@ -510,8 +513,9 @@ def test_a_join_of_a_thread_that_was_deleted_and_begun_again_changes_nothing():
     agent = Agent(ScriptedModel(["one", "two", "three", "four"]), checkpointer=store)
     for text in ("first", "second"):
         agent.run_sync(text, "t")
+    keys = plain(store).keys("log/t//", "log/t/0")
     store.sly = True
-    assert merge(open_store(store), "t", store.keys("log/t//", "log/t/0")) == 0
+    assert merge(open_store(store), "t", keys) == 0
     assert [message.text for message in agent.transcript("t")] == ["other", "three", "again", "four"]
 
 
@@ -519,9 +523,9 @@ def test_a_join_of_segments_whose_first_was_cut_off_meanwhile_changes_nothing():
     class Sly(MemoryCheckpointer):
         sly = False
 
-        def rows(self, start, stop):
-            found = super().rows(start, stop)
-            if self.sly and start == keys[3]:
+        async def read(self, *ranges):
+            found = await super().read(*ranges)
+            if self.sly and any(one.start == keys[3] for one in ranges):
                 self.sly = False
                 truncate(open_store(self), "t")
             return found
@@ -530,7 +534,7 @@ def test_a_join_of_segments_whose_first_was_cut_off_meanwhile_changes_nothing():
     agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
     for n in range(3):
         agent.run_sync(f"say {n}", "t")
-    keys = store.keys("log/t//", "log/t/0")
+    keys = plain(store).keys("log/t//", "log/t/0")
     store.retention, store.sly = Retention(boundaries=2), True
     assert merge(open_store(store), "t", keys[3:6]) == 0
     assert len(agent.history("t")) == 2
@@ -542,9 +546,9 @@ async def test_a_thread_that_compacts_again_and_again_is_joined_and_resumes_from
     for n in range(60):
         assert (await agent.run(f"go {n}", "t")).saved
     store.close()
-    assert len(store.keys("log/", "log0")) < 50
-    bases = [int(key.rpartition("/")[2].partition("-")[0]) for key in store.keys("base/", "base0")]
-    for key, data in store.rows("log/", "log0"):
+    assert len(plain(store).keys("log/", "log0")) < 50
+    bases = [int(key.rpartition("/")[2].partition("-")[0]) for key in plain(store).keys("base/", "base0")]
+    for key, data in plain(store).rows("log/", "log0"):
         header = codec.read_header(data, key)
         assert not any(header.first <= base < header.last for base in bases)
     fresh = Agent(ScriptedModel([]), checkpointer=store)
@@ -567,15 +571,15 @@ async def test_large_files_results_and_images_are_blobs_and_go_with_their_thread
     ]  # fmt: skip
     agent = create_deep_agent(ScriptedModel(script), [look, photo], checkpointer=store)
     turn = await agent.run("go", "t")
-    assert len(store.keys("blob/", "blob0")) == 4  # The call that wrote the file, too.
-    assert max(len(data) for _, data in store.rows("log/", "log0")) < 10_000
+    assert len(plain(store).keys("blob/", "blob0")) == 4  # The call that wrote the file, too.
+    assert max(len(data) for _, data in plain(store).rows("log/", "log0")) < 10_000
     fresh = Agent(ScriptedModel([]), checkpointer=store)
     assert fresh.get_state("t").messages == list(turn.messages)
     agent.fork("t", thread_id="f")
     agent.delete("t")
     assert fresh.get_state("f").messages == list(turn.messages)
     agent.delete("f")
-    assert store.keys("", "\x7f") == []
+    assert plain(store).keys("", "\x7f") == []
 
 
 async def test_one_file_in_two_threads_is_stored_once(store):
@@ -584,7 +588,7 @@ async def test_one_file_in_two_threads_is_stored_once(store):
     agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
     for thread in ("t", "u"):
         await agent.run("go", thread)
-    named = [key.split("/")[1] for key in store.keys("ref/", "ref0")]
+    named = [key.split("/")[1] for key in plain(store).keys("ref/", "ref0")]
     assert named.count(sha256(content.encode()).hexdigest()) == 2
     agent.delete("t")
     assert agent.read_file("u", "/a") == content
@@ -651,19 +655,19 @@ async def test_a_lost_or_damaged_blob_is_named(store):
     script = [ToolCall("look", {"size": 200_000}), "ok"]
     agent = Agent(ScriptedModel(script), [look], checkpointer=store)
     await agent.run("go", "t")
-    (key,) = store.keys("blob/", "blob0")
-    data, head = store.get(key), store.head("t")
+    (key,) = plain(store).keys("blob/", "blob0")
+    data, head = plain(store).get(key), plain(store).head("t")
     for change, match in [
         (codec.seal_blob(b"other"), "does not match its name"),
         (data[:-4], "cannot be read"),
         (codec.BLOB + bytes((9, 0)) + data[5:], "has format 9.0"),
         (codec.BLOB + data[3:5] + zstandard.compress(bytes(2**26)), "claims 67,108,864 bytes"),
     ]:
-        store.append("t", head, head, {}, [key])
-        store.append("t", head, head, {key: change})
+        plain(store).append("t", head, head, {}, [key])
+        plain(store).append("t", head, head, {key: change})
         with pytest.raises(CheckpointError, match=f"blob '{key[5:]}'.*{match}"):
             agent.get_state("t")
-    store.append("t", head, head, {}, [key])
+    plain(store).append("t", head, head, {}, [key])
     with pytest.raises(CorruptSegment, match=f"blob '{key[5:]}' is missing"):
         agent.get_state("t")
 
@@ -696,8 +700,8 @@ async def test_files_stand_in_a_base_by_name_and_are_written_once(store):
     )
     for n in range(6):
         await agent.run(f"go {n}", "t")
-    bases = store.rows("base/", "base0")
-    assert (len(bases), len(store.keys("blob/", "blob0"))) == (3, 50)
+    bases = plain(store).rows("base/", "base0")
+    assert (len(bases), len(plain(store).keys("blob/", "blob0"))) == (3, 50)
     assert max(len(data) for _, data in bases) < 20_000
     fresh = Agent(ScriptedModel(["more"]), checkpointer=store)
     assert len(fresh.read_file("t", "/7")) == 6_000
@@ -722,7 +726,7 @@ async def test_a_base_holds_open_calls_notes_and_limits(store):
     agent = Agent(ScriptedModel(script), desk.tools, middleware=[Early()], checkpointer=store)
     await agent.run("first", "t")
     turn = await agent.run("second", "t")
-    assert (turn.status, len(store.keys("base/", "base0"))) == ("paused", 1)
+    assert (turn.status, len(plain(store).keys("base/", "base0"))) == ("paused", 1)
     again = Agent(ScriptedModel(["done"]), desk.tools, middleware=[Early()], checkpointer=store)
     assert again.get_state("t").open["q"].result.text == "pong"
     assert (await again.resume("t", {"p": Approve()})).text == "done"
@@ -760,29 +764,24 @@ async def test_a_cut_lets_go_of_the_blobs_that_nothing_left_names(store):
     agent = create_deep_agent(ScriptedModel(script), checkpointer=store)
     for _ in range(4):
         await agent.run("go", "t")
-    assert len(store.keys("blob/", "blob0")) == 4  # Two files, and the two replies that wrote them.
+    assert len(plain(store).keys("blob/", "blob0")) == 4  # Two files, and the two replies that wrote them.
     agent.fork("t", at=1, thread_id="f")
     store.retention = Retention(boundaries=1)
     truncate(open_store(store), "t")
     assert agent.read_file("t", "/a") == last
-    assert len(store.keys("use/t/", "use/t0")) == 1  # The file; the replies that are in context stand in the base.
-    assert len(store.keys("blob/", "blob0")) == 3  # And the fork's two.
+    assert (
+        len(plain(store).keys("use/t/", "use/t0")) == 1
+    )  # The file; the replies that are in context stand in the base.
+    assert len(plain(store).keys("blob/", "blob0")) == 3  # And the fork's two.
     agent.delete("f")
-    assert len(store.keys("blob/", "blob0")) == 1
+    assert len(plain(store).keys("blob/", "blob0")) == 1
     assert agent.get_state("t").messages[1].calls[0].args["file_path"] == "/a"
 
 
 async def test_what_is_due_after_a_turn_finds_the_thread_free_even_if_it_is_done_at_once():
-    class Eager(Executor):
-        def submit(self, act, *args, **kwargs):
-            done = Future()
-            done.set_result(act(*args, **kwargs))
-            return done
-
-    class Prompt(MemoryCheckpointer):
-        executor = Eager()
-
-    store = Prompt(retention=Retention(boundaries=1))
+    store = MemoryCheckpointer(retention=Retention(boundaries=1))
+    checked = open_store(store)
+    checked.maintain = lambda job: job()
     agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
     for n in range(1, 4):
         await agent.run("go", "t")
@@ -838,7 +837,7 @@ async def test_what_redact_takes_out_is_used_but_never_saved(store):
     assert turn.messages[2].text == "welcome, SECRET"
     everything = b"".join(
         codec.read_blob(data, key[5:]) if key.startswith("blob/") else codec.unseal(data, key, data[:3])[1]
-        for key, data in store.rows("", "\x7f") if key.startswith(("blob/", "log/", "base/"))
+        for key, data in plain(store).rows("", "\x7f") if key.startswith(("blob/", "log/", "base/"))
     )  # fmt: skip
     assert b"SECRET" not in everything
     fresh = Agent(ScriptedModel([]), checkpointer=store)
@@ -857,7 +856,7 @@ async def test_what_redact_takes_out_is_used_but_never_saved(store):
 async def test_a_redaction_that_fails_costs_the_save_and_not_the_answer(store, redact, match):
     agent = Agent(ScriptedModel(["one"]), checkpointer=store, redact=redact)
     turn = await agent.run("go", "t")
-    assert (turn.text, turn.saved, store.head("t")) == ("one", False, None)
+    assert (turn.text, turn.saved, plain(store).head("t")) == ("one", False, None)
     assert str(turn.error) == match
     agent.redact = None
 
@@ -880,9 +879,9 @@ async def test_a_redacted_thread_compacts_and_goes_on(store):
     agent = create_deep_agent(ScriptedModel(script), middleware=[Compacting(1)], checkpointer=store, redact=masked)
     for _ in range(4):
         assert (await agent.run("go", "t")).saved
-    assert len(store.keys("base/", "base0")) == 4
+    assert len(plain(store).keys("base/", "base0")) == 4
     assert all(
-        b"SECRET" not in codec.unseal(data, key, codec.SNAPSHOT)[1] for key, data in store.rows("base/", "base0")
+        b"SECRET" not in codec.unseal(data, key, codec.SNAPSHOT)[1] for key, data in plain(store).rows("base/", "base0")
     )
     fresh = Agent(ScriptedModel([]), checkpointer=store)
     assert (fresh.get_state("t"), fresh.read_file("t", "/a")) == (agent.get_state("t"), "my XXXXXX")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness.stores import plain
 
 from minideep import DiskCheckpointer
 from minideep.checkpoint import locks
@@ -177,12 +178,15 @@ def test_where_descriptors_run_out_no_thread_is_held_without_a_lock(tmp_path):
     code = f"""
 import resource
 from minideep import DiskCheckpointer
+from functools import cache
+from minideep.testing.plain import PlainStore
+plain = cache(PlainStore)
 store = DiskCheckpointer({str(tmp_path)!r})
-store.append("t", None, b"1", {{}})
+plain(store).append("t", None, b"1", {{}})
 kept = open("/dev/null")
 resource.setrlimit(resource.RLIMIT_NOFILE, (kept.fileno() + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 try:
-    print(store.hold("t"))
+    print(plain(store).hold("t"))
 except OSError as exc:
     print(type(exc).__name__, exc)
 """
@@ -193,11 +197,15 @@ except OSError as exc:
 def test_the_store_of_a_process_that_reads_its_lock_file_keeps_its_threads(tmp_path):
     """As `grep` over a folder did that the store lies in."""
     store = DiskCheckpointer(tmp_path)
-    assert store.hold("t")
+    assert plain(store).hold("t")
     (tmp_path / "threads.lock").read_bytes()
-    code = f"from minideep import DiskCheckpointer; print(DiskCheckpointer({str(tmp_path)!r}).hold('t'))"
+    code = f"""
+from minideep import DiskCheckpointer
+from minideep.testing.plain import PlainStore
+print(PlainStore(DiskCheckpointer({str(tmp_path)!r})).hold("t"))
+"""
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    store.release("t")
+    plain(store).release("t")
     assert found.stdout == "False\n"
 
 

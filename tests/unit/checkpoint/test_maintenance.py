@@ -8,6 +8,7 @@ import textwrap
 import msgspec
 import pytest
 from harness.histories import agent_on
+from harness.stores import plain
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Retention
 from minideep.checkpoint import layout as names, maintenance
@@ -32,7 +33,7 @@ def used(store, *threads):
     for thread in threads:
         agent.run_sync("hello", thread)
     store.close()
-    return names.read_head(thread, store.head(thread)).updated
+    return names.read_head(thread, plain(store).head(thread)).updated
 
 
 @pytest.mark.parametrize(("seconds", "grace"), [(30 * DAY, DAY), (HOUR, HOUR / 10)])
@@ -40,13 +41,13 @@ def test_a_thread_is_marked_first_and_deleted_a_day_or_a_tenth_of_its_time_later
     then = used(store, "t")
     store.retention = Retention(seconds=seconds)
     expire(open_store(store), then + seconds - 1)
-    assert store.keys("mark/", "mark0") == []
+    assert plain(store).keys("mark/", "mark0") == []
     due = then + seconds + 1
     for now in (due, due + 1, due + grace - 1):
         expire(open_store(store), now)
         assert threads(store) == ["t"]
     expire(open_store(store), due + grace)
-    assert store.keys("", "\x7f") == []
+    assert plain(store).keys("", "\x7f") == []
 
 
 def test_a_clock_that_is_a_year_ahead_for_one_turn_deletes_nothing(store):
@@ -56,7 +57,7 @@ def test_a_clock_that_is_a_year_ahead_for_one_turn_deletes_nothing(store):
         expire(open_store(store), then + turn * DAY + YEAR + turn * HOUR)
         expire(open_store(store), then + turn * DAY + 5)
     assert threads(store) == ["a", "b", "c"]
-    assert store.keys("mark/", "mark0") == []
+    assert plain(store).keys("mark/", "mark0") == []
 
 
 def test_a_mark_of_the_future_is_made_anew(store):
@@ -81,7 +82,7 @@ def test_a_thread_that_is_used_after_it_was_marked_is_kept(store):
     assert threads(store) == ["t"]
     used(store, "t")
     expire(open_store(store), then + 60)
-    assert (threads(store), store.keys("mark/", "mark0")) == (["t"], [])
+    assert (threads(store), plain(store).keys("mark/", "mark0")) == (["t"], [])
 
 
 def test_a_thread_that_waits_for_a_person_or_was_cut_short_is_kept(store):
@@ -89,29 +90,29 @@ def test_a_thread_that_waits_for_a_person_or_was_cut_short_is_kept(store):
     for name in ("pay", "ask", "payer", "plain", "fail"):
         agent.run_sync(name, name)
     agent.run_sync("plain", "killed")
-    head = store.head("killed")
+    head = plain(store).head("killed")
     changed = msgspec.structs.replace(names.read_head("killed", head), status="running")
-    store.append("killed", head, msgspec.msgpack.encode(changed), {})
+    plain(store).append("killed", head, msgspec.msgpack.encode(changed), {})
     store.close()
     store.retention = Retention(seconds=HOUR)
     for hours in (2, 3, 4, YEAR):
         expire(open_store(store), changed.updated + hours * HOUR)
     assert threads(store) == ["ask", "killed", "pay", "payer"]
-    assert store.keys("mark/", "mark0") == []
+    assert plain(store).keys("mark/", "mark0") == []
 
 
 def test_a_thread_that_is_run_or_was_changed_at_the_last_moment_is_kept(store):
     then = used(store, "t")
     store.retention = Retention(seconds=HOUR)
     expire(open_store(store), then + 2 * HOUR)
-    assert store.hold("t")
+    assert plain(store).hold("t")
     expire(open_store(store), then + 3 * HOUR)
     assert threads(store) == ["t"]
-    store.release("t")
-    before = store.head("t")
-    store.append("t", before, before + b"", {"use/t/x": b"", "ref/x/t": b""})
+    plain(store).release("t")
+    before = plain(store).head("t")
+    plain(store).append("t", before, before + b"", {"use/t/x": b"", "ref/x/t": b""})
     changed = msgspec.structs.replace(names.read_head("t", before), append=b"another")
-    store.append("t", before, msgspec.msgpack.encode(changed), {})
+    plain(store).append("t", before, msgspec.msgpack.encode(changed), {})
     maintenance._delete(open_store(store), "t", before)
     assert threads(store) == ["t"]
 
@@ -131,20 +132,20 @@ def test_a_mark_outlives_the_process_and_a_fork_has_none(tmp_path):
             command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), str(then + hours * HOUR)]
             subprocess.run(command, check=True)
             if hours == 2:
-                assert store.keys("mark/", "mark0") == ["mark/t/"]
+                assert plain(store).keys("mark/", "mark0") == ["mark/t/"]
                 Agent("offline:", checkpointer=store).fork("t", thread_id="f")
-                assert store.keys("mark/", "mark0") == ["mark/t/"]
+                assert plain(store).keys("mark/", "mark0") == ["mark/t/"]
         assert threads(store) == ["f"]
         Agent("offline:", checkpointer=store).delete("f")
-        assert store.keys("", "\x7f") == []
+        assert plain(store).keys("", "\x7f") == []
 
 
 def test_a_damaged_mark_or_head_keeps_its_thread_and_stops_nothing(store):
     then = used(store, "a", "b", "c")
     store.retention = Retention(seconds=HOUR)
     expire(open_store(store), then + 2 * HOUR)
-    store.append("a", store.head("a"), store.head("a"), {"mark/a/": b"\x92\xa1\xff"})
-    store.append("b", store.head("b"), b"\xff", {})
+    plain(store).append("a", plain(store).head("a"), plain(store).head("a"), {"mark/a/": b"\x92\xa1\xff"})
+    plain(store).append("b", plain(store).head("b"), b"\xff", {})
     expire(open_store(store), then + 3 * HOUR)
     assert threads(store) == ["a", "b"]
 
@@ -154,11 +155,11 @@ def test_each_store_is_looked_at_though_others_come_and_go():
     for _ in range(60):
         store = MemoryCheckpointer(retention=Retention(seconds=YEAR))
         used(store, "t")
-        head = names.read_head("t", store.head("t"))
+        head = names.read_head("t", plain(store).head("t"))
         old = msgspec.structs.replace(head, updated=head.updated - 2 * YEAR)
-        store.append("t", store.head("t"), msgspec.msgpack.encode(old), {})
+        plain(store).append("t", plain(store).head("t"), msgspec.msgpack.encode(old), {})
         maintenance._last_look.pop(store)
         used(store, "u")
-        assert store.keys("mark/", "mark0") == ["mark/t/"]
+        assert plain(store).keys("mark/", "mark0") == ["mark/t/"]
         del store
         gc.collect(0)

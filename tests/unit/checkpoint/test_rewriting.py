@@ -5,7 +5,7 @@ import threading
 from harness.agents import ok, pay, pays, texts
 from harness.histories import cut, merge
 from harness.middleware import AskFirst
-from harness.stores import FaultyStore, InstrumentedStore
+from harness.stores import FaultyStore, InstrumentedStore, plain
 
 from minideep import (
     Agent,
@@ -17,6 +17,7 @@ from minideep import (
 )
 from minideep.checkpoint.log import SegmentRef
 from minideep.checkpoint.merge_queue import MergeQueue
+from minideep.checkpoint.store import open_store
 from minideep.models import ScriptedModel
 from minideep.ports import Retention
 
@@ -45,7 +46,7 @@ def thread_of(store, turns):
 def test_two_merges_that_overlap_lose_nothing():
     store = InstrumentedStore()
     agent = thread_of(store, 6)
-    before, keys = texts(agent.transcript("t")), store.keys("log/t/", "log/t0")
+    before, keys = texts(agent.transcript("t")), plain(store).keys("log/t/", "log/t0")
     while_rewriting(store, lambda: merge(store, keys[3:6]))
     merge(store, keys[:4])
     assert texts(Agent(ScriptedModel(ok), checkpointer=store).transcript("t")) == before
@@ -54,8 +55,8 @@ def test_two_merges_that_overlap_lose_nothing():
 def test_a_merge_beside_a_cut_loses_nothing():
     store = InstrumentedStore()
     agent = thread_of(store, 6)
-    merge(store, store.keys("log/t/", "log/t0")[4:8])
-    before, keys = texts(agent.get_state("t").messages), store.keys("log/t/", "log/t0")
+    merge(store, plain(store).keys("log/t/", "log/t0")[4:8])
+    before, keys = texts(agent.get_state("t").messages), plain(store).keys("log/t/", "log/t0")
     while_rewriting(store, lambda: merge(store, keys[4:7]))
     cut(store, 3)
     fresh = Agent(ScriptedModel(ok), checkpointer=store)
@@ -67,7 +68,7 @@ async def test_a_cut_that_comes_late_keeps_the_unsaved_turn():
     agent, gate = Agent(ScriptedModel(ok), checkpointer=store), threading.Event()
     for n in range(2):
         await agent.run(f"hello {n}", "t")
-    store.executor.submit(gate.wait, 10)
+    open_store(store).maintain(lambda: gate.wait(10))
     await agent.run("hello 2", "t")  # After which a cut is due; and waits.
     store.down = {"append"}
     assert (await agent.run("precious", "t")).saved is False
@@ -137,7 +138,7 @@ def test_retention_does_not_count_a_killed_turn_as_a_boundary():
     failing = FaultyStore(store)
     agent = Agent(ScriptedModel(["one", "two"]), checkpointer=failing)
     agent.run_sync("first", "t")
-    failing.fail(7, OSError, outage=True)
+    failing.fail(4, OSError, outage=True)
     agent.run_sync("second", "t")
     cut(store, 1)
     reader = Agent("offline:", checkpointer=store)

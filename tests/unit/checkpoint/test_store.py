@@ -4,6 +4,7 @@ import gc
 from hashlib import sha256
 
 import pytest
+from harness.stores import plain
 
 from minideep import CheckpointError, ConfigError, MemoryCheckpointer, ThreadConflict
 from minideep.checkpoint import CheckedStore, open_store
@@ -24,10 +25,10 @@ class Broken(MemoryCheckpointer):
         super().__init__()
         self.error = error
 
-    def fail(self, *args, **kwargs):
+    async def fail(self, *args, **kwargs):
         raise self.error
 
-    head = get = rows = keys = append = hold = release = fail
+    read = append = open = heads = held = fail
 
 
 def test_all_who_open_a_store_share_one_checked_store_for_as_long_as_it_is_used():
@@ -44,10 +45,8 @@ def test_all_who_open_a_store_share_one_checked_store_for_as_long_as_it_is_used(
 class Half:
     """Lacks most of the port."""
 
-    inline = 0
-
-    def head(self, thread):
-        return None
+    async def read(self, *ranges):
+        return [[] for _ in ranges]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_what_is_no_store_is_refused(store):
 
 
 def test_the_members_that_a_store_lacks_are_named():
-    with pytest.raises(ConfigError, match="it has no 'executor', 'get', 'rows', 'keys', 'append', 'hold'"):
+    with pytest.raises(ConfigError, match="it has no 'open', 'append', 'heads', 'held', 'aclose', 'retention'"):
         open_store(Half())
 
 
@@ -73,29 +72,28 @@ def test_whatever_a_store_raises_is_a_checkpoint_error(error):
         lambda: store.get("a"),
         lambda: store.rows("a", "b"),
         lambda: store.keys("a", "b"),
-        lambda: store.hold("t"),
-        lambda: store.append("t", None, b"1", {}),
-        lambda: store.append("t", None, b"1", {}, timeout=1.0),
+        lambda: list(store.all_heads()),
+        lambda: store.wait_for(lambda: store.open("t")),
+        lambda: store.wait_for(lambda: store.has("t")),
+        lambda: store.wait_for(lambda: store.held("t")),
+        lambda: store.put("t", None, b"1", {}),
         lambda: put(store, "t", None, b"1", {}, []),
     ]
     for call in calls:
         with pytest.raises(CheckpointError, match=r"full|KeyError|closed|damaged"):
             call()
-    store.release_quietly("t")
 
 
-def test_a_timeout_means_try_again_patiently_only_where_the_event_loop_asked():
+def test_a_store_that_waited_too_long_says_it_in_its_own_words():
     store = open_store(Broken(TimeoutError("others have it")))
-    with pytest.raises(TimeoutError):
-        store.append("t", None, b"1", {})
     with pytest.raises(CheckpointError, match=r"^others have it$"):
-        store.append("t", None, b"1", {}, timeout=1.0)
+        store.put("t", None, b"1", {})
 
 
 def test_a_put_that_landed_is_done_though_its_report_was_lost_and_a_conflict_is_not():
     class Mute(MemoryCheckpointer):
-        def append(self, *args, **kwargs):
-            super().append(*args, **kwargs)
+        async def append(self, *args, **kwargs):
+            await super().append(*args, **kwargs)
             raise OSError("lost")
 
     store = open_store(Mute())
@@ -123,8 +121,8 @@ def test_a_segment_refers_to_the_blobs_of_its_own_events_and_to_no_other():
     small.append(encode(12, Noted("me", "k", "x" * (SEGMENT_SIZE - sum(map(len, small)) - 60))))
     batch.events((), [*((data, False) for data in small), (encode(13, large), False)])
     batch.state((), State(number=13))
-    batch.commit()
-    blobs = [read_header(data, key).blobs for key, data in store.rows("log/", "log0")]
+    batch.commit_now()
+    blobs = [read_header(data, key).blobs for key, data in plain(store).rows("log/", "log0")]
     assert blobs == [(), (large.sha256,)]
 
 
@@ -136,8 +134,8 @@ def test_a_snapshot_that_is_too_large_leaves_no_blob_behind():
         batch.snapshot((), State(files=files, notes={"me": {"k": "z" * 2**25}}, number=1))
     batch.events((), [(encode(1, Noted("me", "k", 1)), False)])
     batch.state((), State(number=1))
-    batch.commit()
-    assert store.keys("blob/", "blob0") == []
+    batch.commit_now()
+    assert plain(store).keys("blob/", "blob0") == []
 
 
 def test_a_journal_that_was_never_saved_is_current_while_the_store_has_nothing():

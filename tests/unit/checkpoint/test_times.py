@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from harness.agents import ping, sub, task
+from harness.stores import plain
 
 from minideep import Agent, MemoryCheckpointer, Retention, ToolCall, create_deep_agent
 from minideep.checkpoint import format as codec, open_store
@@ -65,9 +66,9 @@ async def test_merging_and_forking_leave_the_times_of_events_as_they_were():
     agent.fork("t", at=2, thread_id="u")
     forked = times(store, "u")
     assert forked == {number: before[number] for number in forked}
-    keys = store.keys(prefix, after(prefix))
+    keys = plain(store).keys(prefix, after(prefix))
     assert merge(open_store(store), "t", keys) > 0
-    assert len(store.keys(prefix, after(prefix))) == 1
+    assert len(plain(store).keys(prefix, after(prefix))) == 1
     assert times(store) == before
     agent.fork("t", at=2, thread_id="v")
     assert times(store, "v") == forked
@@ -122,12 +123,12 @@ async def test_a_clock_that_is_set_back_gives_no_negative_times():
 def test_the_time_of_an_event_of_an_earlier_format_is_that_of_its_append():
     frozen = json.loads((Path(__file__).parents[2] / "frozen" / "1.3.json").read_text())
     store = MemoryCheckpointer()
-    store.append(
+    plain(store).append(
         "thread/ü", None, bytes.fromhex(frozen["head"]), {k: bytes.fromhex(v) for k, v in frozen["rows"].items()}
     )
     found = times(store, "thread/ü")
     start = log_prefix("thread/ü", ())
-    headers = [codec.read_header(data, key) for key, data in store.rows(start, after(start))]
+    headers = [codec.read_header(data, key) for key, data in plain(store).rows(start, after(start))]
     assert {round(header.at, 3) for header in headers} <= set(found.values())
 
 

@@ -12,6 +12,7 @@ import pytest
 from harness.busy import verified_beside_a_writer
 from harness.damage import KINDS, ROWS, store_of
 from harness.histories import agent_on
+from harness.stores import plain
 
 from minideep import Agent, CheckpointError, DiskCheckpointer, MemoryCheckpointer
 from minideep.checkpoint import layout as names
@@ -111,9 +112,9 @@ def test_the_terminal_names_what_is_damaged_and_exits_1(tmp_path):
     assert (well.returncode, well.stdout) == (0, "3 threads and 6 segments read: nothing is damaged\n"), well.stderr
     with DiskCheckpointer(tmp_path / "state") as store:
         prefix = names.log_prefix(bad, ())
-        key = store.keys(prefix, names.after(prefix))[-1]
-        store.append(bad, store.head(bad), store.head(bad), {key: store.get(key)[:-4]})
-        store.append("head", store.head("head"), b"\xff", {})
+        key = plain(store).keys(prefix, names.after(prefix))[-1]
+        plain(store).append(bad, plain(store).head(bad), plain(store).head(bad), {key: plain(store).get(key)[:-4]})
+        plain(store).append("head", plain(store).head("head"), b"\xff", {})
     found = minideep("check", "--state", "state", cwd=tmp_path)
     assert found.returncode == 1
     lines = found.stdout.splitlines()

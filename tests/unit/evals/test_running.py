@@ -91,7 +91,7 @@ async def test_a_timeout_of_the_agents_own_keeps_its_text():
 
 async def test_a_turn_that_cannot_be_saved_fails_its_case():
     class Full(MemoryCheckpointer):
-        def append(self, *args, **options):
+        async def append(self, *args, **options):
             raise OSError("no space left")
 
     found = await failures(Blueprint(script(), checkpointer=Full()))

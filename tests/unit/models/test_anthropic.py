@@ -151,8 +151,8 @@ def test_listeners_hear_text_thinking_and_arguments_as_they_come():
         ThinkingDelta("e see"),
         TextDelta("loo"),
         TextDelta("king"),
-        ArgsDelta(0, "ls", '{"path'),
-        ArgsDelta(0, "ls", '": "/"}'),
+        ArgsDelta(0, "ls", '{"path', "c1"),
+        ArgsDelta(0, "ls", '": "/"}', "c1"),
     ]
 
 

@@ -163,10 +163,10 @@ def test_listeners_hear_text_reasoning_and_arguments_as_they_come():
         ThinkingDelta("c"),
         TextDelta("loo"),
         TextDelta("king"),
-        ArgsDelta(0, "ls", "{"),
-        ArgsDelta(0, "ls", "}"),
-        ArgsDelta(1, "ls", '{"a'),
-        ArgsDelta(1, "ls", '":1}'),
+        ArgsDelta(0, "ls", "{", "c1"),
+        ArgsDelta(0, "ls", "}", "c1"),
+        ArgsDelta(1, "ls", '{"a', "c2"),
+        ArgsDelta(1, "ls", '":1}', "c2"),
     ]
 
 

@@ -156,10 +156,10 @@ def test_listeners_hear_text_reasoning_and_arguments_as_they_come():
         TextDelta("king"),
         ThinkingDelta("hm"),
         ThinkingDelta("hm"),
-        ArgsDelta(0, "ls", "{"),
-        ArgsDelta(0, "ls", "}"),
-        ArgsDelta(1, "ls", '{"a'),
-        ArgsDelta(1, "ls", '":1}'),
+        ArgsDelta(0, "ls", "{", "c1"),
+        ArgsDelta(0, "ls", "}", "c1"),
+        ArgsDelta(1, "ls", '{"a', "c2"),
+        ArgsDelta(1, "ls", '":1}', "c2"),
     ]
 
 

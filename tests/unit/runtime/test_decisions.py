@@ -7,7 +7,7 @@ import threading
 import pytest
 from harness.office import Office, calls_of, edited, full, note, pay, plan, say, waiting, work, worker
 from harness.processes import python
-from harness.stores import InstrumentedStore
+from harness.stores import InstrumentedStore, plain
 from hypothesis import given, settings, strategies as st
 
 from minideep import (
@@ -220,10 +220,10 @@ async def test_only_calls_that_were_decided_start_again(office):
 )
 async def test_a_decision_for_nothing_that_waits_is_refused_and_changes_nothing(office, decisions, problem):
     await office.run(*CHILD)
-    before, head, did = office.state(), office.store.head("t"), list(office.did)
+    before, head, did = office.state(), plain(office.store).head("t"), list(office.did)
     with pytest.raises(ConfigError, match=problem):
         await office.resume(decisions)
-    assert (office.state(), office.store.head("t"), office.did) == (before, head, did)
+    assert (office.state(), plain(office.store).head("t"), office.did) == (before, head, did)
     assert (await office.resume({"p2": Approve()})).status == "ended"
 
 
@@ -251,10 +251,10 @@ async def test_of_two_simultaneous_decisions_one_is_refused_and_the_call_runs_on
 
 async def test_resume_without_a_decision_returns_the_pause_and_does_nothing(office):
     first = await office.run(*CHILD)
-    head, did = office.store.head("t"), list(office.did)
+    head, did = plain(office.store).head("t"), list(office.did)
     turn = await office.resume()
     assert (turn.status, turn.interrupts) == ("paused", first.interrupts)
-    assert (office.store.head("t"), office.did) == (head, did)
+    assert (plain(office.store).head("t"), office.did) == (head, did)
 
 
 async def test_the_model_is_told_what_is_wrong_with_arguments_that_a_person_gave(office):

@@ -6,6 +6,7 @@ from time import perf_counter
 
 import msgspec
 import pytest
+from harness.stores import plain
 from msgspec import structs
 
 from minideep import (
@@ -486,9 +487,9 @@ async def test_a_lost_thread_passes_a_wrap_that_catches_everything():
     @tool
     async def meddle(ctx: ToolContext) -> str:
         """Let another writer be first."""
-        head = store.head("t")
+        head = plain(store).head("t")
         number, epoch, *rest = msgspec.msgpack.decode(head)
-        store.append("t", head, msgspec.msgpack.encode([number, epoch[::-1], *rest]), {})
+        plain(store).append("t", head, msgspec.msgpack.encode([number, epoch[::-1], *rest]), {})
         return "done"
 
     async def swallow(call, run):

@@ -23,7 +23,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.events import Noted
+from minideep.events import Noted, UserSaid
 from minideep.messages import AssistantMessage, UserMessage
 from minideep.models import ScriptedModel
 from minideep.ports import Reply
@@ -285,3 +285,22 @@ async def test_the_numbers_of_events_go_on_far_above_those_of_a_process_that_die
     await resumed.run("more", "t")
     assert resumed.get_state("t").number < before + 10
     assert not copies[0].verify()
+
+
+async def test_a_turn_that_is_started_again_by_its_key_is_followed_from_its_beginning(store):
+    both = agent(store, "one", "two")
+    first = await both.start("first", "t", key="1")
+    assert (await first).text == "one"
+    await (await both.start("second", "t", key="2"))
+    again = await agent(store).start("first", "t", key="1")
+    assert again.number == first.number
+    assert ((await again).text, (await again).costs.steps) == ("one", 1)
+    texts = [event.message.text async for event in both.follow("t", after=again.number) if isinstance(event, UserSaid)]
+    assert texts == ["first", "second"]
+
+
+async def test_a_started_turn_with_another_input_under_its_key_is_refused_by_start_itself(store):
+    both = agent(store, "one")
+    await (await both.start("first", "t", key="1"))
+    with pytest.raises(ConfigError, match="another input"):
+        await both.start("other", "t", key="1")

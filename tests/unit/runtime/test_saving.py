@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from harness.agents import ok, pay, pays, ping, stored, sub, task, texts
@@ -222,20 +221,10 @@ async def test_a_cancel_keeps_what_earlier_turns_left_unsaved():
 
 
 async def test_a_store_that_closes_during_a_turn_costs_no_answer():
-    class Closing(MemoryCheckpointer):
-        closing = False
-
-        @property
-        def executor(self):
-            pool = ThreadPoolExecutor(1)
-            if self.closing:
-                pool.shutdown()
-            return pool
-
-    store = Closing(retention=Retention(seconds=60))
+    store = MemoryCheckpointer(retention=Retention(seconds=60))
 
     def reply(request):
-        store.closing = True
+        store.close()
         return "ok"
 
     turn = await Agent(ScriptedModel(reply), checkpointer=store).run("go", "t")

@@ -18,15 +18,16 @@ from hypothesis import given, strategies as st
 from minideep import (
     Agent,
     ConfigError,
+    MemoryCheckpointer,
     Reply,
     ThreadBusy,
     ToolCall,
     ToolContext,
-    Turn,
     Usage,
     create_deep_agent,
     tool,
 )
+from minideep.checkpoint import Journal, open_store
 from minideep.events import (
     ArgsDelta,
     FileWritten,
@@ -45,7 +46,7 @@ from minideep.events import (
 )
 from minideep.models import ScriptedModel
 from minideep.models.scripted import as_reply
-from minideep.runtime.stream import Stream
+from minideep.runtime.feed import Feed
 
 
 def todos(what, id=None):
@@ -191,16 +192,20 @@ HAPPENED = st.lists(st.tuples(PIECES | ARGS | OTHERS, st.sampled_from([(), ("a",
 
 @given(HAPPENED, st.lists(st.booleans(), max_size=10))
 def test_a_consumer_of_any_speed_receives_all_of_each_run_in_order(happened, pauses):
-    happened = [with_path(event, path) for event, path in happened]
-
-    async def turn(emit):
-        for event, pause in itertools.zip_longest(happened, pauses[: len(happened)]):
-            emit(event)
+    async def turn(feed):
+        for (event, path), pause in itertools.zip_longest(happened, pauses[: len(happened)]):
+            feed.emit(path, event)
+            feed.show()
             await asyncio.sleep(0) if pause else None
-        return Turn(thread_id="t", status="ended")
+        feed.close(shown=True)
 
     async def heard():
-        return [event async for event in Stream(turn)]
+        feed = Feed(Journal("t", open_store(MemoryCheckpointer())))
+        reader, telling, events = feed.reader(), asyncio.ensure_future(turn(feed)), []
+        while (event := await reader.get()) is not None:
+            events.append(event)
+        await telling
+        return events
 
     def runs(events):
         """Return the events of each run, with consecutive deltas of one text joined."""
@@ -219,7 +224,8 @@ def test_a_consumer_of_any_speed_receives_all_of_each_run_in_order(happened, pau
         events = list(events)
         return (key, "".join(event.text for event in events)) if isinstance(key, tuple) else events
 
-    assert runs(asyncio.run(heard())) == runs(happened)
+    told = [with_path(event, path) for event, path in happened if getattr(event, "text", "some")]
+    assert runs(asyncio.run(heard())) == runs(told)
 
 
 async def test_a_tool_on_a_thread_never_waits_for_the_consumer():

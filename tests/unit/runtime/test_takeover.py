@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.agents import ping, sub, task
 from harness.middleware import AskFirst
-from harness.stores import InstrumentedStore, copy_of
+from harness.stores import InstrumentedStore, copy_of, plain
 
 from minideep import Agent, Limits, ToolCall, ToolContext, Usage, create_deep_agent, tool
 from minideep.events import TurnEscalated
@@ -46,9 +46,9 @@ async def lives(limits, usage=None, cost=None, after=2):
             return replies + len(asked), turn
         replies += after
         store = InstrumentedStore()
-        rows = dict(copies[0].rows("", "\x7f"))
+        rows = dict(plain(copies[0]).rows("", "\x7f"))
         head = rows.pop("head/t")
-        store.append("t", None, head, rows)
+        plain(store).append("t", None, head, rows)
     raise AssertionError("the turn never reached its limit")
 
 

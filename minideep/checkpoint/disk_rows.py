@@ -1,0 +1,246 @@
+"""`DiskRows`: the rows and locks of a `DiskCheckpointer`, in the database of diskcache."""
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from sqlite3 import SQLITE_CANTOPEN, SQLITE_READONLY, Connection
+from typing import TYPE_CHECKING
+
+from ..errors import CheckpointError, ThreadConflict
+from ..ports import Range, Retention
+from . import database, locks, room
+from .adapter import TIMEOUT
+from .connection import SharedConnection
+from .layout import head_key, lock_name
+from .sync_store import Space
+from .worker import Worker
+
+TIDY_BYTES, TIDY_SECONDS = 384 * 1024, 0.02
+"""After so many bytes in the write-ahead log a thread moves them to the database, before SQLite lets an append do it.
+If they took less than so many seconds to come, the append does it: the thread could not keep up, and the log would grow
+without bound.
+"""
+TIDY_TIMEOUT = 1.0
+"""Seconds that tidying waits for other writers; the next append comes to it again."""
+SPARE_PAGES, STEP_PAGES = 256, 64
+"""Free pages that stay for later rows, and how many of those above are given back at a time."""
+
+
+if TYPE_CHECKING:
+    from .leases import Leases
+
+
+class DiskRows:
+    """The `SyncStore` of a directory. It is created when it is first needed; reading never creates it."""
+
+    inline = 64 * 1024
+
+    def __init__(
+        self,
+        directory: Path,
+        retention: Retention,
+        *,
+        fsync: bool = False,
+        lease: float | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.directory, self.retention, self.timeout = directory, retention, timeout
+        self.file = file = directory / "cache.db"
+        self._fsync = fsync
+        self._worker = Worker()
+        # Four, so that an event loop that reads one row, or writes, does not wait for a thread that reads many, writes
+        # or tidies.
+        self._reader = SharedConnection(file, self._connect_to_read)
+        self._scanner = SharedConnection(file, self._connect_to_read)
+        self._writer = SharedConnection(file, self._connect_to_write)
+        self._tidier = SharedConnection(file, lambda: database.connect(file))
+        self._untidy, self._tidied = 0, 0.0
+        self.leases = self._leases(lease) if lease is not None else None
+
+    def read(self, *ranges: Range) -> list[list[tuple[str, bytes]]]:
+        # Single rows have a connection of their own, as an event loop may wait for them.
+        connection = self._scanner if any(one.stop is not None for one in ranges) else self._reader
+        with self.errors("read"):
+            if not connection.inode():
+                return [[] for _ in ranges]  # Nothing was ever written, and reading must not create a directory.
+            return connection.run(lambda con: database.read(con, ranges), self.timeout)
+
+    def append(
+        self,
+        thread: str,
+        expected: bytes | None,
+        head: bytes | None,
+        rows: Mapping[str, bytes],
+        deletes: Iterable[str] = (),
+        *,
+        check: Callable[[], None] | None = None,
+        timeout: float = 0.0,
+    ) -> None:
+        at, gone = head_key(thread), set(deletes)
+
+        def write(con: Connection) -> None:
+            with con:  # Commits, or rolls back.
+                con.execute("BEGIN IMMEDIATE")
+                # Inside the transaction: between a look and a write another process could append.
+                if check is not None:
+                    check()
+                    if self.leases is not None:
+                        self.leases.check(con, thread)
+                found = con.execute(database.GET, (at,)).fetchone()
+                if (found and database.checked_value(*found)) != expected:
+                    raise ThreadConflict(f"thread {thread!r} was changed by another writer; run it again")
+                database.delete(con, thread, gone)
+                database.put(con, rows if head is None else {**rows, at: head})
+                if head is None:
+                    con.execute(database.DELETE, (at,))
+                database.delete_blobs(con, gone)
+
+        size = sum(map(len, rows.values()))
+        with self.errors("write"):
+            if size > self.inline:
+                room.check_room(self.directory, size)
+            try:
+                self._writer.run(write, timeout)
+            except sqlite3.OperationalError as exc:
+                if head is not None or not room.is_full(exc):
+                    raise
+                self._make_room()  # Only for a deletion, which frees more.
+                self._writer.run(write, timeout)
+        self._tidy_later(size, bool(gone))
+
+    def hold(self, space: Space, thread: str) -> bool:
+        if self.leases is not None and space == "turns":
+            with self.errors("write"):
+                return self.leases.take(thread)
+        return self._hold(_lock(space, thread))
+
+    def release(self, space: Space, thread: str) -> None:
+        if self.leases is not None and space == "turns":
+            self.leases.release(thread)
+        else:
+            self._release(_lock(space, thread))
+
+    def is_held(self, space: Space, thread: str) -> bool:
+        held = locks.registry.is_held(self._real_path, _lock(space, thread))
+        if self.leases is None or space != "turns" or not self._reader.inode():
+            return held
+        with self.errors("read"):
+            return self.leases.is_held(self._reader, thread, held)
+
+    def size(self) -> int:
+        """Return the bytes of the database and its log."""
+        files = [self.file, self.directory / "cache.db-wal"]
+        with self.errors("read"):
+            return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        self._worker.finish()
+        for connection in (self._reader, self._scanner, self._writer, self._tidier):
+            connection.close()
+
+    def exists(self) -> bool:
+        """Return whether anything was ever written."""
+        return bool(self._reader.inode())
+
+    def connection(self) -> contextlib.closing[SharedConnection]:
+        """Return a connection of its own for work that takes long."""
+        return contextlib.closing(SharedConnection(self.file, self._connect_to_read))
+
+    @contextlib.contextmanager
+    def errors(self, verb: str) -> Generator[None]:
+        """Raise what the system or SQLite reports as a `CheckpointError`, which says what could not be done."""
+        try:
+            yield
+        except (OSError, sqlite3.Error) as exc:
+            text = f"cannot {verb} the state in {str(self.directory)!r}: {exc}"
+            if isinstance(exc, TimeoutError) and verb == "write":
+                raise TimeoutError(text) from None  # The caller may wait and try again.
+            raise CheckpointError(text) from exc
+
+    # ---- locks
+
+    def _leases(self, seconds: float) -> "Leases":
+        from .leases import Leases  # Loaded for those who set one.
+
+        return Leases(self._writer, self._hold, self._release, seconds)
+
+    def _hold(self, name: str) -> bool:
+        with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
+            if not self.exists():
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return locks.registry.hold(self._real_path, name)
+
+    def _release(self, name: str) -> None:
+        locks.registry.release(self._real_path, name)
+
+    @cached_property
+    def _real_path(self) -> str:
+        return os.path.realpath(self.directory)
+
+    # ---- connections
+
+    def _connect_to_write(self) -> Connection:
+        try:
+            con = self._set_up()
+        except sqlite3.OperationalError as exc:
+            if not (room.is_full(exc) and room.give_up_spare(self.directory)):
+                raise
+            return self._set_up()  # SQLite creates files to open its log, for which there was no room.
+        room.keep_spare(self.directory)
+        return con
+
+    def _connect_to_read(self) -> Connection:
+        try:
+            return self._connect_to_write()
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF not in (SQLITE_READONLY, SQLITE_CANTOPEN):
+                raise
+        return database.connect_to_read(self.file)
+
+    def _set_up(self) -> Connection:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        con = database.connect(self.file)
+        try:
+            database.set_up(con, self.directory)
+            con.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
+        except BaseException:
+            con.close()
+            raise
+        return con
+
+    def _make_room(self) -> None:
+        """Give up the spare file, and empty the write-ahead log into the database, so that it can be used again."""
+        room.give_up_spare(self.directory)
+        self._writer.run(lambda con: con.execute("PRAGMA wal_checkpoint(RESTART)").fetchall(), self.timeout)
+
+    def _tidy_later(self, size: int, deleted: bool) -> None:
+        """Have another thread tidy up, after deletions or when the write-ahead log has grown."""
+        self._untidy += size + 6 * 4096  # An append also changes pages of the table and of its index.
+        if not deleted and self._untidy < TIDY_BYTES:
+            return
+        now = time.monotonic()
+        calm, self._untidy, self._tidied = now - self._tidied > TIDY_SECONDS, 0, now
+        if deleted or calm:
+            with contextlib.suppress(RuntimeError):  # The program is ending; the next one does it.
+                self._worker.executor.submit(self._tidy)
+
+    def _tidy(self) -> None:
+        """Give back free pages, and move the write-ahead log into the database, while appends go on."""
+        (free,) = self._tidier.run(lambda con: con.execute("PRAGMA freelist_count").fetchone(), TIDY_TIMEOUT)
+        for _ in range((free - SPARE_PAGES) // STEP_PAGES):
+            self._tidier.run(_vacuum, TIDY_TIMEOUT)
+            time.sleep(0.002)  # For appends, which need the lock that this takes.
+        self._tidier.run(lambda con: con.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone(), TIDY_TIMEOUT)
+        room.keep_spare(self.directory)  # Once there is room again.
+
+
+def _lock(space: Space, thread: str) -> str:
+    return thread if space == "turns" else lock_name(thread, space)
+
+
+def _vacuum(con: Connection) -> None:
+    con.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")  # `execute` would stop after one page.

@@ -1,0 +1,102 @@
+"""The recorded events of a thread after a number, of all its runs in one order, a page at a time."""
+
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+
+from msgspec import Struct
+
+from ..errors import CorruptSegment, HistoryCut
+from ..events import AnyEvent, with_path
+from ..state import Path
+from . import format, layout
+from .log import Log
+from .replay import check_owner, read_consistently, with_blobs
+from .store import CheckedStore
+
+PAGE = 256
+"""Events of one page."""
+SEGMENTS = 8
+"""Segments of one run that are read for a page: each has at most 1 MiB."""
+TRIES = 100
+"""Reads of one run: it is read again when a merge has replaced its segments between two queries."""
+
+
+class Page(Struct, frozen=True):
+    """Some events of a thread, as followers receive them."""
+
+    events: list[AnyEvent]
+    known: int
+    """The number of the last event that the log has up to the number after which the page begins: less than that number
+    if the event with that number did not last.
+    """
+    last: int
+    """The number of the thread's last event."""
+
+
+def read_page(store: CheckedStore, thread_id: str, after: int, limit: int = PAGE) -> Page | None:
+    """Return the first events after number *after*; None if the store does not know the thread.
+
+    Raises:
+        HistoryCut: retention has removed events after that number.
+        CheckpointError: it cannot be read.
+    """
+    return read_consistently(store, thread_id, lambda log: _page(log, after, limit))
+
+
+class _Part(Struct):
+    """Events of one run after a number, in order."""
+
+    before: int
+    """The number of the run's last event up to that number."""
+    entries: list[tuple[int, AnyEvent]]
+    whole: bool
+    """False if the run has more."""
+
+
+def _page(log: Log, after: int, limit: int) -> Page:
+    cut = log.head.truncation
+    if cut is not None and 0 < after < cut.number:
+        raise HistoryCut(f"events after {after} of thread {log.thread_id!r} were removed by retention")
+    known, parts, end = 0, list[_Part](), log.head.number
+    for path, last in [((), log.head.last), *((path, row.last) for path, row in log.runs.items())]:
+        # Retention cuts off the beginning of the main run only.
+        first = after if path or cut is None else max(after, cut.number)
+        if last <= first:  # Most runs below are over.
+            known = max(known, min(last, after))
+            continue
+        part = _read_run(log, path, first)
+        known = max(known, min(after, part.before))
+        if not part.whole:  # What other runs have after its last event may come after events that were not read.
+            end = min(end, part.entries[-1][0])
+        parts.append(part)
+    found = (event for number, event in merge(*(part.entries for part in parts), key=itemgetter(0)) if number <= end)
+    return Page(list(islice(found, limit)), known, log.head.number)
+
+
+def _read_run(log: Log, path: Path, after: int) -> _Part:
+    start, stop = (layout.segments_from(log.thread_id, path, number) for number in (0, log.head.number + 1))
+    for _ in range(TRIES):
+        later = [key for key in log.store.keys(start, stop) if layout.segment_numbers(key)[1] > after]
+        whole = len(later) <= SEGMENTS
+        # In one query: between two of them a merge could take segments away.
+        rows = log.store.rows(later[0], stop if whole else later[SEGMENTS]) if later else []
+        part = _Part(0, [], whole)
+        last = None
+        for key, data in rows:
+            header, entries = format.read_segment(data, key)
+            check_owner(log, path, header, key)
+            if header.prior > after if last is None else header.prior != last:
+                break  # A segment is missing: merged with one before it, or damaged.
+            if last is None:
+                part.before = max([header.prior, *(entry.number for entry in entries if entry.number <= after)])
+            last = header.last
+            part.entries += (
+                (number, with_path(event, path, number, at, str(number)))
+                for number, event, at in with_blobs(log.store, key, header.base, entries)
+                if number > after
+            )
+        else:
+            if last is not None and (last >= log.last(path) or not whole):
+                return part
+    raise CorruptSegment(f"events after {after} of run {path!r} of thread {log.thread_id!r} are missing")
