@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from ..errors import ThreadConflict
@@ -56,10 +57,18 @@ class Holding:
             raise ThreadConflict(f"thread {self._thread!r} is no longer held by this turn; run it again")
 
     def release(self) -> None:
+        if spaces := self._end():
+            self._calls.give_up(self._thread, *spaces)
+
+    async def released(self) -> None:
+        """Release the thread, and return once it is free."""
+        if spaces := self._end():
+            await self._calls.call(self._calls.release, self._thread, *spaces, quick=self._calls.holds_here)
+
+    def _end(self) -> tuple[Space, ...]:
         self.over = True
         spaces, self._spaces, self._callbacks = self._spaces, (), []
-        if spaces:
-            self._calls.give_up(self._thread, *spaces)
+        return spaces
 
 
 class _Calls:
@@ -69,6 +78,8 @@ class _Calls:
         self.plain, self.timeout, self.pool = plain, timeout, Worker(THREADS)
         self.holds_here = plain.inline > 0
         """True if a lock may be taken on the OS thread of an event loop."""
+        self.releasing: dict[str, Future[None]] = {}
+        """Threads that are being released on an OS thread."""
         self.watch: Callable[[str, Callable[[], None]], None] | None = None
         """Called with each thread that is opened, and with what is to be called if it is lost."""
 
@@ -82,11 +93,20 @@ class _Calls:
         return await self.call(self.plain.is_held, space, thread, quick=self.plain.inline > 0)
 
     def give_up(self, thread: str, *spaces: Space) -> None:
+        if self.plain.inline or may_block():
+            self.release(thread, *spaces)
+        else:
+            self.releasing[thread] = releasing = self.pool.executor.submit(self.release, thread, *spaces)
+            releasing.add_done_callback(lambda _: self.releasing.pop(thread, None))
+
+    def release(self, thread: str, *spaces: Space) -> None:
         for space in spaces:
-            if self.plain.inline or may_block():
-                release_quietly(self.plain, space, thread)
-            else:
-                self.pool.executor.submit(release_quietly, self.plain, space, thread)
+            release_quietly(self.plain, space, thread)
+
+    async def freed(self, thread: str) -> None:
+        """Wait until a thread that this process has given up is free."""
+        if (releasing := self.releasing.get(thread)) is not None:
+            await asyncio.wrap_future(releasing)
 
     async def append(self, *change: Any, check: Callable[[], None] | None) -> None:
         # The time limit starts now, not when a thread gets to it: the work before may wait as long.
@@ -126,6 +146,7 @@ class Threaded:
         else:
             from .queueing import take  # Loaded for threads that are not free, and for maintenance.
 
+            await self._calls.freed(thread)
             if (spaces := await take(self._calls, thread, wait, purpose)) is None:
                 return None
         lease = Holding(self._calls, thread, spaces)
@@ -167,8 +188,8 @@ class Threaded:
                 self.plain.append(thread, expected, head, rows, deletes, check=check)
             except TimeoutError:  # Somebody else writes: the event loop must not wait for them.
                 await self._calls.append(thread, expected, head, rows, deletes, check=check)
-        if release and lease is not None:
-            lease.release()
+        if release and isinstance(lease, Holding):
+            await lease.released()
 
     async def heads(self, after: str = "", limit: int = 100) -> list[tuple[str, bytes]]:
         (found,) = await self.read(Range(max(after, "head/"), "head0", limit + 1))

@@ -378,3 +378,17 @@ while True:
             assert agent.get_state("t").status in ("running", "ended")
         turn = agent.run_sync("go on", "t")
     assert (turn.status, turn.saved) == ("ended", True)
+
+
+class SlowToRelease(Slow):
+    def release(self, space, thread):
+        time.sleep(0.02)
+        super().release(space, thread)
+
+
+async def test_a_thread_is_free_for_who_knows_that_its_turn_is_over_however_long_the_release_takes():
+    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=threaded(SlowToRelease(Retention())))
+    assert (await agent.run("go", "t", key="k")).text == "one"
+    for _ in range(3):  # Nothing is appended, so the release is all that is left to do.
+        assert (await agent.run("go", "t", key="k")).text == "one"
+    assert (await agent.run("more", "t")).text == "two"

@@ -95,12 +95,12 @@ def descriptors():
 
 
 async def test_a_thousand_turns_that_begin_at_once_need_one_socket(tmp_path):
-    agent = Agent(ScriptedModel(hang), checkpointer=DiskCheckpointer(tmp_path / "state"))
-    before = descriptors()
-    await asyncio.gather(*(agent.start("go", f"t{number}") for number in range(1_000)))
-    await asyncio.sleep(0.1)
-    after = descriptors()
-    other = Agent("offline:", checkpointer=DiskCheckpointer(tmp_path / "state"))
-    assert await other.cancel("t500", "enough")
-    await agent.aclose()
-    assert after - before < 20
+    with DiskCheckpointer(tmp_path / "state") as store, DiskCheckpointer(tmp_path / "state") as same:
+        agent = Agent(ScriptedModel(hang), checkpointer=store)
+        before = descriptors()
+        await asyncio.gather(*(agent.start("go", f"t{number}") for number in range(1_000)))
+        await asyncio.sleep(0.1)
+        after = descriptors()
+        assert await Agent("offline:", checkpointer=same).cancel("t500", "enough")
+        await agent.aclose()
+        assert after - before < 20
