@@ -31,6 +31,8 @@ MAX_EVENT = 16 * 2**20
 """The most bytes of one encoded event."""
 SEGMENT_SIZE = 2**20
 """The most bytes of events in a segment; only a single event may be larger."""
+SMALL = 256
+"""Bodies of fewer bytes are compressed quickly."""
 MAX_RAW = MAX_EVENT + SEGMENT_SIZE
 """The most bytes that a segment may decompress to."""
 MAX_ROW = 2 * MAX_RAW
@@ -122,6 +124,7 @@ class _Zstd(threading.local):
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=3)
+        self.quick = zstandard.ZstdCompressor(level=-1)
         self.decompressor = zstandard.ZstdDecompressor()
 
 
@@ -287,7 +290,9 @@ def read_blob(data: bytes, name: str) -> bytes:
 
 
 def _sealed(magic: bytes, header: Header, raw: bytes) -> bytes:
-    return frame(magic, _encoder.encode(header), _zstd.compressor.compress(raw))
+    # A few bytes hardly shrink, and cost most of an append; a merge compresses them better.
+    compressor = _zstd.quick if len(raw) < SMALL else _zstd.compressor
+    return frame(magic, _encoder.encode(header), compressor.compress(raw))
 
 
 def frame(magic: bytes, header: bytes, body: bytes) -> bytes:
