@@ -273,6 +273,7 @@ class _Listener:
 
     def _ended(self, connection: FrameSocket, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
+        connection.close()  # A task that was cancelled before it began has not.
         if task.cancelled():
             # Not by its asker, and not by itself: the loop ends, and would never finish what begins from now on.
             if task.cancelling() and not connection.cut:
