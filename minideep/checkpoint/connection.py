@@ -72,6 +72,9 @@ class SharedConnection(AtRest):
         if con is not None:
             con.close()
 
+    def __del__(self) -> None:
+        self._disconnect()  # From Python 3.13 on SQLite would warn of a store that was dropped and not closed.
+
     def before_fork(self) -> None:
         """Close the connection, for a child must not inherit one. SQLite keeps one list of locks a process: in the
         child it would claim the parent's locks, though the system gave it none. The child could then wait for ever

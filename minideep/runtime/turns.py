@@ -72,6 +72,8 @@ class Turns:
         self._kept: dict[tuple[CheckedStore, str], Journal] = {}
         self.tasks: set[asyncio.Task[Turn]] = set()
         """The turns that were started and run on their own."""
+        self._closing = False
+        """True during `aclose`: a turn that was started and still waits for its thread must not get it now."""
 
     async def run(self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None = None) -> Turn:
         """Run one turn, from *input* to its boundary. An input with a *key* is accepted once: its turn is returned, or
@@ -97,12 +99,16 @@ class Turns:
         waits = [asyncio.ensure_future(live.wait()) for live in turns_of(self)]
         if waits and grace > 0:
             await asyncio.wait(waits, timeout=grace)
-        await asyncio.gather(*(live.cut("shutdown") for live in turns_of(self)), *waits)
-        own = {task for task in tasks if task.get_loop() is asyncio.get_running_loop()}
-        for task in own:
-            task.cancel()  # It waits for its thread, or is about to end.
-        if own:
-            await asyncio.wait(own)
+        self._closing = True
+        try:
+            await asyncio.gather(*(live.cut("shutdown") for live in turns_of(self)), *waits)
+            own = {task for task in tasks if task.get_loop() is asyncio.get_running_loop()}
+            for task in own:
+                task.cancel()  # It waits for its thread, or is about to end.
+            if own:
+                await asyncio.wait(own)
+        finally:
+            self._closing = False
 
     async def save(self, config: TurnConfig, thread_id: str) -> None:
         """Append what earlier turns left unsaved."""
@@ -136,6 +142,8 @@ class Turns:
                 if not new:
                     raise unknown_thread(thread_id)
                 journal = Journal(thread_id, config.store)
+            if self._closing and config.detached:
+                raise asyncio.CancelledError  # As if it had been cancelled while it waited.
             journal.lease = opened.lease
             run = self._main_run(config, journal)
             opened.lease.on_lost(lambda: run.scope.lose(lost_thread(thread_id)))
