@@ -36,7 +36,7 @@ class CheckedStore:
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
-        self.live: dict[str, Any] = {}
+        self.live: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """The `Journal` of each thread that runs in this process: readers also see what it has not saved yet."""
         self.offers_exchange = hasattr(type(inner), "exchange") or "exchange" in getattr(inner, "__dict__", ())
         """Whether it may have an `exchange`, which is made when it is first asked for."""

@@ -42,6 +42,8 @@ def position(after: int | str) -> Position:
     if isinstance(after, int):
         return after, 0
     number, _, mark = after.partition(".")
+    if not (f"0{number}{mark}".isascii() and f"0{number}{mark}".isdigit()):
+        raise ValueError(f"{after!r} is no id of an event")
     return int(number or 0), int(mark or 0)
 
 
@@ -96,12 +98,12 @@ class _Place:
     def take(self) -> StreamEvent | None:
         """Return what came since the last time, up to the end of a part; None if nothing did."""
         parts = self.text.parts
-        while self.part < len(parts):
+        while (count := len(parts)) > self.part:
             part, offset = parts[self.part], self.offset
             if (size := len(text := part.text)) > offset:
                 self.offset = size
                 return with_path(structs.replace(part.delta, text=text[offset:]), self.text.path, 0, time.time())
-            if self.part == len(parts) - 1:  # Only the last part grows.
+            if self.part == count - 1:  # Only the last part grows.
                 return None
             self.part, self.offset = self.part + 1, 0
         return None
@@ -157,6 +159,9 @@ class Feed:
             self._marks += 1
             event_id = f"{self._number}.{self._marks}"
         self.items.append(with_path(event, path, 0, time.time(), event_id))
+        if isinstance(event, Restarted):  # The text begins now: who comes before its first piece must start anew too.
+            self._open[path] = text = Text(path)
+            self.items.append(text)
         return True
 
     def rewind(self, to: int) -> None:
@@ -222,8 +227,11 @@ class Feed:
         return waiter
 
     def _wake(self) -> None:
-        here, waiting = asyncio.get_running_loop(), self._waiting
-        self._waiting = []
+        waiting, self._waiting = self._waiting, []
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:  # The loop of the turn was closed under it.
+            here = None
         for waiter in waiting:
             if (loop := waiter.get_loop()) is here:
                 _set(waiter)
@@ -290,10 +298,11 @@ class Reader:
     def take(self) -> StreamEvent | None:
         """Return the next event if there is one."""
         while True:
+            visible = self._feed.visible  # Before the texts: on another event loop more may happen meanwhile.
             # Texts first: what a run says comes before the event that ends it.
             if self._texts and (delta := self._take_text()) is not None:
                 return delta
-            if self._at >= self._feed.visible:
+            if self._at >= visible:
                 return None
             item = self._feed.items[self._at]
             self._at += 1

@@ -157,16 +157,15 @@ class Follower:
 
     async def elsewhere(self, running: bool) -> AsyncGenerator[StreamEvent, None]:
         """Yield what the log has, then the events of a turn of another process."""
-        async for event in self._logged(None):
-            yield event
-        if not running:
-            return
-        exchange = self._store.exchange
         answers = None
-        if exchange is not None:
-            from . import remote
-
-            answers = remote.follow(exchange, self._thread_id, *position(self._last))
+        if running and not self._broken and await self._is_ahead():
+            answers = self._asked()  # Its runner has what is not saved yet, and reads the log if need be.
+        if answers is None:
+            async for event in self._logged(None):
+                yield event
+            if not running:
+                return
+            answers = self._asked()
         if answers is None:
             await asyncio.sleep(POLL)
             return
@@ -179,6 +178,18 @@ class Follower:
         except ConnectionError:
             self._broken = True
             await asyncio.sleep(POLL)  # If it lives all the same, it is asked again.
+
+    def _asked(self) -> AsyncGenerator[StreamEvent, None] | None:
+        if (exchange := self._store.exchange) is None:
+            return None
+        from . import remote
+
+        return remote.follow(exchange, self._thread_id, *position(self._last))
+
+    async def _is_ahead(self) -> bool:
+        """Return whether the last event that the follower has seen is not saved yet."""
+        row = await self._store.value(head_key(self._thread_id))
+        return row is not None and read_head(self._thread_id, row).number < self._number
 
     async def _logged(self, feed: Feed | None) -> AsyncGenerator[StreamEvent, None]:
         """Yield what the store has, but for what stands in *feed*."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from ..checkpoint import CheckedStore, Journal
 from ..errors import ConfigError, IllegalEvent, SegmentTooLarge
@@ -31,6 +32,7 @@ class LiveTurn:
     """A turn of this process. Nothing is made for followers before there is one."""
 
     __slots__ = (
+        "__weakref__",
         "_announced",
         "_announcing",
         "_answer",
@@ -87,7 +89,9 @@ class LiveTurn:
         journal = self.journal
         if self._announcing is not None:
             self._announcing.cancel()
-        if self._announced is not None:
+        following = _running.get((journal.store, journal.thread_id))
+        # Not what the next turn has announced, if that runs already on another event loop of this process.
+        if self._announced is not None and (following in (None, self) or following._announced is None):
             self._announced.withdraw(journal.thread_id)
         # Unless the next turn runs already: the last append frees the thread.
         if _running.get(key := (journal.store, journal.thread_id)) is self:
@@ -203,7 +207,7 @@ class LiveTurn:
         return any_recorded
 
 
-_running: dict[tuple[CheckedStore, str], LiveTurn] = {}
+_running: WeakValueDictionary[tuple[CheckedStore, str], LiveTurn] = WeakValueDictionary()
 """Of this process. A turn stands here from before its input is recorded until its boundary is saved."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_running.clear)  # They are the parent's.

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..checkpoint import decode_recorded, encode
 from ..events import (
@@ -22,6 +22,7 @@ from ..events import (
     with_path,
 )
 from ..exchange import Answers, Exchange
+from ..messages import clean
 from ..state import Path
 
 MAX_QUESTION = 2**20
@@ -118,7 +119,11 @@ def sent(event: StreamEvent) -> bytes | None:
     if recorded:
         data = encode(event.number, event)  # pyright: ignore[reportArgumentType]
     elif isinstance(event, UNRECORDED):
-        data = _encoder.encode(event)
+        # A model may send half a character, which cannot be encoded.
+        if isinstance(event, TextDelta | ThinkingDelta | ArgsDelta) and (text := clean(event.text)) != event.text:
+            data = _encoder.encode(structs.replace(event, text=text))
+        else:
+            data = _encoder.encode(event)
     else:
         return None
     return _encoder.encode(Sent(event.path, event.number, event.at, event.id, recorded, data))

@@ -318,6 +318,10 @@ async def _drive_main(run: Run, *, detached: bool) -> None:
     The task of a *detached* turn is our own: only a loop that is being closed cancels it.
     """
     scope = run.scope
+    if scope.cut:  # While its input was being saved. A task that is cancelled before it begins would warn of `drive`.
+        run.close()
+        _close(run)
+        return
     # In a task of its own: the caller's cancellation must not cut off what still has to be recorded.
     task = asyncio.ensure_future(carried(drive(run)))
     try:
@@ -329,10 +333,13 @@ async def _drive_main(run: Run, *, detached: bool) -> None:
         scope.request_cancel("shutdown" if detached or task.cancelling() else "caller")
         await leave(task, scope.grace)
         raise
+    except GeneratorExit:  # The loop was closed, and the garbage collector ends what it has left.
+        scope.cut = scope.cut or "shutdown"
+        raise
     finally:
         _close(run)
     # A tool that cancelled this very task, not knowing whose it is, has made the turn `cancelled`: return it as such.
-    if not task.cancelled():
+    if task.done() and not task.cancelled():  # Otherwise it was left behind.
         result_of(task)
 
 

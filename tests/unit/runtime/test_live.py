@@ -560,3 +560,74 @@ async def test_a_redact_that_fails_shows_followers_nothing_and_disturbs_no_turn(
     turn = await handle
     assert (turn.text, turn.saved) == ("secret", False)
     assert "secret" not in repr(await following)
+
+
+# ---- what outlasts a turn, and what comes back
+
+
+async def test_a_tool_that_outlasts_the_grace_does_not_keep_a_cancelled_turn_from_who_awaits_it(store):
+    done = threading.Event()
+
+    @tool
+    def stuck() -> str:
+        """Wait."""
+        done.wait(5)
+        return "late"
+
+    agent = Agent(ScriptedModel([ToolCall("stuck"), "never"]), [stuck], checkpointer=store)
+    agent._turns = Turns(grace=0.05)
+    handle = await agent.start("go", "t")
+    await asyncio.sleep(0.02)
+    assert await agent.cancel("t", "enough")
+    assert (await handle).status == "cancelled"
+    done.set()
+
+
+async def test_who_comes_back_between_a_restart_and_its_first_piece_starts_the_text_anew():
+    class Breaks:
+        name = "breaks"
+
+        async def complete(self, request, emit):
+            emit(TextDelta("Hel"))
+            await shown.wait()
+            emit(Restarted())
+            await back.wait()
+            emit(TextDelta("Hello"))
+            return Reply(AssistantMessage("Hello"))
+
+    shown, back, text = asyncio.Event(), asyncio.Event(), ""
+    agent = Agent(Breaks())
+    await agent.start("go", "t")
+    async with aclosing(agent.follow("t")) as events:
+        async for event in events:
+            if isinstance(event, TextDelta):
+                text += event.text
+                break
+    shown.set()
+    await asyncio.sleep(0.01)
+    asyncio.get_running_loop().call_later(0.02, back.set)
+    async for event in agent.follow("t", after="1"):
+        text = "" if isinstance(event, Restarted) else text + getattr(event, "text", "")
+    assert text == "Hello"
+
+
+def test_a_loop_that_is_closed_under_its_turns_frees_their_threads(store):
+    async def begin():
+        running.append(asyncio.ensure_future(Agent(ScriptedModel(hang), checkpointer=store).run("go", "t")))
+        await asyncio.sleep(0.05)
+
+    running, loop = [], asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    running[0]._log_destroy_pending = False  # asyncio would say so of each task, and it is meant here.
+    running.clear()
+    loop.close()
+    gc.collect()
+    again = Agent(ScriptedModel(["done"]), checkpointer=store)
+    assert again.get_state("t").status == "running"  # Cut short, and not cancelled.
+    assert again.run_sync("more", "t").text == "done"
+
+
+@pytest.mark.parametrize("after", ["-5", "1_0", "x", "1.2.3", "\u0663"])
+async def test_what_is_no_id_of_an_event_is_refused(after):
+    with pytest.raises(ConfigError, match="after"):
+        Agent("offline:").follow("t", after=after)

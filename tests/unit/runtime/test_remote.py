@@ -8,7 +8,17 @@ from harness.agents import Talker, hang, ping, sub, task
 from harness.exchanges import LocalExchange, twins
 from msgspec import msgpack
 
-from minideep import Agent, DiskCheckpointer, ThreadBusy, ToolCall, UserMessage, create_deep_agent, tool
+from minideep import (
+    Agent,
+    AssistantMessage,
+    DiskCheckpointer,
+    Reply,
+    ThreadBusy,
+    ToolCall,
+    UserMessage,
+    create_deep_agent,
+    tool,
+)
 from minideep.events import (
     ArgsDelta,
     ModelReplied,
@@ -194,3 +204,48 @@ def test_what_is_no_question_is_refused(question):
 
 def test_a_question_is_read_as_it_was_asked():
     assert read_question(msgpack.encode(Say("hi"))) == Say("hi")
+
+
+async def test_a_follower_that_comes_back_elsewhere_with_an_id_that_is_not_saved_goes_on_from_there(pair):
+    @tool
+    async def wait() -> str:
+        """Take a moment."""
+        await asyncio.sleep(0.03)
+        return "waited"
+
+    runner = Agent(ScriptedModel([*[ToolCall("wait")] * 8, "done"]), [wait], checkpointer=pair[0])
+    reader, ids, last = Agent("offline:", checkpointer=pair[1]), [], ""
+    handle = await runner.start("go", "t")
+    await asyncio.sleep(0.05)  # Now it can be asked.
+    for _ in range(6):
+        async with aclosing(reader.follow("t", after=last)) as events:
+            async for event in events:
+                assert not isinstance(event, Rewound)
+                if event.id:
+                    ids.append(event.id)
+                    last = event.id
+                if len(ids) % 3 == 0:
+                    break
+    assert len(ids) == len(set(ids))
+    await runner.aclose()
+    await handle
+
+
+async def test_half_a_character_in_a_piece_of_text_cuts_no_follower_off(pair):
+    class Halves:
+        name = "halves"
+
+        async def complete(self, request, emit):
+            await asyncio.sleep(0.05)
+            for text in ("\ud83d", "\ude00"):
+                emit(TextDelta(text))
+                await asyncio.sleep(0.02)
+            return Reply(AssistantMessage("a face"))
+
+    runner, reader = Agent(Halves(), checkpointer=pair[0]), Agent("offline:", checkpointer=pair[1])
+    handle = await runner.start("go", "t")
+    await asyncio.sleep(0.04)
+    events = await told(reader)
+    assert not [event for event in events if isinstance(event, Rewound)]
+    assert isinstance(events[-1], TurnEnded)
+    assert (await handle).text == "a face"
