@@ -20,7 +20,7 @@ __getattr__ = lazy_names(
         "format": "decode decode_recorded encode encode_state number_of",
         "holding": "hold_thread",
         "journal": "Journal open_thread",
-        "layout": "head_key log_prefix read_head",
+        "layout": "after_a_gap head_key log_prefix read_head",
         "maintenance": "delete",
         "memory": "MemoryCheckpointer",
         "paging": "read_page",

@@ -17,7 +17,7 @@ from .format import (
 )
 from .holding import hold_thread as hold_thread
 from .journal import Journal as Journal, open_thread as open_thread
-from .layout import head_key as head_key, log_prefix as log_prefix, read_head as read_head
+from .layout import after_a_gap as after_a_gap, head_key as head_key, log_prefix as log_prefix, read_head as read_head
 from .maintenance import delete as delete
 from .memory import MemoryCheckpointer as MemoryCheckpointer
 from .paging import read_page as read_page

@@ -1,6 +1,7 @@
 """`threaded`: a synchronous store behind the asynchronous port, without a thread where it is quick, else with one."""
 
 import asyncio
+import concurrent.futures
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -105,8 +106,12 @@ class _Calls:
 
     async def freed(self, thread: str) -> None:
         """Wait until a thread that this process has given up is free."""
-        if (releasing := self.releasing.get(thread)) is not None:
-            await asyncio.wrap_future(releasing)
+        if (releasing := self.releasing.get(thread)) is None:
+            return
+        if may_block():
+            concurrent.futures.wait([releasing])
+        else:  # Shielded: a cancel of this future would take the release itself off the queue.
+            await pace.through(asyncio.wrap_future(releasing))
 
     async def append(self, *change: Any, check: Callable[[], None] | None) -> None:
         # The time limit starts now, not when a thread gets to it: the work before may wait as long.

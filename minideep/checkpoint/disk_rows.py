@@ -113,23 +113,25 @@ class DiskRows:
         self._tidy_later(size, bool(gone))
 
     def hold(self, space: Space, thread: str) -> bool:
-        if self.leases is not None and space == "turns":
-            with self.errors("write"):
-                return self.leases.take(thread)
-        return self._hold(_lock(space, thread))
+        name = _lock(space, thread)
+        if self.leases is None:
+            return self._hold(name)
+        with self.errors("write"):
+            return self.leases.take(name)
 
     def release(self, space: Space, thread: str) -> None:
-        if self.leases is not None and space == "turns":
-            self.leases.release(thread)
+        name = _lock(space, thread)
+        if self.leases is not None:
+            self.leases.release(name)
         else:
-            self._release(_lock(space, thread))
+            self._release(name)
 
     def is_held(self, space: Space, thread: str) -> bool:
-        held = locks.registry.is_held(self._real_path, _lock(space, thread))
-        if self.leases is None or space != "turns" or not self._reader.inode():
+        held = locks.registry.is_held(self._real_path, name := _lock(space, thread))
+        if self.leases is None or not self._reader.inode():
             return held
         with self.errors("read"):
-            return self.leases.is_held(self._reader, thread, held)
+            return self.leases.is_held(self._reader, name, held)
 
     def size(self) -> int:
         """Return the bytes of the database and its log."""

@@ -273,7 +273,7 @@ class Journal:
         if self.keyed:
             from .keys import key_rows  # Most inputs have none.
 
-            for key, row in key_rows(self.thread_id, pending).items():
+            for key, row in key_rows(self.thread_id, self.log.head.epoch, pending).items():
                 batch.put(key, row)
         return work
 

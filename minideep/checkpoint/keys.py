@@ -12,14 +12,14 @@ from .format import decode_recorded
 from .layout import KeyRow, input_key
 
 
-def key_rows(thread_id: str, pending: Iterable[Pending]) -> dict[str, bytes]:
+def key_rows(thread_id: str, epoch: bytes, pending: Iterable[Pending]) -> dict[str, bytes]:
     """Return the rows of the keys among *pending*, by their key in the store."""
     rows: dict[str, bytes] = {}
     for path, data, _ in pending:
         recorded = decode_recorded(data)
         event = recorded.event
         if not path and isinstance(event, UserSaid) and event.key:
-            row = KeyRow(recorded.number, digest(event.message))
+            row = KeyRow(recorded.number, digest(event.message), epoch)
             rows[input_key(thread_id, event.key)] = msgspec.msgpack.encode(row)
     return rows
 

@@ -14,6 +14,7 @@ Names are percent-encoded, so that no thread's rows stand between another's. Fie
 goes last and has a default.
 """
 
+import secrets
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -92,6 +93,10 @@ class KeyRow(Struct, frozen=True, array_like=True):
     """The number of its event."""
     digest: bytes
     """Of the message as it is saved: another one under the same key is refused."""
+    epoch: bytes = b""
+    """Of the thread's head: an earlier version deletes a thread without its keys, and another may begin under its
+    id.
+    """
 
 
 MAX_NUMBER = 2**53
@@ -104,6 +109,13 @@ _key_decoder = msgspec.msgpack.Decoder(KeyRow)
 SEALED = ("base", "log")
 KINDS = (*SEALED, "run", "use", "key", "mark")
 """The kinds of rows whose keys continue with the thread."""
+
+
+def after_a_gap(number: int) -> int:
+    """Return the number to go on from in a thread of which the store does not know all events: another process that
+    continues it from there must not use the same ones.
+    """
+    return (number // JUMP + 1 + secrets.randbelow(JUMP)) * JUMP
 
 
 def head_key(thread_id: str) -> str:

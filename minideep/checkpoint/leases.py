@@ -27,6 +27,7 @@ FIND = "SELECT token, until, locked FROM Leases WHERE thread = ?"
 PUT = "INSERT OR REPLACE INTO Leases(thread, token, until, locked) VALUES (?, ?, ?, ?)"
 RENEW = "UPDATE Leases SET until = ? WHERE thread = ? AND token = ?"
 REMOVE = "DELETE FROM Leases WHERE thread = ? AND token = ?"
+END = "UPDATE Leases SET until = 0 WHERE thread = ? AND token = ?"
 TIMEOUT = 5.0
 """Seconds that the taking or renewing of a lease waits for other writers."""
 PAUSE = 5.0
@@ -113,7 +114,9 @@ class Leases(AtRest):
             return
         try:
             with contextlib.suppress(TimeoutError, sqlite3.Error):
-                self._connection.run(lambda con: con.execute(REMOVE, (thread, hold.token)).rowcount, 0.0)
+                # Without a row a thread whose lock a stopped process has would seem to be held by it.
+                end = REMOVE if hold.locked else END
+                self._connection.run(lambda con: con.execute(end, (thread, hold.token)).rowcount, 0.0)
         finally:
             if hold.locked:
                 self._release(thread)

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..errors import CheckpointError, ConfigError, CorruptSegment
 from ..events import FileEdited, FileWritten, UserSaid
 from ..messages import Message
 from ..state import FileEntry, State
-from .boundaries import accepts
+from .boundaries import accepts, beginning
 from .journal import Journal
 from .keys import digest, key_rows
 from .layout import KeyRow, input_key, read_key_row
@@ -34,17 +34,21 @@ async def accepted_input(journal: Journal, event: UserSaid) -> KeyRow | None:
         CheckpointError: the store failed, or the row is damaged.
     """
     at = input_key(journal.thread_id, event.key)
-    data = key_rows(journal.thread_id, journal.pending).get(at) or await journal.store.value(at)
+    # As they are saved: by the originals an input that `redact` changes would seem to be another one.
+    unsaved = key_rows(journal.thread_id, journal.log.head.epoch, journal.as_saved())
+    data = unsaved.get(at) or await journal.store.value(at)
     if data is None:
         return None
     row = read_key_row(at, data)
+    if row.epoch != journal.log.head.epoch:  # Of a thread that an earlier version deleted.
+        return None
     as_saved = journal.redaction.call(event) if journal.redaction else event
     if row.digest != digest(as_saved.message):
         raise ConfigError(f"key={event.key!r} was accepted with another input; give each input a key of its own")
     return row
 
 
-def past_turn(journal: Journal, row: KeyRow) -> PastTurn:
+def past_turn(journal: Journal, row: KeyRow, key: str) -> PastTurn:
     """Return the turn that the input of *row* began, as it was last saved.
 
     Raises:
@@ -53,13 +57,17 @@ def past_turn(journal: Journal, row: KeyRow) -> PastTurn:
     """
     if row.number > journal.log.head.number:
         raise CheckpointError(f"a turn of thread {journal.thread_id!r} is not saved yet; `Agent.save` tries again")
-    found = read_consistently(journal.store, journal.thread_id, lambda log: _past_turn(log, row.number))
+    found = read_consistently(journal.store, journal.thread_id, lambda log: _past_turn(log, row.number, key))
     if found is None:
         raise CorruptSegment(f"thread {journal.thread_id!r} was deleted meanwhile")
     return found
 
 
-def _past_turn(log: Log, number: int) -> PastTurn:
+def _past_turn(log: Log, number: int, key: str) -> PastTurn:
+    if log.head.truncation is not None and number <= log.head.truncation.number:
+        state = beginning(log, ())
+        if state.key == key:  # The oldest boundary that is kept is its end.
+            return PastTurn(state, tuple(state.messages[state.began :]), {})
     state, _ = last_snapshot(log, (), lambda header: header.last < number)
     messages: list[Message] = []
     written: set[str] = set()
@@ -67,6 +75,10 @@ def _past_turn(log: Log, number: int) -> PastTurn:
     for _, entries in segments(log, (), state.number):
         for at, event, _ in entries:
             begins = accepts(event) and state.status != "running"
+            if at > number and not begins and isinstance(event, UserSaid) and not event.by:
+                # It was cut short, and another input took its place: nobody finished it.
+                over = structs.replace(state, status="cancelled", reason="cancelled", detail="another input came")
+                return PastTurn(over, tuple(messages), _existing(state, written))
             if at > number and begins and isinstance(event, UserSaid):
                 return PastTurn(state, tuple(messages), _existing(state, written))  # The next input.
             replay(log, state, at, event)

@@ -198,8 +198,10 @@ def _copy_keys(log: Log, extent: int, batch: Batch) -> None:
     """Copy the rows of the keys of inputs up to the event *extent*."""
     start, source = layout.thread_prefix("key", batch.log.thread_id), layout.thread_prefix("key", log.thread_id)
     for key, data in log.store.rows(source, layout.after(source)):
-        if layout.read_key_row(key, data).number <= extent:
-            batch.put(start + key.removeprefix(source), data)
+        row = layout.read_key_row(key, data)
+        if row.number <= extent and row.epoch == log.head.epoch:
+            row = structs.replace(row, epoch=batch.log.head.epoch)
+            batch.put(start + key.removeprefix(source), msgspec.msgpack.encode(row))
 
 
 def _blob(log: Log, name: str) -> bytes:

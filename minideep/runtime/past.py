@@ -25,7 +25,7 @@ async def known_turn(run: Run, said: UserSaid) -> Turn | None:
     if is_last and (journal.unsaved or run.state.status == "running"):  # Memory alone has it, or it is not over.
         return last_turn(run)
     try:
-        past = await journal.store.off_loop(lambda: past_turn(journal, known))
+        past = await journal.store.off_loop(lambda: past_turn(journal, known, said.key))
     except HistoryCut:  # Of the last turn its end is kept.
         if is_last:
             return last_turn(run)

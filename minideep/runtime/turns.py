@@ -15,6 +15,7 @@ from ..checkpoint import (
     Durability,
     Journal,
     Redact,
+    after_a_gap,
     hold_thread,
     lost_thread,
     open_thread,
@@ -197,6 +198,8 @@ class Turns:
                 self._keep(journal)
             await asyncio.sleep(0)  # A cancellation that arrived meanwhile is raised instead.
             raise
+        if failed is not None:
+            journal.number = after_a_gap(journal.number)
         return accepted, failed
 
     async def _driven(self, run: Run, detached: bool) -> Turn:

@@ -1,5 +1,6 @@
 """Stores: the contract run on each of them, and what only a disk can suffer."""
 
+import asyncio
 import contextlib
 import os
 import pickle
@@ -392,3 +393,16 @@ async def test_a_thread_is_free_for_who_knows_that_its_turn_is_over_however_long
     for _ in range(3):  # Nothing is appended, so the release is all that is left to do.
         assert (await agent.run("go", "t", key="k")).text == "one"
     assert (await agent.run("more", "t")).text == "two"
+
+
+async def test_a_turn_that_is_cancelled_while_its_thread_is_released_leaves_it_free():
+    store = threaded(SlowToRelease(Retention()))
+    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
+    await agent.run("go", "t", key="k")
+    await agent.run("go", "t", key="k")  # Its release is on its way.
+    cancelled = asyncio.ensure_future(agent.run("more", "t"))
+    await asyncio.sleep(0.001)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    await asyncio.sleep(0.1)
+    assert not await store.held("t")

@@ -133,8 +133,11 @@ time.sleep(60)
         assert process.stdout.readline() == b"True\n"
         process.send_signal(signal.SIGSTOP)
         with DiskCheckpointer(tmp_path, lease=0.2) as one, DiskCheckpointer(tmp_path, lease=0.2) as two:
+            for _ in range(3):  # Again and again: the system's lock stays with the stopped one.
+                opened = await one.open("t", wait=20.0)
+                assert (await two.open("t"), await two.held("t")) == (None, True)
+                opened.lease.release()
             opened = await one.open("t", wait=20.0)
-            assert (await two.open("t"), await two.held("t")) == (None, True)
             process.kill()
             process.wait()
             assert (await two.open("t"), await two.held("t")) == (None, True)  # Though the lock of the system is free.
@@ -186,3 +189,28 @@ def test_a_store_without_a_lease_needs_no_table_for_it(tmp_path):
         tables = store.plain._reader.run(lambda con: con.execute("SELECT name FROM sqlite_master").fetchall(), 1)
         assert "Leases" not in str(tables)
         plain(store).release("t")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="this system stops no processes")
+async def test_who_is_stopped_while_it_waits_keeps_nobody_from_the_thread(tmp_path):
+    code = f"""
+from minideep import DiskCheckpointer
+from minideep.testing.plain import PlainStore
+store = PlainStore(DiskCheckpointer({str(tmp_path)!r}, lease=0.2))
+print("waits", flush=True)
+store.open("t", wait=60.0)
+"""
+    with DiskCheckpointer(tmp_path, lease=0.2) as one:
+        opened = await one.open("t")
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        try:
+            assert process.stdout.readline() == b"waits\n"
+            await asyncio.sleep(0.3)
+            process.send_signal(signal.SIGSTOP)
+            opened.lease.release()
+            again = await one.open("t", wait=20.0)
+            assert again is not None
+            again.lease.release()
+        finally:
+            process.kill()
+            process.communicate()

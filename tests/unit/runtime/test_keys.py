@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.agents import ok, pay, ping
 from harness.middleware import AskFirst
-from harness.stores import InstrumentedStore, copy_of
+from harness.stores import InstrumentedStore, copy_of, plain
 
 from minideep import (
     Agent,
@@ -304,3 +304,80 @@ async def test_a_started_turn_with_another_input_under_its_key_is_refused_by_sta
     await (await both.start("first", "t", key="1"))
     with pytest.raises(ConfigError, match="another input"):
         await both.start("other", "t", key="1")
+
+
+# ---- what came between
+
+
+async def test_a_turn_that_another_input_has_replaced_is_handed_back_as_cancelled_and_not_with_the_others_answer():
+    store, copies = InstrumentedStore(), []
+
+    def dying(request):
+        copies.append(copy_of(store))
+        return "ordered"
+
+    await Agent(ScriptedModel(dying), checkpointer=store).run("Order a lamp.", "t", key="1")
+    left = copies[0]  # Its process died while it asked the model.
+    assert (await agent(left, "ten").run("What time is it?", "t", key="2")).text == "ten"
+    lamp = await agent(left).run("Order a lamp.", "t", key="1")
+    assert (lamp.status, lamp.text) == ("cancelled", "")
+    assert (await agent(left).run("What time is it?", "t", key="2")).text == "ten"
+
+
+async def test_the_key_of_a_thread_that_was_deleted_without_its_rows_is_that_of_no_other():
+    """An earlier version does not know them."""
+    store = MemoryCheckpointer()
+    both = agent(store, "one", "two", "three")
+    await both.run("order", "t", key="k")
+    rows = plain(store).rows("key/", "key0")
+    both.delete("t")
+    await both.run("hello", "t")
+    head = plain(store).head("t")
+    plain(store).append("t", head, head, dict(rows))
+    assert (await agent(store, "ordered").run("order", "t", key="k")).text == "ordered"
+
+
+async def test_an_input_that_redact_changes_is_known_by_its_key_after_a_save_that_failed():
+    def hidden(event):
+        if isinstance(event, UserSaid):
+            return UserSaid(UserMessage("***"), event.at, event.limits, event.by, event.agent, event.key)
+        return event
+
+    store = InstrumentedStore()
+    one = agent(store, "one", redact=hidden)
+    store.down = {"append"}
+    assert not (await one.run("secret", "t", key="k")).saved
+    store.down = set()
+    assert (await one.run("secret", "t", key="k")).text == "one"
+
+
+async def test_a_turn_whose_input_could_not_be_saved_shares_no_number_with_one_of_another_process():
+    store, seen = InstrumentedStore(), []
+
+    @tool
+    async def charge(amount: int, ctx: ToolContext) -> str:
+        """Charge."""
+        seen.append(ctx.idempotency_key)
+        return "charged"
+
+    def charging(amount, at):
+        return Agent(ScriptedModel([ToolCall("charge", {"amount": amount}), "done"]), [charge], checkpointer=at)
+
+    await charging(1, store).run("first", "t")
+    other = copy_of(store)
+    store.down = {"append"}
+    await charging(100, store).run("second", "t")
+    await charging(200, other).run("third", "t")
+    assert len(set(seen)) == 3
+
+
+async def test_the_key_of_the_oldest_turn_that_retention_keeps_gives_it_back():
+    store = MemoryCheckpointer(retention=Retention(boundaries=2))
+    texts = [f"text {number}" for number in range(12)]
+    one = agent(store, *(f"answer to {text}" for text in texts))
+    for text in texts:
+        await one.run(text, "t", key=text)
+        store.close()
+    kept = [boundary.said for boundary in one.history("t")]
+    for text in kept:
+        assert (await agent(store).run(text, "t", key=text)).text == f"answer to {text}"

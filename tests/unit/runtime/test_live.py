@@ -11,9 +11,11 @@ from harness.stores import InstrumentedStore, plain
 
 from minideep import (
     Agent,
+    AssistantMessage,
     ConfigError,
     Middleware,
     MinideepError,
+    Reply,
     ThreadBusy,
     ToolCall,
     ToolResult,
@@ -39,6 +41,7 @@ from minideep.events import (
 from minideep.models import ScriptedModel
 from minideep.models.scripted import as_reply
 from minideep.runtime.feed import position
+from minideep.runtime.turns import Turns
 
 
 async def numbers(agent, thread_id="t", **about):
@@ -629,5 +632,5 @@ def test_a_loop_that_is_closed_under_its_turns_frees_their_threads(store):
 
 @pytest.mark.parametrize("after", ["-5", "1_0", "x", "1.2.3", "\u0663"])
 async def test_what_is_no_id_of_an_event_is_refused(after):
-    with pytest.raises(ConfigError, match="after"):
+    with pytest.raises(ConfigError, match="after"):  # A client's header may hold anything.
         Agent("offline:").follow("t", after=after)
