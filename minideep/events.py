@@ -258,7 +258,6 @@ AnyEvent = (
 E = TypeVar("E", bound=AnyEvent)
 Boundary = TurnPaused | TurnEnded | TurnEscalated | TurnFailed | TurnCancelled | TurnExhausted
 SE = TypeVar("SE", bound=StreamEvent)
-BOUNDARIES = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 FILE_EVENTS = (FileWritten, FileEdited, FileDeleted)
 
 # ---- events for listeners only: they are streamed and not recorded

@@ -1,4 +1,4 @@
-"""`threaded`: a synchronous store behind the asynchronous port, without a thread where it is quick, else with one."""
+"""`threaded`: a synchronous store behind the asynchronous port. What is not quick is called on an OS thread."""
 
 import asyncio
 import concurrent.futures

@@ -13,7 +13,7 @@ from .layout import KeyRow, input_key
 
 
 def key_rows(thread_id: str, epoch: bytes, pending: Iterable[Pending]) -> dict[str, bytes]:
-    """Return the rows of the keys among *pending*, by their key in the store."""
+    """Return the rows of the keys among *pending*, by their key in the store. *epoch* is that of the thread's head."""
     rows: dict[str, bytes] = {}
     for path, data, _ in pending:
         recorded = decode_recorded(data)

@@ -74,13 +74,9 @@ def _past_turn(log: Log, number: int, key: str) -> PastTurn:
     seen = len(state.messages)
     for _, entries in segments(log, (), state.number):
         for at, event, _ in entries:
+            if at > number and isinstance(event, UserSaid) and not event.by:  # The next input.
+                return PastTurn(_ended(state), tuple(messages), _existing(state, written))
             begins = accepts(event) and state.status != "running"
-            if at > number and not begins and isinstance(event, UserSaid) and not event.by:
-                # It was cut short, and another input took its place: nobody finished it.
-                over = structs.replace(state, status="cancelled", reason="cancelled", detail="another input came")
-                return PastTurn(over, tuple(messages), _existing(state, written))
-            if at > number and begins and isinstance(event, UserSaid):
-                return PastTurn(state, tuple(messages), _existing(state, written))  # The next input.
             replay(log, state, at, event)
             if at < number or begins:
                 messages, seen = [], min(state.began, len(state.messages))
@@ -91,6 +87,13 @@ def _past_turn(log: Log, number: int, key: str) -> PastTurn:
             if isinstance(event, FileWritten | FileEdited) and at >= number:
                 written.add(event.file)
     return PastTurn(state, tuple(messages), _existing(state, written))
+
+
+def _ended(state: State) -> State:
+    """Return the state in which a turn was when the next input came. Nobody finishes one that was cut short."""
+    if state.status != "running":
+        return state
+    return structs.replace(state, status="cancelled", reason="cancelled", detail="another input came")
 
 
 def _existing(state: State, written: set[str]) -> dict[str, FileEntry]:

@@ -49,7 +49,7 @@ class LiveTurn:
         "owner",
         "scope",
         "status",
-    )  # fmt: skip
+    )
 
     def __init__(self, journal: Journal, scope: TurnScope, owner: object, answer: Answering) -> None:
         self.journal, self.scope = journal, scope
@@ -89,13 +89,12 @@ class LiveTurn:
         journal = self.journal
         if self._announcing is not None:
             self._announcing.cancel()
-        following = _running.get((journal.store, journal.thread_id))
-        # Not what the next turn has announced, if that runs already on another event loop of this process.
-        if self._announced is not None and (following in (None, self) or following._announced is None):
-            self._announced.withdraw(journal.thread_id)
-        # Unless the next turn runs already: the last append frees the thread.
+        # Unless the next turn runs already, on another event loop of this process: the last append frees the thread.
         if _running.get(key := (journal.store, journal.thread_id)) is self:
             del _running[key]
+        following = _running.get(key)
+        if self._announced is not None and (following is None or following._announced is None):
+            self._announced.withdraw(journal.thread_id)
         if journal.store.live.get(journal.thread_id) is journal:
             del journal.store.live[journal.thread_id]
         self.finish()

@@ -89,7 +89,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     if "step" in run.saves_at:
         await run.checkpoint()
     if run.live.inbox and run.parent is None:
-        hear(run)
+        run.live.hear(run.record)
     # A view: copying the messages at every step would make a long run quadratic.
     request = Request(spec.system, run.view.messages, spec.tool_list)
     if spec.before_model:
@@ -139,15 +139,10 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
         if message is not None:
             run.record(UserSaid(message, time.time(), by=middleware.name))
             return  # The hooks after it are asked when the model has answered.
-    if run.live.inbox and run.parent is None and run.state.status == "running" and hear(run):
+    if run.live.inbox and run.parent is None and run.state.status == "running" and run.live.hear(run.record):
         return
     if run.state.status == "running":  # A hook may have escalated.
         run.end(TurnEnded(time.time(), reason))
-
-
-def hear(run: Run) -> bool:
-    """Record what was said to the main run since its last request; return whether anything was."""
-    return run.live.hear(run.record)
 
 
 async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, attempt: int) -> Turn:

@@ -145,7 +145,19 @@ class Run:
         self.record(event if self.parent else structs.replace(event, costs=self._kept_costs()))
 
     def _kept_costs(self) -> Costs:
-        return structs.replace(self.ledger.costs, table=[])
+        """Return the costs of the turn as a boundary keeps them. An escalation comes before the ledger is closed."""
+        costs = structs.replace(self.ledger.costs, table=[])
+        if not self._closed:
+            steps, tool_calls, usage = self._uncounted()
+            costs.steps += steps
+            costs.tool_calls += tool_calls
+            costs.usage += usage
+        return costs
+
+    def _uncounted(self) -> tuple[int, int, Usage]:
+        """Return the steps, calls and tokens that the ledger gets when it is closed."""
+        state, (usage, steps, calls) = self.state, self._before
+        return state.step - steps, state.tool_calls - calls, state.usage - usage
 
     def record_at(self, path: Path, event: E) -> E:
         """Record *event* in the run at *path*, for the owner of the turn, who may do so when its calls are over."""
@@ -272,9 +284,8 @@ class Run:
         """Close the ledger of a run that was driven to a boundary, and let go of its wrapped model."""
         if self._closed:
             return
-        self._closed, state = True, self.state
+        self._closed = True
         if self.wrapped is not None:  # Both refer to each other, so only the garbage collector could free the run.
             self.wrapped.close()
             self.wrapped = None
-        usage, steps, calls = self._before
-        self.ledger.close(state.step - steps, state.tool_calls - calls, state.usage - usage)
+        self.ledger.close(*self._uncounted())

@@ -139,3 +139,6 @@ async def test_every_boundary_of_a_turn_has_its_costs(ending):
     assert state.status == ending
     assert state.costs is not None
     assert state.costs.harness_s > 0
+    assert state.costs.steps == state.step
+    # The call that escalates has not returned yet when the boundary is recorded.
+    assert state.costs.tool_calls == state.tool_calls - (ending == "escalated")
