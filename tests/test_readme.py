@@ -57,9 +57,11 @@ def test_each_python_block_of_readme_runs_alone_in_an_empty_folder(place, tmp_pa
     run_program(blocks("python")[place], tmp_path)
 
 
-def test_the_quick_start_is_two_blocks_with_nothing_but_the_title_before_them():
-    first = TEXT.index("```")
-    assert TEXT[:first].count("\n\n") == 2
+def test_the_first_screen_says_what_it_is_and_shows_the_example_the_two_commands_and_the_picture():
+    screen = TEXT.splitlines()[:62]
+    fences = [line for line in screen if line.startswith("```")]
+    assert fences == ["```python", "```", "```bash", "```", "```bash", "```", "```", "```"]
+    assert len([line for line in blocks("python")[0].splitlines() if line.strip()]) == 15
     assert len(blocks("bash")) == 2
     assert "minideep run" in blocks("bash")[0]
     assert "pytest" in blocks("bash")[1]
@@ -111,7 +113,7 @@ def test_a_module_imports_only_what_stands_above_it_in_the_table():
 
 
 def test_what_the_reading_order_names_is_there():
-    way = rows(section("One request through the code"))
+    way = rows(section("One turn through the code", (PACKAGE / "runtime/README.md").read_text()))
     assert len(way) > 20
     for files, names, _ in way:
         first, *others = re.findall(r"`([\w./]+)`", files)
