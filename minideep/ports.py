@@ -9,7 +9,18 @@ from .checks import check_fields
 from .context import ToolContext
 from .events import StreamEvent
 from .kinds import Positive, Seconds
-from .messages import UNKNOWN, AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
+from .messages import (
+    UNKNOWN,
+    AssistantMessage,
+    Input,
+    Message,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+    as_message,
+)
 from .state import Interrupt, Limits
 from .tools import Tool
 
@@ -379,6 +390,8 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """Names of other agents whose threads this one may continue."""
     other_models: tuple[Model, ...] = ()
     """The models that the middleware asks besides `model`."""
+    accept: Callable[[Input], UserMessage] = as_message
+    """Returns an input as the message that is recorded, or raises a `ConfigError`; nothing was done then."""
 
 
 class Runnable(Protocol):

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, structs
 
@@ -16,9 +16,8 @@ from ..messages import Input, Text, UserMessage, as_message, to_json
 from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..ports import Backend, Middleware, Model, Store
-from ..runtime import Stream, check_prices
-from ..state import BoundaryNumber, InputKey, Limits, ThreadId
-from ..turn import Turn
+from ..runtime import check_prices
+from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import Graph
 from .planner import PROMPT_LIMIT, Planner
@@ -26,9 +25,6 @@ from .pool import SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
 from .roles import STOCK_ROLES, Role, roles_by_name
 from .state import OWNER, Board, read_board, read_whole_board
-
-if TYPE_CHECKING:
-    from ..runtime import Handle
 
 TYPICAL_ROLES = range(3, 9)
 
@@ -53,8 +49,12 @@ class Blueprint(Agent):
     * *limits*: `tokens`, `cost` and `seconds` are budgets of the turn, which escalates when one is used up, or when
       the amount spent is unknown. The other limits apply to each subagent whose role has none of its own.
     * *approve_plan*: every plan waits for a person, who may edit it (resume the turn with a decision for the call
-    `approve_plan`). * *durability*, *version*, *continues* and *redact* are those of `Agent`. * *planner_prompt_limit*:
-    characters that the planner's system prompt may have.
+      `approve_plan`).
+    * *durability*, *version*, *continues* and *redact* are those of `Agent`.
+    * *planner_prompt_limit*: characters that the planner's system prompt may have.
+
+    The input is text: a goal, or the answer to the last turn's question. Anything else, or text that is longer than a
+    tenth of *state_limit*, is a `ConfigError`.
 
     Raises:
         ConfigError: an argument is not usable.
@@ -103,6 +103,7 @@ class Blueprint(Agent):
         kept |= {"name": name, "version": version, "continues": continues}
         # The graph replies in its place. Asking it is free, so a spent budget cannot keep the graph from its question.
         super().__init__(Policy(lambda request: ""), tools, "", middleware, limits=budgets, **kept)
+        self.spec = structs.replace(self.spec, accept=self._goal)
         self._check_prices()
 
     @property
@@ -114,52 +115,6 @@ class Blueprint(Agent):
         for agent in self.agents.values():
             for owner in (self, agent):
                 check_prices(agent.spec, owner.spec.limits, owner.spec.name)
-
-    async def run(
-        self,
-        input: Input,
-        thread_id: ThreadId | None = None,
-        *,
-        key: InputKey | None = None,
-        context: Any = None,
-        wait: bool = False,
-    ) -> Turn:
-        """Run a turn, as `Agent.run` does. *input* is text: a goal, or the answer to the last turn's question.
-
-        Raises:
-            ConfigError: *input* is not text, or is longer than a tenth of *state_limit*.
-            ThreadBusy, ThreadConflict, CheckpointError: as `Agent.run`.
-        """
-        return await super().run(self._goal(input), thread_id, key=key, context=context, wait=wait)
-
-    def stream(
-        self,
-        input: Input,
-        thread_id: ThreadId | None = None,
-        *,
-        key: InputKey | None = None,
-        context: Any = None,
-        wait: bool = False,
-    ) -> Stream:
-        """Run a turn and stream its events, as `Agent.stream` does."""
-        return super().stream(self._goal(input), thread_id, key=key, context=context, wait=wait)
-
-    async def start(
-        self,
-        input: Input,
-        thread_id: ThreadId | None = None,
-        *,
-        key: InputKey | None = None,
-        context: Any = None,
-        wait: bool = False,
-    ) -> "Handle":
-        """Begin a turn that outlives its caller, as `Agent.start` does.
-
-        Raises:
-            ConfigError: *input* is not text, or is longer than a tenth of *state_limit*.
-            ThreadBusy, ThreadConflict, CheckpointError: as `Agent.start`.
-        """
-        return await super().start(self._goal(input), thread_id, key=key, context=context, wait=wait)
 
     async def preload(self) -> None:
         """Import the SDKs of the models now instead of at the first request."""

@@ -22,7 +22,7 @@ from ..events import (
     TurnPaused,
     UserSaid,
 )
-from ..messages import Input, UserMessage, as_message
+from ..messages import Input, UserMessage
 from ..ports import Request, Runnable
 from ..state import OpenCall
 from ..turn import Turn, failed
@@ -147,7 +147,7 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
 
 async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, attempt: int) -> Turn:
     """Run *agent* below a call, or continue what the log has of it. This is what `ToolContext.run` does."""
-    started, parent, message = perf_counter(), call.run, as_message(input)
+    started, parent, message = perf_counter(), call.run, agent.spec.accept(input)
     key = key_of(call, key, attempt)
     # Before the child begins, so that a second one under its key is refused.
     call.children[key] = ended = parent.loop.create_future()

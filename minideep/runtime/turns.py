@@ -24,7 +24,7 @@ from ..checkpoint import (
 from ..checks import checked
 from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
-from ..messages import Input, UserMessage, as_message
+from ..messages import Input, UserMessage
 from ..ports import ABOUT, AgentSpec
 from ..state import Decision, ThreadId
 from ..turn import Turn
@@ -85,7 +85,7 @@ class Turns:
         """
         if key is not None and thread_id is None:
             raise ConfigError(f"key={key!r} needs a thread_id: a key belongs to its thread")
-        record = partial(_record_message, as_message(input), config.spec, key or "")
+        record = partial(_record_message, config.spec.accept(input), config.spec, key or "")
         return await self._turn(config, checked_thread_id(thread_id), record, new=True)
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
