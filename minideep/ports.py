@@ -384,8 +384,7 @@ class AgentSpec(Struct, frozen=True, eq=False):
     share: tuple[str, ...] = ()
     """Owners of notes. When this agent runs as a child, it begins with a copy of its parent's notes of these owners."""
     about: Mapping[str, Any] = {}
-    """Plain data about the agent, such as its version. An item that changes is noted under `ABOUT` with the next input.
-    """
+    """Plain data about the agent, such as its version. A changed item is noted under `ABOUT` with the next input."""
     continues: frozenset[str] = frozenset()
     """Names of other agents whose threads this one may continue."""
     other_models: tuple[Model, ...] = ()
