@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minideep import Middleware
+from minideep import Middleware, errors
 from minideep.core import ALWAYS, TABLE
 from minideep.runtime.cancel import TurnScope
 
@@ -159,6 +159,15 @@ def test_the_statuses_of_a_turn_s_scope_are_those_of_the_code():
     page = (PACKAGE / "runtime/README.md").read_text()
     written = [row[0].strip("`") for row in rows(section("Cancellation", page))]
     assert written == re.findall(r"^    \* `(\w+)`:", TurnScope.__doc__, re.MULTILINE)
+
+
+def test_the_table_of_errors_names_each_error_and_says_whose_child_it_is():
+    table = rows(section("Errors", (PACKAGE / "runtime/README.md").read_text()))
+    about = {name: row[2] for row in table for name in re.findall(r"`(\w+)`", row[0])}
+    assert {*about, "MinideepError"} == set(errors.__all__)
+    for name, what in about.items():
+        base = getattr(errors, name).__base__.__name__
+        assert base == "MinideepError" or f"`{base}`" in what.split(":")[0].split(" of ")[0], name
 
 
 # ---- links and figures
