@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+__version__ = "0.2.0"  # The only place: the build reads it here, so that nothing has to look for metadata at run time.
+
 
 def lazy_names(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
     """Return a `__getattr__` for *package* that imports a name from its module when it is first used.
@@ -49,7 +51,7 @@ _HOMES = {
     "tools": "Tool tool",
     "turn": "Turn",
 }
-__all__ = sorted(name for names in _HOMES.values() for name in names.split())  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted(["__version__", *(name for names in _HOMES.values() for name in names.split())])  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(__name__, _HOMES)
 
 

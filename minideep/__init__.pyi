@@ -79,5 +79,6 @@ from .tools import Tool as Tool, tool as tool
 from .turn import Turn as Turn
 
 __all__: list[str]
+__version__: str
 
 def lazy_names(package: str, homes: dict[str, str]) -> Callable[[str], Any]: ...

@@ -3,7 +3,6 @@
 A bound of a number is added as a `msgspec.Meta`, everything else as a `Rule`.
 """
 
-import builtins
 import operator
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -58,17 +57,17 @@ ANYTHING = Kind("anything", (Shape(lambda value: True),))
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Kind]:
     """Return the kinds of a function's annotated parameters."""
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except NameError:  # A name that is imported for type checkers only allows anything.
-        hints = get_type_hints(function, localns=_Names(function.__globals__), include_extras=True)
+    anything: dict[str, Any] = {}  # Python 3.14 looks names up in a plain copy of it: `__missing__` would not be asked.
+    while True:
+        try:
+            hints = get_type_hints(function, localns=anything, include_extras=True)
+            break
+        except NameError as exc:  # A name that is imported for type checkers only allows anything.
+            if exc.name in anything:
+                raise
+            anything[exc.name] = Any
     hints.pop("return", None)
     return {name: kind_of(hint) for name, hint in hints.items()}
-
-
-class _Names(dict[str, Any]):
-    def __missing__(self, name: str) -> Any:
-        return getattr(builtins, name, Any)
 
 
 @cache

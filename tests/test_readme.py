@@ -179,7 +179,7 @@ def anchors(page):
 
 
 @pytest.mark.parametrize(
-    "page", [README, ROOT / ".github/CONTRIBUTING.md", *PAGES], ids=lambda page: str(page.relative_to(ROOT))
+    "page", [README, *sorted((ROOT / ".github").glob("*.md")), *PAGES], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_every_link_between_pages_has_its_target(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)):

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from harness.terminal import minideep, process
 
+from minideep import __version__
+
 
 @pytest.fixture
 def cats(tmp_path):
@@ -28,6 +30,12 @@ def cats(tmp_path):
 
 def thread_of(run):
     return re.search(r"^thread (\S+)$", run.stdout, re.MULTILINE)[1]
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_command_says_its_version(option, tmp_path):
+    run = minideep(option, cwd=tmp_path)
+    assert (run.returncode, run.stdout, run.stderr) == (0, f"minideep {__version__}\n", "")
 
 
 def test_the_main_job_plans_reads_delegates_writes_and_is_there_tomorrow(cats):
