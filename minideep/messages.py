@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 
 import msgspec
-from msgspec import Struct
 
 from .errors import ConfigError
+from .field_docs import Struct
 from .kinds import Rule
 
 StopReason = Literal["done", "truncated", "refused", "continue"]

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
-
 from .checks import check_fields
 from .context import ToolContext
 from .events import StreamEvent
+from .field_docs import Struct
 from .kinds import Positive, Seconds
 from .messages import UNKNOWN, AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
 from .state import Interrupt, Limits

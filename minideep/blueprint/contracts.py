@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ..errors import ArtifactViolation, ContractViolation, FileViolation, PlanViolation, ReflectionViolation
+from ..field_docs import Struct
 from ..messages import clean
 from ..structured import fitting, json_in
 

@@ -5,10 +5,9 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from ..checks import check_fields
 from ..errors import ConfigError
+from ..field_docs import Struct
 from ..kinds import Seconds
 from ..ports import Model
 from ..state import Limits

@@ -7,10 +7,11 @@ appended to, so what a round writes does not grow with the number of rounds befo
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import field, structs
 
 from ..context import ToolContext
 from ..events import Noted
+from ..field_docs import Struct
 from ..messages import Message
 from ..state import AnyState, FileEntry, behind
 from .contracts import MAX_QUESTION, Plan, Subtask, Verdict

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
-
 from ..core import attach_subagent, share_files
 from ..errors import CheckpointError, ConfigError
 from ..events import (
@@ -20,6 +18,7 @@ from ..events import (
     TurnPaused,
     UserSaid,
 )
+from ..field_docs import Struct
 from ..messages import Usage
 from ..state import FileEntry, Path, State, Status
 from .log import Log

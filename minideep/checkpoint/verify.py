@@ -9,9 +9,10 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ..errors import CheckpointError, CorruptSegment, HistoryCut
+from ..field_docs import Struct
 from ..state import Path, State
 from . import layout
 from .adapter import TIMEOUT

@@ -5,10 +5,10 @@ from codecs import BOM_UTF8
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from ..checks import check_fields, checked
 from ..errors import ConfigError
+from ..field_docs import Struct
 from ..kinds import Pathname
 
 MAX_FILE = 16 * 2**20

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from msgspec import Struct
-
 from ..checks import check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
+from ..field_docs import Struct
 from ..kinds import shown
 from ..messages import ToolResult
 from ..ports import Middleware, Model, Runnable

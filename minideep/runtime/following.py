@@ -6,11 +6,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Literal
 
-from msgspec import Struct
-
 from ..checkpoint import CheckedStore, head_key, read_head, read_page, unknown_thread
 from ..errors import ConfigError
 from ..events import Rewound, StreamEvent, with_path
+from ..field_docs import Struct
 from ..messages import UserMessage, clean
 from ..state import Status
 from .feed import Feed, position
