@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from .field_docs import Struct
+from .documented import Struct
 from .messages import Usage
 
 

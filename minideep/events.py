@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 import msgspec
 
 from .costs import Costs
-from .field_docs import Struct
+from .documented import Struct
 from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, UserMessage
 from .state import Decision, Failure, Interrupt, Limits, Path, Todo
 

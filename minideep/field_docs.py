@@ -1,53 +1,18 @@
-"""Shows in `help()` what a class says about its fields. Python drops those texts, so they are read from the source.
+"""Reads from the source what a class says about its fields, which Python keeps nowhere."""
 
-Only a reader of `__doc__` pays for that: the source is parsed when somebody asks.
-"""
-
+import ast
+import inspect
 import sys
 from functools import cache
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any
-
-import msgspec
-
-if TYPE_CHECKING:
-    from msgspec import Struct as Struct
-else:
-
-    class Struct(msgspec.Struct):
-        """A Struct whose `__doc__` ends with what it says about its fields. Without its source, or under `python -OO`,
-        that is the plain docstring.
-        """
-
-        def __init_subclass__(cls, **options: Any) -> None:
-            super().__init_subclass__(**options)
-            if sys.flags.optimize < 2:
-                cls.__doc__ = _Doc.of(cls)
 
 
-class _Doc(str):
-    """The docstring of a class, which adds what its fields are when it is read.
-
-    `cls.__doc__` and `inspect.getdoc` go through `__get__`. `help()` takes the object out of the class instead, and
-    asks for its tabs first.
-    """
-
-    __slots__ = ("_kind",)
-
-    @classmethod
-    def of(cls, kind: type) -> "_Doc":
-        doc = cls(vars(kind).get("__doc__") or "")
-        doc._kind = kind
-        return doc
-
-    def __get__(self, instance: object, owner: type | None = None) -> str | None:
-        fields = "\n".join(f"    {name}: {_indented(text)}" for name, text in field_docs(self._kind).items())
-        parts = [cleandoc(str(self)), f"Fields:\n{fields}" if fields else ""]
-        # A first line would count as not indented when somebody cleans the text again.
-        return "\n\n".join(filter(None, parts) if self else parts).rstrip() or None
-
-    def expandtabs(self, tabsize: Any = 8) -> str:
-        return (self.__get__(None) or "").expandtabs(tabsize)
+def whole(plain: str, kind: type) -> str | None:
+    """Return the docstring of a class with what it says about its fields; None if it says nothing at all."""
+    fields = "\n".join(f"    {name}: {_indented(text)}" for name, text in field_docs(kind).items())
+    parts = [cleandoc(plain), f"Fields:\n{fields}" if fields else ""]
+    # Whoever cleans the text again takes its first line for one that is not indented: better that it is empty.
+    return "\n\n".join(filter(None, parts) if plain else parts).rstrip() or None
 
 
 def _indented(text: str) -> str:
@@ -73,9 +38,6 @@ def field_docs(kind: type) -> dict[str, str]:
 @cache
 def _in_source(module: str) -> dict[str, dict[str, str]]:
     """Return, for each class of a module, the text beneath each of its annotated names."""
-    import ast  # Only a reader needs it.
-    import inspect
-
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, TypeError, KeyError, SyntaxError):

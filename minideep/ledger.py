@@ -3,7 +3,7 @@
 from time import perf_counter
 
 from .costs import Costs, Step
-from .field_docs import Struct
+from .documented import Struct
 from .messages import Usage
 from .state import Limits
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 
 import msgspec
 
+from .documented import Struct
 from .errors import ConfigError
-from .field_docs import Struct
 from .kinds import Rule
 
 StopReason = Literal["done", "truncated", "refused", "continue"]

@@ -5,8 +5,8 @@ from typing import Any, Literal, Protocol
 
 from .checks import check_fields
 from .context import ToolContext
+from .documented import Struct
 from .events import StreamEvent
-from .field_docs import Struct
 from .kinds import Positive, Seconds
 from .messages import UNKNOWN, AssistantMessage, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage
 from .state import Interrupt, Limits

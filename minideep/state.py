@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec import Meta, field, msgpack, structs
 
 from .costs import Costs, TurnStart
-from .field_docs import Struct
+from .documented import Struct
 from .kinds import Rule
 from .messages import Message, Messages, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
 

@@ -7,9 +7,9 @@ from msgspec import field
 
 from . import errors
 from .costs import Costs
+from .documented import Struct
 from .errors import LimitExceeded, MinideepError, ModelError
 from .events import TurnFailed
-from .field_docs import Struct
 from .messages import Message, Usage, clean
 from .state import Failure, FileEntry, Interrupt, State, Status
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar, cast, get_args
 import msgspec
 from msgspec import structs
 
+from ..documented import Struct
 from ..errors import ArtifactViolation, ContractViolation, FileViolation, PlanViolation, ReflectionViolation
-from ..field_docs import Struct
 from ..messages import clean
 from ..structured import fitting, json_in
 

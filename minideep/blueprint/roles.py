@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..checks import check_fields
+from ..documented import Struct
 from ..errors import ConfigError
-from ..field_docs import Struct
 from ..kinds import Seconds
 from ..ports import Model
 from ..state import Limits

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import field, structs
 
 from ..context import ToolContext
+from ..documented import Struct
 from ..events import Noted
-from ..field_docs import Struct
 from ..messages import Message
 from ..state import AnyState, FileEntry, behind
 from .contracts import MAX_QUESTION, Plan, Subtask, Verdict

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ..core import attach_subagent, share_files
+from ..documented import Struct
 from ..errors import CheckpointError, ConfigError
 from ..events import (
     FILE_EVENTS,
@@ -18,7 +19,6 @@ from ..events import (
     TurnPaused,
     UserSaid,
 )
-from ..field_docs import Struct
 from ..messages import Usage
 from ..state import FileEntry, Path, State, Status
 from .log import Log

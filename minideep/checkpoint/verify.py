@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import structs
 
+from ..documented import Struct
 from ..errors import CheckpointError, CorruptSegment, HistoryCut
-from ..field_docs import Struct
 from ..state import Path, State
 from . import layout
 from .adapter import TIMEOUT

@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeVar
 from msgspec import structs
 
 from ..core import share_files
+from ..documented import Struct
 from ..errors import CheckpointError, ConfigError, CorruptSegment
 from ..events import FILE_EVENTS, Noted, UserSaid
 from ..export import json_line, message_json
-from ..field_docs import Struct
 from ..messages import Message, Usage
 from ..state import Path, State, Status, Todo
 from . import layout

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from ..checks import check_fields, checked
+from ..documented import Struct
 from ..errors import ConfigError
-from ..field_docs import Struct
 from ..kinds import Pathname
 
 MAX_FILE = 16 * 2**20

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as Xml
 
 from ..checks import check_fields
 from ..costs import in_words
-from ..field_docs import Struct
+from ..documented import Struct
 from .golden import Golden
 
 GOAL_SHOWN, PROBLEM_SHOWN = 60, 300

@@ -9,7 +9,7 @@ from ..agent import Agent
 from ..blueprint import Blueprint, Board, Role
 from ..checkpoint import encode_state
 from ..context import ToolContext
-from ..field_docs import Struct
+from ..documented import Struct
 from ..messages import from_json
 from ..ports import Ask, Middleware, Reply, Request
 from ..runtime import inheriting

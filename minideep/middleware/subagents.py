@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from ..checks import check_fields, checked
 from ..context import ToolContext
+from ..documented import Struct
 from ..errors import ConfigError, ToolError
-from ..field_docs import Struct
 from ..kinds import shown
 from ..messages import ToolResult
 from ..ports import Middleware, Model, Runnable

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from typing import Literal
 
 from ..checkpoint import CheckedStore, head_key, read_head, read_page, unknown_thread
+from ..documented import Struct
 from ..errors import ConfigError
 from ..events import Rewound, StreamEvent, with_path
-from ..field_docs import Struct
 from ..messages import UserMessage, clean
 from ..state import Status
 from .feed import Feed, position
