@@ -33,6 +33,7 @@ _HOMES = {
     "checkpoint": "Boundary Damage Difference DiskCheckpointer MemoryCheckpointer RunInfo ThreadInfo",
     "context": "ToolContext",
     "costs": "Costs",
+    "decoding": "decision_from_json decisions_from_json",
     "deep_agent": "create_deep_agent",
     "errors": (
         "ArtifactViolation AuthenticationFailed CheckpointError ConfigError ContextOverflow ContractViolation "

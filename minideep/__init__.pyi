@@ -15,6 +15,7 @@ from .checkpoint import (
 )
 from .context import ToolContext as ToolContext
 from .costs import Costs as Costs
+from .decoding import decision_from_json as decision_from_json, decisions_from_json as decisions_from_json
 from .deep_agent import create_deep_agent as create_deep_agent
 from .errors import (
     ArtifactViolation as ArtifactViolation,

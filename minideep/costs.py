@@ -1,7 +1,8 @@
 """The costs of a turn: where its time, its tokens and its money went."""
 
-from msgspec import Struct, field
+from msgspec import field
 
+from .documented import Struct
 from .messages import Usage
 
 

@@ -8,12 +8,13 @@ never reused. Times, ids and sizes are stored in the event, so that replaying a 
 # Some events have a field `at`, which stands in for the class variable of all.
 # pyright: reportIncompatibleVariableOverride=false
 
-from typing import Any, ClassVar, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import msgspec
-from msgspec import Struct
 
 from .costs import Costs
+from .documented import Struct
 from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, UserMessage
 from .state import Decision, Failure, Interrupt, Limits, Path, Todo
 
@@ -21,16 +22,25 @@ from .state import Decision, Failure, Interrupt, Limits, Path, Todo
 class StreamEvent(Struct, frozen=True, array_like=True, dict=True):
     """Base class of everything that a listener receives."""
 
+    # These four are no fields: a log keeps them once for many events, and `with_path` sets them on the copy that
+    # listeners receive (hence `dict=True`).
     path: ClassVar[Path] = ()
-    """The run that the event belongs to. Neither this nor the next three are fields: a log keeps them once for many
-    events, and `with_path` sets them on the copy that listeners receive (hence `dict=True`).
-    """
+    """The run that the event belongs to."""
     number: ClassVar[int] = 0
     """The event's number in its thread; 0 for an event that is not recorded."""
     at: ClassVar[float] = 0.0
     """Seconds since 1970. Of an event that was read from the log and holds no time: when it was saved."""
     id: ClassVar[str] = ""
     """`17` for event 17, `17.2` for the second tool that started or ended after it, empty for a piece of text."""
+
+    def json(self) -> str:
+        r"""Return the event as one line of JSON: `{"event": its name, "path", "number", "id", "at", ...}`.
+
+        It holds every field by name, and is safe to print: `f"data: {event.json()}\n\n"` is a server-sent event.
+        """
+        from .export import event_json, json_line
+
+        return json_line(event_json(self))
 
 
 class Event(StreamEvent, frozen=True, array_like=True):
@@ -308,6 +318,36 @@ class ToolEnded(StreamEvent, frozen=True, array_like=True, tag="ended"):
     seconds: float
     size: int
     """Characters of text that the model reads."""
+
+
+EVENTS: tuple[type[StreamEvent], ...] = (
+    *get_args(AnyEvent),
+    *(TextDelta, ThinkingDelta, ArgsDelta, Restarted, Rewound, ToolStarted, ToolEnded),
+)
+"""The classes of all events, recorded or not."""
+
+
+def from_json(raw: str | bytes | Mapping[str, Any]) -> StreamEvent:
+    """Return the event that `StreamEvent.json` wrote as *raw*, which may be decoded already.
+
+    Fields that this version does not know are ignored. The event is equal to the one that was written, with these
+    exceptions: the text of a message is one block, in front of its calls; the arguments of calls are compact JSON.
+
+    Raises:
+        ConfigError: it is not an event; the text names the place.
+    """
+    from .decoding import read_document
+
+    kind, found = read_document(raw, EVENTS, "the event")
+    event = kind(**{name: found[name] for name in kind.__struct_fields__ if name in found})
+    return with_path(event, found.get("path", ()), found.get("number", 0), found.get("at", 0.0), found.get("id", ""))
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema, of draft 2020-12, of what `StreamEvent.json` writes for any event."""
+    from .decoding import schema_of
+
+    return schema_of(EVENTS, "StreamEvent")
 
 
 # ---- effects: the core asks, the loop performs

@@ -1,4 +1,4 @@
-"""Converts messages and events to plain JSON, for other programs to read."""
+"""Converts messages, events and turns to plain JSON, for other programs to read. `decoding.py` reads it."""
 
 import re
 from base64 import b64encode
@@ -6,9 +6,13 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage, to_json
-from .state import Edit
+from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, to_json
+from .state import Edit, Interrupt
 
+ABOUT = ("path", "number", "id", "at")
+"""What an event carries besides its fields."""
+FILE_FIELDS = {"content", "sha256"}
+"""What `FileEntry` and `FileWritten` have in common."""
 ROLES = {"user": "human", "assistant": "ai", "tool": "tool"}
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -51,13 +55,14 @@ def message_json(message: Message) -> dict[str, Any]:
 
 
 def event_json(event: Struct) -> dict[str, Any]:
-    """Return an event as `{"event": its name, "path": [...], "id": ..., ...}` with its other fields by name. Without an
-    id if it has none, such as a piece of text.
-    """
-    about = {"event": type(event).__name__, "path": list(getattr(event, "path", ()))}
-    if event_id := getattr(event, "id", ""):
-        about["id"] = event_id
-    return {**about, **plain(event)}
+    """Return an event as `{"event": its name, "path", "number", "id", "at", ...}`, with its fields by name."""
+    about: dict[str, Any] = {name: plain(getattr(event, name)) for name in ABOUT}
+    return {"event": type(event).__name__, **about, **_fields(event)}
+
+
+def turn_json(turn: Struct) -> dict[str, Any]:
+    """Return a turn as `{"event": "Turn", "thread_id", "status", ...}`, with its fields by name."""
+    return {"event": "Turn", **_fields(turn)}
 
 
 def plain(value: Any) -> Any:
@@ -69,17 +74,29 @@ def plain(value: Any) -> Any:
             return {"id": value.id, "name": value.name, "args": value.malformed or value.args}
         case Edit():
             return {"type": "edit", "args": value.args}
+        case Interrupt():
+            return {"call_id": value.call_id, **_fields(value)}
+        case Usage():
+            return {**_fields(value), "total": value.total}
         case Struct():
             kind = value.__struct_config__.tag
-            fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
-            return {"type": kind, **fields} if isinstance(kind, str) else fields
+            return {"type": kind, **_fields(value)} if isinstance(kind, str) else _fields(value)
         case bytes():
             return b64encode(value).decode()
         case dict():
             return {str(key): plain(item) for key, item in cast(dict[Any, Any], value).items()}
         case list() | tuple():
             return [plain(item) for item in cast(list[Any], value)]
-        case BaseException():
-            return f"{type(value).__name__}: {value}"
         case _:
             return value
+
+
+def _fields(value: Struct) -> dict[str, Any]:
+    fields = {
+        name: plain(getattr(value, field))
+        for name, field in zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+    }
+    if fields.keys() >= FILE_FIELDS:  # A file, whose content is text, bytes, or kept elsewhere.
+        content: Any = getattr(value, "content")  # noqa: B009
+        fields["encoding"] = None if content is None else "base64" if isinstance(content, bytes) else "utf-8"
+    return fields

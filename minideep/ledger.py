@@ -2,9 +2,8 @@
 
 from time import perf_counter
 
-from msgspec import Struct
-
 from .costs import Costs, Step
+from .documented import Struct
 from .messages import Usage
 from .state import Limits
 

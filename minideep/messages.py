@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 
 import msgspec
-from msgspec import Struct
 
+from .documented import Struct
 from .errors import ConfigError
 from .kinds import Rule
 
@@ -119,13 +119,13 @@ class _Message(Struct, frozen=True, array_like=True, gc=False):
 class UserMessage(_Message, frozen=True, array_like=True, tag="user"):
     """A message from a person, or from a middleware in their place."""
 
-    role: ClassVar = "user"
+    role: ClassVar[Literal["user"]] = "user"
 
 
 class AssistantMessage(_Message, frozen=True, array_like=True, tag="assistant"):
     """A reply of the model."""
 
-    role: ClassVar = "assistant"
+    role: ClassVar[Literal["assistant"]] = "assistant"
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -137,7 +137,7 @@ class AssistantMessage(_Message, frozen=True, array_like=True, tag="assistant"):
 class ToolMessage(_Message, frozen=True, array_like=True, tag="tool"):
     """The result of one call."""
 
-    role: ClassVar = "tool"
+    role: ClassVar[Literal["tool"]] = "tool"
     call_id: str
     name: str
     is_error: bool = False

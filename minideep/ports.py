@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
-
 from .checks import check_fields
 from .context import ToolContext
+from .documented import Struct
 from .events import StreamEvent
 from .kinds import Positive, Seconds
 from .messages import (

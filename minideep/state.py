@@ -5,9 +5,10 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from msgspec import Meta, Struct, field, msgpack, structs
+from msgspec import Meta, field, msgpack, structs
 
 from .costs import Costs, TurnStart
+from .documented import Struct
 from .kinds import Rule
 from .messages import Message, Messages, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
 

@@ -1,19 +1,53 @@
-"""The result of a turn, and the errors that a log keeps as plain data."""
+"""The result of a turn, and errors as the plain data that a log and a turn keep."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import field
 
 from . import errors
 from .costs import Costs
+from .documented import Struct
 from .errors import LimitExceeded, MinideepError, ModelError
 from .events import TurnFailed
 from .messages import Message, Usage, clean
 from .state import Failure, FileEntry, Interrupt, State, Status
 
 
-class Turn(Struct, kw_only=True):
+class Fault(Struct, frozen=True):
+    """An error as plain data."""
+
+    kind: str
+    """The name of its class."""
+    message: str
+    transient: bool = False
+    """As in `ModelError`, like the two below."""
+    retry_after: float | None = None
+    """Seconds."""
+    code: str = ""
+
+    @classmethod
+    def of(cls, error: MinideepError) -> "Fault":
+        """Return *error* as data."""
+        kind, message = type(error).__name__, str(error)
+        if isinstance(error, ModelError):
+            return cls(kind, message, error.transient, error.retry_after, error.code)
+        return cls(kind, message)
+
+    def exception(self) -> MinideepError:
+        """Return an exception of the class that `kind` names, or a `ModelError` if this version has no such class."""
+        error = _kind_of(self.kind)(self.message)
+        if isinstance(error, ModelError):
+            error.transient, error.retry_after, error.code = self.transient, self.retry_after, self.code
+        return error
+
+
+def _kind_of(name: str) -> type[MinideepError]:
+    kind: Any = getattr(errors, name, None)
+    return kind if isinstance(kind, type) and issubclass(kind, MinideepError) else ModelError
+
+
+class Turn(Struct, kw_only=True, dict=True):
     """The result of a turn, which goes from an accepted input to the boundary at which the agent returns control to its
     caller.
 
@@ -29,10 +63,8 @@ class Turn(Struct, kw_only=True):
     """
     text: str = ""
     """The agent's last non-empty text in this turn."""
-    error: MinideepError | None = None
-    """The error that made the turn fail or kept it from being saved. If unknown spending stopped the turn before a
-    budget was reached, a `LimitExceeded` that says what is unknown.
-    """
+    fault: Fault | None = field(default=None, name="error")
+    """The error as data; see `error`."""
     interrupts: tuple[Interrupt, ...] = ()
     """The calls that wait for a person; `Agent.resume` takes a decision for any of them."""
     question: str = ""
@@ -47,11 +79,57 @@ class Turn(Struct, kw_only=True):
     saved: bool = True
     """True if the store has the turn. If not, its events are kept for the thread's next append; see `Agent.save`."""
 
+    @property
+    def error(self) -> MinideepError | None:
+        """The error that made the turn fail or kept it from being saved. If unknown spending stopped the turn before a
+        budget was reached, a `LimitExceeded` that says what is unknown.
+        """
+        kept = _kept(self)
+        if self.fault is not None and "error" not in kept:
+            kept["error"] = self.fault.exception()
+        return kept.get("error")
+
+    @error.setter
+    def error(self, error: MinideepError | None) -> None:
+        self.fault = None if error is None else Fault.of(error)
+        _kept(self)["error"] = error  # The exception itself: it has a cause and a traceback, which the data has not.
+
     def __repr__(self) -> str:
         """Return a short text: asyncio and debuggers ask for it in passing, and a turn may be long."""
-        text = self.text if len(self.text) <= 60 else f"{self.text[:59]}…"
         status = self.status if self.saved else f"{self.status}, unsaved"
-        return f"<Turn of {self.thread_id!r}: {status}, {len(self.messages)} messages, {text!r}>"
+        error = f", {self.fault.kind}: {shortened(self.fault.message)}" if self.fault else ""
+        return f"<Turn of {self.thread_id!r}: {status}{error}, {len(self.messages)} messages, {shortened(self.text)!r}>"
+
+    def json(self) -> str:
+        """Return the turn as one line of JSON: `{"event": "Turn", "thread_id", "status", ...}`.
+
+        It holds every field by name, and is safe to print. A file that is not text is base64.
+        """
+        from .export import json_line, turn_json
+
+        return json_line(turn_json(self))
+
+    @classmethod
+    def from_json(cls, raw: str | bytes | Mapping[str, Any]) -> "Turn":
+        """Return the turn that `json` wrote as *raw*, which may be decoded already.
+
+        Fields that this version does not know are ignored. The turn is equal to the one that was written, with these
+        exceptions: the text of a message is one block, in front of its calls; the arguments of calls are compact JSON;
+        an error has no cause and no traceback, and one of a class of your own is a `ModelError`.
+
+        Raises:
+            ConfigError: it is not a turn; the text names the place.
+        """
+        from .decoding import read_turn
+
+        return read_turn(raw, cls)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """Return the JSON Schema, of draft 2020-12, of what `json` writes."""
+        from .decoding import schema_of
+
+        return schema_of([cls], "Turn")
 
     def raise_for_status(self) -> "Turn":
         """Return the turn if it is `ended`, `paused` or `escalated`; otherwise raise an error.
@@ -73,6 +151,16 @@ class Turn(Struct, kw_only=True):
         return self
 
 
+def shortened(text: str) -> str:
+    """Return *text* in at most 60 characters."""
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _kept(turn: Any) -> dict[str, Any]:
+    """Return what a turn holds besides its fields."""
+    return turn.__dict__
+
+
 def turn_of(
     thread_id: str,
     state: State,
@@ -90,7 +178,7 @@ def turn_of(
         reason=state.reason,
         # A child has one input, perhaps of an earlier turn, so its text may be older too.
         text=next((text for text in spoken if text), state.text if is_child else ""),
-        error=error_of(state),
+        fault=error_of(state),
         interrupts=state.interrupts,
         question=state.detail if state.status == "escalated" else "",
         artifacts=dict(artifacts),
@@ -107,18 +195,14 @@ def failed(exc: MinideepError, at: float) -> TurnFailed:
     return TurnFailed(at, type(exc).__name__, clean(str(exc))[:10_000], more)
 
 
-def error_of(state: State) -> MinideepError | None:
-    """Return the error that a failed run recorded, as an exception of its class. For a run that unknown spending
-    stopped, return a `LimitExceeded` that says why; for any other run, None.
+def error_of(state: State) -> Fault | None:
+    """Return the error that a failed run recorded. For a run that unknown spending stopped, return a `LimitExceeded`
+    that says why; for any other run, None.
     """
     if state.status == "exhausted" and state.detail:
-        return LimitExceeded(state.detail)
+        return Fault("LimitExceeded", state.detail)
     if state.status != "failed":
         return None
-    kind: Any = getattr(errors, state.reason, None)
-    if not (isinstance(kind, type) and issubclass(kind, MinideepError)):  # Of a user, or of another version.
-        kind = ModelError
-    error: MinideepError = kind(state.detail)
-    if isinstance(error, ModelError) and (more := state.failure):
-        error.transient, error.retry_after, error.code = more.transient, more.retry_after, more.code
-    return error
+    if more := state.failure:
+        return Fault(state.reason, state.detail, more.transient, more.retry_after, more.code)
+    return Fault(state.reason, state.detail, issubclass(kind := _kind_of(state.reason), ModelError) and kind.transient)

@@ -12,9 +12,9 @@ from harness.lines import code_lines
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
-    ["errors", "kinds", "checks", "messages", "loops", "workers", "folders", "structured"],
-    ["costs", "state", "events"],
-    ["core", "ledger", "tools", "export"],
+    ["errors", "kinds", "documented", "field_docs", "checks", "messages", "loops", "workers", "folders", "structured"],
+    ["costs", "state", "export", "forms", "decoding", "events"],
+    ["core", "ledger", "tools"],
     ["turn", "context"],
     ["exchange", "ports"],
     ["checkpoint", "backends"],

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
+from ..documented import Struct
 from ..errors import ArtifactViolation, ContractViolation, FileViolation, PlanViolation, ReflectionViolation
 from ..messages import clean
 from ..structured import fitting, json_in

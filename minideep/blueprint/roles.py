@@ -5,9 +5,8 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from ..checks import check_fields
+from ..documented import Struct
 from ..errors import ConfigError
 from ..kinds import Seconds
 from ..ports import Model

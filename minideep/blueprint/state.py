@@ -7,9 +7,10 @@ appended to, so what a round writes does not grow with the number of rounds befo
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import field, structs
 
 from ..context import ToolContext
+from ..documented import Struct
 from ..events import Noted
 from ..messages import Message
 from ..state import AnyState, FileEntry, behind

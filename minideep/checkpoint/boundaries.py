@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
-
 from ..core import attach_subagent, share_files
+from ..documented import Struct
 from ..errors import CheckpointError, ConfigError
 from ..events import (
     FILE_EVENTS,

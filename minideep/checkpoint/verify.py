@@ -9,8 +9,9 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from ..documented import Struct
 from ..errors import CheckpointError, CorruptSegment, HistoryCut
 from ..state import Path, State
 from . import layout

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ..core import share_files
+from ..documented import Struct
 from ..errors import CheckpointError, ConfigError, CorruptSegment
 from ..events import FILE_EVENTS, Noted, UserSaid
 from ..export import json_line, message_json

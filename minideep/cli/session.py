@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from .. import Agent, Stream, ToolCall, Turn
-from ..export import event_json, json_line
 from .approval import AskBeforeChanges
 from .prompt import ask, preview
 from .render import Screen
@@ -55,11 +54,11 @@ def watch(session: Session, stream: Stream, options: argparse.Namespace) -> int:
 async def _shown(stream: Stream, screen: Screen, *, as_json: bool) -> Turn:
     async for event in stream:
         if as_json:
-            screen.line(json_line(event_json(event)))
+            screen.line(event.json())
         else:
             screen.event(event)
     turn = stream.turn
     assert turn is not None  # A stream that was read to its end has its turn.
     if as_json:
-        screen.line(json_line(event_json(turn)))
+        screen.line(turn.json())
     return turn

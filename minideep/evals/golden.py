@@ -5,9 +5,9 @@ from codecs import BOM_UTF8
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from ..checks import check_fields, checked
+from ..documented import Struct
 from ..errors import ConfigError
 from ..kinds import Pathname
 

@@ -4,10 +4,9 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
-from msgspec import Struct
-
 from ..checks import check_fields
 from ..costs import in_words
+from ..documented import Struct
 from .golden import Golden
 
 GOAL_SHOWN, PROBLEM_SHOWN = 60, 300

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from copy import copy
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ..agent import Agent
 from ..blueprint import Blueprint, Board, Role
 from ..checkpoint import encode_state
 from ..context import ToolContext
+from ..documented import Struct
 from ..messages import from_json
 from ..ports import Ask, Middleware, Reply, Request
 from ..runtime import inheriting

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from msgspec import Struct
-
 from ..checks import check_fields, checked
 from ..context import ToolContext
+from ..documented import Struct
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolResult

@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Literal
 
-from msgspec import Struct
-
 from ..checkpoint import CheckedStore, head_key, read_head, read_page, unknown_thread
+from ..documented import Struct
 from ..errors import ConfigError
 from ..events import Rewound, StreamEvent, with_path
 from ..messages import UserMessage, clean

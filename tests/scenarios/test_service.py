@@ -112,8 +112,8 @@ async def test_what_one_replica_runs_the_other_follows_decides_and_cancels(repli
     assert await one.ask("POST /start/a", "pay") == (202, {"after": 0})
     shown, last = await other.events("a")
     assert shown[-1] == "TurnPaused"
-    assert (await one.ask("POST /decide/a", '{"c9": true}'))[0] == 400
-    assert (await other.ask("POST /decide/a", '{"c1": true}'))[0] == 202
+    assert (await one.ask("POST /decide/a", '{"c9": {"type": "approve"}}'))[0] == 400
+    assert (await other.ask("POST /decide/a", '{"c1": {"type": "approve"}}'))[0] == 202
     rest, _ = await one.events("a", last)
     assert "UserSaid" not in rest
     assert rest[-1] == "TurnEnded"

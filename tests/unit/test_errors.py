@@ -46,7 +46,7 @@ ERRORS = [
 def test_the_fields_of_a_model_error_are_in_the_turn_and_in_the_log(store, error):
     agent = Agent(ScriptedModel([error]), checkpointer=store)
     assert said(agent.run_sync("go", "t").error) == said(error)
-    assert said(error_of(Agent("offline:", checkpointer=store).get_state("t"))) == said(error)
+    assert said(error_of(Agent("offline:", checkpointer=store).get_state("t")).exception()) == said(error)
 
 
 async def test_the_fields_of_an_error_of_a_child_reach_the_tool_that_ran_it():

@@ -53,9 +53,12 @@ def test_a_message_says_who_spoke_and_what(message, form):
 
 
 def test_an_event_is_an_object_with_its_name_its_run_and_its_fields():
-    assert event_json(with_path(TodosWritten((Todo("a", "completed"),)), ("c1",))) == {
+    assert event_json(with_path(TodosWritten((Todo("a", "completed"),)), ("c1",), 7, 1.5, "7")) == {
         "event": "TodosWritten",
         "path": ["c1"],
+        "number": 7,
+        "id": "7",
+        "at": 1.5,
         "todos": [{"content": "a", "status": "completed"}],
     }
     assert event_json(ToolStarted(ToolCall("ls", {}, "c1")))["call"] == {"id": "c1", "name": "ls", "args": {}}
