@@ -90,46 +90,40 @@ SERVERS: Mapping[str, Server] = MappingProxyType(
 """The servers by the name that stands before the colon."""
 
 
-def address(name: str) -> str:
-    """Return the base URL of the server *name*: the one in its environment variable, else the usual one.
+def address(name: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the base URL of the server *name*: the one in its variable in *environ*, else the usual one.
 
     Raises:
         ConfigError: the variable holds no address. It is not quoted, because an address may hold a password.
     """
     server = SERVERS[name]
-    given = os.environ.get(server.url_variable, "").strip()
+    given = environ.get(server.url_variable, "").strip()
     if not given:
         return server.base_url
     try:
-        url = _ollama_host(given) if name == "ollama" else given.rstrip("/")
+        url = _ollama_url(given) if name == "ollama" else given.rstrip("/")
         parts = urlsplit(url)
-        if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port):
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return url
     except ValueError:
         pass
     raise ConfigError(f"{server.url_variable} holds no address; set it to one such as {server.base_url}, or unset it")
 
 
-def _ollama_host(given: str) -> str:
+def _ollama_url(given: str) -> str:
     """Return the URL that `OLLAMA_HOST` stands for, by Ollama's own rules: scheme, host, port and path may be missing.
 
     https://github.com/ollama/ollama/blob/main/envconfig/config.go
     """
-    scheme, found, rest = given.partition("://")
-    if not found:
-        scheme, rest = "http", given
+    scheme, found, rest = given.partition("://") if "://" in given else ("http", "", given)
     host, _, path = rest.partition("/")
     if host.count(":") > 1 and not host.startswith("["):  # An IPv6 address without its brackets.
         host = f"[{host}]"
+    if "@" in host:
+        raise ValueError("Ollama knows no names and passwords")
     parts = urlsplit(f"{scheme}://{host}")
-    port = parts.port or {"http": 80 if found else 11434, "https": 443}[scheme]
-    # The address on which Ollama listens to everybody is none that one can connect to everywhere.
+    port = parts.port or (443 if scheme == "https" else 80 if found else 11434)
+    # Ollama listens to everybody at such an address; one cannot connect to it everywhere.
     name = {None: "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(parts.hostname, parts.hostname)
-    shown = f"[{name}]" if name and ":" in name else name
-    user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-    base = path.strip("/")
-    return (
-        f"{scheme}://{user}{shown}:{port}/{base or 'v1'}"
-        if base in ("", "v1")
-        else f"{scheme}://{user}{shown}:{port}/{base}/v1"
-    )
+    base = path.strip("/").removesuffix("v1").rstrip("/")
+    return f"{scheme}://{f'[{name}]' if ':' in str(name) else name}:{port}/{f'{base}/' if base else ''}v1"
