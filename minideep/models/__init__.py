@@ -2,20 +2,23 @@
 
 from .. import lazy_names
 
-_PUBLIC = "Anthropic FallbackModel OfflineModel OpenAI OpenAIChat PRICES Price Profile RateLimiter ScriptedModel"
+_PUBLIC = (
+    "Anthropic FallbackModel ModelInfo OfflineModel OpenAI OpenAIChat Price Profile RateLimiter ScriptedModel "
+    "add_model_info model_info register"
+)
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
     {
         "anthropic.messages": "Anthropic",
-        "catalog": "PRICES Price",
+        "catalog": "ModelInfo Price add_model_info model_info",
         "fallback": "FallbackModel",
         "offline": "OfflineModel",
         "openai.chat": "OpenAIChat",
         "openai.responses": "OpenAI",
         "profile": "Profile profile_of",
         "rate_limit": "RateLimiter",
-        "registry": "resolve",
+        "registry": "register resolve",
         "scripted": "Policy Say ScriptedModel as_reply",
     },
 )

@@ -21,7 +21,7 @@ from ..messages import AnyBlock, Message, ProviderBlock, Thinking
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
 from .attempts import first_reply
-from .catalog import Price, Tariff
+from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .failures import StreamBroke, model_error
 from .profile import Profile
 
@@ -33,8 +33,10 @@ Wire = dict[str, Any]
 class Adapter(ABC, Generic[T]):
     """A model behind an SDK whose client is a *T*: the *client* given, or the one that *connect* makes at first use."""
 
-    key_variable: ClassVar[str]
+    key_variable: str
     """The environment variable with the API key."""
+    unreachable: str = ""
+    """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
     """Attributes of the client that must never appear in an error."""
     phrases: ClassVar[Mapping[str, type[ModelError]]]
@@ -51,7 +53,9 @@ class Adapter(ABC, Generic[T]):
         profile: Profile | None,
     ) -> None:
         self.name = name
-        self.window, self.profile = window, profile
+        self._info = model_info(name) or UNKNOWN_MODEL
+        self.window = self._info.window if window is None else window
+        self.profile = profile
         self._tariff = Tariff(name, price)
         self.states_cost = self._tariff.known
         self._client = Client(client, connect)
@@ -69,6 +73,7 @@ class Adapter(ABC, Generic[T]):
             ModelError: the API failed after the SDK's own retries, or a stream broke twice.
         """
         client: T | None = None
+        report_unknown(self.name, window=self.window is None, price=not self.states_cost)
         try:
             client = await self._client.get()
             return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
@@ -76,7 +81,12 @@ class Adapter(ABC, Generic[T]):
             secrets = [getattr(client, name, None) for name in self.credentials]
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
             raise model_error(
-                self.name, exc, key_variable=self.key_variable, secrets=secrets, phrases=self.phrases
+                self.name,
+                exc,
+                key_variable=self.key_variable,
+                unreachable=self.unreachable,
+                secrets=secrets,
+                phrases=self.phrases,
             ) from None
 
     @abstractmethod

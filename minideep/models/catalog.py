@@ -1,30 +1,27 @@
-"""Prices of models: US dollars for a million tokens, as their providers list them.
+"""The catalog: window, output limit and price of models, as their providers list them.
 
-Sources, read on 2026-11-20 from third-party copies:
+The figures are data, in `catalog.json`: one model a line, each with its source and the day on which that was read. They
+come from the providers' pages, as two independent copies have them: litellm 1.109.1
+(`model_prices_and_context_window_backup.json`) and genai-prices 0.2.3. A figure on which the two differ is left out.
 
-* https://platform.claude.com/docs/en/about-claude/pricing and the overview page of each model beside it; for Sonnet
-  5.5, which reads its cache at half the price of its overview page since 2026-10-07:
-  https://github.com/kurofune/claudit/releases/tag/v1.9.2
-* https://developers.openai.com/api/docs/models/gpt-6-luna; for gpt-6.1-sol its translation
-  https://www.w3cschool.cn/openai_api/openai-api-docs-gpt-6-1-sol.html; for gpt-6-sol
-  https://github.com/merefield/codexometer/releases/tag/v0.18.4; for gpt-6-astra
-  https://github.com/BerriAI/litellm/discussions/39633; for gpt-5 the model beside it
-  https://developers.openai.com/api/docs/models/gpt-5-codex
-
-A model that is not listed has no price until its user states one. Prices are never guessed.
+What is not listed is unknown until the user states it. Nothing is guessed.
 """
 
+import logging
 import math
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
+from functools import cache
+from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from msgspec import Struct
 
 from ..checks import check_fields, checked
-from ..kinds import Rule
+from ..kinds import Positive, Rule
 from ..messages import Usage
+
+logger = logging.getLogger("minideep")
 
 _Dollars = Annotated[float, Rule(lambda price: 0 <= price < math.inf, "US dollars for a million tokens, 0 or more")]
 
@@ -72,46 +69,74 @@ class Price(Struct, frozen=True):
         return (fresh * self.input + cached + usage.output * self.output) / 1e6
 
 
-def _claude(input: float, output: float, cache_read: float, beyond: tuple[int, Price] | None = None) -> Price:
-    """Return a price whose cache writes cost 1.25 times the input for 5 minutes, and twice the input for an hour."""
-    return Price(input, output, cache_read, 1.25 * input, 2 * input, beyond)
+class ModelInfo(Struct, frozen=True):
+    """What is known about one model: `ModelInfo(window=32_000, price=Price(input=0.1, output=0.4))`. None: unknown."""
+
+    window: Positive | None = None
+    """The most tokens of input that one request may have."""
+    output: Positive | None = None
+    """The most tokens of one reply."""
+    price: Price | None = None
+    """The price of the provider's own API in its standard tier, without what its own tools cost, such as web search."""
+    source: str = ""
+    """Where the figures are from, and the day on which that was read."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
-def _gpt(input: float, output: float, cache_read: float) -> Price:
-    """Return a price whose cache writes cost 1.25 times the input.
+UNKNOWN_MODEL = ModelInfo()
+_DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
+_added: dict[str, ModelInfo] = {}
+_reported: set[str] = set()
 
-    Over 272,000 tokens of input all input costs twice and output 1.5 times as much.
+
+@cache
+def _listed() -> dict[str, ModelInfo]:
+    """Read the catalog, when the first model is made."""
+    return msgspec.json.decode(Path(__file__).with_name("catalog.json").read_bytes(), type=dict[str, ModelInfo])
+
+
+@checked
+def model_info(model: str) -> ModelInfo | None:
+    """Return what is known about *model*, or None. A dated name has the figures of its model, unless it has its own.
+
+    >>> model_info("claude-haiku-4-5-20251001").window
+    200000
     """
-    long = Price(2 * input, 1.5 * output, 2 * cache_read, 2.5 * input)
-    return Price(input, output, cache_read, 1.25 * input, beyond=(272_000, long))
+    names = (model, _DATE.sub("", model))
+    return next((table[name] for name in names for table in (_added, _listed()) if name in table), None)
 
 
-PRICES: Mapping[str, Price] = MappingProxyType(
-    {
-        "claude-fable-5-1": _claude(10, 50, 0.25),
-        "claude-opus-5-5": _claude(4, 20, 0.20),
-        "claude-opus-5": _claude(5, 25, 0.50),
-        "claude-sonnet-5-5": _claude(2, 10, 0.10),
-        "claude-sonnet-5": _claude(2, 10, 0.20),
-        "claude-sonnet-4-6": _claude(3, 15, 0.30),
-        "claude-haiku-5-5": _claude(0.10, 0.50, 0.01, beyond=(100_000, _claude(0.50, 2.50, 0.05))),
-        "claude-haiku-4-5": _claude(1, 5, 0.10),
-        "gpt-6-astra": _gpt(10, 50, 1.00),
-        "gpt-6.1-sol": _gpt(2, 10, 0.10),
-        "gpt-6-sol": _gpt(2, 10, 0.20),
-        "gpt-6-luna": _gpt(0.10, 0.50, 0.01),
-        "gpt-5": Price(1.25, 10, 0.125),
-    }
-)
-"""Prices of the provider's own API in its standard tier, without what its own tools cost, such as a web search."""
+@checked
+def add_model_info(model: str, info: ModelInfo) -> None:
+    """Add *info* about *model* to the catalog of this process, in place of what is known about it.
+
+    It holds for models that are made afterwards. A dated name is for that version only.
+    """
+    _added[model] = info
+
+
+def report_unknown(model: str, *, window: bool, price: bool) -> None:
+    """Warn, once for each *model* in a process, that its *window* or its *price* is unknown."""
+    if not (window or price) or model in _reported:
+        return
+    _reported.add(model)
+    names = [name for name, unknown in (("window", window), ("price", price)) if unknown]
+    logger.warning(
+        "model %r: its %s unknown; give it %s, or describe it with `minideep.models.add_model_info`",
+        model,
+        f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'}",
+        " and ".join(f"`{name}=`" for name in names),
+    )
 
 
 class Tariff:
-    """The billing of one model: by the price that its user gave, else by the listed one."""
+    """The billing of one model: by the price that its user gave, else by the one in the catalog."""
 
     def __init__(self, model: str, price: Price | None) -> None:
         self._given = price
-        self._listed = PRICES.get(re.sub(r"-(\d{8}|\d{4}-\d\d-\d\d)$", "", model))
+        self._listed = (model_info(model) or UNKNOWN_MODEL).price
 
     @property
     def known(self) -> bool:
@@ -121,7 +146,7 @@ class Tariff:
     def cost(self, usage: Usage, *, standard: bool = True, long_writes: int = 0) -> float | None:
         """Return US dollars, or None if the cost is unknown.
 
-        A reply that is not *standard* is billed by another list than `PRICES`, so that only a given price applies.
+        A reply that is not *standard* is billed by another list than the catalog, so that only a given price applies.
         """
         price = self._given or (self._listed if standard else None)
         return price.of(usage, long_writes) if price else None

@@ -24,6 +24,7 @@ KINDS: Mapping[str, type[ModelError]] = {
     "CredentialsError": AuthenticationFailed,
     "IdentityTokenFileError": AuthenticationFailed,
     "WorkloadIdentityError": AuthenticationFailed,
+    "MissingKey": AuthenticationFailed,
     "request_too_large": ContextOverflow,
     "context_length_exceeded": ContextOverflow,
     "rate_limit_error": RateLimited,
@@ -46,6 +47,10 @@ TIMEOUTS = frozenset({"APIConnectionError", "APITimeoutError", "timeout_error"})
 
 class StreamBroke(Exception):
     """A stream ended before its reply was complete; `__cause__` is the reason, if known."""
+
+
+class MissingKey(Exception):
+    """There is no key for a server that needs one."""
 
 
 class BadReply(Exception):
@@ -78,6 +83,7 @@ def model_error(
     exc: Exception,
     *,
     key_variable: str,
+    unreachable: str = "",
     secrets: Iterable[str | None],
     phrases: Mapping[str, type[ModelError]],
 ) -> ModelError:
@@ -85,7 +91,8 @@ def model_error(
 
     It is classified by the `type` or `code` of the error's body, then by *phrases*, then by the HTTP status. *phrases*
     are parts of a message, in lower case. They are used only if the status says nothing better (none, 200 or 400).
-    *key_variable* is the environment variable to set if authentication fails. *secrets* are removed from the text.
+    *key_variable* is the environment variable to set if authentication fails, *unreachable* what to do if there is no
+    connection. *secrets* are removed from the text.
     """
     broke = isinstance(exc, StreamBroke)
     if broke and isinstance(exc.__cause__, Exception):
@@ -97,7 +104,11 @@ def model_error(
         found = next((error for phrase, error in phrases.items() if phrase in text.lower()), None)
     found = found or STATUSES.get(status, ModelError)
     label = kinds[0] if status in (None, 200) else f"{status} {kinds[0]}"
-    remedy = f"; set {key_variable} to a key that is accepted" if found is AuthenticationFailed else ""
+    remedy = ""
+    if found is AuthenticationFailed:
+        remedy = f"; set {key_variable} to a key that is accepted"
+    elif unreachable and kinds[0] == "APIConnectionError":
+        remedy = f"; {unreachable}"
     error = found(f"{model}: {label}: {text[:1000].rstrip('. ')}{remedy}")
     error.retry_after = _retry_after(exc)
     error.code = next(iter(_codes(exc)), str(status or ""))

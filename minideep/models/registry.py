@@ -1,10 +1,19 @@
-"""Models by name: `provider:model`."""
+"""Models by name: `provider:model`. Providers are our own, servers in a table, those that a program registers, and
+those that another package declares.
+"""
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from typing import Any
 
+from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import shown
 from ..ports import Model
+
+Factory = Callable[[str], Model]
+"""Makes a model from what stands behind the colon."""
 
 PROVIDERS = {
     "anthropic": ("anthropic.messages", "Anthropic"),
@@ -14,6 +23,30 @@ PROVIDERS = {
 }
 """The module and the class of each provider. The module is imported when a model of it is asked for."""
 
+GROUP = "minideep.models"
+"""The group of entry points with which packages declare providers: `name = "module:factory"`."""
+
+_registered: dict[str, Factory] = {}
+_declared: dict[str, Factory] = {}
+"""The factories of entry points, as far as they were asked for."""
+
+
+@checked
+def register(name: str, factory: Factory, *, replace: bool = False) -> None:
+    """Let the model string `name:model` stand for what *factory* makes of `model`, in this process.
+
+    *factory* takes the text behind the colon and returns a model. With *replace* it may take the place of a provider
+    that is there already, built in or not.
+
+    Raises:
+        ConfigError: *name* is taken, or is not a name that can stand before the colon.
+    """
+    if not name or not name.isprintable() or any(char.isspace() or char == ":" for char in name):
+        raise ConfigError(f"register: name must be a word without colon or blank, not {shown(name)}")
+    if not replace and (name in _registered or name in PROVIDERS or name in _servers()):
+        raise ConfigError(f"the provider {name!r} is there already; take another name, or pass `replace=True`")
+    _registered[name] = factory
+
 
 def resolve(model: str | Model) -> Model:
     """Return *model* itself, or the model that a string such as `anthropic:claude-sonnet-4-6` or `offline:` names.
@@ -22,17 +55,88 @@ def resolve(model: str | Model) -> Model:
         ConfigError: the string names no known provider or no model, or *model* is not a model.
     """
     if not isinstance(model, str):
-        if not callable(getattr(model, "complete", None)) or not isinstance(getattr(model, "name", None), str):
+        if not _is_model(model):
             raise ConfigError(f"a model is a string or has `name` and `async complete(request, emit)`, not {model!r}")
         return model
     provider, colon, name = model.partition(":")
-    if not colon or provider not in PROVIDERS:
-        known = ", ".join(f"{known}:" for known in PROVIDERS)
-        raise ConfigError(f"unknown model {shown(model)}; write `provider:model`, the provider one of {known}")
-    if not name and provider != "offline":
+    factory = _factory(provider) if colon else None
+    if factory is None:
+        raise ConfigError(f"unknown model {shown(model)}; write `provider:model`, the provider one of {_known()}")
+    offline = factory is _offline
+    if not name and not offline:
         raise ConfigError(f"model {model!r} names no model; write for example `{provider}:MODEL`")
-    if name and provider == "offline":
+    if name and offline:
         raise ConfigError(f"there is one offline model; write 'offline:', not {model!r}")
+    made = factory(name)
+    if not _is_model(made):
+        made_of = f"provider {provider!r}: its factory must return a model"
+        raise ConfigError(f"{made_of}, which has `name` and `async complete(request, emit)`, not {shown(made)}")
+    return made
+
+
+def _is_model(value: Any) -> bool:
+    return callable(getattr(value, "complete", None)) and isinstance(getattr(value, "name", None), str)
+
+
+def _factory(provider: str) -> Factory | None:
+    """Return the factory of *provider*; None if nobody has it."""
+    if provider in _registered:
+        return _registered[provider]
+    if provider == "offline":
+        return _offline
+    if provider in PROVIDERS:
+        return _own(provider)
+    if provider in _servers():
+        from .openai.served import ServedModel
+
+        return partial(ServedModel, provider)
+    if provider not in _declared and (found := _of_package(provider)):
+        _declared[provider] = found
+    return _declared.get(provider)
+
+
+def _own(provider: str) -> Factory:
     module, class_name = PROVIDERS[provider]
-    make = getattr(import_module(f".{module}", __package__), class_name)
-    return make(name) if name else make()
+    return getattr(import_module(f".{module}", __package__), class_name)
+
+
+def _offline(name: str) -> Model:
+    return _own("offline")()  # type: ignore[call-arg]
+
+
+def _servers() -> Any:
+    from .servers import SERVERS  # Here, because most programs use none of them.
+
+    return SERVERS
+
+
+def _of_package(provider: str) -> Factory | None:
+    """Return the factory that an installed package declares for *provider*, or None.
+
+    Raises:
+        ConfigError: it cannot be imported, or two packages declare it.
+    """
+    from importlib.metadata import entry_points  # Here, because reading what is installed takes long.
+
+    found = list(entry_points(group=GROUP, name=provider))
+    if not found:
+        return None
+    packages = " and ".join(sorted(point.dist.name if point.dist else point.value for point in found))
+    if len(found) > 1:
+        raise ConfigError(f"provider {provider!r} is declared by {packages}; uninstall one, or call `register`")
+    try:
+        factory = found[0].load()
+    except Exception as exc:
+        problem = f"{type(exc).__name__}: {exc}"
+        raise ConfigError(f"provider {provider!r} of package {packages} cannot be imported: {problem}") from exc
+    if not callable(factory):
+        raise ConfigError(f"provider {provider!r} of package {packages} is not a function: {shown(factory)}")
+    return factory
+
+
+def _known() -> str:
+    """Return the providers that there are, for an error."""
+    from importlib.metadata import entry_points
+
+    declared = sorted(point.name for point in entry_points(group=GROUP))
+    return ", ".join(f"{name}:" for name in dict.fromkeys([*PROVIDERS, *_servers(), *_registered, *declared]))

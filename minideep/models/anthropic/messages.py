@@ -49,10 +49,12 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
     * *client* is an `anthropic.AsyncAnthropic`. Without one it is made at first use, when the SDK is imported too, by
       the SDK's own rules: `ANTHROPIC_API_KEY`, two retries, a timeout of ten minutes.
-    * *max_tokens* limits one reply, 16,000 by default. * *price* is what replies cost, if that is not the listed price
-    (`PRICES`). * *window* is the number of tokens that the model reads, in tokens, if you know it: conversations are
-    compacted before they reach it. * *profile* adapts prompts and tool descriptions to the model. * *settings* are
-    arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...), passed on as they are.
+    * *max_tokens* limits one reply. By default it is 16,000, or the model's own limit if that is less.
+    * *price* is what replies cost, if that is not the price in the catalog (`model_info`).
+    * *window* is how many tokens the model reads, if that is not what the catalog says: conversations are compacted
+      before they reach it.
+    * *profile* adapts prompts and tool descriptions to the model.
+    * *settings* are arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...), passed on as they are.
       `tools` among them, such as the provider's web search, come before the agent's own. A `format` in their
       `output_config` replaces a request's `schema` (None for a model without a mode for structured output).
       `temperature` is not one of them: the API rejects it
@@ -81,7 +83,8 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         **settings: Any,
     ) -> None:
         super().__init__(name, client, _connect, price=price, window=window, profile=profile)
-        self._settings = {"max_tokens": max_tokens or MAX_TOKENS, **settings}
+        limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
+        self._settings = {"max_tokens": limit, **settings}
         self._converted = ConversionCache(_to_wire)
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:

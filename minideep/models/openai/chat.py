@@ -38,12 +38,13 @@ class OpenAIChat(sdk.OpenAIAdapter):
     * *base_url* is the server, OpenAI's by default.
     * *client* is an `openai.AsyncOpenAI`. Without one it is made at first use, when the SDK is imported too, by the
       SDK's own rules: `OPENAI_API_KEY` (any value, if the server needs no key), two retries, a timeout of ten minutes.
-    * *price* is what replies cost, if the server does not say it and it is not the listed price (`PRICES`). With a
+    * *price* is what replies cost, if the server does not say it and it is not the price in the catalog. With a
       *base_url* the server is trusted to state the cost: `states_cost` is True, and a turn under `Limits(cost=...)`
       stops at a reply whose cost is unknown. With a *client* of your own say so yourself: `model.states_cost = True`.
-    * *window* is the number of tokens that the model reads, in tokens, if you know it: conversations are compacted
-    before they reach it. * *profile* adapts prompts and tool descriptions to the model. * *settings* are arguments of
-    the SDK's `chat.completions.create`, passed on as they are. `tools` among them come
+    * *window* is how many tokens the model reads, if that is not what the catalog says: conversations are compacted
+      before they reach it.
+    * *profile* adapts prompts and tool descriptions to the model.
+    * *settings* are arguments of the SDK's `chat.completions.create`, passed on as they are. `tools` among them come
       before the agent's own.
 
     A request's `schema` is sent as `response_format`. A server without that mode may reject it with status 400, as

@@ -32,10 +32,11 @@ class OpenAI(sdk.OpenAIAdapter):
 
     * *client* is an `openai.AsyncOpenAI`. Without one it is made at first use, when the SDK is imported too, by the
       SDK's own rules: `OPENAI_API_KEY`, two retries, a timeout of ten minutes.
-    * *price* is what replies cost, if that is not the listed price (`PRICES`). * *window* is the number of tokens that
-    the model reads, in tokens, if you know it: conversations are compacted before they reach it. * *profile* adapts
-    prompts and tool descriptions to the model. * *settings* are arguments of the SDK's `responses.create`, passed on as
-    they are. `tools` among them, such as web
+    * *price* is what replies cost, if that is not the price in the catalog (`model_info`).
+    * *window* is how many tokens the model reads, if that is not what the catalog says: conversations are compacted
+      before they reach it.
+    * *profile* adapts prompts and tool descriptions to the model.
+    * *settings* are arguments of the SDK's `responses.create`, passed on as they are. `tools` among them, such as web
       search, come before the agent's own. A `format` in their `text` replaces a request's `schema`
       (`{"type": "text"}` for a model without such a mode).
 

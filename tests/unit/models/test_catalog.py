@@ -1,6 +1,12 @@
-"""Money: what a reply costs by the list, by one's own price, or by what the provider says; and never by a guess."""
+"""The catalog, and money: what a reply costs by it, by one's own price, or as the provider says; never by a guess."""
 
 import math
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from harness.providers import Provider, json_answer, sse
@@ -8,12 +14,24 @@ from harness.wires import FORMATS, chat, claude, connected, responses
 from hypothesis import given, strategies as st
 
 from minideep import Agent, ConfigError, Limits, Subagent, ToolCall, Usage, create_deep_agent, tool
+from minideep.backends import StateBackend
 from minideep.cli.render import summary
 from minideep.events import ModelReplied
-from minideep.models import PRICES, Anthropic, OpenAI, OpenAIChat, Price, ScriptedModel
-from minideep.models.catalog import Tariff
+from minideep.middleware import SummarizationMiddleware
+from minideep.models import (
+    Anthropic,
+    ModelInfo,
+    OpenAI,
+    OpenAIChat,
+    Price,
+    ScriptedModel,
+    add_model_info,
+    model_info,
+)
+from minideep.models.catalog import Tariff, _listed
 
 MILLION = 1_000_000
+LISTED_MODELS = _listed()
 KINDS = Price(1, 10, 100, 1000, 10_000)
 
 
@@ -84,12 +102,141 @@ def test_a_model_of_the_list_may_be_named_with_its_date_and_another_has_no_price
         assert Tariff(unknown, Price(1, 1)).cost(usage) == pytest.approx(2)
 
 
-def test_the_list_holds_what_the_cache_costs_for_every_model():
-    for name, price in PRICES.items():
-        assert 0 < price.cache_read < price.input < price.output, name
-        assert price.cache_write is None or price.cache_write > price.input
-    assert PRICES["gpt-6-luna"].of(Usage(272_001, 0, 0, 272_001)) == pytest.approx(272_001 * 0.25e-6)
-    assert PRICES["claude-haiku-5-5"].of(Usage(100_001, 10)) == pytest.approx(100_001 * 0.5e-6 + 10 * 2.5e-6)
+def test_the_figures_of_the_catalog_are_plausible_and_each_has_a_dated_source():
+    for name, info in LISTED_MODELS.items():
+        assert re.search(r" \(2026-\d\d-\d\d\)$", info.source), name
+        assert info.window is None or 1_000 < info.output <= info.window <= 2_000_000, name
+        prices = [price for price in (info.price, info.price and info.price.beyond and info.price.beyond[1]) if price]
+        for price in prices:
+            assert 0 < price.input < price.output, name
+            assert price.cache_read is None or price.cache_read < price.input, name
+            assert price.cache_write is None or price.input < price.cache_write < price.output, name
+            assert price.cache_write_long is None or price.cache_write < price.cache_write_long, name
+    assert model_info("gpt-6-luna").price.of(Usage(272_001, 0, 0, 272_001)) == pytest.approx(272_001 * 0.25e-6)
+    haiku = model_info("claude-haiku-5-5").price
+    assert haiku.of(Usage(100_001, 10)) == pytest.approx(100_001 * 0.5e-6 + 10 * 2.5e-6)
+
+
+def literals(*modules):
+    """The names of models in the types of the SDKs, whose import would take a second."""
+    site = Path(find_spec("msgspec").origin).parents[1]
+    for module in modules:
+        text = site.joinpath(module).read_text().split("Deprecated values")[0]
+        yield from re.findall(r'^ +"([^"]+)",$', text, re.MULTILINE)
+
+
+UNSOURCED = {
+    "claude-mythos-preview",
+    "gpt-5.1-mini",
+    "o1-preview",
+    "o1-mini",
+    "gpt-4o-audio-preview",
+    "gpt-4o-mini-audio-preview",
+    "gpt-4o-search-preview",
+    "gpt-4o-mini-search-preview",
+    "chatgpt-4o-latest",
+    "codex-mini-latest",
+    "gpt-4-0125-preview",
+    "gpt-4-turbo-preview",
+    "gpt-4-vision-preview",
+    "gpt-4-0314",
+    "gpt-4-32k",
+    "gpt-4-32k-0314",
+    "gpt-4-32k-0613",
+    "gpt-3.5-turbo-0301",
+    "gpt-3.5-turbo-0613",
+    "gpt-3.5-turbo-16k-0613",
+    "gpt-daybreak-red-latest",
+    "gpt-5.6-cyber",
+    "gpt-6-cyber",
+    "gpt-6.2-astra-law",
+}
+"""Models of the SDKs that are not in the catalog: withdrawn, or with figures on which the sources differ."""
+
+
+def test_the_catalog_has_every_model_of_both_sdks_but_those_without_a_source():
+    if (version("anthropic"), version("openai")) != ("2.12.0", "3.54.0"):
+        pytest.skip("the catalog was made for other versions of the SDKs")
+    shared = "openai/types/shared/"
+    named = {*literals("anthropic/types/model.py", f"{shared}chat_model.py", f"{shared}responses_model.py")}
+    assert len(named) > 100
+    missing = {re.sub(r"-(\d{8}|\d{4}-\d\d-\d\d)$", "", name) for name in named if model_info(name) is None}
+    assert missing == set(UNSOURCED)
+
+
+def test_a_dated_version_has_the_figures_of_its_model_unless_it_has_its_own():
+    assert model_info("claude-sonnet-4-5-20250929") is model_info("claude-sonnet-4-5")
+    assert model_info("gpt-4o-2024-11-20") is model_info("gpt-4o")
+    assert model_info("gpt-4o-2024-05-13").price == Price(5, 15)
+    assert model_info("claude-sonnet-4-5-2025") is None
+
+
+def test_a_user_adds_a_model_to_the_catalog_and_corrects_one():
+    info = ModelInfo(window=32_000, output=4_000, price=Price(1, 2), source="my invoice")
+    assert model_info("test-catalog-mine") is None
+    add_model_info("test-catalog-mine", info)
+    assert model_info("test-catalog-mine-20260101") is info
+    model = OpenAI("test-catalog-mine")
+    assert (model.window, model.states_cost) == (32_000, True)
+    add_model_info("test-catalog-mine", ModelInfo(window=64_000))
+    assert model_info("test-catalog-mine").window == 64_000
+    with pytest.raises(ConfigError, match="add_model_info: info must be a `ModelInfo`, not 32000"):
+        add_model_info("test-catalog-mine", 32_000)
+    with pytest.raises(ConfigError, match="ModelInfo: window must be a whole number above 0, or None, not -1"):
+        ModelInfo(window=-1)
+
+
+@pytest.mark.parametrize("make", [Anthropic, OpenAI, OpenAIChat])
+def test_a_model_has_the_window_of_the_catalog_unless_its_user_gives_another(make):
+    assert make("gpt-4o").window == 128_000
+    assert make("gpt-4o", window=64_000).window == 64_000
+    assert make("unlisted").window is None
+
+
+def test_the_window_of_the_catalog_is_what_a_conversation_is_compacted_for():
+    assert SummarizationMiddleware("openai:gpt-4o", StateBackend())._trigger == int(0.85 * 128_000)
+    assert SummarizationMiddleware("openai:gpt-6-sol", StateBackend())._trigger == 170_000
+
+
+async def test_a_reply_of_claude_is_limited_to_what_the_model_can_write():
+    add_model_info("test-catalog-short", ModelInfo(output=4_096))
+    with Provider(*[answer("anthropic", stream=True)] * 3) as provider:
+        for name, given in (("test-catalog-short", None), ("claude-opus-5-5", None), ("claude-opus-5-5", 50_000)):
+            async with connected("anthropic", provider.url, name, max_tokens=given) as model:
+                async for _ in Agent(model).stream("go"):
+                    pass
+    assert [body["max_tokens"] for body in provider.bodies] == [4_096, 16_000, 50_000]
+
+
+async def test_an_unknown_model_is_reported_once_with_what_to_do(caplog):
+    asked = [
+        ("test-unheard", {}),
+        ("test-unheard", {}),
+        ("test-unheard-2", {"price": KINDS}),
+        ("test-unheard-3", {"price": KINDS, "window": 9}),
+        ("gpt-5", {}),
+    ]
+    with Provider(*[answer("openai")] * len(asked)) as provider:
+        for name, settings in asked:
+            async with connected("openai", provider.url, name, **settings) as model:
+                await Agent(model).run("go")
+    assert [record.getMessage() for record in caplog.records if record.name == "minideep"] == [
+        "model 'test-unheard': its window and price are unknown; give it `window=` and `price=`, "
+        "or describe it with `minideep.models.add_model_info`",
+        "model 'test-unheard-2': its window is unknown; give it `window=`, "
+        "or describe it with `minideep.models.add_model_info`",
+    ]
+
+
+def test_the_catalog_is_read_when_the_first_model_is_made():
+    code = """
+from minideep.models import Price, ScriptedModel, model_info
+from minideep.models.catalog import _listed
+ScriptedModel([])
+print(_listed.cache_info().currsize, model_info("gpt-5") and _listed.cache_info().currsize)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "0 1\n"
 
 
 @pytest.mark.parametrize("make", [Anthropic, OpenAI, OpenAIChat])
@@ -164,7 +311,9 @@ async def test_a_claude_that_is_faster_or_stays_in_a_country_has_no_listed_price
 async def test_a_cache_that_is_kept_for_longer_costs_what_that_costs_or_nobody_knows(stream):
     long = LIST_COST + 1500 * (4 - 2.50) / 1e6
     assert await cost("anthropic", "claude-sonnet-5-5", stream=stream, longer=1500) == pytest.approx(long)
-    assert await cost("openai", "gpt-6.1-sol", stream=stream, longer=1500) is None
+    long = LIST_COST + 1500 * (5 - 2.50) / 1e6
+    assert await cost("openai", "gpt-6.1-sol", stream=stream, longer=1500) == pytest.approx(long)
+    assert await cost("openai", "gpt-6.1-sol", stream=stream, longer=1500, price=Price(2, 10)) is None
 
 
 @pytest.mark.parametrize("kind", ["openai", "openai-chat"])

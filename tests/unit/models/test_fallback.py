@@ -112,7 +112,8 @@ def test_its_window_is_the_smallest_that_is_known():
     sizes = [None, 200_000, 128_000]
     assert FallbackModel([Named(str(size), window=size) for size in sizes]).window == 128_000
     assert FallbackModel([Named("a"), "offline:"]).window == float("inf")
-    assert FallbackModel(["openai:gpt-5", "offline:"]).window is None
+    assert FallbackModel(["openai:gpt-5", "offline:"]).window == 272_000
+    assert FallbackModel(["openai:unlisted", "offline:"]).window is None
 
 
 async def test_it_preloads_all_of_its_models_that_can_be():

@@ -360,7 +360,9 @@ def test_a_base_url_is_where_the_model_is_asked_and_the_sdk_is_imported_when_it_
     with Provider(json_answer(said("hi"))) as provider:
         command = [sys.executable, "-c", SCRIPT, f"{provider.url}/v1"]
         ran = subprocess.run(command, capture_output=True, text=True, env={"OPENAI_API_KEY": KEY}, check=False)
-    assert (ran.stdout, ran.stderr, provider.paths) == ("hi\n", "", ["/v1/chat/completions"])
+    assert (ran.stdout, provider.paths) == ("hi\n", ["/v1/chat/completions"])
+    assert ran.stderr.startswith("model 'local-x': its window is unknown; ")
+    assert ran.stderr.count("\n") == 1
 
 
 def test_a_base_url_beside_a_client_is_refused():
