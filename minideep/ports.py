@@ -379,6 +379,10 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """Names of other agents whose threads this one may continue."""
     other_models: tuple[Model, ...] = ()
     """The models that the middleware asks besides `model`."""
+    origin: object = None
+    """The same object in all specs that were made from one agent's."""
+    override: Model | None = None
+    """The model that answers in place of every other one, in this run and in those below (`Agent.override`)."""
 
 
 class Runnable(Protocol):

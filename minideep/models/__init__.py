@@ -10,6 +10,7 @@ __getattr__ = lazy_names(
         "anthropic.messages": "Anthropic",
         "catalog": "PRICES Price",
         "fallback": "FallbackModel",
+        "forbidden": "forbid_requests",
         "offline": "OfflineModel",
         "openai.chat": "OpenAIChat",
         "openai.responses": "OpenAI",

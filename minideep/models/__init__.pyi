@@ -3,6 +3,7 @@
 from .anthropic.messages import Anthropic as Anthropic
 from .catalog import PRICES as PRICES, Price as Price
 from .fallback import FallbackModel as FallbackModel
+from .forbidden import forbid_requests as forbid_requests
 from .offline import OfflineModel as OfflineModel
 from .openai.chat import OpenAIChat as OpenAIChat
 from .openai.responses import OpenAI as OpenAI
