@@ -5,12 +5,13 @@ Each name is loaded when it is first used. `README.md` beside this file shows al
 
 from .. import lazy_names
 
-_PUBLIC = "DurableStoreContract RecordingContext StoreContract forbid_requests tool_context"
+_PUBLIC = "BackendContract DurableStoreContract RecordingContext StoreContract forbid_requests tool_context"
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
     {
         ".models": "forbid_requests",
+        "backend": "BackendContract",
         "context": "RecordingContext tool_context",
         "durable_store": "DurableStoreContract",
         "store": "StoreContract",
