@@ -1,6 +1,7 @@
 """`Agent` and its methods: run, stream, resume, and those that read a thread."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -13,7 +14,7 @@ from .live import LiveThreads
 from .messages import Input, Message
 from .models import resolve
 from .ports import AgentSpec, Middleware, Model, Store
-from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_thread_id
+from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_thread_id, overridden
 from .state import BoundaryNumber, Decision, InputKey, Limits, Path, State, ThreadId
 from .tools import Tool
 from .turn import Turn
@@ -191,13 +192,33 @@ class Agent(LiveThreads):
 
     async def preload(self) -> None:
         """Import what the model needs, such as its SDK, before the first call. That may take a second."""
-        preload = getattr(self.spec.model, "preload", None)
+        preload = getattr(overridden(self.spec).model, "preload", None)
         if preload is not None:
             await preload()
 
+    @contextmanager
+    def override(self, *, model: str | Model) -> Generator[None, None, None]:
+        """Let *model* answer instead of all models of this agent, in the turns that begin inside: `with
+        agent.override(model=ScriptedModel(["42"])):`.
+
+        Every request of such a turn goes to *model*: those of the main run and of all runs below it, whichever model
+        they were given, of a summarizer, and of an `ask` with a model of its own. If an agent below has an override of
+        its own, that one wins. Prompts, tools and the point of compaction stay those of the agent's own models.
+
+        Overrides nest, and belong to the context (`contextvars`): tasks and worker threads that begin inside have them,
+        and others do not.
+
+        Raises:
+            ConfigError: *model* is not a model, or does not state its cost although the agent has a budget of it.
+        """
+        from .runtime import override
+
+        with override(self.spec, resolve(model)):
+            yield
+
     def _config(self, context: Any, wait: bool, begun: Any = None, *, detached: bool = False) -> TurnConfig:
         about = (self.durability, self.redact, context, wait, begun, detached)
-        return TurnConfig(self.spec, self._store, *about)
+        return TurnConfig(overridden(self.spec), self._store, *about)
 
     # ---- reading a thread
 

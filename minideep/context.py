@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 from msgspec import structs
 
@@ -16,6 +16,7 @@ from .state import Decision, OpenCall, Path, StateView
 from .tools import Injected
 from .turn import Turn
 
+M = TypeVar("M")
 OFFERED = (Noted, TodosWritten, *FILE_EVENTS, Compacted, TurnEscalated)
 """The events that tools and hooks may record."""
 
@@ -44,6 +45,7 @@ class RunView(Protocol):
     def journal(self) -> ThreadFiles: ...
     @property
     def spent(self) -> Spent: ...
+    def model_for(self, model: Any) -> Any: ...
     def record(self, event: AnyEvent) -> object: ...
     def emit(self, event: StreamEvent) -> None: ...
 
@@ -148,6 +150,13 @@ class ToolContext(Injected):
             CheckpointError: the log cannot be read.
         """
         return self._run.journal.recall(file, sha256)
+
+    def model_for(self, model: M) -> M:
+        """Return the model to ask in place of *model*: *model* itself, or the one of `Agent.override`.
+
+        For middleware that asks a model of its own in another way than by `ask`, such as a summarizer.
+        """
+        return self._run.model_for(model)
 
     def emit(self, event: StreamEvent) -> None:
         """Send *event* to the turn's listeners; nothing is saved. May be called from any OS thread.

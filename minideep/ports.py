@@ -390,6 +390,10 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """The models that the middleware asks besides `model`."""
     accept: Callable[[Input], UserMessage] = as_message
     """Returns an input as the message that is recorded, or raises a `ConfigError`; nothing was done then."""
+    origin: object = None
+    """The same object in all specs that were made from one agent's."""
+    override: Model | None = None
+    """The model that answers in place of every other one, in this run and in those below (`Agent.override`)."""
 
 
 class Runnable(Protocol):

@@ -3,7 +3,8 @@
 import inspect
 import threading
 from collections.abc import Callable
-from typing import Any, cast, get_type_hints, overload
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, cast, get_type_hints, overload
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +14,15 @@ from .errors import ConfigError, ToolError
 from .kinds import Seconds
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
+if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stays complete for a strict type checker.
+    from typing_extensions import ParamSpec, TypeVar
+
+    P = ParamSpec("P", default=...)
+    R = TypeVar("R", default=Any, covariant=True)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P, R = ParamSpec("P"), TypeVar("R")
 MAX_RESULT = 1_000_000
 """The maximum number of characters of text in one result. If the agent has a middleware that offloads results, a larger
 one goes into a file; otherwise it becomes an error result.
@@ -25,11 +35,14 @@ class Injected:
     """Base class of parameters that the run fills in, and that are not in a tool's schema."""
 
 
-class Tool:
+class Tool(Generic[P, R]):
     """A function that a model may call.
 
     The model is sent *name* (str), *description* (str) and *schema* (a JSON Schema object). *timeout* is in seconds;
     None means no limit.
+
+    Calling the tool calls the function itself, as if it were not a tool: arguments are not converted, *timeout* does
+    not count, and an async function returns its awaitable.
     """
 
     @checked
@@ -41,7 +54,10 @@ class Tool:
         description: str | None = None,
         timeout: Seconds | None = None,
     ) -> None:
-        self.function = function
+        # `tool(name="other")(shout)` is another tool of the same function.
+        function = cast(Any, function).function if isinstance(function, Tool) else function
+        update_wrapper(self, function, updated=())
+        self.function: Callable[..., Any] = function
         self.name: str = name or getattr(function, "__name__", type(function).__name__)
         self.description = description or inspect.getdoc(function) or ""
         self.is_async = inspect.iscoroutinefunction(function)
@@ -65,6 +81,10 @@ class Tool:
             )
         self._timeout = given
         self.runs_inline = self.is_async and given is None  # Otherwise in a task or a thread that can be left behind.
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, and return what it returns or raise what it raises."""
+        return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -110,9 +130,9 @@ class Tool:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
-def tool(*, name: str | None = None, timeout: Seconds | None = None) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(*, name: str | None = None, timeout: Seconds | None = None) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 @checked
 def tool(
     function: Callable[..., Any] | None = None, /, *, name: str | None = None, timeout: Seconds | None = None
@@ -128,10 +148,14 @@ def tool(
     ...     return text.upper() * times
     >>> shout.signature
     'text (string), times (integer, optional)'
+
+    The tool can still be called as the function it was made from, in a test for example: `await shout("hi", 2)`.
     """
-    if function is None:
-        return lambda function: Tool(function, name=name, timeout=timeout)
-    return Tool(function, name=name, timeout=timeout)
+
+    def make(function: Callable[..., Any]) -> Tool:
+        return Tool(function, name=name, timeout=timeout)
+
+    return make if function is None else make(function)
 
 
 def as_tool(value: Tool | Callable[..., Any]) -> Tool:
@@ -141,7 +165,7 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
         ConfigError: it is neither.
     """
     if isinstance(value, Tool):
-        return value
+        return cast(Tool, value)
     if not callable(value):
         raise ConfigError(f"a tool must be a function or a `Tool`, not {value!r}")
     return Tool(value)

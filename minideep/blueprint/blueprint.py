@@ -16,7 +16,7 @@ from ..messages import Input, Text, UserMessage, as_message, to_json
 from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..ports import Backend, Middleware, Model, Store
-from ..runtime import check_prices
+from ..runtime import check_prices, overridden
 from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import Graph
@@ -118,8 +118,9 @@ class Blueprint(Agent):
 
     async def preload(self) -> None:
         """Import the SDKs of the models now instead of at the first request."""
-        for agent in self.agents.values():
-            await agent.preload()
+        if overridden(self.spec) is self.spec:  # Otherwise none of them is asked.
+            for agent in self.agents.values():
+                await agent.preload()
 
     def board(self, thread_id: ThreadId, *, at: BoundaryNumber | None = None) -> Board:
         """Return what the blueprint remembers of a thread, now or at a boundary: goal, plan, files, decision, ledger.

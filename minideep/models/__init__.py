@@ -13,6 +13,7 @@ __getattr__ = lazy_names(
         "anthropic.messages": "Anthropic",
         "catalog": "ModelInfo Price add_model_info model_info",
         "fallback": "FallbackModel",
+        "forbidden": "forbid_requests",
         "offline": "OfflineModel",
         "openai.chat": "OpenAIChat",
         "openai.responses": "OpenAI",

@@ -8,6 +8,7 @@ from .catalog import (
     model_info as model_info,
 )
 from .fallback import FallbackModel as FallbackModel
+from .forbidden import forbid_requests as forbid_requests
 from .offline import OfflineModel as OfflineModel
 from .openai.chat import OpenAIChat as OpenAIChat
 from .openai.responses import OpenAI as OpenAI

@@ -23,6 +23,7 @@ from ..workers import in_thread
 from .attempts import first_reply
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .failures import StreamBroke, model_error
+from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
 
 T = TypeVar("T")
@@ -61,8 +62,9 @@ class Adapter(ABC, Generic[T]):
         self._client = Client(client, connect)
 
     async def preload(self) -> None:
-        """Import the SDK, which takes up to a second, and make the client."""
-        await self._client.get()
+        """Import the SDK, which takes up to a second, and make the client; unless requests are forbidden."""
+        if not are_forbidden():
+            await self._client.get()
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
         """Answer *request*: with *emit* the reply is streamed, else it is one JSON document.
@@ -71,7 +73,9 @@ class Adapter(ABC, Generic[T]):
 
         Raises:
             ModelError: the API failed after the SDK's own retries, or a stream broke twice.
+            ConfigError: requests to real models are forbidden. It is no `ModelError`: nothing asks again after it.
         """
+        check_allowed(self.name)
         client: T | None = None
         report_unknown(self.name, window=self.window is None, price=not self.states_cost)
         try:

@@ -9,11 +9,13 @@ from .. import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
+        "alone": "LoneCall LoneRun",
         "feed": "position",
         "following": "ThreadStatus cancel_turn follow say_to_turn status_of",
         "handle": "Handle start",
+        "overrides": "override",
         "process": "configure_process",
-        "spec": "build_spec check_prices inheritable inheriting",
+        "spec": "build_spec check_prices inheritable inheriting overridden",
         "stream": "Stream",
         "sync": "run_sync",
         "turns": "TurnConfig Turns checked_thread_id",

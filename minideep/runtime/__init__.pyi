@@ -1,5 +1,6 @@
 """What the rest of the package uses of the runtime, for type checkers."""
 
+from .alone import LoneCall as LoneCall, LoneRun as LoneRun
 from .feed import position as position
 from .following import (
     ThreadStatus as ThreadStatus,
@@ -9,12 +10,14 @@ from .following import (
     status_of as status_of,
 )
 from .handle import Handle as Handle, start as start
+from .overrides import override as override
 from .process import configure_process as configure_process
 from .spec import (
     build_spec as build_spec,
     check_prices as check_prices,
     inheritable as inheritable,
     inheriting as inheriting,
+    overridden as overridden,
 )
 from .stream import Stream as Stream
 from .sync import run_sync as run_sync

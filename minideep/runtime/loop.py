@@ -32,7 +32,7 @@ from .children import ChildPaused, key_of, open_child
 from .hooks import call_hook, check_shown
 from .model_calls import WrappedModel, call_directly
 from .run import Call, Run
-from .spec import below
+from .spec import below, overridden
 
 
 async def drive(run: Run) -> None:
@@ -152,7 +152,7 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
     # Before the child begins, so that a second one under its key is refused.
     call.children[key] = ended = parent.loop.create_future()
     try:
-        child = open_child(call, below(agent.spec, parent.spec), key, message)
+        child = open_child(call, below(overridden(agent.spec, parent.spec), parent.spec), key, message)
         state = child.state
         try:
             if state.status == "running":

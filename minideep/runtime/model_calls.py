@@ -149,9 +149,9 @@ class WrappedModel(Innermost):
             raise BudgetSpent
         if request.tools is not self._request.tools:
             check_shown("wrap_model", request.tools, run.spec.tools)
-        self._request, self._model = request, run.spec.model if model is None else model
+        self._request, self._model = request, run.spec.model if model is None else run.model_for(model)
         if model is not None:
-            self._check_model(model)
+            self._check_model(self._model)
         # Listeners have the text of a reply that will not be recorded.
         if self._streamed:
             self._listen(Restarted())

@@ -101,6 +101,14 @@ class Run:
         self._compacted: list[Message] = []
         """Messages of this turn that a compaction took out of context."""
 
+    def model_for(self, model: Any) -> Any:
+        """Return *model*, or the one that answers in its place."""
+        if self.spec.override is None:
+            return model
+        from .replacing import in_place_of
+
+        return in_place_of(model, self.spec.override)
+
     def child(self, spec: AgentSpec, path: Path, call: Call) -> "Run":
         """Return the run of *spec* at *path*, below *call*: new, or as the log has it."""
         about: dict[str, Any] = {"durability": self.durability, "context": self.context}

@@ -1,6 +1,7 @@
 """The spec of an agent: put together from its parts once, and extended by what it inherits."""
 
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import cache
 from inspect import iscoroutinefunction, unwrap
@@ -14,6 +15,11 @@ from ..ports import AgentSpec, Middleware, Model, ToolHook
 from ..state import Limits
 from ..tools import Tool, as_tool
 
+OVERRIDES: ContextVar[tuple[tuple[object, Model], ...]] = ContextVar("overrides", default=())
+"""The overrides that hold here, as (`AgentSpec.origin`, model), the innermost last.
+
+In a context, so that tests that run side by side on one event loop do not see each other's models.
+"""
 HOOKS = tuple(name for name, member in vars(Middleware).items() if iscoroutinefunction(member))
 
 
@@ -40,8 +46,7 @@ def build_spec(
             if hook in getattr(part, "__dict__", ()):
                 problem = f"{part.name}.{hook} is set on the object, where nobody looks for it"
                 raise ConfigError(f"{problem}; define it in the class, as `async def {hook}(self, ...)`")
-    by_name: dict[str, Tool] = {}
-    profile = profile_of(model)
+    by_name, profile = dict[str, Tool](), profile_of(model)
     for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
         # A model calls a tool by its name, so one of the two would never run.
         if tool.name in by_name:
@@ -61,6 +66,7 @@ def build_spec(
         tuple(by_name.values()),
         inheritable(middleware),
         other_models=tuple(model for part in middleware for model in part.models),
+        origin=object(),
     )
 
 
@@ -104,6 +110,15 @@ def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
     # A subagent that was given the same object has it already, and a person would be asked twice.
     parts = tuple(part for part in parent.inherited if not any(part is own for own in spec.inherited))
     return inheriting(spec, parts) if parts else spec
+
+
+def overridden(spec: AgentSpec, parent: AgentSpec | None = None) -> AgentSpec:
+    """Return *spec* as it runs here and now, below *parent* if there is one: with the model of `Agent.override`."""
+    if not OVERRIDES.get() and (parent is None or parent.override is None):
+        return spec
+    from .replacing import applied  # Only in tests.
+
+    return applied(spec, parent, OVERRIDES.get())
 
 
 def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:

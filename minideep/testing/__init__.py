@@ -1,13 +1,19 @@
-"""Contracts for your own implementations, as tests: inherit one, say how the thing is made, and run pytest.
+"""A kit for tests of agents, of their tools and hooks, and of stores, models and backends of your own.
 
-    class TestMyStore(DurableStoreContract):
-        def make(self, folder):
-            return MyStore(folder / "rows")
-
-Every test gets an empty folder. A failure says what was expected.
+Each name is loaded when it is first used. `README.md` beside this file shows all of it.
 """
 
-from .durable_store import DurableStoreContract
-from .store import StoreContract
+from .. import lazy_names
 
-__all__ = ["DurableStoreContract", "StoreContract"]
+_PUBLIC = "BackendContract DurableStoreContract RecordingContext StoreContract forbid_requests tool_context"
+__all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__ = lazy_names(
+    __name__,
+    {
+        ".models": "forbid_requests",
+        "backend": "BackendContract",
+        "context": "RecordingContext tool_context",
+        "durable_store": "DurableStoreContract",
+        "store": "StoreContract",
+    },
+)

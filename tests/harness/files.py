@@ -1,48 +1,40 @@
-"""A run without a loop or a model, for tests of backends and of the file tools."""
+"""A run without a loop or a model in which the file tools are called, for tests of backends and of those tools."""
 
 import asyncio
 from hashlib import sha256
 
 from minideep.context import ToolContext
-from minideep.core import apply
 from minideep.errors import ToolError
-from minideep.events import AnyEvent, FileDeleted, FileWritten, ModelReplied, StreamEvent, ToolReturned, UserSaid
+from minideep.events import FileDeleted, FileWritten, ModelReplied, ToolReturned, UserSaid
+from minideep.ledger import Spent
 from minideep.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from minideep.middleware import FilesystemMiddleware
+from minideep.runtime import LoneRun
 from minideep.runtime.run import Call
-from minideep.state import State, StateView
+from minideep.state import Path, State, StateView
+from minideep.testing import tool_context
 from minideep.tools import as_result
 
 
-class RunAlone:
-    """A run without a loop. What is recorded is applied at once."""
+class RunAlone(LoneRun):
+    """A run in which the file tools are called. It has spent nothing, or what a test says."""
 
-    def __init__(self) -> None:
-        self.path, self.thread_id, self.context, self.scratch = (), "t", None, {}
-        self.journal = self
-        self.state = State()
-        self.view = StateView(self.state)
-        self.events: list[AnyEvent] = []
-        apply(self.state, UserSaid(UserMessage("go"), at=0.0))
+    spent = Spent(0, None, 0.0)
 
-    @property
-    def loop(self):
-        """Whichever loop runs: a test may call a tool with one or without."""
-        return asyncio._get_running_loop()
-
-    def content_of(self, file: str) -> str | bytes | None:
-        return self.state.files[file].content
-
-    def record(self, event: AnyEvent) -> None:
-        apply(self.state, event)
-        self.events.append(event)
-
-    def emit(self, event: StreamEvent) -> None:
-        """Nobody listens."""
+    def __init__(self, path: Path = (), beside: "RunAlone | None" = None) -> None:
+        super().__init__("t", path)
+        if beside is not None:
+            self.journal = beside.journal
+            self.state = self.journal.open_run(path)
+            self.view = StateView(self.state)
+        if path and beside is None:
+            self.journal.record((), UserSaid(UserMessage("go"), at=0.0))  # Files are recorded in the main run.
+        self.record(UserSaid(UserMessage("go"), at=0.0))
+        self.events.clear()
 
 
 def context() -> ToolContext:
-    return ToolContext(RunAlone())
+    return tool_context()
 
 
 def put(backend, ctx, path, data=b"", expect=None):
@@ -65,10 +57,9 @@ def paths(infos):
 class Desk:
     """A running turn in which the file tools are called."""
 
-    def __init__(self, backend, path=()):
+    def __init__(self, backend, run=None):
         self.backend = backend
-        self.run = RunAlone()
-        self.run.path = path
+        self.run = run or RunAlone()
         self.tools = {tool.name: tool for tool in FilesystemMiddleware(backend).tools}
         self.asked = 0
 
@@ -78,9 +69,7 @@ class Desk:
 
     def beside(self) -> "Desk":
         """Another run of the same thread: its own notes, the same files."""
-        other = Desk(self.backend, path=("child",))
-        other.state.files = self.state.files
-        return other
+        return Desk(self.backend, RunAlone(("child",), self.run))
 
     def ask(self, *calls, decisions=()):
         """One reply with these calls, run side by side; their results in call order."""

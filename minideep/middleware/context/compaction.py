@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from ...backends import CONVERSATION, RESULTS
 from ...checks import checked
 from ...context import ToolContext
-from ...errors import ContextOverflow, ModelError, ToolError
+from ...errors import ConfigError, ContextOverflow, ModelError, ToolError
 from ...events import Compacted
 from ...kinds import Positive
 from ...messages import AnyBlock, AssistantMessage, Document, Image, Message, ToolMessage, UserMessage
@@ -232,7 +232,9 @@ class SummarizationMiddleware(Middleware):
             if limit := ctx.spent.reached(ctx.state.limits):
                 missing = ctx.spent.missing(limit)
                 raise ModelError(f"the budget of {limit} is spent{f' ({missing})' if missing else ''}")
-            await summarize(self._summarizer, old, summary)
+            await summarize(ctx.model_for(self._summarizer), old, summary)
+        except ConfigError:  # A mistake of the program, such as a request where requests are forbidden.
+            raise
         except Exception as exc:  # noqa: BLE001  Whatever a model raises, the conversation goes on without a summary.
             logger.warning("thread %s: no summary: %s", ctx.thread_id, exc)
             picked = extract(old, room / 2 - tokens.of_text(EXTRACT))

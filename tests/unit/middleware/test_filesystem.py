@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from harness.files import Desk
+from harness.files import Desk, RunAlone
 from hypothesis import given, settings, strategies as st
 
 from minideep.backends import FilesystemBackend, StateBackend
@@ -542,7 +542,7 @@ def plain(events):
 
 
 def test_the_state_holds_the_text_and_an_edit_costs_what_it_changes():
-    desk = Desk(StateBackend(), path=("p",))
+    desk = Desk(StateBackend(), RunAlone(("p",)))
     desk("write_file", file_path="/f", content="one\r\ntwo\r\n")
     desk("edit_file", file_path="/f", old_string="one\ntwo", new_string="1\n2")
     wrote, _, edited, _ = plain(desk.run.events)
