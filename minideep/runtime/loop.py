@@ -156,11 +156,12 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
         state = child.state
         try:
             if state.status == "running":
+                parent.below[child] = started
                 await drive(child)
                 if "result" in child.saves_at:
                     await child.checkpoint()  # The call may run others for long.
         finally:
-            parent.ledger.add_child(child.ledger, started)
+            parent.child_over(child, started)
         # A child that lost the thread is `failed`. The tool must not take that for a result and go on.
         if (conflict := parent.scope.conflict) is not None:
             raise conflict

@@ -95,6 +95,8 @@ class Run:
         """The model inside its `wrap_model` hooks, put together with the first question."""
         self.begun = 0
         """Runs below this one that its last reply has begun."""
+        self.below: dict[Run, float] = {}
+        """The runs directly below that are driven, each with when it began."""
         self._before = (self.state.usage, 0, 0)
         """Tokens, steps and calls that its ledger does not count."""
         self._closed = False
@@ -288,11 +290,20 @@ class Run:
             self.journal.thread_id, state, said, artifacts, self.ledger.costs, is_child=self.parent is not None
         )
 
+    def child_over(self, child: "Run", started: float) -> None:
+        """Count what a run directly below has spent since *started*. If it outlived this run, that is done already."""
+        if not self._closed:
+            self.below.pop(child, None)
+            self.ledger.add_child(child.ledger, started)
+
     def close(self) -> None:
         """Close the ledger of a run that was driven to a boundary, and let go of its wrapped model."""
         if self._closed:
             return
         self._closed = True
+        for child, started in self.below.items():  # Left behind: what they have spent counts all the same.
+            child.close()
+            self.ledger.add_child(child.ledger, started)
         if self.wrapped is not None:  # Both refer to each other, so only the garbage collector could free the run.
             self.wrapped.close()
             self.wrapped = None

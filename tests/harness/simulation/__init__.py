@@ -1,0 +1,53 @@
+"""Whole lives of threads on virtual time, each from one seed: `lived(seed)`, or a series of them, `failures(seeds)`."""
+
+import contextlib
+import gc
+import logging
+import sys
+import warnings
+from collections.abc import Generator, Iterable
+
+from harness.simulation.life import Life
+
+COLLECT = 100
+"""Lives between two collections of garbage: what a kill leaves behind is full of cycles."""
+
+
+@contextlib.contextmanager
+def quiet() -> Generator[None]:
+    """Keep quiet about what a kill leaves: coroutines that never end, and what a store's failure makes minideep log."""
+    logger, hook = logging.getLogger("minideep"), sys.unraisablehook
+    was = logger.disabled, gc.isenabled()
+    logger.disabled, sys.unraisablehook = True, lambda _: None
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+            gc.collect()
+    finally:
+        logger.disabled, sys.unraisablehook = was[0], hook
+        if was[1]:
+            gc.enable()
+
+
+def lived(seed: int, trace: list | None = None) -> list[str]:
+    """Live the life of a seed and return the promises that it broke, each once; *trace* gets what happened."""
+    with quiet():
+        return _lived(seed, trace)
+
+
+def failures(seeds: Iterable[int]) -> dict[int, list[str]]:
+    """Live the lives of all seeds and return what those that failed have broken."""
+    found = {}
+    with quiet():
+        for count, seed in enumerate(seeds, 1):
+            if broken := _lived(seed, None):
+                found[seed] = broken
+            if not count % COLLECT:
+                gc.collect()
+    return found
+
+
+def _lived(seed: int, trace: list | None) -> list[str]:
+    return list(dict.fromkeys(Life(seed, trace).live()))
