@@ -63,7 +63,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Kind]:
             hints = get_type_hints(function, localns=anything, include_extras=True)
             break
         except NameError as exc:  # A name that is imported for type checkers only allows anything.
-            if exc.name in anything:
+            if exc.name is None or exc.name in anything:
                 raise
             anything[exc.name] = Any
     hints.pop("return", None)

@@ -23,6 +23,13 @@ def pytest_collection_finish(session):
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def only_what_a_file_makes_is_collected():
+    """Take out of that reach, too, what the files of tests before this one have left: SDKs, reports, caches."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(params=["memory", "disk"])
 def store(request, tmp_path):
     """Each kind of store in turn."""

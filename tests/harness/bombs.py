@@ -2,6 +2,8 @@
 
 import hashlib
 import resource
+import sys
+from array import array
 from pathlib import Path
 
 import msgspec
@@ -20,11 +22,24 @@ from minideep.models import ScriptedModel
 MANY = 17 * 2**20 - 400
 
 
-BOMBS = {
-    "a list of empty lists": b"\xdd" + MANY.to_bytes(4) + b"\x90" * MANY,
-    "a map of empty maps": b"\xdf" + (MANY // 6).to_bytes(4) + b"".join(b"\xce" + n.to_bytes(4) + b"\x80" for n in range(MANY // 6)),
-    "a list of a million": b"\xdd" + (2**20 - 50).to_bytes(4) + b"\x90" * (2**20 - 50),
-}  # fmt: skip
+def bombs():
+    """Return a list of empty lists, a map of empty maps, and a list of a million, in this order."""
+    return [
+        b"\xdd" + MANY.to_bytes(4) + b"\x90" * MANY,
+        b"\xdf" + (MANY // 6).to_bytes(4) + maps(MANY // 6),
+        b"\xdd" + (2**20 - 50).to_bytes(4) + b"\x90" * (2**20 - 50),
+    ]
+
+
+def maps(count):
+    """Return *count* entries of a map: each a number of four bytes, and an empty map."""
+    numbers = array("I", range(count))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    entries = bytearray(b"\xce----\x80" * count)
+    for place in range(4):
+        entries[place + 1 :: 6] = numbers.tobytes()[place::4]
+    return bytes(entries)
 
 
 NOTED = b"\x95\x12\xa1a\xa1b%s\xa7replace"
@@ -52,10 +67,10 @@ def read_bombs(megabytes):
     rows = dict(plain(store).rows("", "\x7f"))
     key = max(key for key in rows if key.startswith("log/"))
     places, about = ("event", "blob", "events", "header"), codec.read_header(rows[key], key)
-    bombs = [(bomb(about, value, place)) for value in BOMBS.values() for place in places]
+    rigged = [bomb(about, value, place) for value in bombs() for place in places]
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + megabytes * 2**20,) * 2)
-    for data, blob in bombs:
+    for data, blob in rigged:
         try:
             Agent(ScriptedModel(["ok"]), checkpointer=store_of({**rows, **blob, key: data})).get_state("t")
         except MinideepError as exc:

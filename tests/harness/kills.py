@@ -135,17 +135,21 @@ def kills(rounds: int, seed: int) -> None:
             print(series.row(durability + what), flush=True)
 
 
-def points(every: int) -> None:
-    """Kill a short thread with parallel pauses once at each point: before and after each append, and before each
-    *every*th statement of SQL.
+def points(every: int, appends: int = 1) -> None:
+    """Kill a short thread with parallel pauses once at each *appends*th point before and after its appends, and before
+    each *every*th statement of SQL.
+
+    With 2, right before each append: that is all that a store can tell apart, since the point after the one before
+    leaves the same rows. With durability "tool", where most effects stand between two appends, it is always each point.
 
     Raises:
         Violation: a thread is not what it must be.
     """
-    for appends, stride in ((True, 1), (False, every)):
+    for around, every_nth in ((True, appends), (False, every)):
         for durability in DURABILITIES:
+            stride = 1 if around and durability == "tool" else every_nth
             series = Series(killing.pauses(), durability, False, Random(1), pause=0)
-            reached = next(point for point in count(1, stride) if not series.dies_at(point, appends))
+            reached = next(point for point in count(1, stride) if not series.dies_at(point, around))
             killing.expect(reached > stride, "no worker was killed")
-            kind = "before and after each append" if appends else f"before each statement, every {stride}th"
-            print(f"{durability:8} {reached - stride:4} points {kind}", flush=True)
+            kind = "around appends" if around else "before statements"
+            print(f"{durability:8} {reached - stride:4} points {kind}, every {stride}", flush=True)

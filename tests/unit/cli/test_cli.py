@@ -236,6 +236,7 @@ def test_ctrl_c_in_the_middle_of_a_tool_call_saves_the_thread_at_once(tmp_path):
 import asyncio, time
 from minideep import Agent, DiskCheckpointer, ToolCall, tool
 from minideep.models import ScriptedModel
+from minideep.runtime.turns import Turns
 
 @tool
 def slow() -> str:
@@ -243,6 +244,7 @@ def slow() -> str:
     time.sleep(60)
 
 agent = Agent(ScriptedModel([ToolCall("slow", {{}}, "s")]), [slow], checkpointer=DiskCheckpointer({str(tmp_path)!r}))
+agent._turns = Turns(grace=0.1)
 try:
     asyncio.run(agent.run("go", "t"))
 except KeyboardInterrupt:
