@@ -43,12 +43,12 @@ class Tool:
     ) -> None:
         self.function = function
         self.name: str = name or getattr(function, "__name__", type(function).__name__)
-        self.description = description or inspect.getdoc(function) or ""
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.description: str = description or inspect.getdoc(function) or ""
+        self.is_async: bool = inspect.iscoroutinefunction(function)
         self.timeout = timeout  # The property below checks it.
         arguments, self._context = _arguments(self.name, function)
         self._arguments = arguments
-        self.schema = _schema(self.name, arguments)
+        self.schema: dict[str, Any] = _schema(self.name, arguments)
         self._decoder = _decoder(self.name, arguments)
 
     @property
@@ -64,7 +64,8 @@ class Tool:
                 f"tool {self.name!r}: timeout must be a number of seconds above 0, or None for no limit, not {given!r}"
             )
         self._timeout = given
-        self.runs_inline = self.is_async and given is None  # Otherwise in a task or a thread that can be left behind.
+        # Otherwise it runs in a task or a thread that can be left behind.
+        self.runs_inline: bool = self.is_async and given is None
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"

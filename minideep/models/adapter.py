@@ -51,9 +51,10 @@ class Adapter(ABC, Generic[T]):
         profile: Profile | None,
     ) -> None:
         self.name = name
-        self.window, self.profile = window, profile
+        self.window: float | None = window
+        self.profile: Profile | None = profile
         self._tariff = Tariff(name, price)
-        self.states_cost = self._tariff.known
+        self.states_cost: bool = self._tariff.known
         self._client = Client(client, connect)
 
     async def preload(self) -> None:
