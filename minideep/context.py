@@ -72,7 +72,7 @@ class ToolContext(Injected):
         self._attempt = attempt
         self.state: StateView = run.view
         """The run's state, read-only. `state.files` are those of the whole thread."""
-        self.call_id = call.entry.call.id if call else ""
+        self.call_id: str = call.entry.call.id if call else ""
         self.decision: Decision | None = call.entry.decision if call else None
         """The decision of a person about this call, if it waited for one."""
         self.scratch: dict[object, Any] = run.scratch

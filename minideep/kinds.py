@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, structs
 
 _repr = Repr()  # Shortens long values, and survives a `__repr__` that raises.
 _repr.maxstring = _repr.maxother = 100
-shown = _repr.repr
+shown: Callable[[Any], str] = _repr.repr
 """Renders a wrong value for an error message."""
 
 

@@ -58,8 +58,8 @@ class Ledger:
     )  # fmt: skip
 
     def __init__(self, parent: "Ledger | None" = None) -> None:
-        self.parent = parent
-        self.costs = Costs()
+        self.parent: Ledger | None = parent
+        self.costs: Costs = Costs()
         self.total: Costs = parent.total if parent else self.costs
         """The costs of the main run, where saving is counted: an append holds the events of all runs."""
         self._model_s = self._tools_s = self._children_s = 0.0

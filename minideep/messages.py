@@ -182,7 +182,7 @@ class Messages(Sequence[Message]):
             return NotImplemented
         return list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
 
-    __hash__ = None  # type: ignore[assignment]  # Equal to a list, which has no hash either.
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # Equal to a list, which has no hash either.
 
     def __repr__(self) -> str:
         return repr(list(self))

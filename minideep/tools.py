@@ -59,12 +59,12 @@ class Tool(Generic[P, R]):
         update_wrapper(self, function, updated=())
         self.function: Callable[..., Any] = function
         self.name: str = name or getattr(function, "__name__", type(function).__name__)
-        self.description = description or inspect.getdoc(function) or ""
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.description: str = description or inspect.getdoc(function) or ""
+        self.is_async: bool = inspect.iscoroutinefunction(function)
         self.timeout = timeout  # The property below checks it.
         arguments, self._context = _arguments(self.name, function)
         self._arguments = arguments
-        self.schema = _schema(self.name, arguments)
+        self.schema: dict[str, Any] = _schema(self.name, arguments)
         self._decoder = _decoder(self.name, arguments)
 
     @property
@@ -80,7 +80,8 @@ class Tool(Generic[P, R]):
                 f"tool {self.name!r}: timeout must be a number of seconds above 0, or None for no limit, not {given!r}"
             )
         self._timeout = given
-        self.runs_inline = self.is_async and given is None  # Otherwise in a task or a thread that can be left behind.
+        # Otherwise it runs in a task or a thread that can be left behind.
+        self.runs_inline: bool = self.is_async and given is None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, and return what it returns or raise what it raises."""

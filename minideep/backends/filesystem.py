@@ -71,7 +71,7 @@ class FilesystemBackend:
             raise ConfigError(f"{problem}; create it first") from None
         self._base = self._root if virtual_mode else Beneath("/")
         self._lock = threading.Lock()
-        self.home = "/" if virtual_mode else root
+        self.home: str = "/" if virtual_mode else root
         """Relative paths start here."""
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:

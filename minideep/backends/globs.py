@@ -36,7 +36,7 @@ class Glob:
             )
         self._base = "/" if pattern.startswith("/") else base
         self._choices = [_parts(choice, anywhere="/" not in choice) for choice in _expanded(pattern)]
-        self.starts = sorted(
+        self.starts: list[str] = sorted(
             {join(self._base, "/".join(_literal(parts))).rstrip("/") or "/" for parts in self._choices}
         )
         """The folders, or files, below which all matches lie."""

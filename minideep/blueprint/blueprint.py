@@ -86,11 +86,12 @@ class Blueprint(Agent):
     ) -> None:
         own, limits = resolve(model), limits or Limits()
         pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
-        self.files = VirtualFiles(backend or StateBackend(), inline_limit, state_limit, max_file_age_steps, pinned)
-        self.planner = Planner(_or(planner_model, own), pool, self.files, planner_prompt_limit)
+        where = backend or StateBackend()
+        self.files: VirtualFiles = VirtualFiles(where, inline_limit, state_limit, max_file_age_steps, pinned)
+        self.planner: Planner = Planner(_or(planner_model, own), pool, self.files, planner_prompt_limit)
         each = structs.replace(limits, tokens=None, cost=None, seconds=None)
-        self.pool = SubagentPool(pool, own, self.files, each)
-        self.reflection = Reflection(_or(reflection_model, own), self.files, max_reflection_depth)
+        self.pool: SubagentPool = SubagentPool(pool, own, self.files, each)
+        self.reflection: Reflection = Reflection(_or(reflection_model, own), self.files, max_reflection_depth)
         # Without the limit of steps: the number of a blueprint's own steps is bounded by *max_reflection_depth*.
         budgets = Limits(None, None, limits.tokens, limits.cost, limits.seconds)
         tools: list[Callable[..., Any]] = [self.planner.planner, self.pool.subagent_dispatcher]

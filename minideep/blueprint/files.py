@@ -58,7 +58,9 @@ class VirtualFiles:
         self, backend: Backend, inline_limit: int, state_limit: int, max_age: int, pinned: Collection[str]
     ) -> None:
         self.backend = backend
-        self.inline_limit, self.state_limit, self.max_age = inline_limit, state_limit, max_age
+        self.inline_limit: int = inline_limit
+        self.state_limit: int = state_limit
+        self.max_age: int = max_age
         self._pinned = tuple(pinned)
 
     # ---- by name

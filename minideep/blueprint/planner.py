@@ -33,7 +33,7 @@ class Planner:
             found = f"the planner's prompt has {len(system):,} characters with these roles, more than {prompt_limit:,}"
             raise ConfigError(f"{found}; shorten the roles' descriptions, or raise planner_prompt_limit")
         output = ResponseFormat(plan_schema(list(roles)))
-        self.agent = Agent(model, system_prompt=system, middleware=[output], name="planner")
+        self.agent: Agent = Agent(model, system_prompt=system, middleware=[output], name="planner")
 
     async def planner(self, ctx: ToolContext) -> str:
         """Ask for a plan and adopt it."""

@@ -66,7 +66,7 @@ class SubagentPool:
     def __init__(self, roles: Mapping[str, Role], model: Model, files: VirtualFiles, limits: Limits) -> None:
         self.roles = roles
         self._files = files
-        self.agents = {name: _agent_of(role, model, limits) for name, role in roles.items()}
+        self.agents: dict[str, Agent] = {name: _agent_of(role, model, limits) for name, role in roles.items()}
 
     async def subagent_dispatcher(self, ctx: ToolContext) -> str:
         """Run every subtask whose files are there, side by side, and record the results."""

@@ -27,7 +27,7 @@ class Reflection:
         self._files = files
         self._depth = depth
         output = ResponseFormat(DECISION_SCHEMA)
-        self.agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[output], name="reflection")
+        self.agent: Agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[output], name="reflection")
 
     async def reflection(self, ctx: ToolContext) -> str:
         """Ask for a decision and check that it can be carried out."""

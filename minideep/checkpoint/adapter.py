@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from ..errors import ThreadConflict
-from ..ports import Lease, Opened, Purpose, Range, Store
+from ..ports import Lease, Opened, Purpose, Range, Retention, Store
 from . import pace
 from .layout import head_key
 from .store import finish_work
@@ -30,8 +30,8 @@ class Holding:
     __slots__ = ("_callbacks", "_calls", "_spaces", "_thread", "lost", "over")
 
     def __init__(self, calls: "_Calls", thread: str, spaces: tuple[Space, ...]) -> None:
-        self.lost = False
-        self.over = False
+        self.lost: bool = False
+        self.over: bool = False
         """True once it is released or lost."""
         self._calls, self._thread, self._spaces = calls, thread, spaces
         self._callbacks: list[Callable[[], object]] = []
@@ -76,8 +76,10 @@ class _Calls:
     """The calls of a synchronous store, made where they belong: here if they are quick, else on an OS thread."""
 
     def __init__(self, plain: SyncStore, timeout: float) -> None:
-        self.plain, self.timeout, self.pool = plain, timeout, Worker(THREADS)
-        self.holds_here = plain.inline > 0
+        self.plain: SyncStore = plain
+        self.timeout: float = timeout
+        self.pool: Worker = Worker(THREADS)
+        self.holds_here: bool = plain.inline > 0
         """True if a lock may be taken on the OS thread of an event loop."""
         self.releasing: dict[str, Future[None]] = {}
         """Threads that are being released on an OS thread."""
@@ -141,7 +143,7 @@ class Threaded:
 
     def __init__(self, plain: SyncStore, timeout: float = TIMEOUT) -> None:
         self.plain = plain
-        self.retention = plain.retention
+        self.retention: Retention = plain.retention
         self._calls = _Calls(plain, timeout)
 
     async def open(self, thread: str, *, wait: float = 0.0, purpose: Purpose = "turn") -> Opened | None:

@@ -19,7 +19,7 @@ class AtRest:
     """
 
     def __init__(self) -> None:
-        self.lock = RLock()
+        self.lock: RLock = RLock()
         with _mutex:
             _watched.add(self)
 

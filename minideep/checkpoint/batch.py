@@ -62,16 +62,17 @@ class Batch:
     def __init__(self, log: Log, known: Iterable[str] = (), base: int = 0) -> None:
         self.log = log
         """The thread as it is before."""
-        self.size = 0
+        self.size: int = 0
         """Bytes before compression."""
-        self.reclaimed = 0
+        self.reclaimed: int = 0
         """Stored bytes that were freed since the head was written."""
         self.blobs: dict[str, bytes] = {}
         """Contents of blobs that the store may not have yet."""
-        self.in_doubt = False
+        self.in_doubt: bool = False
         """Set while it is unknown whether a failed commit landed."""
-        self.saved = Saved()
-        self.head, self.head_row = log.head, b""
+        self.saved: Saved = Saved()
+        self.head: Head = log.head
+        self.head_row: bytes = b""
         self._known = known
         self._parts: list[_Part] = []
         self._rows: dict[str, bytes] = {}

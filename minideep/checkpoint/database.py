@@ -18,7 +18,7 @@ MODE_RAW = 1
 REFUSED = b"(not raw bytes)"
 """Stands for a value that diskcache would unpickle, or read from a file, and for one that is too large."""
 
-SETTINGS = {
+SETTINGS: dict[str, int | str] = {
     "disk_min_file_size": 2**40,  # A value in a file of its own would outlive a rollback.
     "eviction_policy": "none",  # A cache may drop what it holds; a store may not.
     "cull_limit": 0,
@@ -40,7 +40,7 @@ PRAGMA user_version = {LAYOUT};
 COMMIT;
 """
 
-PRAGMAS = {
+PRAGMAS: dict[str, int | str] = {
     "wal_autocheckpoint": 160,  # Pages: an append that finds 640 KiB in the write-ahead log moves them to the database.
     "journal_size_limit": 640 * 1024,
     "secure_delete": "OFF",  # Some builds overwrite what is deleted: 0.5 s for 100 MB, 0.03 without.

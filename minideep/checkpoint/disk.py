@@ -51,7 +51,7 @@ class DiskCheckpointer(Threaded):
         lease: Seconds | None = None,
         timeout: Seconds = TIMEOUT,
     ) -> None:
-        self.directory = Path(directory).expanduser()
+        self.directory: Path = Path(directory).expanduser()
         with contextlib.suppress(OSError):  # Where it may not be looked at, the first read says so.
             if self.directory.is_file():  # It would read as a store without threads.
                 raise ConfigError(f"{str(self.directory)!r} is a file, not a directory; give the store another path")

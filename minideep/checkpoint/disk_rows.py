@@ -48,8 +48,11 @@ class DiskRows:
         lease: float | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        self.directory, self.retention, self.timeout = directory, retention, timeout
-        self.file = file = directory / "cache.db"
+        self.directory: Path = directory
+        self.retention: Retention = retention
+        self.timeout: float = timeout
+        self.file: Path = directory / "cache.db"
+        file = self.file
         self._fsync = fsync
         self._worker = Worker()
         # Four, so that an event loop that reads one row, or writes, does not wait for a thread that reads many, writes
@@ -59,7 +62,7 @@ class DiskRows:
         self._writer = SharedConnection(file, self._connect_to_write)
         self._tidier = SharedConnection(file, lambda: database.connect(file))
         self._untidy, self._tidied = 0, 0.0
-        self.leases = self._leases(lease) if lease is not None else None
+        self.leases: Leases | None = self._leases(lease) if lease is not None else None
 
     def read(self, *ranges: Range) -> list[list[tuple[str, bytes]]]:
         # Single rows have a connection of their own, as an event loop may wait for them.

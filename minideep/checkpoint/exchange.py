@@ -44,7 +44,7 @@ FRAMES = 64
 """Answers sent in one go, before the other tasks of the loop get their turn."""
 CONNECT_SECONDS = 0.01
 """The pause before another try to connect to a runner whose backlog is full."""
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 
 class SocketExchange(AtRest):

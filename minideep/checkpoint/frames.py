@@ -24,7 +24,7 @@ class FrameSocket:
         self._closed = False
         self.cut = False
         """True once `when_closed` has found that the other end is gone."""
-        self.unsent = memoryview(b"")
+        self.unsent: memoryview = memoryview(b"")
         """What `flush` has yet to send; kept when it is cancelled."""
 
     def __del__(self) -> None:

@@ -49,26 +49,25 @@ class Journal:
     """
 
     def __init__(self, thread_id: str, store: CheckedStore) -> None:
-        self.log = Log(store, thread_id, None, Head(0, secrets.token_bytes(8), b""), {})
+        self.log: Log = Log(store, thread_id, None, Head(0, secrets.token_bytes(8), b""), {})
         """The thread as the store has it."""
-        self.thread_id, self.store, self.root = thread_id, store, State()
-        self.number = self.base = 0
-        """`base`: when the first event that is not saved was recorded, in milliseconds since 1970."""
-        self.states: dict[Path, State] = {(): self.root}
-        """The runs of this turn."""
+        self.thread_id: str = thread_id
+        self.store: CheckedStore = store
+        self.root: State = State()
+        self.number: int = 0
+        self.base: int = 0  # When the first event that is not saved was recorded, in milliseconds since 1970.
+        self.states: dict[Path, State] = {(): self.root}  # The runs of this turn.
         self.pending: list[Pending] = []
         self.lease: Lease | None = None
         """The right to append, while a turn holds the thread."""
         self.redaction: Redaction | None = None
         self._compacted: set[Path] = set()
         """Runs with a compaction that is not saved yet: the append that saves it adds a snapshot."""
-        self._blobs: set[str] = set()
-        """Blobs that are known to be in the store."""
+        self._blobs: set[str] = set()  # Known to be in the store.
         self._queues: dict[Path, MergeQueue] = {}
         self._merges: list[list[str]] = []
         """Keys of segments to merge once the turn is over."""
-        self._planned = self.keyed = False
-        """`keyed`: some input that is not saved yet has a key."""
+        self.keyed: bool = False  # True if some input that is not saved yet has a key.
         self._reclaimed: list[int] = []
         """Bytes saved by each merge since the last append."""
         self._conflict: ThreadConflict | None = None
@@ -77,7 +76,7 @@ class Journal:
         """True while an append is on its way, and those who wait for its end."""
         self._in_doubt: list[_Append] = []
         """Appends that failed, and may have landed all the same."""
-        self._rolled_back, self._ids, self._written = 0, CallIds(), dict[str, Path]()
+        self._rolled_back, self._planned, self._ids, self._written = 0, False, CallIds(), dict[str, Path]()
         """`_written`: the files that were written in this turn, and the run that wrote each last."""
 
     @classmethod

@@ -32,7 +32,7 @@ TIMEOUT = 5.0
 """Seconds that the taking or renewing of a lease waits for other writers."""
 PAUSE = 5.0
 """The most seconds between two renewals, and until the thread that renews ends when nothing is held any more."""
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 
 class _Hold(Struct):

@@ -329,5 +329,5 @@ class Registry(AtRest):
             return None
 
 
-registry = Registry()
+registry: Registry = Registry()
 """Of this process: two stores on one directory share it."""

@@ -37,7 +37,7 @@ SKIPPED = (ThreadBusy, ThreadConflict, UnknownThread, CorruptSegment, SegmentToo
 """Errors of one thread that do not keep `expire` from the others: it is in use after all, or gone, or damaged."""
 _last_look: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
 """When `expire` last ran on each store. Not kept by the `CheckedStore`, which ends with the last agent that uses it."""
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 
 class Mark(Struct, frozen=True, array_like=True):

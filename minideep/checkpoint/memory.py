@@ -32,7 +32,7 @@ class _Held(AtRest):
 class MemoryRows:
     """The rows and locks of a `MemoryCheckpointer`: its `SyncStore`."""
 
-    inline = sys.maxsize  # Nothing here waits for a disk.
+    inline: int = sys.maxsize  # Nothing here waits for a disk.
 
     def __init__(self, retention: Retention) -> None:
         self.retention = retention

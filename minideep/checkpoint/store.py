@@ -23,7 +23,7 @@ HEADS = 1000
 """Heads that are read in one trip."""
 READERS = 8
 """OS threads that decode the threads of one store."""
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 
 class CheckedStore:
@@ -38,7 +38,7 @@ class CheckedStore:
         self.inner = inner
         self.live: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """The `Journal` of each thread that runs in this process: readers also see what it has not saved yet."""
-        self.offers_exchange = hasattr(type(inner), "exchange") or "exchange" in getattr(inner, "__dict__", ())
+        self.offers_exchange: bool = hasattr(type(inner), "exchange") or "exchange" in getattr(inner, "__dict__", ())
         """Whether it may have an `exchange`, which is made when it is first asked for."""
         self._immediate: bool = getattr(inner, "immediate", False)
         self._readers, self._maintenance = Worker(READERS), Worker()

@@ -52,4 +52,9 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
 
 
-run = _Loop().run
+_loop = _Loop()
+
+
+def run(act: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine of a store to its end, from plain code of any OS thread."""
+    return _loop.run(act)

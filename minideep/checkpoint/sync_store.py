@@ -8,7 +8,7 @@ from ..ports import Range, Retention
 
 Space = Literal["turns", "waiters", "maintenance"]
 """The name spaces of locks: who runs a thread, who waits for it first, and who maintains it."""
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 
 class SyncStore(Protocol):

@@ -57,9 +57,9 @@ class AskBeforeChanges(Middleware):
         refused: Callable[[str], None] | None = None,
     ) -> None:
         # The backend follows links on the way to its root: a file that it can reach must not count as outside.
-        self.root = Path(os.path.realpath(root))
+        self.root: Path = Path(os.path.realpath(root))
         # The tools' own reading of paths: a guard that read them differently could be bypassed.
-        self.target = FilesystemMiddleware(FilesystemBackend(root)).target
+        self.target: Callable[[ToolCall], str] = FilesystemMiddleware(FilesystemBackend(root)).target
         self.allowed = allowed
         self.can_ask = can_ask
         self._goal = goal

@@ -46,8 +46,8 @@ class Screen:
     def __init__(self) -> None:
         if isinstance(out := cast(Any, sys.stdout), io.TextIOWrapper):
             out.reconfigure(errors="backslashreplace")  # Characters that the terminal lacks are spelled out.
-        self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-        self.icons = ICONS if _can_say("".join(ICONS.values())) else ASCII
+        self.console: Console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self.icons: dict[str, str] = ICONS if _can_say("".join(ICONS.values())) else ASCII
         self._todos: dict[Path, tuple[Todo, ...]] = {}
         self._calls: dict[tuple[Path, str], ToolCall] = {}
         self._midline = self._ran = False

@@ -45,7 +45,7 @@ Assertion = Callable[[Trajectory], str | None]
 class Recorder(Middleware):
     """Notes each request to a model, in the runs below its agent as well."""
 
-    inherit = True
+    inherit: bool | None = True
 
     def __init__(self, requests: list[Asked]) -> None:
         self._requests = requests

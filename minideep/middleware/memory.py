@@ -32,7 +32,7 @@ preference, a correction, how things are done here), edit or create the file; ne
 
 _Stamp = str | tuple[int, float]
 
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 
 class MemoryMiddleware(Middleware):
@@ -56,7 +56,7 @@ class MemoryMiddleware(Middleware):
             raise ConfigError("MemoryMiddleware: sources must be paths such as ['AGENTS.md'], not empty")
         self._texts: dict[tuple[str, _Stamp], str] = {}
         self._reported: dict[str, str] = {}
-        self.prompt = PROMPT.format(files=" and ".join(f"`{escaped(path)}`" for path in self._paths))
+        self.prompt: str = PROMPT.format(files=" and ".join(f"`{escaped(path)}`" for path in self._paths))
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         shown = await in_thread(self._look, ctx) if self._backend.blocking else self._look(ctx)

@@ -14,7 +14,7 @@ from ..workers import in_thread
 from .frontmatter import MAX_HEAD, Skill, one_line, parse_skill
 from .room import fitting
 
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 MAX_FILE = 10_000_000
 """The largest `SKILL.md` that is opened, in bytes."""

@@ -51,7 +51,7 @@ class TodoListMiddleware(Middleware):
     @checked
     def __init__(self, nudge: bool = False) -> None:
         self._nudge = nudge
-        self.tools = (Tool(self.write_todos, description=DESCRIPTION),)
+        self.tools: Sequence[Tool] = (Tool(self.write_todos, description=DESCRIPTION),)
 
     async def write_todos(
         self, todos: Annotated[list[Any], Meta(extra_json_schema={"items": _ITEM})], ctx: ToolContext

@@ -55,10 +55,10 @@ class Adapter(ABC, Generic[T]):
     ) -> None:
         self.name = name
         self._info = model_info(name) or UNKNOWN_MODEL
-        self.window = self._info.window if window is None else window
-        self.profile = profile
+        self.window: float | None = self._info.window if window is None else window
+        self.profile: Profile | None = profile
         self._tariff = Tariff(name, price)
-        self.states_cost = self._tariff.known
+        self.states_cost: bool = self._tariff.known
         self._client = Client(client, connect)
 
     async def preload(self) -> None:

@@ -44,7 +44,7 @@ class RateLimiter(ModelWrapper):
         max_backoff: Seconds = 60.0,
     ) -> None:
         super().__init__([resolve(model)])
-        self.model = self.models[0]
+        self.model: Model = self.models[0]
         self._limits = max_concurrency, initial_backoff, max_backoff
         self._queues = PerLoop[_Queue]()
 

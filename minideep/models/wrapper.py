@@ -13,8 +13,8 @@ class ModelWrapper:
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
-        self.models = tuple(models)
-        self.name = " or ".join(model.name for model in self.models)
+        self.models: tuple[Model, ...] = tuple(models)
+        self.name: str = " or ".join(model.name for model in self.models)
 
     @property
     def window(self) -> float | None:

@@ -20,7 +20,7 @@ from .children import ChildPaused, has_children
 from .hooks import Innermost, Wrap, call_hook
 from .run import Call, Run
 
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 CUT_SHORT = "a person let it run, and it had begun when the turn was cut short; it may have taken effect"
 EDIT_SHOWN = 2_000
 """Characters of a person's arguments that are shown beside the result, or when the call is asked about again."""

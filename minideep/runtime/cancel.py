@@ -30,9 +30,9 @@ class TurnScope:
     def __init__(self, grace: float = GRACE) -> None:
         self.status: Literal["open", "cancelling", "lost", "closed"] = "open"
         self.conflict: ThreadConflict | None = None
-        self.grace = grace
+        self.grace: float = grace
         self.cut: Cut = ""
-        self.reason = ""
+        self.reason: str = ""
         self._stopped: asyncio.Future[None] | None = None
 
     def request_cancel(self, cut: "Cut" = "caller", reason: str = "") -> None:

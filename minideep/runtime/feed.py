@@ -53,7 +53,7 @@ class Part:
     __slots__ = ("delta", "text")
 
     def __init__(self, delta: Any) -> None:
-        self.delta = delta
+        self.delta: Any = delta
         self.text: str = delta.text
 
     def joins(self, delta: Any) -> bool:
@@ -70,9 +70,9 @@ class Text:
     __slots__ = ("closed", "parts", "path")
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path: Path = path
         self.parts: list[Part] = []
-        self.closed = False
+        self.closed: bool = False
         """True if another event of the run has followed."""
 
     def add(self, delta: Any) -> None:
@@ -117,10 +117,10 @@ class Feed:
 
     def __init__(self, journal: Journal) -> None:
         self.items: list[StreamEvent | Text] = []
-        self.visible = 0
+        self.visible: int = 0
         """How many items followers may see: an input or a boundary waits until it is saved."""
-        self.over = False
-        self.first = 0
+        self.over: bool = False
+        self.first: int = 0
         """The number of the first event; those before it are in the store."""
         self._journal = journal
         self._number, self._marks = 0, 0
@@ -266,7 +266,7 @@ class Reader:
     """A follower's place in a feed."""
 
     def __init__(self, feed: Feed, after: Position | None) -> None:
-        self.after = after or (0, 0)
+        self.after: Position = after or (0, 0)
         """Where the follower is."""
         self._feed = feed
         self._at = 0

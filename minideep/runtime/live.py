@@ -52,15 +52,17 @@ class LiveTurn:
     )
 
     def __init__(self, journal: Journal, scope: TurnScope, owner: object, answer: Answering) -> None:
-        self.journal, self.scope = journal, scope
-        self.owner = owner
+        self.journal: Journal = journal
+        self.scope: TurnScope = scope
+        self.owner: object = owner
         """The `Turns` that runs it."""
-        self.loop = asyncio.get_running_loop()
-        self.number = journal.number
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.number: int = journal.number
         """The number of the last event before the turn."""
-        self.listening = False
+        self.listening: bool = False
         """True once anybody follows: the run then passes on what it records and emits."""
-        self.accepted = self.over = False
+        self.accepted: bool = False
+        self.over: bool = False
         self.status: Status = "running"
         """The status that the turn has left."""
         self.accepting: asyncio.Future[None] | None = None

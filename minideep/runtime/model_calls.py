@@ -78,7 +78,8 @@ class WrappedModel(Innermost):
         self._request, self._model = request, run.spec.model
         self._usage: Usage | None = None
         self._cost: float | None = 0.0
-        self._seconds, self._streamed, self.last = 0.0, False, None
+        self._seconds, self._streamed = 0.0, False
+        self.last: Reply | None = None
         self._stopped: TurnExhausted | None = None
         reply: Any = None
         try:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from ..checkpoint import Durability
+from ..checkpoint import Durability, Journal
 from ..costs import Costs
 from ..errors import CheckpointError, ThreadConflict, ToolError
 from ..events import (
@@ -27,6 +27,7 @@ from ..messages import AssistantMessage, Message, StopReason, Usage
 from ..ports import AgentSpec, Emit
 from ..state import Interrupt, OpenCall, Path, State, StateView
 from ..turn import Turn, turn_of
+from .cancel import TurnScope
 from .live import LiveTurn
 
 Point = Literal["step", "reply", "result"]
@@ -40,11 +41,11 @@ class Call:
     __slots__ = ("children", "entry", "over", "paused", "run", "started")
 
     def __init__(self, run: "Run", entry: OpenCall) -> None:
-        self.run = run
-        self.entry = entry
-        self.over = False
+        self.run: Run = run
+        self.entry: OpenCall = entry
+        self.over: bool = False
         """True if it is answered or left behind: nothing that still runs for it may change the thread."""
-        self.started = False
+        self.started: bool = False
         """True once followers know that it runs."""
         self.paused: tuple[Interrupt, ...] = ()
         """The interrupts that children of this call wait for."""
@@ -74,12 +75,13 @@ class Run:
     ) -> None:
         self.spec = spec
         self.live = live
-        self.journal = journal = live.journal
-        self.scope = live.scope
+        self.journal: Journal = live.journal
+        journal = self.journal
+        self.scope: TurnScope = live.scope
         self.run_child = run_child
         """Runs an agent below a call of this run. It is passed in, because its module imports this one."""
         self.durability: Durability = durability
-        self.saves_at = CHECKPOINTS[durability]
+        self.saves_at: tuple[Point, ...] = CHECKPOINTS[durability]
         self.context = context
         self.path = path
         self.call = call
@@ -88,12 +90,12 @@ class Run:
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()  # Tools on threads record through it.
         self.state: State = journal.open_run(path)
         # Tools and hooks get the view: a change of the state itself would not be in the log.
-        self.view = StateView(self.state)
-        self.ledger = Ledger(self.parent.ledger if self.parent else None)
+        self.view: StateView = StateView(self.state)
+        self.ledger: Ledger = Ledger(self.parent.ledger if self.parent else None)
         self.scratch: dict[object, Any] = {}
         self.wrapped: Any = None
         """The model inside its `wrap_model` hooks, put together with the first question."""
-        self.begun = 0
+        self.begun: int = 0
         """Runs below this one that its last reply has begun."""
         self.below: dict[Run, float] = {}
         """The runs directly below that are driven, each with when it began."""

@@ -35,7 +35,7 @@ from .loop import drive, run_child
 from .process import TurnSlot
 from .run import Run
 
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 KEPT = 16
 """Threads whose state an agent keeps in memory after a turn."""
 

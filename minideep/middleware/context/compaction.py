@@ -25,7 +25,7 @@ from .summarizer import Summary, frame, summarize, summary_in
 from .tokens import fitted
 from .transcript_text import extract, in_full
 
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 TRIGGER, WINDOW_SHARE = 170_000, 0.85
 """Tokens, and a share of the model's window. A conversation is compacted above the smaller of the two."""
 TARGET = 0.6
@@ -89,11 +89,11 @@ class SummarizationMiddleware(Middleware):
     ) -> None:
         self._model = resolve(model)
         self._summarizer = resolve(summarizer) if summarizer else self._model
-        self.models = (self._summarizer,)
+        self.models: Sequence[Model] = (self._summarizer,)
         self._backend = backend
         self._trigger = trigger if trigger is not None else _default_trigger(self._model)
         self._keep = keep
-        self.tools = (Tool(self.compact_conversation, description=DESCRIPTION),)
+        self.tools: Sequence[Tool] = (Tool(self.compact_conversation, description=DESCRIPTION),)
 
     # ---- hooks, and the tool
 

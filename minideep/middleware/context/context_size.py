@@ -44,12 +44,12 @@ class ContextSize(View):
         self._head = 0.0
         self._system: str | None = None
         self._tools: object = None
-        self.last_counted = 0.0
+        self.last_counted: float = 0.0
         """Our count of the last request; 0 if there was none."""
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         """The run's usage before the reply to the last request."""
-        self.summarizing = False
-        self.counted = 0.0
+        self.summarizing: bool = False
+        self.counted: float = 0.0
         """Our count of the next request."""
         self._read_notes({})
 
@@ -83,7 +83,8 @@ class ContextSize(View):
             shown = message
             if not plain or type(message) is UserMessage:  # Without notes only a user's message can be a stub.
                 shown = self._shown(files, message, len(sizes))
-                self.changed = self.changed or shown is not message
+                if shown is not message:
+                    self.note_change()
             size = tokens.of_message(shown)
             messages.append(shown)
             sizes.append(size)

@@ -25,7 +25,7 @@ class OffloadMiddleware(Middleware):
     A text that cannot be written is shown as it is. Use `FilesystemMiddleware` over the same backend to read the files.
     """
 
-    inherit = False  # Every agent of `create_deep_agent` has its own.
+    inherit: bool | None = False  # Every agent of `create_deep_agent` has its own.
 
     @checked
     def __init__(
@@ -35,7 +35,7 @@ class OffloadMiddleware(Middleware):
         self._result_tokens = result_tokens
         self._message_tokens = message_tokens
         self._always_fits = int(result_tokens / tokens.MAX_PER_CHARACTER)
-        self.prompt = (
+        self.prompt: str = (
             f"A result of more than {result_tokens:,} tokens is put into a file, which you are told: look into it in "
             "parts, with `read_file` or `grep`."
         )

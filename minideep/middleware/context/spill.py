@@ -20,7 +20,7 @@ from ...workers import in_thread
 from . import tokens
 from .tokens import clipped
 
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 LONGEST_NAME = 100
 """Characters of a file's name."""
 MIN_STUBBED = 500

@@ -20,7 +20,11 @@ class View:
         """Begin to show the messages of *history*, of which none has been looked at."""
         self._history = history
         self.messages: list[Message] = []
-        self.changed = False
+        self.changed: bool = False
+
+    def note_change(self) -> None:
+        """Note that a message is shown in another form."""
+        self.changed = True
 
     def follows(self, history: Sequence[Message]) -> bool:
         """Return whether the messages looked at are the first ones of *history*: a compaction begins another one."""

@@ -1,7 +1,7 @@
 """The file tools: list, read, write, edit, delete, find and search, on any backend."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Annotated, TypeVar
 
@@ -57,9 +57,9 @@ class FilesystemMiddleware(Middleware):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._home: str = backend.home
-        self.prompt = _PROMPT if self._home == "/" else f"{_PROMPT} Relative paths start at {quoted(self._home)}."
+        self.prompt: str = _PROMPT if self._home == "/" else f"{_PROMPT} Relative paths start at {quoted(self._home)}."
         functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
-        self.tools = tuple(Tool(function) for function in functions)
+        self.tools: Sequence[Tool] = tuple(Tool(function) for function in functions)
 
     async def ls(self, ctx: ToolContext, path: str = ".") -> str:
         """List one folder: full paths, folders with a final `/`, at most 1,000. To look deeper use `glob`.

@@ -62,7 +62,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     """
 
     key_variable = "ANTHROPIC_API_KEY"
-    credentials = ("api_key", "auth_token")
+    credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
     phrases: ClassVar[Mapping[str, type[ModelError]]] = {
         "prompt is too long": ContextOverflow,
         "exceed context limit": ContextOverflow,

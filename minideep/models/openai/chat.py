@@ -1,7 +1,7 @@
 """Models behind any server that speaks OpenAI's Chat Completions, through OpenAI's SDK."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from ... import messages as ours
 from ...checks import checked
@@ -56,7 +56,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         ConfigError: both a *base_url* and a *client* are given.
     """
 
-    counts = "prompt_tokens", "completion_tokens"
+    counts: ClassVar[tuple[str, str]] = "prompt_tokens", "completion_tokens"
 
     @checked
     def __init__(
@@ -73,7 +73,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         if base_url and client:
             raise ConfigError(f"model {name!r} takes a base_url or a client, not both; give the client the base_url")
         super().__init__(name, client, settings, base_url=base_url, price=price, window=window, profile=profile)
-        self.states_cost = self._tariff.known or base_url is not None
+        self.states_cost: bool = self._tariff.known or base_url is not None
         self._converted = ConversionCache(_to_wire)
 
     def _create(self, client: "AsyncOpenAI") -> Any:

@@ -1,7 +1,7 @@
 """GPT, through OpenAI's SDK and its Responses API."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from ... import messages as ours
 from ...checks import checked
@@ -43,7 +43,7 @@ class OpenAI(sdk.OpenAIAdapter):
     Nothing is stored at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
 
-    counts = "input_tokens", "output_tokens"
+    counts: ClassVar[tuple[str, str]] = "input_tokens", "output_tokens"
 
     @checked
     def __init__(

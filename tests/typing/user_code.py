@@ -1,0 +1,150 @@
+"""Code as a user writes it. Both type checkers read it, and nobody runs it: `test_types.py`."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, assert_type
+
+from minideep import (
+    Agent,
+    Approve,
+    AssistantMessage,
+    Edit,
+    FileEntry,
+    Handle,
+    Interrupt,
+    Middleware,
+    MinideepError,
+    ModelError,
+    Reject,
+    Reply,
+    Request,
+    Respond,
+    Text,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolMessage,
+    ToolResult,
+    Turn,
+    UserMessage,
+    create_deep_agent,
+    decision_from_json,
+    decisions_from_json,
+    events,
+    tool,
+)
+from minideep.state import Status
+
+
+def narrowed_by_role(turn: Turn) -> None:
+    for message in turn.messages:
+        if message.role == "assistant":
+            assert_type(message, AssistantMessage)
+            assert_type(message.calls, tuple[ToolCall, ...])
+        elif message.role == "tool":
+            assert_type(message, ToolMessage)
+            assert_type(message.is_error, bool)
+        else:
+            assert_type(message, UserMessage)
+
+
+def narrowed_by_class(turn: Turn) -> None:
+    for block in turn.messages[-1].blocks:
+        match block:
+            case Text(text=text):
+                assert_type(text, str)
+            case ToolCall():
+                assert_type(block.args, dict[str, Any])
+            case _:
+                pass
+
+
+def a_turn(turn: Turn) -> None:
+    assert_type(turn.error, MinideepError | None)
+    if isinstance(turn.error, ModelError):
+        assert_type(turn.error.retry_after, float | None)
+    assert_type(turn.interrupts, tuple[Interrupt, ...])
+    assert_type(turn.interrupts[0].call_id, str)
+    assert_type(turn.artifacts, dict[str, FileEntry])
+    assert_type(turn.costs.money, float | None)
+    assert_type(turn.raise_for_status(), Turn)
+    assert_type(Turn.from_json(turn.json()), Turn)
+    assert_type(turn.status, Status)
+
+
+async def a_stream(agent: Agent) -> str:
+    said = ""
+    async with agent.stream("go", "t") as stream:
+        async for event in stream:
+            assert_type(event.path, tuple[str, ...])
+            assert_type(event.json(), str)
+            match event:
+                case events.TextDelta(text=text):
+                    said += text
+                case events.ToolStarted(call=call):
+                    assert_type(call, ToolCall)
+                case events.ModelReplied(message=message):
+                    assert_type(message, AssistantMessage)
+                case events.TurnEnded():
+                    assert_type(event.reason == "done", bool)
+                case _:
+                    pass
+    assert_type(stream.turn, Turn | None)
+    return said
+
+
+async def verbs(agent: Agent) -> None:
+    assert_type(await agent.run("go", "t"), Turn)
+    assert_type(agent.run_sync("go"), Turn)
+    handle = await agent.start("go", "t")
+    assert_type(handle, Handle)
+    assert_type(await handle, Turn)
+    decision = decision_from_json("{}")
+    assert_type(decision, Approve | Edit | Reject | Respond)
+    assert_type(await agent.resume("t", {"p1": decision}), Turn)
+    assert_type(await agent.resume("t", decisions_from_json("{}")), Turn)
+    async for event in agent.follow("t"):
+        assert_type(event, events.StreamEvent)
+
+
+class Hooks(Middleware):
+    async def before_model(self, ctx: ToolContext, request: Request) -> Request:
+        return request
+
+    async def wrap_model(self, ctx: ToolContext, request: Request, ask: Any) -> Reply:
+        reply: Reply = await ask(request)
+        return reply
+
+    async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
+        return Interrupt(call, "sure?") if call.name == "pay" else call
+
+    async def wrap_tool(
+        self, ctx: ToolContext, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        result = await run(call)
+        assert_type(result, ToolResult)
+        return result
+
+    async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
+        return ToolResult(result.text.upper(), result.is_error)
+
+    async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
+        return None
+
+
+@tool
+def pay(amount: int) -> str:
+    """Pay an invoice."""
+    return f"paid {amount}"
+
+
+@tool(timeout=60)
+async def settle(ctx: ToolContext) -> str:
+    """Settle what is due."""
+    return ctx.thread_id
+
+
+def an_agent() -> Agent:
+    assert_type(pay, Tool)
+    assert_type(settle, Tool)
+    assert_type(create_deep_agent("offline:", [pay, settle], middleware=[Hooks()], interrupt_on={"pay": True}), Agent)
+    return Agent("offline:", [pay, settle], middleware=[Hooks()])
