@@ -11,7 +11,7 @@ from ...messages import AnyBlock, StopReason
 from ...ports import Reply
 from ..adapter import Client
 from ..failures import MissingKey
-from ..servers import SERVERS, Server, address
+from ..servers import SERVERS, Server, server_address
 from .chat import OpenAIChat
 from .sdk import connect
 
@@ -29,7 +29,7 @@ class ServedModel(OpenAIChat):
     """
 
     def __init__(self, server: str, name: str, environ: Mapping[str, str] = os.environ) -> None:
-        served, url = SERVERS[server], address(server, environ)
+        served, url = SERVERS[server], server_address(server, environ)
         super().__init__(name, base_url=url, **served.settings)
         self.key_variable = served.key_variable
         self.unreachable = served.start

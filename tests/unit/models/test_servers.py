@@ -12,7 +12,7 @@ from harness.wires import chat
 from minideep import Agent, ConfigError, Limits, UserMessage
 from minideep.models import OpenAIChat, resolve
 from minideep.models.openai.served import ServedModel
-from minideep.models.servers import SERVERS, address
+from minideep.models.servers import SERVERS, server_address
 from minideep.ports import Request
 
 LOCAL = [name for name, server in SERVERS.items() if server.start]
@@ -142,12 +142,12 @@ async def test_deepseek_gets_no_schema_which_it_would_reject():
     ],
 )
 def test_ollama_is_where_its_own_variable_says_by_its_own_rules(given, expected):
-    assert address("ollama", {"OLLAMA_HOST": given}) == expected
+    assert server_address("ollama", {"OLLAMA_HOST": given}) == expected
 
 
 def test_another_server_is_where_its_variable_says_as_it_is_written():
-    assert address("groq", {}) == "https://api.groq.com/openai/v1"
-    assert address("groq", {"GROQ_BASE_URL": " http://box/v1/ "}) == "http://box/v1"
+    assert server_address("groq", {}) == "https://api.groq.com/openai/v1"
+    assert server_address("groq", {"GROQ_BASE_URL": " http://box/v1/ "}) == "http://box/v1"
 
 
 @pytest.mark.parametrize("name", ["ollama", "vllm"])
