@@ -4,11 +4,13 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from harness.providers import Provider, json_answer
 from harness.wires import chat
 
+import minideep.models
 from minideep import Agent, ConfigError, Limits, UserMessage
 from minideep.models import OpenAIChat, resolve
 from minideep.models.openai.served import ServedModel
@@ -163,3 +165,21 @@ def test_what_is_no_address_is_refused_and_not_shown(name, wrong):
     assert str(caught.value) == (
         f"{variable} holds no address; set it to one such as {SERVERS[name].base_url}, or unset it"
     )
+
+
+# ---- the page
+
+
+def test_the_page_has_each_server_with_its_address_and_its_variables():
+    page = Path(minideep.models.__file__).with_name("README.md").read_text()
+    table = page.split("### Servers\n\n")[1].split("\n\n")[0].splitlines()[2:]
+    assert [[cell.strip() for cell in row.split("|")[1:-1]] for row in table] == [
+        [
+            f"`{name}:`",
+            server.title,
+            f"`{server.base_url}`, `{server.url_variable}`",
+            f"`{server.key_variable}`{' if it needs one' if server.start else ''}",
+            server.note,
+        ]
+        for name, server in SERVERS.items()
+    ]
