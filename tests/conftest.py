@@ -10,7 +10,8 @@ import pytest
 from minideep import DiskCheckpointer, MemoryCheckpointer
 
 # The machine's own keys must never reach a provider from a test.
-for key in [name for name in os.environ if name.startswith(("ANTHROPIC_", "OPENAI_"))]:
+OWNERS = ("ANTHROPIC_", "OPENAI_", "OLLAMA_", "LM", "VLLM_", "OPENROUTER_", "GROQ_", "DEEPSEEK_", "MISTRAL_", "GEMINI_")
+for key in [name for name in os.environ if name.startswith(OWNERS)]:
     del os.environ[key]
 
 

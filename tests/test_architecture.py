@@ -191,6 +191,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "runtime.hooks": 2,  # the hook door, of plain hooks and of wraps
         "runtime.model_calls": 3,  # the model door, without wraps and below them
         "models.adapter": 1,  # the model door, of every adapter
+        "models.registry": 1,  # the import of another package's provider
         "checkpoint.sync_store": 1,  # the release of a lock, whose work is done
         "checkpoint.adapter": 1,  # releases a thread whose head cannot be read, and raises again
         "checkpoint.store_loop": 1,  # stops what nobody waits for any more, and raises again

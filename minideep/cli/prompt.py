@@ -4,6 +4,7 @@ import difflib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ..backends import decode, encode, escaped
 from ..errors import ToolError
@@ -20,9 +21,9 @@ MOST_COMPARED = 200_000
 """The largest file, in bytes, that is compared line by line: the time grows with the square of its lines."""
 
 
-def is_interactive() -> bool:
-    """Return True if a person can be asked, who types at a terminal and sees the question there."""
-    return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stderr))
+def is_interactive(*streams: Any) -> bool:
+    """Return True if a person sits behind all of *streams*: a question on stderr is answered on stdin."""
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
 def ask(interrupts: Sequence[Interrupt], guard: AskBeforeChanges) -> dict[str, Decision]:

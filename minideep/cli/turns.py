@@ -3,6 +3,7 @@
 import argparse
 import os
 import shlex
+import sys
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -91,7 +92,7 @@ def _session(agent: Agent | None, state: State | None, store: Store, options: ar
         goal,
         created=created_by(state) if state else (),
         allowed=options.yes,
-        can_ask=is_interactive(),
+        can_ask=is_interactive(sys.stdin, sys.stderr),
         refused=aside,
     )
     return Session(agents.deep_agent(found, store, guard), str(found), guard, kept=kept)
@@ -160,11 +161,22 @@ def _stored(store: Store, thread: str) -> State | None:
 
 
 def model_of(asked: str | None) -> str:
-    """Return the model named by an option, else the one for a key in the environment, else the stand-in."""
+    """Return the model named by an option, else the one for a key in the environment.
+
+    Without either, a person at a terminal gets a model of this machine, if there is one; else it is the stand-in.
+    """
     if asked:
         return asked
     for key, model in KEYS.items():
         if os.environ.get(key):
             return model
-    aside(f"no --model and no {' or '.join(KEYS)}: using offline:, a stand-in without a language model")
+    reason, looked = f"no --model and no {' or '.join(KEYS)}", ""
+    if is_interactive(sys.stdin, sys.stdout):
+        from . import discovery  # Here, because most commands need no model or are told which.
+
+        if found := discovery.find(discovery.here()):
+            aside(f"{reason}: using {found.model}, which can call tools, of {found.where}")
+            return found.model
+        looked = "; neither Ollama nor LM Studio has a model here that can call tools"
+    aside(f"{reason}: using offline:, a stand-in without a language model{looked}")
     return "offline:"

@@ -19,7 +19,9 @@ __getattr__ = lazy_names(
         "openai.responses": "OpenAI",
         "profile": "Profile profile_of",
         "rate_limit": "RateLimiter",
-        "registry": "register resolve",
+        "registry": "register",
+        "resolving": "resolve",
         "scripted": "Policy Say ScriptedModel as_reply",
+        "servers": "SERVERS server_address",
     },
 )

@@ -9,7 +9,7 @@ from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..ports import Emit, Model, Reply, Request
 from .attempts import first_reply
-from .registry import resolve
+from .resolving import resolve
 from .wrapper import ModelWrapper
 
 FAILURES = (ModelError, ConnectionError, TimeoutError)

@@ -13,7 +13,7 @@ from ..kinds import Positive, Seconds
 from ..ports import Emit, Model, Reply, Request
 from .adapter import PerLoop
 from .attempts import first_reply
-from .registry import resolve
+from .resolving import resolve
 from .wrapper import ModelWrapper
 
 MAX_ATTEMPTS = 5

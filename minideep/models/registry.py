@@ -1,16 +1,18 @@
-"""Models by name: `provider:model`. Providers are our own, servers in a table, those that a program registers, and
-those that another package declares.
+"""Models by name: `provider:model`.
+
+Providers are our own, the servers in a table, those that a program registers, and those that other packages declare.
 """
 
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import cast
 
 from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import shown
 from ..ports import Model
+from .servers import SERVERS
 
 Factory = Callable[[str], Model]
 """Makes a model from what stands behind the colon."""
@@ -43,21 +45,17 @@ def register(name: str, factory: Factory, *, replace: bool = False) -> None:
     """
     if not name or not name.isprintable() or any(char.isspace() or char == ":" for char in name):
         raise ConfigError(f"register: name must be a word without colon or blank, not {shown(name)}")
-    if not replace and (name in _registered or name in PROVIDERS or name in _servers()):
+    if not replace and (name in _registered or name in PROVIDERS or name in SERVERS):
         raise ConfigError(f"the provider {name!r} is there already; take another name, or pass `replace=True`")
     _registered[name] = factory
 
 
-def resolve(model: str | Model) -> Model:
-    """Return *model* itself, or the model that a string such as `anthropic:claude-sonnet-4-6` or `offline:` names.
+def made(model: str) -> Model:
+    """Return what the provider's factory makes of the model that a string names.
 
     Raises:
-        ConfigError: the string names no known provider or no model, or *model* is not a model.
+        ConfigError: the string names no known provider, or no model.
     """
-    if not isinstance(model, str):
-        if not _is_model(model):
-            raise ConfigError(f"a model is a string or has `name` and `async complete(request, emit)`, not {model!r}")
-        return model
     provider, colon, name = model.partition(":")
     factory = _factory(provider) if colon else None
     if factory is None:
@@ -67,15 +65,7 @@ def resolve(model: str | Model) -> Model:
         raise ConfigError(f"model {model!r} names no model; write for example `{provider}:MODEL`")
     if name and offline:
         raise ConfigError(f"there is one offline model; write 'offline:', not {model!r}")
-    made = factory(name)
-    if not _is_model(made):
-        made_of = f"provider {provider!r}: its factory must return a model"
-        raise ConfigError(f"{made_of}, which has `name` and `async complete(request, emit)`, not {shown(made)}")
-    return made
-
-
-def _is_model(value: Any) -> bool:
-    return callable(getattr(value, "complete", None)) and isinstance(getattr(value, "name", None), str)
+    return factory(name)
 
 
 def _factory(provider: str) -> Factory | None:
@@ -86,7 +76,7 @@ def _factory(provider: str) -> Factory | None:
         return _offline
     if provider in PROVIDERS:
         return _own(provider)
-    if provider in _servers():
+    if provider in SERVERS:
         from .openai.served import ServedModel
 
         return partial(ServedModel, provider)
@@ -101,13 +91,9 @@ def _own(provider: str) -> Factory:
 
 
 def _offline(name: str) -> Model:
-    return _own("offline")()  # type: ignore[call-arg]
+    from .offline import OfflineModel
 
-
-def _servers() -> Any:
-    from .servers import SERVERS  # Here, because most programs use none of them.
-
-    return SERVERS
+    return OfflineModel()
 
 
 def _of_package(provider: str) -> Factory | None:
@@ -125,13 +111,13 @@ def _of_package(provider: str) -> Factory | None:
     if len(found) > 1:
         raise ConfigError(f"provider {provider!r} is declared by {packages}; uninstall one, or call `register`")
     try:
-        factory = found[0].load()
+        factory: object = found[0].load()
     except Exception as exc:
         problem = f"{type(exc).__name__}: {exc}"
         raise ConfigError(f"provider {provider!r} of package {packages} cannot be imported: {problem}") from exc
     if not callable(factory):
         raise ConfigError(f"provider {provider!r} of package {packages} is not a function: {shown(factory)}")
-    return factory
+    return cast(Factory, factory)
 
 
 def _known() -> str:
@@ -139,4 +125,4 @@ def _known() -> str:
     from importlib.metadata import entry_points
 
     declared = sorted(point.name for point in entry_points(group=GROUP))
-    return ", ".join(f"{name}:" for name in dict.fromkeys([*PROVIDERS, *_servers(), *_registered, *declared]))
+    return ", ".join(f"{name}:" for name in dict.fromkeys([*PROVIDERS, *SERVERS, *_registered, *declared]))

@@ -1,8 +1,9 @@
 """Servers that speak OpenAI's Chat Completions, as data: `ollama:qwen3` is such a server and a model behind it.
 
 Addresses and variables as their documentation has them, read on 2026-11-22: https://docs.ollama.com/api,
-https://lmstudio.ai/docs/api/rest-api, https://docs.vllm.ai, https://openrouter.ai/docs, https://console.groq.com/docs/openai,
-https://api-docs.deepseek.com, https://docs.mistral.ai/api and https://ai.google.dev/gemini-api/docs/openai
+https://lmstudio.ai/docs/api/rest-api, https://docs.vllm.ai, https://openrouter.ai/docs,
+https://console.groq.com/docs/openai, https://api-docs.deepseek.com, https://docs.mistral.ai/api and
+https://ai.google.dev/gemini-api/docs/openai
 """
 
 import os
@@ -90,7 +91,7 @@ SERVERS: Mapping[str, Server] = MappingProxyType(
 """The servers by the name that stands before the colon."""
 
 
-def address(name: str, environ: Mapping[str, str] = os.environ) -> str:
+def server_address(name: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return the base URL of the server *name*: the one in its variable in *environ*, else the usual one.
 
     Raises:

@@ -28,6 +28,7 @@ from harness.providers import Provider, sse
 from minideep.cli import main
 
 ENV = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")} | {"COLUMNS": "100"}
+ENV |= {"OLLAMA_HOST": "127.0.0.1:9", "LMSTUDIO_BASE_URL": "http://127.0.0.1:9/v1"}  # Where nothing listens.
 ENV.pop("XDG_STATE_HOME", None)
 _ids = count(1)
 

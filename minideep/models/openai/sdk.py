@@ -89,7 +89,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         window: float | None,
         profile: Profile | None,
     ) -> None:
-        super().__init__(name, client, lambda: connect(base_url), price=price, window=window, profile=profile)
+        super().__init__(name, client, lambda: _connect(base_url), price=price, window=window, profile=profile)
         self._extra: Wire = settings.pop("extra_body", {})
         self._hosted: Iterable[Any] = settings.pop("tools", ())
         self._settings = settings
@@ -139,11 +139,10 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
-def connect(base_url: str | None, api_key: str | None = None) -> "AsyncOpenAI":
-    """Return a client of the SDK. Without *api_key* it uses the one of OpenAI."""
+def _connect(base_url: str | None) -> "AsyncOpenAI":
     import openai
 
-    return openai.AsyncOpenAI(base_url=base_url, api_key=api_key)
+    return openai.AsyncOpenAI(base_url=base_url)
 
 
 async def _gathered(response: Any, read: Callable[[Wire], Reply], stream: Stream) -> Reply:

@@ -11,9 +11,8 @@ from ...messages import AnyBlock, StopReason
 from ...ports import Reply
 from ..adapter import Client
 from ..failures import MissingKey
-from ..servers import SERVERS, Server, address
+from ..servers import SERVERS, Server, server_address
 from .chat import OpenAIChat
-from .sdk import connect
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -29,7 +28,7 @@ class ServedModel(OpenAIChat):
     """
 
     def __init__(self, server: str, name: str, environ: Mapping[str, str] = os.environ) -> None:
-        served, url = SERVERS[server], address(server, environ)
+        served, url = SERVERS[server], server_address(server, environ)
         super().__init__(name, base_url=url, **served.settings)
         self.key_variable = served.key_variable
         self.unreachable = served.start
@@ -47,4 +46,14 @@ def _connect(server: Server, url: str, environ: Mapping[str, str]) -> "AsyncOpen
     key = environ.get(server.key_variable, "").strip()
     if not key and not server.start:
         raise MissingKey(f"{server.title} needs a key")
-    return connect(url, key or NO_KEY)
+    return _client(url, key or NO_KEY)
+
+
+def _client(url: str, key: str) -> "AsyncOpenAI":
+    """Return a client that sends *key*, and nothing of what the SDK finds in the environment about OpenAI."""
+    import openai
+
+    of_openai = [line.partition(":")[0].strip() for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")]
+    headers: dict[str, Any] = dict.fromkeys(["OpenAI-Organization", "OpenAI-Project", *of_openai], openai.Omit())
+    kept = {name: value for name, value in headers.items() if name and name.lower() != "authorization"}
+    return openai.AsyncOpenAI(base_url=url, api_key=key, default_headers={**kept, "Authorization": f"Bearer {key}"})

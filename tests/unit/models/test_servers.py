@@ -4,15 +4,17 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from harness.providers import Provider, json_answer
 from harness.wires import chat
 
+import minideep.models
 from minideep import Agent, ConfigError, Limits, UserMessage
 from minideep.models import OpenAIChat, resolve
 from minideep.models.openai.served import ServedModel
-from minideep.models.servers import SERVERS, address
+from minideep.models.servers import SERVERS, server_address
 from minideep.ports import Request
 
 LOCAL = [name for name, server in SERVERS.items() if server.start]
@@ -58,13 +60,16 @@ async def test_a_server_is_asked_at_the_address_in_its_variable_and_with_its_own
     assert provider.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_model_string_finds_address_and_key_in_the_environment_and_the_key_of_openai_stays_there():
+def test_a_model_string_finds_its_address_in_the_environment_and_what_is_there_for_openai_stays_there():
     code = "from minideep import Agent; print(Agent('ollama:some-model').run_sync('hi').text)"
     with Provider(says()) as provider:
-        env = {"OLLAMA_HOST": provider.url, "OPENAI_API_KEY": KEY, "PYTHONPATH": os.pathsep.join(sys.path)}
+        env = {"OLLAMA_HOST": provider.url, "PYTHONPATH": os.pathsep.join(sys.path)}
+        env |= {f"OPENAI_{name}": f"openai's {name}" for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID")}
+        env["OPENAI_CUSTOM_HEADERS"] = "X-Gateway: openai's gateway\nauthorization: openai's other key"
         run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert run.stdout == "hello\n"
     assert provider.headers[0]["authorization"] == "Bearer none"
+    assert "openai's" not in str(provider.headers)
 
 
 @pytest.mark.parametrize("name", HOSTED)
@@ -142,12 +147,12 @@ async def test_deepseek_gets_no_schema_which_it_would_reject():
     ],
 )
 def test_ollama_is_where_its_own_variable_says_by_its_own_rules(given, expected):
-    assert address("ollama", {"OLLAMA_HOST": given}) == expected
+    assert server_address("ollama", {"OLLAMA_HOST": given}) == expected
 
 
 def test_another_server_is_where_its_variable_says_as_it_is_written():
-    assert address("groq", {}) == "https://api.groq.com/openai/v1"
-    assert address("groq", {"GROQ_BASE_URL": " http://box/v1/ "}) == "http://box/v1"
+    assert server_address("groq", {}) == "https://api.groq.com/openai/v1"
+    assert server_address("groq", {"GROQ_BASE_URL": " http://box/v1/ "}) == "http://box/v1"
 
 
 @pytest.mark.parametrize("name", ["ollama", "vllm"])
@@ -163,3 +168,21 @@ def test_what_is_no_address_is_refused_and_not_shown(name, wrong):
     assert str(caught.value) == (
         f"{variable} holds no address; set it to one such as {SERVERS[name].base_url}, or unset it"
     )
+
+
+# ---- the page
+
+
+def test_the_page_has_each_server_with_its_address_and_its_variables():
+    page = Path(minideep.models.__file__).with_name("README.md").read_text()
+    table = page.split("### Servers\n\n")[1].split("\n\n")[0].splitlines()[2:]
+    assert [[cell.strip() for cell in row.split("|")[1:-1]] for row in table] == [
+        [
+            f"`{name}:`",
+            server.title,
+            f"`{server.base_url}`, `{server.url_variable}`",
+            f"`{server.key_variable}`{' if it needs one' if server.start else ''}",
+            server.note,
+        ]
+        for name, server in SERVERS.items()
+    ]
