@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from ..checks import checked
-from ..errors import ConfigError, ModelError
+from ..errors import ConfigError
 from ..events import TextDelta
 from ..kinds import Positive
 from ..messages import AssistantMessage, Text, ToolCall, Usage
@@ -25,7 +25,7 @@ class ScriptedModel:
 
     A reply takes no tokens and costs nothing, unless it is a `Reply` that says otherwise. `requests` lists every
     request so far. *window* is the model's window in tokens; without it the window is infinite and nothing is
-    compacted. A request after the last of *replies* raises `ModelError`.
+    compacted. A request after the last of *replies* raises `ModelError`, which says what was asked.
     """
 
     name = "scripted"
@@ -53,8 +53,9 @@ class ScriptedModel:
         try:
             return next(self._replies)
         except StopIteration:
-            count = len(self.requests) - 1
-            raise ModelError(f"scripted: the script has {count} replies and was asked for one more") from None
+            from .unscripted import past_the_end  # Only if a test is wrong.
+
+            raise past_the_end(request, len(self.requests) - 1) from None
 
 
 class Policy:

@@ -5,7 +5,9 @@ Each name is loaded when it is first used. `README.md` beside this file shows al
 
 from .. import lazy_names
 
-_PUBLIC = "BackendContract DurableStoreContract RecordingContext StoreContract forbid_requests tool_context"
+_PUBLIC = (
+    "BackendContract DurableStoreContract ModelContract RecordingContext StoreContract forbid_requests tool_context"
+)
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
@@ -14,6 +16,7 @@ __getattr__ = lazy_names(
         "backend": "BackendContract",
         "context": "RecordingContext tool_context",
         "durable_store": "DurableStoreContract",
+        "model": "ModelContract",
         "store": "StoreContract",
     },
 )

@@ -4,6 +4,7 @@ from ..models import forbid_requests as forbid_requests
 from .backend import BackendContract as BackendContract
 from .context import RecordingContext as RecordingContext, tool_context as tool_context
 from .durable_store import DurableStoreContract as DurableStoreContract
+from .model import ModelContract as ModelContract
 from .store import StoreContract as StoreContract
 
 __all__: list[str]

@@ -79,6 +79,10 @@ class Provider:
         self._server.shutdown()
         self._server.server_close()
 
+    def answer_to(self, body: Any) -> Answer:
+        """Return what is sent for a request."""
+        return self.take()
+
     def take(self) -> Answer:
         return self.answers.popleft() if self.answers else _NONE_LEFT
 
@@ -90,10 +94,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         provider = self.provider
-        provider.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        provider.bodies.append(body)
         provider.paths.append(self.path)
         provider.headers.append({name.lower(): value for name, value in self.headers.items()})
-        self._send(provider.take())
+        self._send(provider.answer_to(body))
 
     def _send(self, answer: Answer) -> None:
         unfinished = answer.cut or answer.hold

@@ -2,7 +2,18 @@
 
 import pytest
 
-from minideep import AssistantMessage, ConfigError, ModelError, RateLimited, Reply, Text, ToolCall, Usage, UserMessage
+from minideep import (
+    AssistantMessage,
+    ConfigError,
+    ModelError,
+    RateLimited,
+    Reply,
+    Text,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from minideep.events import TextDelta
 from minideep.models import Policy, ScriptedModel
 from minideep.ports import Request
@@ -40,16 +51,25 @@ async def test_an_exception_is_raised():
 
 
 async def test_what_no_model_can_say_is_refused():
-    with pytest.raises(ConfigError, match="a model cannot say 7; say text, a `ToolCall`, a list of those"):
+    with pytest.raises(ConfigError, match="a model cannot say 7; say text, a `ToolCall`, a list of those, or an exc"):
         await ScriptedModel(lambda request: 7).complete(HELLO, None)
 
 
 async def test_a_script_that_ends_says_how_long_it_was():
     model = ScriptedModel(["one"])
     await model.complete(HELLO, None)
-    with pytest.raises(ModelError, match="the script has 1 replies and was asked for one more"):
+    with pytest.raises(ModelError) as failed:
         await model.complete(HELLO, None)
+    assert str(failed.value) == (
+        "scripted: the script has 1 reply and was asked for one more, after the message 'hello'; add a reply, or give "
+        "a function of the request"
+    )
     assert model.requests == [HELLO, HELLO]
+    below = Request("You help.", (UserMessage("go"), ToolMessage("x" * 500, "c", "ls")))
+    with pytest.raises(
+        ModelError, match=r"has 2 replies .*, after the result of 'ls' 'x{199}, under .* 'You help\.'; add"
+    ):
+        await model.complete(below, None)
 
 
 async def test_a_function_of_the_request_may_be_plain_or_not():

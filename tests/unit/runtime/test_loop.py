@@ -97,7 +97,7 @@ async def test_a_failing_model_fails_the_turn_and_resume_asks_it_again(raised, k
 
 async def test_a_script_that_is_asked_past_its_end_says_so():
     turn = await Agent(ScriptedModel(pings("a")), [ping]).run("go")
-    assert str(turn.error) == "scripted: the script has 1 replies and was asked for one more"
+    assert str(turn.error).startswith("scripted: the script has 1 reply and was asked for one more, after the result ")
 
 
 @pytest.mark.parametrize("junk", [7, None, ToolResult("no reply")])

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from harness.blueprints import plan
 from harness.providers import Provider
 from harness.wires import FORMATS, connected, reply
 
+import minideep
 from minideep import Agent, ConfigError, MiddlewareError, ModelError, ToolCall, create_deep_agent, tool
 from minideep.backends import StateBackend
 from minideep.blueprint import Blueprint
@@ -15,6 +17,7 @@ from minideep.middleware import SummarizationMiddleware
 from minideep.models import Anthropic, FallbackModel, OfflineModel, RateLimiter, ScriptedModel
 from minideep.testing import forbid_requests
 
+ROOT = str(Path(minideep.__file__).parent.parent)
 FORBIDDEN = (
     r"model 'claude-x' was asked, but minideep\.testing\.forbid_requests\(\) forbids requests to real models; .*"
 )
@@ -133,7 +136,7 @@ with switch:
     pass
 print(status()[1])
 """
-    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": sys.path[0]}
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ROOT}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
     assert (run.stdout, run.stderr) == ("False\n", "")
 
@@ -144,7 +147,7 @@ def test_an_environment_variable_forbids_requests_in_a_process_and_those_below_i
 from minideep.models.forbidden import check_allowed
 check_allowed("x")
 """
-    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": sys.path[0], "MINIDEEP_FORBID_REQUESTS": value}
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ROOT, "MINIDEEP_FORBID_REQUESTS": value}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
     assert ("the environment variable MINIDEEP_FORBID_REQUESTS forbids requests" in run.stderr) == forbidden
     assert (run.returncode == 0) != forbidden
