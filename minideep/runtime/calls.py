@@ -16,7 +16,7 @@ from ..ports import ToolHook
 from ..state import Edit, Interrupt, OpenCall, Reject, Respond
 from ..tools import MAX_RESULT, Tool, as_result, capped
 from .cancel import carried, leave, result_of
-from .children import ChildPaused, has_children
+from .children import ChildPaused, end_children, has_children
 from .hooks import Innermost, Wrap, call_hook
 from .run import Call, Run
 
@@ -48,6 +48,8 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
     finally:
         # Also after an error: what the call has left running must not write to the thread any more.
         call.over = True
+    if run.live.taken_over:
+        end_children(call)
     _record_outcome(run, entry.call, outcome, perf_counter() - started)
     # `entry` is the state's own object: `started` is set by now if the call ran with a person's decision.
     if entry.started or "result" in run.saves_at:  # An approved call must not run twice, whatever the durability.

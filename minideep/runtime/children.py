@@ -1,9 +1,10 @@
 """Children: runs below a tool call, which are opened or continued, bounded in number, and closed with their call."""
 
 import time
+from contextlib import suppress
 
-from ..errors import ConfigError, ToolError
-from ..events import Noted, Resumed, UserSaid
+from ..errors import CheckpointError, ConfigError, ToolError
+from ..events import Noted, Resumed, TurnCancelled, UserSaid
 from ..messages import UserMessage, clean
 from ..ports import AgentSpec
 from ..state import Path, State
@@ -96,10 +97,13 @@ def _share_notes(child: Run, parent: State) -> None:
 def has_children(call: Call) -> bool:
     """Return whether *call* has run children. Then it is safe to begin it again: they continue from the log."""
     run, depth = call.run, len(call.run.path)
-    return any(
-        len(path) > depth and path[:depth] == run.path and path[depth].partition("/")[0] == call.entry.call.id
-        for path in (*run.journal.log.runs, *run.journal.states)
-    )
+    return any(_is_below(call, path, depth) for path in (*run.journal.log.runs, *run.journal.states))
+
+
+def _is_below(call: Call, path: Path, depth: int) -> bool:
+    """Return whether the run at *path* is below *call*, whose own run is *depth* levels below the main one."""
+    same = len(path) > depth and path[:depth] == call.run.path
+    return same and path[depth].partition("/")[0] == call.entry.call.id
 
 
 def unanswered(run: Run) -> list[Path]:
@@ -113,6 +117,21 @@ def unanswered(run: Run) -> list[Path]:
     statuses |= {path: state.status for path, state in run.journal.states.items() if path}
     cut_off = [path for path, status in statuses.items() if status in ("running", "paused")]
     return sorted((path for path in cut_off if path[0].split("/")[0] in calls), key=len, reverse=True)
+
+
+def end_children(call: Call) -> None:
+    """Cancel the runs below a call that a crash cut short and that its tool did not continue: it is being answered, so
+    nobody else will ever end them.
+    """
+    journal, depth = call.run.journal, len(call.run.path)
+    below = [
+        path
+        for path, row in journal.log.runs.items()
+        if row.status == "running" and path not in journal.states and _is_below(call, path, depth)
+    ]
+    for path in sorted(below, key=len, reverse=True):
+        with suppress(CheckpointError):  # It cannot be read: it stays as it is.
+            call.run.record_at(path, TurnCancelled(time.time()))
 
 
 class ChildPaused(BaseException):

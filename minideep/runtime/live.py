@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from ..checkpoint import CheckedStore, Journal
 from ..errors import ConfigError, IllegalEvent, SegmentTooLarge
@@ -49,6 +49,7 @@ class LiveTurn:
         "owner",
         "scope",
         "status",
+        "taken_over",
     )
 
     def __init__(self, journal: Journal, scope: TurnScope, owner: object, answer: Answering) -> None:
@@ -63,6 +64,8 @@ class LiveTurn:
         """True once anybody follows: the run then passes on what it records and emits."""
         self.accepted: bool = False
         self.over: bool = False
+        self.taken_over: bool = False
+        """True if it goes on with a turn that was cut short: there may be runs that nobody has ended."""
         self.status: Status = "running"
         """The status that the turn has left."""
         self.accepting: asyncio.Future[None] | None = None
@@ -82,6 +85,7 @@ class LiveTurn:
         """Let readers of the thread see what is not saved, and others, also of other processes, reach the turn."""
         journal = self.journal
         _running[journal.store, journal.thread_id] = self
+        _begun.add(self)
         journal.store.live[journal.thread_id] = journal
         if journal.store.offers_exchange:
             self._announcing = self.loop.call_later(SHORT, self._announce)
@@ -100,6 +104,7 @@ class LiveTurn:
         if journal.store.live.get(journal.thread_id) is journal:
             del journal.store.live[journal.thread_id]
         self.finish()
+        _begun.discard(self)
 
     def _announce(self) -> None:
         if (exchange := self.journal.store.exchange) is not None:
@@ -208,10 +213,14 @@ class LiveTurn:
         return any_recorded
 
 
+_begun: "WeakSet[LiveTurn]" = WeakSet()
+"""All turns of this process that are not over. One whose last append has freed its thread may still wait to hear of it,
+while the next one stands in `_running`.
+"""
 _running: WeakValueDictionary[tuple[CheckedStore, str], LiveTurn] = WeakValueDictionary()
 """Of this process. A turn stands here from before its input is recorded until its boundary is saved."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_running.clear)  # They are the parent's.
+    os.register_at_fork(after_in_child=lambda: (_running.clear(), _begun.clear()))  # They are the parent's.
 
 
 def find(store: CheckedStore, thread_id: str) -> LiveTurn | None:
@@ -222,7 +231,7 @@ def find(store: CheckedStore, thread_id: str) -> LiveTurn | None:
 
 def turns_of(owner: object) -> list[LiveTurn]:
     """Return the turns that one `Turns` runs in this process."""
-    return [live for live in list(_running.values()) if live.owner is owner and not live.loop.is_closed()]
+    return [live for live in list(_begun) if live.owner is owner and not live.loop.is_closed()]
 
 
 def _settle(future: "Future[Any]", value: Any) -> None:

@@ -212,7 +212,7 @@ class Run:
         """Go on with a turn that was cut short: its budgets and counters go on with it."""
         from .takeover import spent_before  # Only after a crash.
 
-        state = self.state
+        state, self.live.taken_over = self.state, True
         costs = spent_before(self.journal, self.path, state)
         self._before = (state.usage, state.step, state.tool_calls)
         self.ledger.carry(costs, state.start.seconds)

@@ -138,6 +138,8 @@ async def relay(ctx: ToolContext, n: int) -> str:
     """Have two others work, one after the other or side by side."""
     life = PROCESS.get().life
     life.promises.begins(PROCESS.get(), ctx, n, "relayed")
+    if life.random.random() < life.chances.tool_error / 2:
+        raise ToolError(f"cannot relay {n}")
     if n % 2:
         await ctx.run(relayed(), f"first of {n}", key="a")
         await ctx.run(relayed(), f"second of {n}", key="b")

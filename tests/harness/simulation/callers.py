@@ -47,6 +47,7 @@ class Call:
         """Return why an error has no reason; empty if it has one."""
         life, thread = self.life, self.thread
         if isinstance(error, ThreadConflict):
+            self.process.unsaved.pop(thread, None)  # Somebody else has gone on.
             return self._no_conflict()
         if isinstance(error, ThreadBusy):
             if self.wait and not (self._closes and "closed" in str(error)):

@@ -18,6 +18,7 @@ class Promises:
 
     def begins(self, process, ctx, n: int, word: str) -> None:
         """A tool begins: nothing that was recorded is done again, and nothing without permission."""
+        n = process.life.edited.get(n, n)
         thread, place = ctx.thread_id, (ctx.path, ctx.call_id)
         known, life = self.ledger.threads.get(thread), self.ledger.deleted[thread]
         self.effects[n] += 1

@@ -60,7 +60,7 @@ class Server:
                 if may_block():
                     return None
                 moment = other is not None and other.purpose == "maintenance" and purpose == "turn"
-                left = TIMEOUT if moment else until - self.loop.time()
+                left = max(TIMEOUT if moment else 0.0, until - self.loop.time())
                 if left <= 0:
                     return None
                 freed = self.loop.create_future()

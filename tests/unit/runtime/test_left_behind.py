@@ -1,0 +1,96 @@
+"""What outlives its turn, its call or its process is still accounted for, and ended by somebody."""
+
+import asyncio
+import contextlib
+
+from harness.stores import DistantStore, InstrumentedStore, copy_of
+
+from minideep import Agent, ToolCall, ToolContext, tool
+from minideep.models import ScriptedModel
+from minideep.runtime import Turns
+
+
+async def test_the_costs_of_a_cancelled_turn_hold_what_a_child_that_was_left_behind_has_spent():
+    hangs, over = asyncio.Event(), False
+
+    @tool
+    async def stubborn() -> str:
+        """Does not end."""
+        while not over:
+            hangs.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.1)
+        return ""
+
+    child = Agent(ScriptedModel([ToolCall("stubborn")]), [stubborn], name="child")
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Delegate."""
+        return (await ctx.run(child, "work")).text
+
+    agent = Agent(ScriptedModel([ToolCall("delegate")]), [delegate])
+    agent._turns = Turns(grace=0.05)
+    handle = await agent.start("go", "t")
+    await hangs.wait()
+    assert await agent.cancel("t")
+    turn, over = await handle, True
+    assert turn.costs.steps == agent.get_state("t").costs.steps == 2
+
+
+class SlowToTell(DistantStore):
+    """A store whose second append lands at once, and is reported when somebody says so."""
+
+    def __init__(self):
+        super().__init__()
+        self.count, self.tell = 0, asyncio.Event()
+
+    async def append(self, *args, **how):
+        self.count += 1
+        second = self.count == 2
+        await super().append(*args, **how)
+        if second:
+            await self.tell.wait()
+
+
+async def test_closing_an_agent_waits_for_a_turn_that_has_not_heard_that_it_is_saved():
+    store = SlowToTell()
+    agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
+    first = await agent.start("go", "t")
+    while store.count < 2 or store.leases:
+        await asyncio.sleep(0)
+    assert (await agent.run("on", "t")).text == "two"  # The thread is free: the append has released it.
+    closing = asyncio.ensure_future(agent.aclose())
+    await asyncio.sleep(0.01)
+    assert not closing.done()
+    store.tell.set()
+    await closing
+    assert (await first).text == "one"
+
+
+async def test_a_child_that_was_cut_short_ends_with_its_call_if_the_tool_does_not_continue_it():
+    store, copies, broken = InstrumentedStore(), [], False
+
+    def work(request):
+        if not copies:
+            copies.append(copy_of(store))  # What a kill at this moment leaves.
+        return "done"
+
+    child = Agent(ScriptedModel(work), name="child")
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Delegate."""
+        if broken:
+            raise OSError("the network is gone")
+        return (await ctx.run(child, "work")).text
+
+    def model(request):
+        return ToolCall("delegate") if len(request.messages) == 1 else "over"
+
+    await Agent(ScriptedModel(model), [delegate], checkpointer=store, durability="step").run("go", "t")
+    after = Agent(ScriptedModel(model), [delegate], checkpointer=copies[0])
+    assert [run.status for run in after.runs("t")] == ["running"]
+    broken = True
+    assert (await after.resume("t")).text == "over"
+    assert [run.status for run in after.runs("t")] == ["cancelled"]
