@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct, field, msgpack, structs
 
+from .checks import Written
 from .costs import Costs, TurnStart
 from .kinds import Rule
 from .messages import Message, Messages, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
@@ -32,7 +33,7 @@ _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[float, Meta(ge=0)]
 
 
-class Limits(Struct, frozen=True, array_like=True):
+class Limits(Written, frozen=True, array_like=True):
     """The limits at which a turn stops by itself; None means no limit. Each accepted input resets the counters.
 
     *tokens*, *cost* and *seconds* are budgets of a run and of everything below it, so those of the main agent apply to
@@ -86,7 +87,7 @@ def as_bytes(content: str | bytes) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 
-class Approve(Struct, frozen=True, array_like=True, tag="approve"):
+class Approve(Written, frozen=True, array_like=True, tag="approve"):
     """Run the call as it is."""
 
 
@@ -95,6 +96,8 @@ class _Edit(type(Struct)):
 
     def __call__(cls, args: Mapping[str, Any] | bytes) -> Any:
         return super().__call__(args if isinstance(args, bytes) else arguments_json(args))
+
+    __call__.__qualname__ = "Edit"  # Python names it in the error for a wrong call.
 
 
 class Edit(Struct, frozen=True, array_like=True, tag="edit", metaclass=_Edit):
@@ -111,13 +114,13 @@ class Edit(Struct, frozen=True, array_like=True, tag="edit", metaclass=_Edit):
         return from_json(self.raw)
 
 
-class Reject(Struct, frozen=True, array_like=True, tag="reject"):
+class Reject(Written, frozen=True, array_like=True, tag="reject"):
     """Do not run the call; the model reads *reason*."""
 
     reason: str = ""
 
 
-class Respond(Struct, frozen=True, array_like=True, tag="respond"):
+class Respond(Written, frozen=True, array_like=True, tag="respond"):
     """Do not run the call; *text* is its result."""
 
     text: str

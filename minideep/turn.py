@@ -1,11 +1,12 @@
 """The result of a turn, and the errors that a log keeps as plain data."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from . import errors
+from .checks import word_of_others
 from .costs import Costs
 from .errors import LimitExceeded, MinideepError, ModelError
 from .events import TurnFailed
@@ -46,6 +47,9 @@ class Turn(Struct, kw_only=True):
     costs: Costs = field(default_factory=Costs)
     saved: bool = True
     """True if the store has the turn. If not, its events are kept for the thread's next append; see `Agent.save`."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = word_of_others
 
     def __repr__(self) -> str:
         """Return a short text: asyncio and debuggers ask for it in passing, and a turn may be long."""

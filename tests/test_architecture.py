@@ -12,7 +12,7 @@ from harness.lines import code_lines
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
-    ["errors", "kinds", "checks", "messages", "loops", "workers", "folders", "structured"],
+    ["errors", "kinds", "mistakes", "checks", "messages", "loops", "workers", "folders", "structured"],
     ["costs", "state", "events"],
     ["core", "ledger", "tools", "export"],
     ["turn", "context"],
@@ -154,7 +154,7 @@ for name, module in sys.modules.items():
     loaded = [Path(line) for line in run.stdout.split("\n") if line]
     # On a busy machine a turn takes so long that it has an address.
     address = {"exchange.py", "addresses.py", "frames.py"}
-    assert sum(code_lines(path) for path in loaded if path.name not in address) < 5_900
+    assert sum(code_lines(path) for path in loaded if path.name not in address) < 6_000
 
 
 def test_rules_that_comments_name_are_written_down():

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..checks import check_fields
+from ..checks import Written, check_fields
 from ..errors import ConfigError
 from ..kinds import Seconds
 from ..ports import Model
@@ -21,7 +21,7 @@ _ROLE_NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}")
 _FENCE = re.compile(r"^```[^\n`]*\n(.*?)^```[^\S\n]*$", re.DOTALL | re.MULTILINE)
 
 
-class Role(Struct, frozen=True):
+class Role(Written, frozen=True):
     """A kind of subagent. It sees its *prompt*, the files that the plan names, and the instruction: nothing else."""
 
     name: str

@@ -27,8 +27,12 @@ def resolve(model: str | Model) -> Model:
         return model
     provider, colon, name = model.partition(":")
     if not colon or provider not in PROVIDERS:
+        from ..mistakes import did_you_mean
+
         known = ", ".join(f"{known}:" for known in PROVIDERS)
-        raise ConfigError(f"unknown model {shown(model)}; write `provider:model`, the provider one of {known}")
+        otherwise = f"; write `provider:model`, the provider one of {known}"
+        meant = did_you_mean(f"{provider}:", [f"{known}:" for known in PROVIDERS], otherwise) if colon else otherwise
+        raise ConfigError(f"unknown model {shown(model)}{meant}")
     if not name and provider != "offline":
         raise ConfigError(f"model {model!r} names no model; write for example `{provider}:MODEL`")
     if name and provider == "offline":
