@@ -5,14 +5,14 @@ import logging
 import re
 import threading
 from collections.abc import Callable
-from typing import Any, cast, get_args, get_type_hints, overload
+from typing import Annotated, Any, cast, get_args, get_type_hints, overload
 
 import msgspec
 from msgspec import Struct
 
 from .checks import checked
 from .errors import ConfigError, ToolError
-from .kinds import Seconds, remedy, shown
+from .kinds import Rule, Seconds, remedy, shown
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
 MAX_RESULT = 1_000_000
@@ -113,13 +113,20 @@ class Tool:
         return ", ".join(parts) or "no arguments"
 
 
+_FUNCTION = Rule(callable, "a function, and its name given by `name=`")
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
 def tool(*, name: str | None = None, timeout: Seconds | None = None) -> Callable[[Callable[..., Any]], Tool]: ...
 @checked
 def tool(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, timeout: Seconds | None = None
+    function: Annotated[Callable[..., Any], _FUNCTION] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    timeout: Seconds | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` from a function: its schema from the type hints, its description from the docstring.
 

@@ -82,6 +82,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     ) -> None:
         super().__init__(name, client, _connect, price=price, window=window, profile=profile)
         self._settings = {"max_tokens": max_tokens or MAX_TOKENS, **settings}
+        self._check_settings(settings)
         self._converted = ConversionCache(_to_wire)
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
