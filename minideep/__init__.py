@@ -53,7 +53,17 @@ _HOMES = {
     "turn": "Turn",
 }
 __all__ = sorted(["__version__", *(name for names in _HOMES.values() for name in names.split())])  # pyright: ignore[reportUnsupportedDunderAll]
-__getattr__ = lazy_names(__name__, _HOMES)
+_load = lazy_names(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__ and name[:1].isupper():
+        from .mistakes import where
+
+        if found := where(name):
+            # `from minideep import ...` would drop the text of an `AttributeError`.
+            raise ImportError(f"there is no {name!r} in `minideep` itself; write `{found}`")
+    return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from . import checkpoint
 from .checkpoint import CheckedStore, Durability, Redact, open_store
-from .checks import check_fields, checked
+from .checks import check_fields, checked, word_of_others
 from .errors import ConfigError, UnknownThread
 from .live import LiveThreads
 from .messages import Input, Message
@@ -73,6 +73,9 @@ class Agent(LiveThreads):
         spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
         check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
+
+    if not TYPE_CHECKING:
+        __getattr__ = word_of_others
 
     def __copy__(self) -> "Agent":
         _ = self._store  # Made now, if there is none yet: a copy has the same threads.

@@ -5,9 +5,10 @@ Annotations are read when a function is first called, so that importing costs no
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, wraps
-from inspect import isclass, iscoroutinefunction, isfunction
-from typing import Any, TypeVar, cast
+from inspect import CO_VARKEYWORDS, isclass, iscoroutinefunction, isfunction
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from .documented import Struct
 from .errors import ConfigError
 from .kinds import ANYTHING, Kind, Shape, fields_of, kind_of, parameters_of, shown
 
@@ -52,6 +53,36 @@ def check_fields(thing: object) -> None:
         _check(getattr(thing, name), expected, name, kind.__name__)
 
 
+if TYPE_CHECKING:  # Type checkers know the constructor of a Struct, and must not see that it is wrapped.
+    UserWritten = Struct
+else:
+
+    class _UserWritten(type(Struct)):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super().__call__(*args, **kwargs)
+            except TypeError:  # msgspec's does not say of which class it is.
+                from .mistakes import misfit
+
+                if problem := misfit(cls, args, kwargs):
+                    raise TypeError(problem) from None
+                raise
+
+    class UserWritten(Struct, metaclass=_UserWritten):
+        """Base class of Structs that people write: a wrong argument of the constructor is named, with the right one."""
+
+
+def word_of_others(self: Any, name: str) -> Any:
+    """The `__getattr__` of a class whose attributes have other names in other libraries: say what the name is here."""
+    if not name.startswith("_"):
+        from .mistakes import other_word
+
+        if instead := other_word(cast(type[Any], type(self)), name):
+            problem = f"{type(self).__name__!r} object has no attribute {name!r}; {instead}"
+            raise AttributeError(problem, name=name, obj=self)
+    return object.__getattribute__(self, name)  # Raises again what a property raised, or Python's own error.
+
+
 def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     arguments = _Arguments(function)
 
@@ -80,6 +111,11 @@ class _Arguments:
     def _kinds(self) -> dict[str, Kind]:
         return parameters_of(self._function)
 
+    def _takes(self, name: str) -> bool:
+        code = self._function.__code__
+        named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        return name in named or bool(code.co_flags & CO_VARKEYWORDS)
+
     @cached_property
     def _positional(self) -> list[tuple[str, Kind]]:
         code = self._function.__code__
@@ -91,7 +127,11 @@ class _Arguments:
             if kind is not ANYTHING and (items := self._items(name, kind, value)):
                 args = (*args[:place], items, *args[place + 1 :])
         for name, value in kwargs.items():
-            kind = self._kinds.get(name, ANYTHING)  # Python itself refuses a parameter that does not exist.
+            kind = self._kinds.get(name, ANYTHING)
+            if kind is ANYTHING and not self._takes(name):
+                from .mistakes import unexpected
+
+                raise TypeError(unexpected(self._owner, name, self._function))
             if kind is not ANYTHING and (items := self._items(name, kind, value)):
                 kwargs = {**kwargs, name: items}
         return args, kwargs

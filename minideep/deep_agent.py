@@ -188,7 +188,10 @@ def _check_names(subagent: Subagent, known: frozenset[str]) -> None:
     for name in subagent.interrupt_on or ():
         if name not in known:
             problem = f"interrupt_on names {name!r}, which neither it nor a subagent below it has"
-            raise ConfigError(f"agent {subagent.name!r}: {problem}; the tools are {', '.join(sorted(known))}")
+            from .mistakes import did_you_mean
+
+            meant = did_you_mean(name, known, f"; the tools are {', '.join(sorted(known))}")
+            raise ConfigError(f"agent {subagent.name!r}: {problem}{meant}")
 
 
 def _check_profile(model: Model, known: frozenset[str]) -> None:

@@ -5,21 +5,44 @@ A bound of a number is added as a `msgspec.Meta`, everything else as a `Rule`.
 
 import operator
 import os
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
+from importlib import import_module
 from inspect import isclass, iscoroutinefunction, isfunction
 from reprlib import Repr
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 from weakref import WeakSet
 
 from msgspec import Meta, Struct, structs
 
+C = TypeVar("C", bound=type[Any])
 _repr = Repr()  # Shortens long values, and survives a `__repr__` that raises.
 _repr.maxstring = _repr.maxother = 100
-shown: Callable[[Any], str] = _repr.repr
-"""Renders a wrong value for an error message."""
+_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
+_remedies: dict[type, str] = {}
+
+
+def shown(value: Any) -> str:
+    """Render a wrong value for an error message, on one line and without its address."""
+    return _ADDRESS.sub("", _repr.repr(value)).replace("\n", " ")
+
+
+def _words(name: str, *about: Any) -> Any:
+    """Call a function of `mistakes`, which imports this module, and is loaded only when there is one."""
+    return getattr(import_module(".mistakes", __package__), name)(*about)
+
+
+def remedy(text: str) -> Callable[[C], C]:
+    """Decorate a class with what to do about a value that should have been one of it, for error messages."""
+
+    def put(kind: C) -> C:
+        _remedies[kind] = text
+        return kind
+
+    return put
 
 
 class Rule(Struct, frozen=True):
@@ -90,8 +113,11 @@ def kind_of(hint: Any) -> Kind:
         return ANYTHING if ANYTHING in kinds else Kind(wanted, tuple(shapes))
     if origin is Literal:
         # Equal is not enough: 1 is equal to True.
-        same = Shape(lambda value: any(type(value) is type(arg) and value == arg for arg in args))
-        return Kind(_either([*map(repr, args)]), (same,))
+        def same(value: Any) -> bool:
+            return any(type(value) is type(arg) and value == arg for arg in args)
+
+        meant = Shape(same, hint=lambda value: _words("did_you_mean", value, map(str, args))[2:])
+        return Kind(_either([*map(repr, args)]), (meant,))
     if isclass(origin):
         return _generic(origin, args)
     if hint in _NAMES:
@@ -121,8 +147,9 @@ def _plain(kind: type) -> Kind:
         return (type(value) in exact or (isinstance(value, Enum) and isinstance(value, exact))) and value == value
 
     def hint(value: Any) -> str:
-        is_subclass = isinstance(value, exact) and type(value) not in (*exact, bool)
-        return f"convert it with {kind.__name__}(), as a subclass cannot be stored" if is_subclass else ""
+        if isinstance(value, exact) and type(value) not in (*exact, bool):
+            return f"convert it with {kind.__name__}(), as a subclass cannot be stored"
+        return _words("number", kind, value) if kind in (int, float) else ""
 
     return Kind(_NAMES[kind], (Shape(accepts, hint=hint),))
 
@@ -180,7 +207,10 @@ def _mapping(key: Kind, value: Kind) -> Kind:
             yield f"'s key {shown(name)}", key, name
             yield f"[{shown(name)}]", value, item
 
-    return Kind("a mapping", (Shape(lambda given: isinstance(given, Mapping), parts),))
+    def hint(given: Any) -> str:
+        return _words("item_of_mapping", key, value, given)
+
+    return Kind("a mapping", (Shape(lambda given: isinstance(given, Mapping), parts, hint=hint),))
 
 
 def _row(kinds: list[Kind]) -> Kind:
@@ -203,7 +233,7 @@ def _several(origin: type, item: Kind) -> Kind:
         return ((f"[{place}]", item, one) for place, one in enumerate(given if isinstance(given, Collection) else ()))
 
     def hint(given: Any) -> str:
-        return f"write [{shown(given)}]" if item is not ANYTHING and item.accepts(given) else ""
+        return _words("item_of_list", item, given)
 
     return Kind("a list", (Shape(accepts, parts, item, hint),))
 
@@ -213,13 +243,18 @@ def _function(args: Sequence[Any]) -> Kind:
     returned = args[-1] if args else Any
     origins = [get_origin(hint) for hint in (returned, *get_args(returned))]
     if returned is Any or any(isclass(origin) and issubclass(origin, Awaitable) for origin in origins):
-        return Kind("a function", (Shape(callable),))
+        return Kind("a function", (Shape(callable, hint=_by_name),))
 
     def hint(given: Any) -> str:
-        return "it is a coroutine function, and nobody would await it" if iscoroutinefunction(given) else ""
+        no_await = "it is a coroutine function, and nobody would await it; write a plain `def`"
+        return no_await if iscoroutinefunction(given) else _by_name(given)
 
     accepts = Shape(lambda given: callable(given) and not iscoroutinefunction(given), hint=hint)
     return Kind("a plain function", (accepts,))
+
+
+def _by_name(given: Any) -> str:
+    return "pass the function itself" if isinstance(given, str) else ""
 
 
 # ---- instances of classes, and objects with the members of a protocol
@@ -238,7 +273,9 @@ def _instance(kind: type[Any]) -> Kind:
     parts = _members(None if config else kind) if deep else None
 
     def hint(given: Any) -> str:
-        return _instead(given) if isclass(given) and kind in given.__mro__ else ""
+        if isclass(given) and kind in given.__mro__:
+            return f"pass an instance, {_words('written', given)}"
+        return _remedies.get(kind, "") or (f"write {_words('written', kind, given)}" if config else "")
 
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     return Kind(f"{article} `{kind.__name__}`", (Shape(lambda given: isinstance(given, kind), parts, hint=hint),))
@@ -265,9 +302,13 @@ def _protocol(kind: type[Any]) -> Kind:
         return True
 
     def hint(given: Any) -> str:
-        if isclass(given):
-            return _instead(given) if all(callable(getattr(given, name, None)) for name in methods) else ""
-        return f"it has no {', '.join(map(repr, missing(given)))}" if type(given).__module__ != "builtins" else ""
+        if isclass(given) and all(callable(getattr(given, name, None)) for name in methods):
+            return f"pass an instance, {_words('written', given)}"
+        # One that has some of the members is meant to be one; another object is something else.
+        lacks = missing(given) if type(given).__module__ != "builtins" else []
+        partly = 0 < len(lacks) < len(members)
+        problem = f"it has no {', '.join(map(repr, lacks))}" if partly or (lacks and kind not in _remedies) else ""
+        return "; ".join(filter(None, (problem, _remedies.get(kind))))
 
     return Kind(f"a `{kind.__name__}`", (Shape(accepts, _members(kind), hint=hint),))
 
@@ -275,10 +316,6 @@ def _protocol(kind: type[Any]) -> Kind:
 def _members(kind: type | None) -> Callable[[Any], Iterator[tuple[str, Kind, Any]]]:
     """Return a function that yields the attributes that *kind*, or the class of the value itself, declares."""
     return lambda given: ((f".{name}", inner, getattr(given, name)) for name, inner in fields_of(kind or type(given)))
-
-
-def _instead(given: type) -> str:
-    return f"pass an instance, {given.__name__}()"
 
 
 def has(given: Any, name: str, is_method: bool = False) -> bool:
@@ -294,7 +331,13 @@ def has(given: Any, name: str, is_method: bool = False) -> bool:
 
 def having(member: str, wanted: str) -> Rule:
     """Return a rule that knows a value by a member, for a class that must not be imported."""
-    return Rule(lambda value: not isclass(value) and has(value, member), wanted)
+
+    def holds(value: Any) -> bool:
+        # An SDK's synchronous client has the same members, and would fail at the first request.
+        is_sync = has(value, "__enter__") and not has(value, "__aenter__")
+        return not isclass(value) and has(value, member) and not is_sync
+
+    return Rule(holds, wanted)
 
 
 def _is_path(value: Any) -> bool:

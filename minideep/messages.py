@@ -66,6 +66,8 @@ class _Call(type(Struct)):
     def __call__(cls, name: str, args: Mapping[str, Any] | bytes = b"{}", id: str | None = None) -> Any:
         return super().__call__(name, args if isinstance(args, bytes) else arguments_json(args), id or "")
 
+    __call__.__qualname__ = "ToolCall"  # Python names it in the error for a wrong call.
+
 
 class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call):
     """A call to a tool, as the model asked for it: `ToolCall("ls", {"path": "/"})`.

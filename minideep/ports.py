@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from .checks import check_fields
+from .checks import UserWritten, check_fields
 from .context import ToolContext
 from .documented import Struct
 from .events import StreamEvent
-from .kinds import Positive, Seconds
+from .kinds import Positive, Seconds, remedy
 from .messages import (
     UNKNOWN,
     AssistantMessage,
@@ -72,6 +72,7 @@ class Reply(Struct, frozen=True):
     """The model that answered, if it is not the one that was asked."""
 
 
+@remedy("write a string such as 'anthropic:claude-sonnet-4-6', or OpenAI(name, client=...) around a client")
 class Model(Protocol):
     """Anything that answers requests: a provider behind an SDK, a script, or a plain function of the request.
 
@@ -91,7 +92,7 @@ class Model(Protocol):
         ...
 
 
-class Retention(Struct, frozen=True):
+class Retention(UserWritten, frozen=True):
     """The rules by which a store deletes old data; None keeps everything."""
 
     boundaries: Positive | None = None
@@ -149,6 +150,7 @@ Purpose = Literal["turn", "maintenance"]
 """What a thread is opened for."""
 
 
+@remedy("write DiskCheckpointer('folder') or MemoryCheckpointer()")
 class Store(Protocol):
     """A place for rows. Its methods may be awaited on several event loops, also at the same time.
 
@@ -232,6 +234,7 @@ class FileInfo(Struct, frozen=True):
     """Seconds since 1970."""
 
 
+@remedy("write FilesystemBackend('folder') or StateBackend()")
 class Backend(Protocol):
     """A place for files. Paths are absolute, with `/`. All methods are plain functions.
 
@@ -291,6 +294,7 @@ class RunTool(Protocol):
         ...
 
 
+@remedy("derive a class from `Middleware`, and pass an instance")
 class Middleware:
     """Something an agent can do: a prompt, tools, and hooks round the loop. Override what you need.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Meta, field, msgpack, structs
 
+from .checks import UserWritten
 from .costs import Costs, TurnStart
 from .documented import Struct
 from .kinds import Rule
@@ -33,7 +34,7 @@ _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[float, Meta(ge=0)]
 
 
-class Limits(Struct, frozen=True, array_like=True):
+class Limits(UserWritten, frozen=True, array_like=True):
     """The limits at which a turn stops by itself; None means no limit. Each accepted input resets the counters.
 
     *tokens*, *cost* and *seconds* are budgets of a run and of everything below it, so those of the main agent apply to
@@ -87,7 +88,7 @@ def as_bytes(content: str | bytes) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 
-class Approve(Struct, frozen=True, array_like=True, tag="approve"):
+class Approve(UserWritten, frozen=True, array_like=True, tag="approve"):
     """Run the call as it is."""
 
 
@@ -96,6 +97,8 @@ class _Edit(type(Struct)):
 
     def __call__(cls, args: Mapping[str, Any] | bytes) -> Any:
         return super().__call__(args if isinstance(args, bytes) else arguments_json(args))
+
+    __call__.__qualname__ = "Edit"  # Python names it in the error for a wrong call.
 
 
 class Edit(Struct, frozen=True, array_like=True, tag="edit", metaclass=_Edit):
@@ -112,13 +115,13 @@ class Edit(Struct, frozen=True, array_like=True, tag="edit", metaclass=_Edit):
         return from_json(self.raw)
 
 
-class Reject(Struct, frozen=True, array_like=True, tag="reject"):
+class Reject(UserWritten, frozen=True, array_like=True, tag="reject"):
     """Do not run the call; the model reads *reason*."""
 
     reason: str = ""
 
 
-class Respond(Struct, frozen=True, array_like=True, tag="respond"):
+class Respond(UserWritten, frozen=True, array_like=True, tag="respond"):
     """Do not run the call; *text* is its result."""
 
     text: str

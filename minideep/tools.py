@@ -1,17 +1,19 @@
 """Tools: functions that a model may call, their schemas, and how a call's arguments reach a function."""
 
 import inspect
+import logging
+import re
 import threading
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, cast, get_type_hints, overload
+from typing import TYPE_CHECKING, Annotated, Any, Generic, cast, get_args, get_type_hints, overload
 
 import msgspec
 from msgspec import Struct
 
 from .checks import checked
 from .errors import ConfigError, ToolError
-from .kinds import Seconds
+from .kinds import Rule, Seconds, remedy, shown
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
 
 if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stays complete for a strict type checker.
@@ -35,6 +37,7 @@ class Injected:
     """Base class of parameters that the run fills in, and that are not in a tool's schema."""
 
 
+@remedy("pass a function, or decorate one with `@tool`")
 class Tool(Generic[P, R]):
     """A function that a model may call.
 
@@ -66,6 +69,7 @@ class Tool(Generic[P, R]):
         self._arguments = arguments
         self.schema: dict[str, Any] = _schema(self.name, arguments)
         self._decoder = _decoder(self.name, arguments)
+        _check_wording(self)
 
     @property
     def timeout(self) -> float | None:
@@ -130,13 +134,20 @@ class Tool(Generic[P, R]):
         return ", ".join(parts) or "no arguments"
 
 
+_FUNCTION = Rule(callable, "a function, and its name given by `name=`")
+
+
 @overload
 def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(*, name: str | None = None, timeout: Seconds | None = None) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 @checked
 def tool(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, timeout: Seconds | None = None
+    function: Annotated[Callable[..., Any], _FUNCTION] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    timeout: Seconds | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` from a function: its schema from the type hints, its description from the docstring.
 
@@ -195,7 +206,18 @@ def _as_text(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError):
-        return clean(str(value))
+        return clean(_own_text(value))
+
+
+def _own_text(value: Any) -> str:
+    """Return the `str` of a value. Python's own, with nothing but the address of the object, would mislead a model."""
+    kind = cast(type[Any], type(value))
+    if inspect.iscoroutine(value):
+        value.close()  # Or Python warns, somewhere else, that it was never awaited.
+        raise TypeError(f"it returned the coroutine {value.__qualname__!r}; write `return await ...`")
+    if kind.__str__ is object.__str__ and (kind.__repr__ is object.__repr__ or hasattr(value, "__next__")):
+        raise TypeError(f"it returned {shown(value)}, which has no text; return text, a dict or a list")
+    return str(value)
 
 
 def capped(result: ToolResult) -> ToolResult:
@@ -214,11 +236,33 @@ def capped(result: ToolResult) -> ToolResult:
     return ToolResult(f"{problem}. It begins: {result.text[:1000]}", is_error=True)
 
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""What providers accept as the name of a tool."""
+logger = logging.getLogger("minideep")
+
+
+def _check_wording(tool: Tool) -> None:
+    """Refuse a name that providers would refuse, and warn of a tool that a model could not choose."""
+    if not _NAME.fullmatch(tool.name):
+        name = "`@tool(name=...)` gives another name"
+        raise ConfigError(f"tool {shown(tool.name)}: its name must be 1 to 128 letters, digits, '_' or '-'; {name}")
+    if not tool.description.strip():
+        logger.warning("tool %r has no description; give its function a docstring, which the model reads", tool.name)
+
+
+def _check_kind(name: str, function: Callable[..., Any]) -> None:
+    if inspect.isclass(function) or not inspect.isroutine(function):
+        raise ConfigError(f"tool {name!r} must be a function, or a method of an object, not {shown(function)}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(f"tool {name!r} must return one value, and not `yield`; return a list")
+
+
 def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], str]:
     """Return the function's parameters as a Struct, and the name of the one that takes the context.
 
     A Struct, for msgspec then decodes, checks and describes the arguments, all in one pass over the call's JSON.
     """
+    _check_kind(name, function)
     try:
         hints = get_type_hints(function, include_extras=True)
         parameters = inspect.signature(function).parameters.values()
@@ -229,14 +273,16 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], s
     context = ""
     for parameter in parameters:
         hint = hints.get(parameter.name)
-        if isinstance(hint, type) and issubclass(hint, Injected):
+        if any(inspect.isclass(kind) and issubclass(kind, Injected) for kind in (hint, *get_args(hint))):
             context = parameter.name
         elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise ConfigError(
-                f"tool {name!r}: parameter {parameter.name!r} of its function must be one that can be passed by name"
-            )
+            problem = f"parameter {str(parameter).partition(':')[0]!r} of its function cannot be passed by name"
+            raise ConfigError(f"tool {name!r}: {problem}; take a list or a dict, such as `names: list[str]`")
         elif parameter.name not in hints:
-            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} of its function has no type hint")
+            from .mistakes import untyped
+
+            problem = f"parameter {parameter.name!r} of its function has no type hint"
+            raise ConfigError(f"tool {name!r}: {problem}; {untyped(parameter.name)}")
         else:
             default = () if parameter.default is parameter.empty else (parameter.default,)
             fields.append((parameter.name, hints[parameter.name], *default))
@@ -256,7 +302,8 @@ def _decoder(name: str, arguments: type[Struct]) -> "msgspec.json.Decoder[Any]":
 def _unsupported(name: str, exc: Exception) -> ConfigError:
     # The last line of msgspec's message names the type. The lines before it are advice to users of msgspec.
     problem = str(exc).rpartition("\n")[2]
-    return ConfigError(f"tool {name!r}: its function has a parameter of a type that JSON cannot express: {problem}")
+    problem = f"its function has a parameter of a type that JSON cannot express: {problem}"
+    return ConfigError(f"tool {name!r}: {problem}; take plain data there, and objects from `ctx.context`")
 
 
 def _schema(name: str, arguments: type[Struct]) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """The result of a turn, and errors as the plain data that a log and a turn keep."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
 from . import errors
+from .checks import word_of_others
 from .costs import Costs
 from .documented import Struct
 from .errors import LimitExceeded, MinideepError, ModelError
@@ -93,6 +94,9 @@ class Turn(Struct, kw_only=True, dict=True):
     def error(self, error: MinideepError | None) -> None:
         self.fault = None if error is None else Fault.of(error)
         _kept(self)["error"] = error  # The exception itself: it has a cause and a traceback, which the data has not.
+
+    if not TYPE_CHECKING:
+        __getattr__ = word_of_others
 
     def __repr__(self) -> str:
         """Return a short text: asyncio and debuggers ask for it in passing, and a turn may be long."""

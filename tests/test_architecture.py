@@ -13,7 +13,19 @@ from harness.lines import code_lines
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 LAYERS = [
-    ["errors", "kinds", "documented", "field_docs", "checks", "messages", "loops", "workers", "folders", "structured"],
+    [
+        "errors",
+        "kinds",
+        "mistakes",
+        "documented",
+        "field_docs",
+        "checks",
+        "messages",
+        "loops",
+        "workers",
+        "folders",
+        "structured",
+    ],
     ["costs", "state", "export", "forms", "decoding", "events"],
     ["core", "ledger", "tools"],
     ["turn", "context"],

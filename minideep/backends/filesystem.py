@@ -60,15 +60,16 @@ class FilesystemBackend:
     def __init__(self, root_dir: Pathname, virtual_mode: bool = True) -> None:
         if not SUPPORTED:
             raise ConfigError("FilesystemBackend needs a POSIX system; on Windows use WSL, or StateBackend()")
-        root = os.path.realpath(root_dir)
+        root = os.path.realpath(os.path.expanduser(root_dir))  # noqa: PTH111 - As a `DiskCheckpointer` reads `~`.
         try:
             self._root = Beneath(root)
         except StoreFolder:
-            problem = f"root_dir {os.fspath(root_dir)!r} is in the folder of a store"
+            problem = f"FilesystemBackend: root_dir {os.fspath(root_dir)!r} is in the folder of a store"
             raise ConfigError(f"{problem}; keep threads and files in separate folders") from None
         except OSError:
-            problem = f"root_dir must be an existing folder, not {os.fspath(root_dir)!r}"
-            raise ConfigError(f"{problem}; create it first") from None
+            problem = f"FilesystemBackend: root_dir must be an existing folder, not {os.fspath(root_dir)!r}"
+            meant = "give the folder that it is in" if os.path.lexists(root) else "create it first"
+            raise ConfigError(f"{problem}; {meant}") from None
         self._base = self._root if virtual_mode else Beneath("/")
         self._lock = threading.Lock()
         self.home: str = "/" if virtual_mode else root

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..checks import check_fields
+from ..checks import UserWritten, check_fields
 from ..documented import Struct
 from ..errors import ConfigError
 from ..kinds import Seconds
@@ -20,7 +20,7 @@ _ROLE_NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}")
 _FENCE = re.compile(r"^```[^\n`]*\n(.*?)^```[^\S\n]*$", re.DOTALL | re.MULTILINE)
 
 
-class Role(Struct, frozen=True):
+class Role(UserWritten, frozen=True):
     """A kind of subagent. It sees its *prompt*, the files that the plan names, and the instruction: nothing else."""
 
     name: str

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..checks import check_fields, checked
-from ..documented import Struct
+from ..checks import UserWritten, check_fields, checked
 from ..errors import ConfigError
 from ..kinds import Pathname
 
@@ -15,7 +14,7 @@ MAX_FILE = 16 * 2**20
 """Bytes of a golden set."""
 
 
-class Golden(Struct, frozen=True, forbid_unknown_fields=True):
+class Golden(UserWritten, frozen=True, forbid_unknown_fields=True):
     """A goal and its expected results.
 
     Raises:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from ..checks import check_fields, checked
+from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
-from ..documented import Struct
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolResult
+from ..mistakes import did_you_mean
 from ..ports import Middleware, Model, Runnable
 from ..state import Limits
 from ..tools import Tool
@@ -26,7 +26,7 @@ fails, the error says why: give a clearer or smaller task, or do it yourself. su
 """
 
 
-class Subagent(Struct, frozen=True, kw_only=True):
+class Subagent(UserWritten, frozen=True, kw_only=True):
     """A kind of subagent that an agent may delegate to.
 
     It has its own system prompt and never sees its parent's messages or todos.
@@ -77,7 +77,8 @@ def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
         given["system_prompt"] = given.pop("prompt")
     for key in given:
         if key not in known:
-            raise ConfigError(f"{place}: {shown(key)} is not a key of a subagent; the keys are {', '.join(known)}")
+            meant = did_you_mean(key, known, f"; the keys are {', '.join(known)}")
+            raise ConfigError(f"{place}: {shown(key)} is not a key of a subagent{meant}")
     for key in ("name", "description"):
         if key not in given:
             raise ConfigError(f"{place} must have a {key!r}, which is missing from {shown(given)}")

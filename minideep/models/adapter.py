@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
-from ..errors import ModelError
+from ..errors import ConfigError, ModelError
 from ..messages import AnyBlock, Message, ProviderBlock, Thinking
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
@@ -60,6 +60,20 @@ class Adapter(ABC, Generic[T]):
         self._tariff = Tariff(name, price)
         self.states_cost: bool = self._tariff.known
         self._client = Client(client, connect)
+
+    def _check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse what belongs to the client, and would be refused with every request.
+
+        Raises:
+            ConfigError: *settings* hold a key, or the name of the model begins with its provider's.
+        """
+        if "api_key" in settings:
+            problem = f"{type(self).__name__}: api_key is the client's, and not sent with requests"
+            raise ConfigError(f"{problem}; set {self.key_variable}, or pass a client that has the key as `client`")
+        provider, colon, name = self.name.partition(":")
+        if colon and provider in ("anthropic", "openai", "openai-chat"):
+            problem = f"{type(self).__name__}: the model's name must be without its provider, not {self.name!r}"
+            raise ConfigError(f"{problem}; write {type(self).__name__}({name!r})")
 
     async def preload(self) -> None:
         """Import the SDK, which takes up to a second, and make the client; unless requests are forbidden."""

@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from copy import copy
 
-from msgspec import Struct
-
-from ..checks import check_fields, checked
+from ..checks import UserWritten, check_fields, checked
 from ..errors import ConfigError
 from ..ports import Model
 from ..tools import Tool
 
 
-class Profile(Struct, frozen=True):
+class Profile(UserWritten, frozen=True):
     """Adapts prompts and tool descriptions to the model that has it as its attribute `profile`.
 
     It applies to every agent that uses the model. No profile is built in.

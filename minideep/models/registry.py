@@ -59,7 +59,7 @@ def made(model: str) -> Model:
     provider, colon, name = model.partition(":")
     factory = _factory(provider) if colon else None
     if factory is None:
-        raise ConfigError(f"unknown model {shown(model)}; write `provider:model`, the provider one of {_known()}")
+        raise ConfigError(_unknown(model, provider if colon else ""))
     offline = factory is _offline
     if not name and not offline:
         raise ConfigError(f"model {model!r} names no model; write for example `{provider}:MODEL`")
@@ -120,9 +120,14 @@ def _of_package(provider: str) -> Factory | None:
     return cast(Factory, factory)
 
 
-def _known() -> str:
-    """Return the providers that there are, for an error."""
+def _unknown(model: str, provider: str) -> str:
+    """Return the message for a string that names no model."""
     from importlib.metadata import entry_points
 
+    from ..mistakes import did_you_mean
+
     declared = sorted(point.name for point in entry_points(group=GROUP))
-    return ", ".join(f"{name}:" for name in dict.fromkeys([*PROVIDERS, *SERVERS, *_registered, *declared]))
+    known = [f"{name}:" for name in dict.fromkeys([*PROVIDERS, *SERVERS, *_registered, *declared])]
+    otherwise = f"; write `provider:model`, the provider one of {', '.join(known)}"
+    meant = did_you_mean(f"{provider}:", known, otherwise) if provider else otherwise
+    return f"unknown model {shown(model)}{meant}"

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..checks import word_of_others
 from ..errors import ThreadBusy
 from ..turn import Turn
 from .live import LiveTurn
@@ -22,6 +23,9 @@ class Handle:
         self.number: int = live.number
         """The number of the last event before the turn: `follow(thread_id, after=handle.number)` yields this turn."""
         self._task = task
+
+    if not TYPE_CHECKING:
+        __getattr__ = word_of_others
 
     def __await__(self) -> Generator[Any, None, Turn]:
         return asyncio.shield(self._task).__await__()

@@ -8,7 +8,7 @@ from typing import Any, Union
 from ..checks import check, check_fields
 from ..context import ToolContext
 from ..errors import ConfigError, MiddlewareError
-from ..kinds import Kind, kind_of
+from ..kinds import Kind, kind_of, shown
 from ..messages import ToolCall, ToolResult
 from ..ports import Middleware, Model, Reply, Request
 from ..tools import Tool
@@ -32,13 +32,19 @@ async def call_hook(middleware: Middleware, hook: str, kinds: tuple[type, ...], 
 
 
 def _blamed(middleware: Middleware, hook: str, exc: Exception) -> MiddlewareError:
-    return MiddlewareError(f"{middleware.name}.{hook} raised {type(exc).__name__}: {exc}")
+    # msgspec's words for a frozen Struct do not say what to do instead.
+    frozen = isinstance(exc, AttributeError) and str(exc).startswith("immutable type")
+    remedy = "; make a changed copy: `msgspec.structs.replace(request, system=...)`" if frozen else ""
+    return MiddlewareError(f"{middleware.name}.{hook} raised {type(exc).__name__}: {exc}{remedy}")
 
 
 def _check_outcome(middleware: Middleware, hook: str, kinds: tuple[type, ...], outcome: Any) -> None:
     if not isinstance(outcome, kinds):
         expected = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
-        raise MiddlewareError(f"{middleware.name}.{hook} must return {expected}, not {outcome!r}")
+        from ..mistakes import RETURNS
+
+        problem = f"{middleware.name}.{hook} must return {expected}, not {shown(outcome)}"
+        raise MiddlewareError(f"{problem}; to change nothing, write `{RETURNS[hook]}`")
     if not _is_plain(outcome):
         _check_parts(outcome, kinds, f"{middleware.name}.{hook}", "the returned value")
 

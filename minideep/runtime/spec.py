@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import cache
-from inspect import iscoroutinefunction, unwrap
+from inspect import iscoroutinefunction, signature, unwrap
 from typing import Any
 
 from msgspec import structs
@@ -39,19 +39,17 @@ def build_spec(
         ConfigError: two tools have one name, a hook is misspelt or not `async def`, or the model's `profile` is not a
             `Profile`.
     """
-    for part in middleware:
+    for place, part in enumerate(middleware):
+        if any(part is other for other in middleware[:place]):  # Each of its hooks would run twice.
+            raise ConfigError(f"middleware lists the same {part.name} twice; leave one out, or make a second object")
         check_hooks(type(part))
         # Hooks are looked up in the class, once: one on the object would silently never run.
         for hook in HOOKS:
             if hook in getattr(part, "__dict__", ()):
                 problem = f"{part.name}.{hook} is set on the object, where nobody looks for it"
                 raise ConfigError(f"{problem}; define it in the class, as `async def {hook}(self, ...)`")
-    by_name, profile = dict[str, Tool](), profile_of(model)
-    for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
-        # A model calls a tool by its name, so one of the two would never run.
-        if tool.name in by_name:
-            raise ConfigError(f"two tools are named {tool.name!r}; give one of them another name")
-        by_name[tool.name] = profile.worded(tool)
+    profile = profile_of(model)
+    by_name = {name: profile.worded(tool) for name, tool in _tools_by_name(middleware, tools).items()}
     return AgentSpec(
         name,
         model,
@@ -70,6 +68,18 @@ def build_spec(
     )
 
 
+def _tools_by_name(middleware: tuple[Middleware, ...], tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+    by_name: dict[str, Tool] = {}
+    for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
+        # A model calls a tool by its name, so one of the two would never run.
+        if tool.name in by_name:
+            owner = next((part.name for part in middleware if tool.name in {own.name for own in part.tools}), "")
+            problem = f"two tools are named {tool.name!r}{owner and f', one of them by {owner}'}"
+            raise ConfigError(f"{problem}; give one of them another name")
+        by_name[tool.name] = tool
+    return by_name
+
+
 @cache
 def check_hooks(kind: type[Middleware]) -> None:
     """Check that the hooks of a middleware can be awaited, and that no other method of it is named like a hook: it
@@ -82,12 +92,24 @@ def check_hooks(kind: type[Middleware]) -> None:
         # A decorator may have wrapped an `async def` in a plain function.
         if not iscoroutinefunction(unwrap(getattr(kind, name))):
             raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
+        _check_parameters(kind, name)
     for name in sorted({*dir(kind)} - {*dir(Middleware)}):
         # A guard with a misspelt hook would be built without complaint, and guard nothing.
         alike = get_close_matches(name, HOOKS, 1, 0.8)
         if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):
             meant = f"did you mean {alike[0]}? " if alike else ""
             raise ConfigError(f"{kind.__name__}.{name} is not a hook; {meant}the hooks are {', '.join(HOOKS)}")
+
+
+def _check_parameters(kind: type[Middleware], name: str) -> None:
+    """Refuse a hook that cannot be called as the loop calls it: the turn would fail when it first is."""
+    wanted = [*signature(getattr(Middleware, name)).parameters]
+    try:
+        signature(getattr(kind, name)).bind(*wanted)
+    except TypeError as exc:
+        from ..mistakes import hook_signature
+
+        raise ConfigError(hook_signature(name, kind, wanted, exc)) from None
 
 
 def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:

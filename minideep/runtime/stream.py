@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..checks import checked
+from ..errors import ConfigError
 from ..events import StreamEvent
 from ..turn import Turn
 from .feed import Reader
@@ -59,6 +60,16 @@ class Stream:
         if not self._task.cancelled():
             self.turn = self._task.result()
         raise StopAsyncIteration
+
+    if not TYPE_CHECKING:
+
+        def _refuse(self, *_: object) -> NoReturn:
+            raise ConfigError(
+                "a stream is read with `async for event in stream`, inside `async with agent.stream(...) as stream`; "
+                "without an event loop, or without its events, use `agent.run_sync(...)` or `await agent.run(...)`"
+            )
+
+        __iter__ = __enter__ = __exit__ = __await__ = _refuse
 
     async def __aenter__(self) -> "Stream":
         return self

@@ -64,10 +64,12 @@ class Office:
         return self._agent
 
     async def note(self, n: int) -> str:
+        """Note a number."""
         self.did.append(f"note {n}")
         return f"noted {n}"
 
     async def pay(self, n: int) -> str:
+        """Pay."""
         self.did.append(f"pay {n}")
         return f"paid {n}"
 

@@ -85,6 +85,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         super().__init__(name, client, _connect, price=price, window=window, profile=profile)
         limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
         self._settings = {"max_tokens": limit, **settings}
+        self._check_settings(settings)
         self._converted = ConversionCache(_to_wire)
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:

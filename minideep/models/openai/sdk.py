@@ -93,6 +93,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         self._extra: Wire = settings.pop("extra_body", {})
         self._hosted: Iterable[Any] = settings.pop("tools", ())
         self._settings = settings
+        self._check_settings(settings)
 
     @abstractmethod
     def _create(self, client: "AsyncOpenAI") -> Any:

@@ -111,9 +111,7 @@ async def status(life, process, thread):
     with Call(life, process, thread, "status"):
         found = await process.agent.status(thread)
         known = life.ledger.threads.get(thread)
-        life.expect(
-            found.status == "running" or found.runs == "", f"{thread} is {found.status} and runs {found.runs}"
-        )
+        life.expect(found.status == "running" or found.runs == "", f"{thread} is {found.status} and runs {found.runs}")
         life.trace("status", thread, found.status, found.runs, known is not None)
 
 

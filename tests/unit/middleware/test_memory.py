@@ -412,7 +412,12 @@ def test_text_that_earlier_hooks_add_is_stable_and_text_of_later_hooks_is_not(tm
 
     model = ScriptedModel(["ok"])
     memory = MemoryMiddleware(["AGENTS.md"], FilesystemBackend(tmp_path))
-    Agent(model, (), "Help.", [Adding(" Skills."), memory, memory, Adding(" Today.")]).run_sync("go")
+    Agent(
+        model,
+        (),
+        "Help.",
+        [Adding(" Skills."), memory, MemoryMiddleware(["AGENTS.md"], FilesystemBackend(tmp_path)), Adding(" Today.")],
+    ).run_sync("go")
     (request,) = model.requests
     assert request.system[: request.stable].endswith(" Skills.")
     assert shown(request).count("rule ONE") == 2

@@ -165,6 +165,7 @@ class Together(Office):
         self.barrier = asyncio.Barrier(2)
 
     async def note(self, n: int) -> str:
+        """Note a number, together with others."""
         await self.barrier.wait()
         return await super().note(n)
 

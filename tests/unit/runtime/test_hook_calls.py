@@ -7,6 +7,7 @@ from msgspec import structs
 
 from minideep import (
     Agent,
+    ConfigError,
     Interrupt,
     MemoryCheckpointer,
     Middleware,
@@ -109,13 +110,13 @@ async def test_an_error_names_the_hook_that_returned_the_wrong_kind_of_thing(hoo
     assert f"Forgetful.{hook} must return" in str(turn.error)
 
 
-async def test_an_error_names_the_hook_that_takes_the_wrong_arguments():
+def test_a_hook_that_takes_the_wrong_arguments_is_refused_when_the_agent_is_built():
     class Plain(Middleware):
         async def before_model(self, request):
             return request
 
-    turn = await Agent(ScriptedModel(["ok"]), middleware=[Plain()]).run("go")
-    assert str(turn.error).startswith("Plain.before_model raised TypeError")
+    with pytest.raises(ConfigError, match=r"Plain\.before_model cannot be called with \(self, ctx, request\)"):
+        Agent(ScriptedModel(["ok"]), middleware=[Plain()])
 
 
 def giving(hook, value):
@@ -129,7 +130,11 @@ def giving(hook, value):
     ("hook", "value", "told"),
     [
         ("before_tool", ToolResult(5), "Odd.before_tool: the returned value.content must be text or a list, not 5"),
-        ("before_tool", Interrupt("x"), "Odd.before_tool: the returned value.call must be a `ToolCall`, not 'x'"),
+        (
+            "before_tool",
+            Interrupt("x"),
+            "Odd.before_tool: the returned value.call must be a `ToolCall`, not 'x'; write ToolCall('name', {...})",
+        ),
         ("before_tool", ToolCall(5), "Odd.before_tool: the returned value.name must be text, not 5"),
         ("after_tool", ToolResult(None), "Odd.after_tool: the returned value.content must be text or a list, not None"),
         (
@@ -138,7 +143,11 @@ def giving(hook, value):
             "Odd.before_finish: the returned value.content must be text or a list, not 5",
         ),
         ("before_model", Request("", (), None), "Odd.before_model: tools must be a list, not None"),
-        ("before_model", Request("", (), (5,)), "Odd.before_model: tools[0] must be a `Tool`, not 5"),
+        (
+            "before_model",
+            Request("", (), (5,)),
+            "Odd.before_model: tools[0] must be a `Tool`, not 5; pass a function, or decorate one with `@tool`",
+        ),
     ],
 )
 def test_an_error_names_the_hook_whose_answer_has_a_field_of_the_wrong_type(hook, value, told):

@@ -217,7 +217,9 @@ warnings.simplefilter("ignore")
 from minideep import Agent, tool, ToolCall
 from minideep.models import ScriptedModel
 @tool
-def look() -> str: return "seen"
+def look() -> str:
+    "Look."
+    return "seen"
 def go(): return [m.text for m in Agent(ScriptedModel([ToolCall("look"), "done"]), [look]).run_sync("x").messages[2:]]
 go()
 if (child := os.fork()) == 0:
