@@ -13,8 +13,9 @@ from .errors import ConfigError, UnknownThread
 from .live import LiveThreads
 from .messages import Input, Message
 from .models import resolve
-from .ports import AgentSpec, Middleware, Model, Store
+from .ports import Middleware, Model, Store
 from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_thread_id, overridden
+from .spec import AgentSpec
 from .state import BoundaryNumber, Decision, InputKey, Limits, Path, State, ThreadId
 from .tools import Tool
 from .turn import Turn

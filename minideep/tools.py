@@ -238,7 +238,7 @@ def capped(result: ToolResult) -> ToolResult:
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 """What providers accept as the name of a tool."""
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 
 def _check_wording(tool: Tool) -> None:

@@ -17,6 +17,7 @@ from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..ports import Backend, Middleware, Model, Store
 from ..runtime import check_prices, overridden
+from ..spec import AgentSpec
 from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import Graph
@@ -104,7 +105,7 @@ class Blueprint(Agent):
         kept |= {"name": name, "version": version, "continues": continues}
         # The graph replies in its place. Asking it is free, so a spent budget cannot keep the graph from its question.
         super().__init__(Policy(lambda request: ""), tools, "", middleware, limits=budgets, **kept)
-        self.spec = structs.replace(self.spec, accept=self._goal)
+        self.spec: AgentSpec = structs.replace(self.spec, accept=self._goal)
         self._check_prices()
 
     @property

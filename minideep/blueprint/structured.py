@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from ..context import ToolContext
 from ..errors import ContractViolation
-from ..ports import Runnable
+from ..spec import Runnable
 from ..turn import Turn
 from .prompts import asked_again
 from .state import Board, LedgerEntry, escalated

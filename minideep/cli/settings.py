@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from ..errors import CheckpointError, ConfigError
-from ..ports import AgentSpec
+from ..spec import AgentSpec
 from ..state import State
 from .places import checked_root
 

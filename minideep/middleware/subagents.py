@@ -9,7 +9,8 @@ from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolResult
 from ..mistakes import did_you_mean
-from ..ports import Middleware, Model, Runnable
+from ..ports import Middleware, Model
+from ..spec import Runnable
 from ..state import Limits
 from ..tools import Tool
 from ..turn import Turn

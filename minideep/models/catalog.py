@@ -21,7 +21,7 @@ from ..checks import check_fields, checked
 from ..kinds import Positive, Rule
 from ..messages import Usage
 
-logger = logging.getLogger("minideep")
+logger: logging.Logger = logging.getLogger("minideep")
 
 _Dollars = Annotated[float, Rule(lambda price: 0 <= price < math.inf, "US dollars for a million tokens, 0 or more")]
 

@@ -10,8 +10,8 @@ from ..events import FILE_EVENTS, AnyEvent, StreamEvent
 from ..ledger import Ledger, Spent
 from ..messages import Input
 from ..models import Policy
-from ..ports import AgentSpec, Runnable
-from ..state import Limits, Path, StateView
+from ..spec import AgentSpec, Runnable
+from ..state import Limits, OpenCall, Path, State, StateView
 from ..turn import Turn
 from .cancel import TurnScope
 from .children import ChildPaused
@@ -27,11 +27,12 @@ class LoneRun:
     """A run of a thread in memory. What is recorded is encoded and applied as in any other run; `events` lists it."""
 
     def __init__(self, thread_id: str = "test", path: Path = (), context: Any = None) -> None:
-        self.path, self.context = path, context
+        self.path: Path = path
+        self.context: Any = context
         self.scratch: dict[object, Any] = {}
-        self.journal = Journal(thread_id, open_store(MemoryCheckpointer()))
-        self.state = self.journal.open_run(path)
-        self.view = StateView(self.state)
+        self.journal: Journal = Journal(thread_id, open_store(MemoryCheckpointer()))
+        self.state: State = self.journal.open_run(path)
+        self.view: StateView = StateView(self.state)
         self.events: list[AnyEvent] = []
         self.emitted: list[StreamEvent] = []
         self._driven: Run | None = None
@@ -88,7 +89,7 @@ class LoneCall:
     over = False
 
     def __init__(self, run: LoneRun, call_id: str) -> None:
-        self.entry = run.state.open[call_id]
+        self.entry: OpenCall = run.state.open[call_id]
 
 
 async def _answer(live: LiveTurn, question: bytes) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from ..context import ToolContext
 from ..errors import IllegalEvent, SegmentTooLarge, ToolError
 from ..events import CallStarted, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
-from ..ports import ToolHook
+from ..spec import ToolHook
 from ..state import Edit, Interrupt, OpenCall, Reject, Respond
 from ..tools import MAX_RESULT, Tool, as_result, capped
 from .cancel import carried, leave, result_of

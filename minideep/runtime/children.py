@@ -6,7 +6,7 @@ from contextlib import suppress
 from ..errors import CheckpointError, ConfigError, ToolError
 from ..events import Noted, Resumed, TurnCancelled, UserSaid
 from ..messages import UserMessage, clean
-from ..ports import AgentSpec
+from ..spec import AgentSpec
 from ..state import Path, State
 from .run import Call, Run
 from .spec import check_prices

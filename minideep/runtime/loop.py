@@ -23,7 +23,8 @@ from ..events import (
     UserSaid,
 )
 from ..messages import Input, UserMessage
-from ..ports import Request, Runnable
+from ..ports import Request
+from ..spec import Runnable
 from ..state import OpenCall
 from ..turn import Turn, failed
 from .calls import call_tool

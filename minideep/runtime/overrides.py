@@ -3,7 +3,8 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ..ports import AgentSpec, Model
+from ..ports import Model
+from ..spec import AgentSpec
 from .replacing import with_model
 from .spec import OVERRIDES, check_prices
 

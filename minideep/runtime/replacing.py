@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from ..ports import AgentSpec, Model
+from ..ports import Model
+from ..spec import AgentSpec
 
 
 def applied(spec: AgentSpec, parent: AgentSpec | None, overrides: Sequence[tuple[object, Model]]) -> AgentSpec:

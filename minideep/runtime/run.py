@@ -24,7 +24,8 @@ from ..events import (
 )
 from ..ledger import Ledger, Spent
 from ..messages import AssistantMessage, Message, StopReason, Usage
-from ..ports import AgentSpec, Emit
+from ..ports import Emit
+from ..spec import AgentSpec
 from ..state import Interrupt, OpenCall, Path, State, StateView
 from ..turn import Turn, turn_of
 from .cancel import TurnScope

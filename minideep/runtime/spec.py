@@ -11,7 +11,8 @@ from msgspec import structs
 
 from ..errors import ConfigError
 from ..models import profile_of
-from ..ports import AgentSpec, Middleware, Model, ToolHook
+from ..ports import Middleware, Model
+from ..spec import AgentSpec, ToolHook
 from ..state import Limits
 from ..tools import Tool, as_tool
 

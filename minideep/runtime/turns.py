@@ -25,7 +25,7 @@ from ..checks import checked
 from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
 from ..messages import Input, UserMessage
-from ..ports import ABOUT, AgentSpec
+from ..spec import ABOUT, AgentSpec
 from ..state import Decision, ThreadId
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, carried, leave, result_of

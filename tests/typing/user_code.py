@@ -144,7 +144,7 @@ async def settle(ctx: ToolContext) -> str:
 
 
 def an_agent() -> Agent:
-    assert_type(pay, Tool)
-    assert_type(settle, Tool)
-    assert_type(create_deep_agent("offline:", [pay, settle], middleware=[Hooks()], interrupt_on={"pay": True}), Agent)
+    tools: list[Tool] = [pay, settle]
+    assert_type(pay(7), str)
+    assert_type(create_deep_agent("offline:", tools, middleware=[Hooks()], interrupt_on={"pay": True}), Agent)
     return Agent("offline:", [pay, settle], middleware=[Hooks()])

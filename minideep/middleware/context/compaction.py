@@ -16,7 +16,8 @@ from ...events import Compacted
 from ...kinds import Positive
 from ...messages import AnyBlock, AssistantMessage, Document, Image, Message, ToolMessage, UserMessage
 from ...models import resolve
-from ...ports import Ask, Backend, Middleware, Model, Reply, Request, Runnable
+from ...ports import Ask, Backend, Middleware, Model, Reply, Request
+from ...spec import Runnable
 from ...state import State
 from ...tools import Tool
 from . import spill, tokens

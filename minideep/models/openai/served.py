@@ -30,11 +30,11 @@ class ServedModel(OpenAIChat):
     def __init__(self, server: str, name: str, environ: Mapping[str, str] = os.environ) -> None:
         served, url = SERVERS[server], server_address(server, environ)
         super().__init__(name, base_url=url, **served.settings)
-        self.key_variable = served.key_variable
-        self.unreachable = served.start
+        self.key_variable: str = served.key_variable
+        self.unreachable: str = served.start
         # Ollama passes on requests for its cloud models, which are paid.
         self._free = bool(served.start) and not name.endswith(("-cloud", ":cloud"))
-        self.states_cost = self._free or served.states_cost or self._tariff.known
+        self.states_cost: bool = self._free or served.states_cost or self._tariff.known
         self._client = Client(None, partial(_connect, served, url, environ))
 
     def _reply(self, content: Iterable[AnyBlock], stop: StopReason, said: Any, tier: Any) -> Reply:

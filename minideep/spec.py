@@ -1,0 +1,61 @@
+"""`AgentSpec`: an agent as the loop sees it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from .documented import Struct
+from .messages import Input, UserMessage, as_message
+from .ports import Middleware, Model
+from .state import Limits
+from .tools import Tool
+
+ABOUT = "agent"
+"""The owner under which notes about the agent that runs a thread are kept: `state.notes["agent"]`."""
+
+
+class ToolHook(Struct, frozen=True, eq=False):
+    """A middleware that overrides `before_tool`, `after_tool` or both."""
+
+    middleware: Middleware
+    before: bool
+    after: bool
+
+
+class AgentSpec(Struct, frozen=True, eq=False):
+    """An agent as the loop sees it: values only, put together once."""
+
+    name: str
+    model: Model
+    system: str
+    tools: dict[str, Tool]
+    limits: Limits
+    before_model: tuple[Middleware, ...] = ()
+    wrap_model: tuple[Middleware, ...] = ()
+    tool_hooks: tuple[ToolHook, ...] = ()
+    wrap_tool: tuple[Middleware, ...] = ()
+    """Of all hooks the outermost stand first."""
+    before_finish: tuple[Middleware, ...] = ()
+    tool_list: tuple[Tool, ...] = ()
+    inherited: tuple[Middleware, ...] = ()
+    """The middleware that also applies to the runs below this agent."""
+    share: tuple[str, ...] = ()
+    """Owners of notes. When this agent runs as a child, it begins with a copy of its parent's notes of these owners."""
+    about: Mapping[str, Any] = {}
+    """Plain data about the agent, such as its version. A changed item is noted under `ABOUT` with the next input."""
+    continues: frozenset[str] = frozenset()
+    """Names of other agents whose threads this one may continue."""
+    other_models: tuple[Model, ...] = ()
+    """The models that the middleware asks besides `model`."""
+    accept: Callable[[Input], UserMessage] = as_message
+    """Returns an input as the message that is recorded, or raises a `ConfigError`; nothing was done then."""
+    origin: object = None
+    """The same object in all specs that were made from one agent's."""
+    override: Model | None = None
+    """The model that answers in place of every other one, in this run and in those below (`Agent.override`)."""
+
+
+class Runnable(Protocol):
+    """Something that can be run: an `Agent`."""
+
+    @property
+    def spec(self) -> AgentSpec: ...
