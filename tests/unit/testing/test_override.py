@@ -285,3 +285,9 @@ async def test_preload_loads_the_other_model():
         await agent.preload()
     await agent.preload()
     assert loaded == [other, own]
+    blueprint = Blueprint(own)
+    with blueprint.override(model=other):
+        await blueprint.preload()
+    assert loaded == [other, own]
+    await blueprint.preload()
+    assert set(loaded[2:]) == {own}
