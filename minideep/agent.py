@@ -209,8 +209,8 @@ class Agent(LiveThreads):
         they were given, of a summarizer, and of an `ask` with a model of its own. If an agent below has an override of
         its own, that one wins. Prompts, tools and the point of compaction stay those of the agent's own models.
 
-        Overrides nest, and belong to the context (`contextvars`): tasks and worker threads that begin inside have them,
-        and others do not.
+        Overrides nest. In a coroutine, one holds for the task and for what begins in it (`contextvars`). In plain code,
+        such as a fixture, it holds in the whole process.
 
         Raises:
             ConfigError: *model* is not a model, or does not state its cost although the agent has a budget of it.

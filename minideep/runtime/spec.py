@@ -21,6 +21,10 @@ OVERRIDES: ContextVar[tuple[tuple[object, Model], ...]] = ContextVar("overrides"
 
 In a context, so that tests that run side by side on one event loop do not see each other's models.
 """
+EVERYWHERE: list[tuple[object, Model]] = []
+"""The overrides that hold in the whole process, as they were made where no event loop runs: in a fixture, for example,
+whose test runs in another context.
+"""
 HOOKS = tuple(name for name, member in vars(Middleware).items() if iscoroutinefunction(member))
 
 
@@ -137,11 +141,11 @@ def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
 
 def overridden(spec: AgentSpec, parent: AgentSpec | None = None) -> AgentSpec:
     """Return *spec* as it runs here and now, below *parent* if there is one: with the model of `Agent.override`."""
-    if not OVERRIDES.get() and (parent is None or parent.override is None):
+    if not OVERRIDES.get() and not EVERYWHERE and (parent is None or parent.override is None):
         return spec
     from .replacing import applied  # Only in tests.
 
-    return applied(spec, parent, OVERRIDES.get())
+    return applied(spec, parent, (*EVERYWHERE, *OVERRIDES.get()))
 
 
 def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:

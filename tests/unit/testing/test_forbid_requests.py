@@ -119,6 +119,7 @@ def test_blocks_nest_and_a_plain_call_holds_for_the_process():
     code = """
 import asyncio, sys
 from minideep import Agent
+from minideep.models.forbidden import are_forbidden
 from minideep.testing import forbid_requests
 
 def status():
@@ -134,7 +135,7 @@ assert status() == ("ConfigError", True)
 assert not {"openai", "anthropic"} & set(sys.modules)
 with switch:
     pass
-print(status()[1])
+print(are_forbidden())
 """
     env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ROOT}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)

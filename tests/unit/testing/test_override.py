@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack, suppress
+from contextvars import copy_context
 from copy import copy
 from threading import Thread
 
@@ -136,13 +137,52 @@ async def test_an_override_may_end_in_another_task_than_it_began_in(agent):
     assert (await agent.run("go")).status == "failed"
 
 
-def test_a_thread_of_the_threading_module_does_not_have_it(agent):
+def in_a_thread(function):
     found = []
-    with agent.override(model=ScriptedModel(["x"])):
-        thread = Thread(target=lambda: found.append(agent.run_sync("go").status))
-        thread.start()
-        thread.join()
-    assert found == ["failed"]
+    thread = Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_in_plain_code_it_holds_in_threads_and_in_contexts_that_are_older(agent):
+    older = copy_context()
+    with agent.override(model=ScriptedModel(["in a thread", "in a context"])):
+        assert in_a_thread(lambda: agent.run_sync("go").text) == "in a thread"
+        assert older.run(lambda: agent.run_sync("go").text) == "in a context"
+    assert in_a_thread(lambda: agent.run_sync("go").status) == "failed"
+
+
+async def test_in_a_coroutine_it_holds_in_what_begins_there_and_nowhere_else(agent):
+    older = copy_context()
+    with agent.override(model=ScriptedModel(["in a worker"])):
+        assert await asyncio.to_thread(lambda: agent.run_sync("go").text) == "in a worker"
+        assert in_a_thread(lambda: agent.run_sync("go").status) == "failed"
+        assert older.run(lambda: agent.run_sync("go").status) == "failed"
+
+
+def test_that_of_a_coroutine_wins_over_that_of_the_process(agent):
+    async def test():
+        with agent.override(model=ScriptedModel(["inner"])):
+            return (await agent.run("go")).text
+
+    with agent.override(model=ScriptedModel(["outer"])):
+        assert asyncio.run(test()) == "inner"
+        assert agent.run_sync("go").text == "outer"
+
+
+@pytest.fixture
+def overridden(agent):
+    with agent.override(model=ScriptedModel(["from a fixture"])):
+        yield agent
+
+
+async def test_a_fixture_may_override_for_an_async_test(overridden):
+    assert (await overridden.run("go")).text == "from a fixture"
+
+
+def test_a_fixture_may_override_for_a_plain_test(overridden):
+    assert overridden.run_sync("go").text == "from a fixture"
 
 
 # ---- all models of an agent
@@ -245,3 +285,9 @@ async def test_preload_loads_the_other_model():
         await agent.preload()
     await agent.preload()
     assert loaded == [other, own]
+    blueprint = Blueprint(own)
+    with blueprint.override(model=other):
+        await blueprint.preload()
+    assert loaded == [other, own]
+    await blueprint.preload()
+    assert set(loaded[2:]) == {own}
