@@ -158,7 +158,7 @@ def test_the_table_of_hooks_is_that_of_the_code():
 def test_the_statuses_of_a_turn_s_scope_are_those_of_the_code():
     page = (PACKAGE / "runtime/README.md").read_text()
     written = [row[0].strip("`") for row in rows(section("Cancellation", page))]
-    assert written == re.findall(r"^    \* `(\w+)`:", TurnScope.__doc__, re.MULTILINE)
+    assert written == re.findall(r"^ *\* `(\w+)`:", TurnScope.__doc__, re.MULTILINE)
 
 
 def test_the_table_of_errors_names_each_error_and_says_whose_child_it_is():

@@ -38,10 +38,13 @@ class FileNote(Struct, frozen=True, omit_defaults=True):
     """True if the last answer refers to the file, which is then not evicted."""
 
 
+Content = str | bytes | None  # Not in `Entry`: from Python 3.14 on its field `bytes` would hide the type.
+
+
 class Entry(Struct, frozen=True):
     """A virtual file, as `Board.files` shows it."""
 
-    content: str | bytes | None
+    content: Content
     """None if the store or the disk holds it."""
     written_at_step: int
     status: str

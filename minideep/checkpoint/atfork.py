@@ -6,6 +6,7 @@ release it does not exist there.
 
 import os
 import sys
+from importlib import import_module
 from threading import RLock
 from weakref import WeakSet
 
@@ -42,11 +43,28 @@ _at_rest: list[AtRest] = []
 
 
 def _before() -> None:
+    _stop_all()
+    # In the child nobody would finish an import of another thread, and who needs the module would wait for ever.
+    # Released first, for that thread may need the locks.
+    while importing := _importing():
+        _after(child=False)
+        for name in importing:
+            import_module(name)  # Waits until it is there.
+        _stop_all()
+
+
+def _stop_all() -> None:
     # Held until the fork is over: an object that is made meanwhile would not have been stopped.
     _mutex.acquire()
     for thing in list(_watched):
         thing.before_fork()
         _at_rest.append(thing)
+
+
+def _importing() -> list[str]:
+    """Return the modules of this package that are being imported."""
+    ours = [(name, module) for name, module in list(sys.modules.items()) if name.startswith("minideep.")]
+    return [name for name, module in ours if getattr(module.__spec__, "_initializing", False)]
 
 
 def _after(*, child: bool) -> None:

@@ -4,7 +4,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Connection
 
@@ -29,6 +29,8 @@ def new_directory(target: Path) -> Generator[Path]:
     Raises:
         ConfigError: *target* exists and is not an empty directory.
     """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        target.lstat()  # A name that no file can have: from Python 3.14 on `exists` says that nothing is there.
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise ConfigError(f"cannot back up to {str(target)!r}: it exists; give a new or an empty directory")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from minideep import DiskCheckpointer
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 PRELUDE = """
-import gc, os, sys, time
+import gc, os, sys, time, warnings
 from functools import cache
 from threading import Thread
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer
@@ -21,6 +21,7 @@ from minideep.models import ScriptedModel
 from minideep.testing.plain import PlainStore
 
 plain = cache(PlainStore)
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # From Python 3.12 on.
 
 folder = sys.argv[1]
 
