@@ -57,6 +57,9 @@ class Adapter(ABC, Generic[T]):
         self.states_cost: bool = self._tariff.known
         self._client = Client(client, connect)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     async def preload(self) -> None:
         """Import the SDK, which takes up to a second, and make the client."""
         await self._client.get()
