@@ -71,12 +71,23 @@ class Agent(LiveThreads):
         self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
         self._own: Store | None = None
         self._turns: Turns = Turns()
-        spec = build_spec(name, resolve(model), tools, system_prompt, tuple(middleware), limits or Limits())
+        self._middleware = tuple(middleware)
+        spec = build_spec(name, resolve(model), tools, system_prompt, self._middleware, limits or Limits())
         check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
 
     if not TYPE_CHECKING:
         __getattr__ = word_of_others
+
+    def __repr__(self) -> str:
+        parts = {
+            "tools": self.spec.tools,
+            "middleware": [part.name for part in self._middleware],
+            "subagents": [name for part in self._middleware for name in getattr(part, "subagents", ())],
+        }
+        lists = "".join(f", {what}: {' '.join(names)}" for what, names in parts.items() if names)
+        store = f", store: {self.checkpointer!r}" if self.checkpointer is not None else ""
+        return f"<{type(self).__name__} {self.spec.name!r}, model: {self.spec.model.name}{lists}{store}>"
 
     def __copy__(self) -> "Agent":
         _ = self._store  # Made now, if there is none yet: a copy has the same threads.

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast
 
+from .checks import checked
 from .errors import ConfigError
 from .export import ABOUT
 from .forms import Form, Schema, decoded, definitions, fields_of, form_of, object_form, read
@@ -77,6 +78,7 @@ _ALLOWED = {"approve": set[str](), "edit": {"args"}, "reject": {"reason", "messa
 """What a decision of each type may hold."""
 
 
+@checked
 def decision_from_json(raw: str | bytes | Mapping[str, Any]) -> Approve | Edit | Reject | Respond:
     """Return the decision that *raw* is: `{"type": "approve"}`, `{"type": "edit", "args": {...}}`, `{"type": "reject",
     "reason": "..."}` or `{"type": "respond", "text": "..."}`; as text, bytes, or already decoded.
@@ -88,20 +90,24 @@ def decision_from_json(raw: str | bytes | Mapping[str, Any]) -> Approve | Edit |
     Raises:
         ConfigError: it is not a decision; the text says what was expected.
     """
-    return _decision(raw, "the decision")
+    return _decision(decoded(raw, "raw"), "raw")
 
 
+@checked
 def decisions_from_json(raw: str | bytes | Mapping[str, Any]) -> dict[str, Decision]:
     """Return the decisions in `{"call id": decision, ...}`, as `Agent.resume` takes them; see `decision_from_json`.
 
     Raises:
         ConfigError: one of them is not a decision; the text names its call.
     """
-    return {call_id: _decision(one, f"decision {call_id!r}") for call_id, one in decoded(raw, "the decisions").items()}
+    decisions: dict[str, Decision] = {}
+    for call_id, one in decoded(raw, "raw").items():
+        place = f"raw[{call_id!r}]"
+        decisions[call_id] = _decision(read(form_of(dict[str, Any]), one, place), place)
+    return decisions
 
 
-def _decision(raw: Any, place: str) -> Approve | Edit | Reject | Respond:
-    value = decoded(raw, place)
+def _decision(value: dict[str, Any], place: str) -> Approve | Edit | Reject | Respond:
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _ALLOWED:
         names = '"approve", "edit", "reject" or "respond"'
@@ -112,5 +118,5 @@ def _decision(raw: Any, place: str) -> Approve | Edit | Reject | Respond:
     if kind == "reject" and "message" in value:
         if "reason" in value:
             raise ConfigError(f"{place}: expected 'reason' or 'message', found both")
-        value["reason"] = value.pop("message")
+        value = {"type": kind, "reason": value["message"]}
     return read(form_of(Decision), value, place)

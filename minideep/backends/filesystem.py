@@ -70,10 +70,14 @@ class FilesystemBackend:
             problem = f"FilesystemBackend: root_dir must be an existing folder, not {os.fspath(root_dir)!r}"
             meant = "give the folder that it is in" if os.path.lexists(root) else "create it first"
             raise ConfigError(f"{problem}; {meant}") from None
+        self._root_dir = root
         self._base = self._root if virtual_mode else Beneath("/")
         self._lock = threading.Lock()
         self.home: str = "/" if virtual_mode else root
         """Relative paths start here."""
+
+    def __repr__(self) -> str:
+        return f"FilesystemBackend({self._root_dir!r})"
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
         """List the direct entries of a folder, sorted. A link that leads nowhere or outside is listed as a file."""

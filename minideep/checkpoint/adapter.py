@@ -146,6 +146,10 @@ class Threaded:
         self.retention: Retention = plain.retention
         self._calls = _Calls(plain, timeout)
 
+    def __repr__(self) -> str:
+        where = getattr(self, "directory", None)
+        return f"{type(self).__name__}({str(where)!r})" if where else f"{type(self).__name__}()"
+
     async def open(self, thread: str, *, wait: float = 0.0, purpose: Purpose = "turn") -> Opened | None:
         # Nearly every turn finds its thread free, and then nothing has to be awaited.
         if purpose == "turn" and not wait and self._calls.holds_here and take_now(self.plain, thread):

@@ -107,6 +107,7 @@ class SubAgentMiddleware(Middleware):
                 raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
             self._agents[about.name] = agent
             lines.append(f"- {about.name}: {about.description}")
+        self.subagents: tuple[str, ...] = tuple(self._agents)
         self.tools: Sequence[Tool] = (Tool(self.task, description=DESCRIPTION + "\n".join(lines)),)
 
     async def task(self, description: str, subagent_type: str, ctx: ToolContext) -> ToolResult:

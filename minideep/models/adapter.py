@@ -61,6 +61,9 @@ class Adapter(ABC, Generic[T]):
         self.states_cost: bool = self._tariff.known
         self._client = Client(client, connect)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     def _check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse what belongs to the client, and would be refused with every request.
 

@@ -42,6 +42,9 @@ class ScriptedModel:
         self.window: float = math.inf if window is None else window
         self.requests: list[Request] = []
 
+    def __repr__(self) -> str:
+        return f"<ScriptedModel, {len(self.requests)} requests>"
+
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
         self.requests.append(request)
         return _answer(await self._next(request), emit)

@@ -37,6 +37,9 @@ class ModelWrapper:
         """The profile of the first model, which answers nearly every request."""
         return getattr(self.models[0], "profile", None)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.models))})"
+
     async def preload(self) -> None:
         """Import what each of the models needs."""
         for model in self.models:

@@ -38,6 +38,11 @@ class Stream:
         self._start = start
         self._beginning = _Beginning()
 
+    def __repr__(self) -> str:
+        if self.turn is not None:
+            return f"<Stream, over: {self.turn!r}>"
+        return f"<Stream, {'not begun' if self._task is None else 'running'}>"
+
     def __aiter__(self) -> "Stream":
         return self
 

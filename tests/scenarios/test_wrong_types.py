@@ -42,6 +42,8 @@ from minideep import (
     UserMessage,
     configure_process,
     create_deep_agent,
+    decision_from_json,
+    decisions_from_json,
     tool,
 )
 from minideep.backends import FilesystemBackend, StateBackend
@@ -371,6 +373,9 @@ def calls(world):
         "ToolCall": (ToolCall, {"name": "n", "args": {}, "id": None}, lambda call: answers(Agent(ScriptedModel([call, "ok"]), [ping]))),
         "Edit": (Edit, {"args": {}}),
         "Turn.raise_for_status": (Turn(thread_id="t", status="ended").raise_for_status, {}),
+        "Turn.json": (Turn(thread_id="t", status="ended").json, {}),
+        "decision_from_json": (decision_from_json, {"raw": '{"type": "approve"}'}),
+        "decisions_from_json": (decisions_from_json, {"raw": {"p1": {"type": "approve"}}}),
         "Costs.add": (Costs().add, {"child": Costs()}),
         **{assertion.__name__: (assertion, walked) for assertion in minideep.evals.ASSERTIONS},
         "StateBackend": (StateBackend, {}),

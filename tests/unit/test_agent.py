@@ -19,6 +19,7 @@ from minideep import (
     MemoryCheckpointer,
     Middleware,
     MinideepError,
+    Subagent,
     Text,
     ThreadBusy,
     ThreadConflict,
@@ -30,9 +31,10 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.backends import FilesystemBackend
 from minideep.blueprint import Blueprint
 from minideep.events import Compacted
-from minideep.models import ScriptedModel
+from minideep.models import Anthropic, FallbackModel, OpenAI, OpenAIChat, ScriptedModel
 
 
 async def test_a_thread_remembers_its_earlier_turns(store):
@@ -446,3 +448,20 @@ def test_a_model_needs_a_name():
 async def test_an_input_with_a_field_of_the_wrong_type_is_refused(given):
     with pytest.raises(ConfigError, match=r"Agent\.run: input\[0\]\.(text must be text, not 5|data must be bytes)"):
         await Agent(ScriptedModel(["ok"])).run(given)
+
+
+def test_the_repr_of_an_agent_and_of_its_parts_shows_what_they_are_and_no_secret(tmp_path):
+    clerk = Subagent(name="clerk", description="pays")
+    with DiskCheckpointer(tmp_path / "state") as store:
+        agent = Agent(ScriptedModel([]), [pay], name="boss", checkpointer=store)
+        assert (
+            repr(agent) == f"<Agent 'boss', model: scripted, tools: pay, store: DiskCheckpointer('{tmp_path}/state')>"
+        )
+        agent = create_deep_agent(ScriptedModel([]), subagents=[clerk], checkpointer=MemoryCheckpointer())
+    assert ", subagents: general-purpose clerk, store: MemoryCheckpointer()>" in repr(agent)
+    assert " SubAgentMiddleware " in repr(agent)
+    assert "\n" not in repr(agent)
+    models = [Anthropic("claude", api_key="k-1"), OpenAI("gpt", api_key="k-1"), OpenAIChat("qwen", api_key="k-1")]
+    assert [*map(repr, models)] == ["Anthropic('claude')", "OpenAI('gpt')", "OpenAIChat('qwen')"]
+    assert repr(FallbackModel(models[:2])) == "FallbackModel(Anthropic('claude'), OpenAI('gpt'))"
+    assert repr(FilesystemBackend(tmp_path)) == f"FilesystemBackend({str(tmp_path)!r})"

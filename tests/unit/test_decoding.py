@@ -271,16 +271,16 @@ def test_a_decision_comes_from_json(raw, decision):
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        ("yes", "the decision: expected JSON"),
-        ("true", "the decision: expected an object, found True"),
-        ("{}", 'the decision.type: expected "approve", "edit", "reject" or "respond", found None'),
-        ({"type": ["approve"]}, "the decision.type: expected"),
-        ({"type": "approve", "args": {"amount": 7}}, "the decision: 'approve' takes no other field, found 'args'"),
-        ({"type": "edit"}, "the decision.args is missing"),
-        ({"type": "edit", "args": "{}"}, "the decision.args: expected an object, found '{}'"),
+        ("yes", "raw: expected JSON"),
+        ("true", "raw: expected an object, found True"),
+        ("{}", 'raw.type: expected "approve", "edit", "reject" or "respond", found None'),
+        ({"type": ["approve"]}, "raw.type: expected"),
+        ({"type": "approve", "args": {"amount": 7}}, "raw: 'approve' takes no other field, found 'args'"),
+        ({"type": "edit"}, "raw.args is missing"),
+        ({"type": "edit", "args": "{}"}, "raw.args: expected an object, found '{}'"),
         ({"type": "edit", "edited_action": {"name": "rm", "args": {}}}, "takes 'args', found 'edited_action'"),
         ({"type": "reject", "reason": "a", "message": "b"}, "expected 'reason' or 'message', found both"),
-        ({"type": "respond", "text": None}, "the decision.text: expected text, found None"),
+        ({"type": "respond", "text": None}, "raw.text: expected text, found None"),
     ],
 )
 def test_a_decision_that_may_mean_something_else_is_refused(raw, problem):
@@ -289,8 +289,10 @@ def test_a_decision_that_may_mean_something_else_is_refused(raw, problem):
 
 
 def test_a_wrong_decision_among_several_is_named_by_its_call():
-    with pytest.raises(ConfigError, match="decision 'p2': expected an object, found True"):
+    with pytest.raises(ConfigError, match=r"raw\['p2'\]: expected an object, found True"):
         decisions_from_json('{"p1": {"type": "approve"}, "p2": true}')
+    with pytest.raises(ConfigError, match=r"raw\['p1'\]: expected an object, found"):
+        decisions_from_json({"p1": '{"type": "approve"}'})
 
 
 # ---- the compact form

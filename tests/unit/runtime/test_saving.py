@@ -16,6 +16,7 @@ from minideep import (
     ConfigError,
     DiskCheckpointer,
     MemoryCheckpointer,
+    Overloaded,
     ToolCall,
     UnknownThread,
     UserMessage,
@@ -249,8 +250,14 @@ def test_an_unsaved_turn_says_so_in_its_repr_and_in_a_warning(tmp_path, caplog):
             turn = Agent(ScriptedModel(["so"]), checkpointer=store).run_sync("go", "t")
         except Exception as exc:
             pytest.fail(f"the answer was lost: {exc}")
-    assert repr(turn) == "<Turn of 't': ended, unsaved, 2 messages, 'so'>"
+    assert repr(turn).startswith("<Turn of 't': ended, unsaved, CheckpointError: cannot write the state in ")
+    assert repr(turn).endswith("…, 2 messages, 'so'>")
     assert any("thread 't' is not saved: cannot write the state" in record.getMessage() for record in caplog.records)
+
+
+def test_the_repr_of_a_failed_turn_shows_its_error():
+    turn = Agent(ScriptedModel([Overloaded("no capacity")])).run_sync("go", "t")
+    assert repr(turn) == "<Turn of 't': failed, Overloaded: no capacity, 1 messages, ''>"
 
 
 def test_the_repr_of_a_saved_turn_does_not_mention_it():
