@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..errors import ConfigError
-from ..models import SERVERS, server_address
+from ..models import SERVERS, loopback_host, server_address
 
 BUDGET = 0.045
 """Seconds for both servers together. With the event loop, which takes some as well, it stays below 50 ms."""
@@ -22,7 +22,6 @@ MAX_ANSWER = 1_000_000
 """Bytes of one answer."""
 MAX_ASKED = 8
 """The most models of Ollama that are asked what they can do."""
-LOOPBACK = {"localhost": "127.0.0.1", "::1": "::1"}
 _NAME = re.compile(r"[\w][\w.:/@+-]{0,199}", re.ASCII)
 
 Fetch = Callable[[str, Any], Awaitable[Any]]
@@ -62,10 +61,8 @@ def here() -> dict[str, str]:
 
 
 def loopback(url: str) -> tuple[str, int] | None:
-    """Return host and port of *url*, or None if it may lead to another machine. No name is looked up."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    host = host if re.fullmatch(r"127(\.\d{1,3}){3}", host) else LOOPBACK.get(host, "")
+    """Return host and port of *url*, or None if it may lead to another machine."""
+    parts, host = urlsplit(url), loopback_host(url)
     return (host, parts.port or 80) if host and parts.scheme == "http" else None
 
 

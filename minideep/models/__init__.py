@@ -22,6 +22,6 @@ __getattr__ = lazy_names(
         "registry": "register",
         "resolving": "resolve",
         "scripted": "Policy Say ScriptedModel as_reply",
-        "servers": "SERVERS server_address",
+        "servers": "SERVERS loopback_host server_address",
     },
 )

@@ -17,6 +17,6 @@ from .rate_limit import RateLimiter as RateLimiter
 from .registry import register as register
 from .resolving import resolve as resolve
 from .scripted import Policy as Policy, Say as Say, ScriptedModel as ScriptedModel, as_reply as as_reply
-from .servers import SERVERS as SERVERS, server_address as server_address
+from .servers import SERVERS as SERVERS, loopback_host as loopback_host, server_address as server_address
 
 __all__: list[str]

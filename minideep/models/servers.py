@@ -7,6 +7,7 @@ https://ai.google.dev/gemini-api/docs/openai
 """
 
 import os
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -109,6 +110,13 @@ def server_address(name: str, environ: Mapping[str, str] = os.environ) -> str:
     except ValueError:
         pass
     raise ConfigError(f"{server.url_variable} holds no address; set it to one such as {server.base_url}, or unset it")
+
+
+def loopback_host(url: str) -> str:
+    """Return the host of *url* as an address, if it is this machine for certain, else "". No name is looked up."""
+    host = urlsplit(url).hostname or ""
+    known = {"localhost": "127.0.0.1", "::1": "::1"}
+    return host if re.fullmatch(r"127(\.\d{1,3}){3}", host) else known.get(host, "")
 
 
 def _ollama_url(given: str) -> str:

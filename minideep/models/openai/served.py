@@ -11,7 +11,7 @@ from ...messages import AnyBlock, StopReason
 from ...ports import Reply
 from ..adapter import Client
 from ..failures import MissingKey
-from ..servers import SERVERS, Server, server_address
+from ..servers import SERVERS, Server, loopback_host, server_address
 from .chat import OpenAIChat
 
 if TYPE_CHECKING:
@@ -56,4 +56,10 @@ def _client(url: str, key: str) -> "AsyncOpenAI":
     of_openai = [line.partition(":")[0].strip() for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")]
     headers: dict[str, Any] = dict.fromkeys(["OpenAI-Organization", "OpenAI-Project", *of_openai], openai.Omit())
     kept = {name: value for name, value in headers.items() if name and name.lower() != "authorization"}
-    return openai.AsyncOpenAI(base_url=url, api_key=key, default_headers={**kept, "Authorization": f"Bearer {key}"})
+    return openai.AsyncOpenAI(
+        base_url=url,
+        api_key=key,
+        default_headers={**kept, "Authorization": f"Bearer {key}"},
+        # A proxy cannot reach this machine, and must not see what stays on it.
+        http_client=openai.DefaultAsyncHttpx2Client(trust_env=False) if loopback_host(url) else None,
+    )

@@ -68,6 +68,7 @@ def raw(*parts, pause=0.0, hold=False):
 
     def serve(connection):
         with contextlib.suppress(OSError), connection:
+            connection.recv(65536)  # Hanging up on what is not read would take the answer back.
             for part in parts:
                 connection.sendall(part)
                 ended.wait(pause)
@@ -214,7 +215,7 @@ def test_a_silent_server_does_not_hide_one_that_answers():
 @pytest.mark.parametrize(
     "parts",
     [
-        (OK + b'{"models": [',) + (b'{"name": "a", "capabilities": ["tools"]},' * 2000,) * 200,
+        (OK + b'{"models": [',) + (b'{"name": "a", "capabilities": ["tools"]},' * 2000,) * 15 + (b"{}]}",),
         (OK + b"[" * 900_000,),
         (OK + b'{"models": {"name": "a"}}',),
         (OK + b'{"models": [7, null, {"name": 7}, {"name": []}, {"name": "a", "capabilities": {"tools": 1}}]}',),

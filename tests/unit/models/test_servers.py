@@ -62,8 +62,13 @@ async def test_a_server_is_asked_at_the_address_in_its_variable_and_with_its_own
 
 def test_a_model_string_finds_its_address_in_the_environment_and_what_is_there_for_openai_stays_there():
     code = "from minideep import Agent; print(Agent('ollama:some-model').run_sync('hi').text)"
-    with Provider(says()) as provider:
-        env = {"OLLAMA_HOST": provider.url, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with Provider(says()) as provider, Provider(says("through a proxy")) as proxy:
+        env = {
+            "OLLAMA_HOST": provider.url,
+            "HTTP_PROXY": proxy.url,
+            "ALL_PROXY": proxy.url,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
         env |= {f"OPENAI_{name}": f"openai's {name}" for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID")}
         env["OPENAI_CUSTOM_HEADERS"] = "X-Gateway: openai's gateway\nauthorization: openai's other key"
         run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
