@@ -40,7 +40,7 @@ class Chances:
 class Life:
     """Everything that one seed decides."""
 
-    def __init__(self, seed: int, trace: list | None = None) -> None:
+    def __init__(self, seed: int, trace: list | None = None, server: type[Server] = Server) -> None:
         self.seed, self.random = seed, (random := Random(seed))
         self.loop, self.ledger = Loop(Random(random.random())), Ledger()
         self.expect, self.promises = self.ledger.expect, Promises(self.ledger)
@@ -53,7 +53,7 @@ class Life:
         self.unreliable = share > 0
         faults = Faults(share, share / 3, random.choice([0.0, 0.0, 0.02]))
         retention = Retention(boundaries=1) if self.cuts else Retention()
-        self.server = Server(self.loop, Random(random.random()), retention, self.ledger, faults)
+        self.server = server(self.loop, Random(random.random()), retention, self.ledger, faults)
         self.processes: list[Process] = []
         self.tasks: list[tuple[Process, asyncio.Task]] = []
         self.given_up: set[asyncio.Task] = set()
@@ -95,6 +95,8 @@ class Life:
             self.loop.run(self._story(), LONGEST)
         except Hang as exc:
             self.expect(False, f"a hang: {exc}; {self._hanging()}")
+        except Exception as exc:
+            self.expect(False, f"the thread cannot be brought to its end: {exc!r}")
         for problem in self.loop.problems:
             self.expect(False, f"asyncio complains: {problem.get('message')} {problem.get('exception')!r}")
         for process in self.processes:
