@@ -2,10 +2,12 @@
 
 import asyncio
 
+from harness.simulation.ledger import ENDS
 from harness.simulation.loop import Hang, Killed
 from minideep.checkpoint.format import encode_state
 from minideep.errors import CheckpointError, ConfigError, HistoryCut, ThreadBusy, ThreadConflict, UnknownThread
-from minideep.events import Rewound
+from minideep.checkpoint.layout import JUMP
+from minideep.events import Rewound, UserSaid
 from msgspec import structs
 
 STATUSES = ("ended", "paused", "escalated", "failed", "cancelled", "exhausted", "running")
@@ -156,13 +158,15 @@ class Watcher:
     def __init__(self, life, thread: str, after: int) -> None:
         self.life, self.thread, self.start, self.last = life, thread, after, after
         self.deleted = life.ledger.deleted[thread]
+        self.by = None
+        """The process that it asks."""
         self.seen: dict[int, str] = {}
-        self.busy = self.last_time = False
+        self.busy = self.last_time = self.blind = False
 
     @property
     def off(self) -> bool:
         """True once the thread was deleted: what follows is another one's."""
-        return self.life.ledger.deleted[self.thread] > self.deleted
+        return self.blind or self.life.ledger.deleted[self.thread] > self.deleted
 
     def sees(self, event) -> None:
         if self.off:
@@ -171,6 +175,8 @@ class Watcher:
         known = self.life.ledger.threads.get(self.thread)
         if isinstance(event, Rewound):
             self.life.trace("rewound", self.thread)
+            # An input that was never saved, and a crash: which of the numbers before the gap are the same, nobody knows.
+            self.blind = self.blind or newest // JUMP - event.to // JUMP > 1
             gone = [number for number in self.seen if number > event.to]
             saved = [number for number in gone if known and number in known.events]
             self.life.expect(not saved, f"{self.thread}: rewound to {event.to}, though {saved} are saved")
@@ -179,6 +185,10 @@ class Watcher:
         elif event.number:
             self.life.expect(event.number > newest, f"{self.thread}: a follower got {event.number} after {newest}")
             self.seen[event.number] = type(event).__name__
+            waits = (isinstance(event, UserSaid) and not event.by) or isinstance(event, ENDS)
+            if waits and not event.path and not self.life.unreliable and known is not None:
+                saved = event.number in known.events or (self.thread, self.by) in self.life.ledger.lost
+                self.life.expect(saved, f"{self.thread}: {event.number} was shown before it was saved")
         if event.id:
             self.last = event.id
 
