@@ -14,6 +14,7 @@ from .keys import digest, key_rows
 from .layout import KeyRow, input_key, read_key_row
 from .log import Log
 from .replay import last_snapshot, read_consistently, replay, segments
+from .store import lost_thread
 
 
 class PastTurn(Struct, frozen=True):
@@ -31,6 +32,7 @@ async def accepted_input(journal: Journal, event: UserSaid) -> KeyRow | None:
 
     Raises:
         ConfigError: it is another one.
+        ThreadConflict: another writer has accepted it since the thread was opened.
         CheckpointError: the store failed, or the row is damaged.
     """
     at = input_key(journal.thread_id, event.key)
@@ -42,6 +44,8 @@ async def accepted_input(journal: Journal, event: UserSaid) -> KeyRow | None:
     row = read_key_row(at, data)
     if row.epoch != journal.log.head.epoch:  # Of a thread that an earlier version deleted.
         return None
+    if at not in unsaved and row.number > journal.log.head.number:  # This runner has lost the thread meanwhile.
+        raise lost_thread(journal.thread_id)
     as_saved = journal.redaction.call(event) if journal.redaction else event
     if row.digest != digest(as_saved.message):
         raise ConfigError(f"key={event.key!r} was accepted with another input; give each input a key of its own")

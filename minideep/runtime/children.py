@@ -59,7 +59,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
     # After a deploy, or with an input made from the clock, the log has the answer to another question.
     elif (state.agent, state.said) != (spec.name, message):
         raise ConfigError(f"run {path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
-    elif state.status == "cancelled" or (state.status == "running" and not in_memory):
+    elif state.status == "cancelled" or (state.status == "running" and (parent.live.taken_over or not in_memory)):
         # It was cut short. One that failed or reached a limit was not: it is over, and its caller knows.
         was_running = state.status == "running"
         seconds = child.seconds_before() if was_running else 0.0

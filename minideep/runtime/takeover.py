@@ -10,9 +10,12 @@ def spent_before(journal: Journal, path: Path, state: State) -> Costs:
     calls, tokens and money, but no times.
     """
     costs = _own(state)
-    for below, row in journal.log.runs.items():
-        if below[: len(path)] == path and len(below) > len(path) and row.last > state.start.number:
-            child = journal.saved_run(below)[0]
+    last = {below: row.last for below, row in journal.log.runs.items()}
+    # One that is in memory has events that no append has saved yet.
+    last |= {below: child.number for below, child in journal.states.items()}
+    for below, number in last.items():
+        if below[: len(path)] == path and len(below) > len(path) and number > state.start.number:
+            child = journal.states.get(below) or journal.saved_run(below)[0]
             if child.start.number > state.start.number:  # Otherwise its turn was over before this one began.
                 costs.add(_own(child))
     return costs

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Generator, Iterable
 
 from harness.simulation.life import Life
+from harness.simulation.server import Server
 
 COLLECT = 100
 """Lives between two collections of garbage: what a kill leaves behind is full of cycles."""
@@ -31,23 +32,27 @@ def quiet() -> Generator[None]:
             gc.enable()
 
 
-def lived(seed: int, trace: list | None = None) -> list[str]:
+def lived(seed: int, trace: list | None = None, server: type[Server] = Server) -> list[str]:
     """Live the life of a seed and return the promises that it broke, each once; *trace* gets what happened."""
     with quiet():
-        return _lived(seed, trace)
+        return list(dict.fromkeys(Life(seed, trace, server).live()))
 
 
-def failures(seeds: Iterable[int]) -> dict[int, list[str]]:
+def failures(seeds: Iterable[int], server: type[Server] = Server) -> dict[int, list[str]]:
     """Live the lives of all seeds and return what those that failed have broken."""
     found = {}
     with quiet():
         for count, seed in enumerate(seeds, 1):
-            if broken := _lived(seed, None):
-                found[seed] = broken
+            if broken := Life(seed, None, server).live():
+                found[seed] = list(dict.fromkeys(broken))
             if not count % COLLECT:
                 gc.collect()
     return found
 
 
-def _lived(seed: int, trace: list | None) -> list[str]:
-    return list(dict.fromkeys(Life(seed, trace).live()))
+def report(found: dict[int, list[str]]) -> str:
+    """Return what a person needs to replay the first few failures."""
+    return "\n".join(
+        f"python bench/simulate.py --seed {seed} --trace: " + "; ".join(broken[:3])
+        for seed, broken in list(found.items())[:5]
+    )

@@ -52,6 +52,7 @@ def _check_messages(life, messages) -> None:
             life.expect(call is not None and call.id == message.call_id, f"answer {message!r} to {call!r}")
             if call is not None and (done := DONE.fullmatch(message.text)) and call.name != "task":
                 n = int(done[1])
+                life.promises.relied_upon(n, done[0])
                 life.expect(call.args.get("n") == n or life.edited.get(n) == call.args.get("n"), f"{call!r} got {n}")
         elif isinstance(message, AssistantMessage):
             life.expect(not open_calls, f"{open_calls} were not answered")
@@ -66,7 +67,8 @@ def _calls(life, random, request):
     rounds = sum(isinstance(one, AssistantMessage) for one in messages[began:])
     if life.calls_left <= 0 or rounds >= 3 or random.random() < 0.25 + 0.2 * rounds:
         return ()
-    names = [one for one in ("work", "work", "pay", "note", "relay", "task", "nothing") if _has(request, one)]
+    more = ("pay", "pay", "relay", "relay", "task") if life.mood == "asking" else ()
+    names = [one for one in (*more, "work", "work", "pay", "note", "relay", "task", "nothing") if _has(request, one)]
     calls = []
     for _ in range(random.choice([1, 1, 2, 3])):
         life.calls_left -= 1
@@ -98,11 +100,15 @@ async def _work(ctx: ToolContext, n: int, word: str) -> str:
     life, random = process.life, process.life.random
     life.promises.begins(process, ctx, n, word)
     life.trace("begins", word, n, ctx.path)
+    life.done[n] = (ctx.thread_id, ctx.path, ctx.call_id)
+    if random.random() < life.chances.dies_in_tool:
+        life.calm = False
+        process.fuse = random.randrange(0, 20)
     try:
         await _take(process, random)
     except asyncio.CancelledError:
         life.trace("is cancelled", word, n)
-        if random.random() < 0.2:
+        if random.random() < life.chances.stubborn:
             await asyncio.sleep(random.expovariate(2))  # It does not leave at once.
             return f"{word} {n}"
         raise

@@ -2,12 +2,13 @@
 
 import asyncio
 
-from msgspec import structs
-
+from harness.simulation.ledger import ENDS
 from harness.simulation.loop import Hang, Killed
 from minideep.checkpoint.format import encode_state
 from minideep.errors import CheckpointError, ConfigError, HistoryCut, ThreadBusy, ThreadConflict, UnknownThread
-from minideep.events import Rewound
+from minideep.checkpoint.layout import JUMP
+from minideep.events import Rewound, UserSaid
+from msgspec import structs
 
 STATUSES = ("ended", "paused", "escalated", "failed", "cancelled", "exhausted", "running")
 
@@ -15,9 +16,7 @@ STATUSES = ("ended", "paused", "escalated", "failed", "cancelled", "exhausted", 
 class Call:
     """One public call. What leaves it must be documented, and must have its reason."""
 
-    def __init__(
-        self, life, process, thread, verb, *, text="", key=None, wait=False, wrong=False, closes=False, cuts=False
-    ):
+    def __init__(self, life, process, thread, verb, *, text="", key=None, wait=False, wrong=False, closes=False, cuts=False):
         self.life, self.process, self.thread, self.verb = life, process, thread, verb
         self.text, self.key, self.wait = text, key, wait
         self._wrong, self._closes, self._cuts = wrong, closes, cuts
@@ -159,13 +158,15 @@ class Watcher:
     def __init__(self, life, thread: str, after: int) -> None:
         self.life, self.thread, self.start, self.last = life, thread, after, after
         self.deleted = life.ledger.deleted[thread]
+        self.by = None
+        """The process that it asks."""
         self.seen: dict[int, str] = {}
-        self.busy = self.last_time = False
+        self.busy = self.last_time = self.blind = False
 
     @property
     def off(self) -> bool:
         """True once the thread was deleted: what follows is another one's."""
-        return self.life.ledger.deleted[self.thread] > self.deleted
+        return self.blind or self.life.ledger.deleted[self.thread] > self.deleted
 
     def sees(self, event) -> None:
         if self.off:
@@ -174,6 +175,8 @@ class Watcher:
         known = self.life.ledger.threads.get(self.thread)
         if isinstance(event, Rewound):
             self.life.trace("rewound", self.thread)
+            # An input that was never saved, and a crash: which of the numbers before the gap are the same, nobody knows.
+            self.blind = self.blind or newest // JUMP - event.to // JUMP > 1
             gone = [number for number in self.seen if number > event.to]
             saved = [number for number in gone if known and number in known.events]
             self.life.expect(not saved, f"{self.thread}: rewound to {event.to}, though {saved} are saved")
@@ -182,6 +185,10 @@ class Watcher:
         elif event.number:
             self.life.expect(event.number > newest, f"{self.thread}: a follower got {event.number} after {newest}")
             self.seen[event.number] = type(event).__name__
+            waits = (isinstance(event, UserSaid) and not event.by) or isinstance(event, ENDS)
+            if waits and not event.path and not self.life.unreliable and known is not None:
+                saved = event.number in known.events or (self.thread, self.by) in self.life.ledger.lost
+                self.life.expect(saved, f"{self.thread}: {event.number} was shown before it was saved")
         if event.id:
             self.last = event.id
 
@@ -204,6 +211,4 @@ class Watcher:
         if self.off or known is None or self.life.cuts:
             return
         stored = {number for number in known.events if number > self.start}
-        self.life.expect(
-            stored == set(self.seen), f"{self.thread}: shown and stored differ by {stored ^ set(self.seen)}"
-        )
+        self.life.expect(stored == set(self.seen), f"{self.thread}: shown and stored differ by {stored ^ set(self.seen)}")

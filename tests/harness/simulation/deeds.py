@@ -111,7 +111,9 @@ async def status(life, process, thread):
     with Call(life, process, thread, "status"):
         found = await process.agent.status(thread)
         known = life.ledger.threads.get(thread)
-        life.expect(found.status == "running" or found.runs == "", f"{thread} is {found.status} and runs {found.runs}")
+        life.expect(
+            (found.status == "running") == bool(found.runs), f"{thread} is {found.status} and runs {found.runs}"
+        )
         life.trace("status", thread, found.status, found.runs, known is not None)
 
 
@@ -154,7 +156,7 @@ async def close(life, process, thread):
 async def watch(life, process, watcher, wait=False):
     """Follow a thread from where the watcher left off; return whether it came to an end."""
     thread, random = watcher.thread, life.random
-    slow = random.random() < 0.3
+    slow, watcher.by = random.random() < 0.3, process
     with Call(life, process, thread, "follow", cuts=True) as call:
         async with aclosing(process.agent.follow(thread, after=watcher.last, wait=wait)) as events:
             async for event in events:

@@ -20,6 +20,15 @@ DEEDS = (
     ["run"] * 6 + ["stream"] * 3 + ["start"] * 5 + ["resume"] * 7 + ["cancel"] * 2 + ["say"] * 2 + ["status", "look"]
     + ["watch"] * 3 + ["fork", "save", "delete"] + ["crash"] * 3 + ["revoke", "close", "give up", "give up"]
 )  # fmt: skip
+MOODS = {
+    "": [],
+    "flaky": ["give up"] * 6 + ["run"] * 8 + ["save"] * 3,
+    "rivals": ["revoke"] * 6 + ["run"] * 4,
+    "impatient": ["cancel"] * 6 + ["give up"] * 4 + ["close"] * 4,
+    "deadly": ["crash"] * 6 + ["watch"] * 4 + ["resume"] * 4,
+    "asking": ["resume"] * 10,
+}
+"""What happens more often in some lives: rare things must meet each other now and then."""
 LONGEST = 5_000.0
 """Virtual seconds that a life may last."""
 
@@ -27,39 +36,45 @@ LONGEST = 5_000.0
 class Chances:
     """How often the actors misbehave."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, mood: str) -> None:
         calm = random.random() < 0.3
+        self.stubborn = 0.7 if mood == "impatient" else 0.2
+        """How often a tool does not end when it is cancelled."""
+        self.dies_in_tool = 0.2 if mood == "deadly" else 0.0
         self.model_error = 0.0 if calm else random.choice([0.0, 0.05, 0.2])
         self.tool_error = 0.0 if calm else random.choice([0.0, 0.1])
-        self.hang = 0.0 if calm else random.choice([0.0, 0.0, 0.05])
+        self.hang = 0.0 if calm else random.choice([0.0, 0.0, 0.05, 0.2 if mood == "impatient" else 0.0])
 
     def none(self) -> None:
-        self.model_error = self.tool_error = self.hang = 0.0
+        self.model_error = self.tool_error = self.hang = self.dies_in_tool = 0.0
 
 
 class Life:
     """Everything that one seed decides."""
 
-    def __init__(self, seed: int, trace: list | None = None) -> None:
+    def __init__(self, seed: int, trace: list | None = None, server: type[Server] = Server) -> None:
         self.seed, self.random = seed, (random := Random(seed))
         self.loop, self.ledger = Loop(Random(random.random())), Ledger()
-        self.expect, self.promises = self.ledger.expect, Promises(self.ledger)
+        self.expect, self.promises = self.ledger.expect, Promises(self, self.ledger)
+        self.mood = random.choice(["", "", "", *MOODS])
         self.deep, self.grace = random.random() < 0.4, random.choice([0.0, 0.1, 5.0])
         self.durability = random.choice(["turn", "turn", "step", "tool"])
         self.immediate, self.has_exchange = random.random() < 0.5, random.random() < 0.5
         self.cuts = random.random() < 0.15
-        self.chances, self.calls_left = Chances(random), random.randrange(2, 10)
-        share = random.choice([0.0, 0.0, 0.0, 0.05, 0.2])
+        self.chances, self.calls_left = Chances(random, self.mood), random.randrange(2, 10)
+        share = random.choice([0.1, 0.3]) if self.mood == "flaky" else random.choice([0.0, 0.0, 0.0, 0.05, 0.2])
         self.unreliable = share > 0
         faults = Faults(share, share / 3, random.choice([0.0, 0.0, 0.02]))
         retention = Retention(boundaries=1) if self.cuts else Retention()
-        self.server = Server(self.loop, Random(random.random()), retention, self.ledger, faults)
+        self.server = server(self.loop, Random(random.random()), retention, self.ledger, faults)
         self.processes: list[Process] = []
         self.tasks: list[tuple[Process, asyncio.Task]] = []
         self.given_up: set[asyncio.Task] = set()
         self.watchers: list[Watcher] = []
         self.keys: dict[str, list[tuple[str, str]]] = {}
         self.answers: dict[tuple[str, int, str], str] = {}
+        self.done: dict[int, tuple[str, tuple[str, ...], str]] = {}
+        """The call that did each piece of work."""
         self.edited: dict[int, int] = {}
         self.said: list[tuple[Process, str, str, bool, int]] = []
         self.healing = False
@@ -95,6 +110,8 @@ class Life:
             self.loop.run(self._story(), LONGEST)
         except Hang as exc:
             self.expect(False, f"a hang: {exc}; {self._hanging()}")
+        except Exception as exc:
+            self.expect(False, f"the thread cannot be brought to its end: {exc!r}")
         for problem in self.loop.problems:
             self.expect(False, f"asyncio complains: {problem.get('message')} {problem.get('exception')!r}")
         for process in self.processes:
@@ -110,13 +127,13 @@ class Life:
     async def _story(self) -> None:
         random = self.random
         self.threads = ["t", "t", "u"] if random.random() < 0.2 else ["t"]
-        count = 2 if random.random() < 0.4 else 1
+        count = 2 if self.mood == "rivals" or random.random() < 0.4 else 1
         self.processes = [Process(self, f"p{number}") for number in range(count)]
         self.alive = list(self.processes)
         for _ in range(random.randrange(3, 9)):
             self._replace_the_dead()
             process, thread = random.choice(self.alive), random.choice(self.threads)
-            self._begin(random.choice(DEEDS), process, thread)
+            self._begin(random.choice(DEEDS + MOODS[self.mood]), process, thread)
             if random.random() < 0.5:
                 await self._done(random.uniform(0.1, 10))
             else:

@@ -32,7 +32,7 @@ class Process:
         """Inputs of turns that could not be saved, which the next append takes along."""
         self.store = (AskedStore if life.has_exchange else Store)(life.server, self)
         # A suspending store is shielded by minideep; its plain readers can be driven here all the same.
-        self.store.immediate = life.immediate
+        self.store.immediate = self.store.shields = life.immediate
         self.checked = open_store(self.store)
         self.store.immediate = True
         self.checked._readers, self.checked._maintenance = _Nothing(), Worker(self)

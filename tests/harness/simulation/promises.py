@@ -8,8 +8,8 @@ from harness.simulation.ledger import Ledger
 class Promises:
     """What processes and callers have seen, against what the ledger has."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, life, ledger: Ledger) -> None:
+        self.life, self.ledger = life, ledger
         self.begun: Counter[tuple[str, int, tuple[str, ...], str]] = Counter()
         """How often a call that asks first has begun."""
         self.by_key: dict[tuple[int, str], int] = {}
@@ -35,3 +35,13 @@ class Promises:
             started, allowed = (known.started[place], known.allowed[place]) if known else (0, 0)
             self.ledger.expect(count <= started, f"{thread}: {place} began {count} times, saved are {started}")
             self.ledger.expect(count <= allowed, f"{thread}: {place} began {count} times, allowed were {allowed}")
+
+    def relied_upon(self, n: int, text: str) -> None:
+        """A result is shown to the model: it is saved, if it may not be done again or if every step is saved."""
+        life, saved = self.life, text.startswith("paid") or self.life.durability != "turn"
+        if n not in life.done or not saved or life.unreliable or not life.calm or text.startswith("relayed"):
+            return
+        thread, *place = life.done[n]
+        known = self.ledger.threads.get(thread)
+        if known is not None and not self.ledger.deleted[thread]:
+            self.ledger.expect(tuple(place) in known.returned, f"{thread}: the result of {place} was not saved in time")

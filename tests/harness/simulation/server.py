@@ -116,6 +116,10 @@ class Server:
     def land(self, store, thread, expected, head, rows, deletes, lease, release) -> None:
         check = lease.check if lease is not None else None
         self.rows.append(thread, expected, head, rows, deletes, check=check)
+        self.ledger.expect(
+            lease is not None or expected is None or head is None or head == expected or deletes,
+            f"{thread}: an append of a turn did not show its lease",
+        )
         self.ledger.landed(store.process, thread, expected, head, rows, deletes)
         if release:
             self.free(lease)
@@ -165,7 +169,7 @@ class Store:
 
     def __init__(self, server: Server, process) -> None:
         self.server, self.process, self.retention = server, process, server.rows.retention
-        self.immediate = True
+        self.immediate = self.shields = True
 
     # ---- on the way
 
@@ -229,6 +233,8 @@ class Store:
 
         later(loop, self.server.latency(), self._arrive, work, fate, answer)
         cancels = 0
+        if not self.shields:
+            await outcome
         while not outcome.done():
             try:
                 await asyncio.wait([outcome])

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 
+import pytest
 from harness.stores import DistantStore, InstrumentedStore, copy_of
 
-from minideep import Agent, ToolCall, ToolContext, tool
+from minideep import Agent, AssistantMessage, Reply, ThreadConflict, ToolCall, ToolContext, Usage, tool
 from minideep.models import ScriptedModel
 from minideep.runtime import Turns
 
@@ -94,3 +95,64 @@ async def test_a_child_that_was_cut_short_ends_with_its_call_if_the_tool_does_no
     broken = True
     assert (await after.resume("t")).text == "over"
     assert [run.status for run in after.runs("t")] == ["cancelled"]
+
+
+async def test_a_turn_that_goes_on_counts_each_reply_of_a_child_once_though_the_child_was_not_saved():
+    store, hangs, calm = InstrumentedStore(), asyncio.Event(), False
+
+    @tool
+    async def wait() -> str:
+        """Hang, the first time."""
+        hangs.set()
+        await asyncio.sleep(0 if calm else 100)
+        return "waited"
+
+    def work(request):
+        return Reply(AssistantMessage((ToolCall("wait"),) if len(request.messages) == 1 else "done"), Usage(10, 1))
+
+    child = Agent(ScriptedModel(work), [wait], name="child")
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Delegate."""
+        return (await ctx.run(child, "work")).text
+
+    def model(request):
+        return Reply(AssistantMessage((ToolCall("delegate"),) if len(request.messages) == 1 else "over"), Usage(100, 1))
+
+    agent = Agent(ScriptedModel(model), [delegate], checkpointer=store)
+    handle = await agent.start("go", "t")
+    await hangs.wait()
+    store.down, calm = {"append"}, True
+    await agent.aclose()
+    assert (await handle).saved is False
+    store.down.clear()
+    turn = await agent.resume("t")
+    assert (turn.costs.steps, turn.usage) == (4, Usage(220, 4))
+
+
+class TakenAway(DistantStore):
+    """A store that, when it is first asked for a key, gives the thread to somebody else."""
+
+    def __init__(self):
+        super().__init__()
+        self.other = None
+
+    async def read(self, *ranges):
+        if self.other is not None and ranges[0].start.startswith("key/"):
+            other, self.other = self.other, None
+            self.leases["t"].over = True
+            del self.leases["t"]
+            await other()
+        return await super().read(*ranges)
+
+
+async def test_an_input_by_key_that_another_runner_has_taken_meanwhile_is_a_conflict():
+    store = TakenAway()
+    one, two = (Agent(ScriptedModel(lambda request: "done"), checkpointer=store) for _ in range(2))
+    await one.run("before", "t")
+    store.other = lambda: two.run("go", "t", key="k")
+    with pytest.raises(ThreadConflict):
+        await one.run("go", "t", key="k")
+    assert (await one.run("go", "t", key="k")).text == "done"
+    assert [message.text for message in one.transcript("t")].count("go") == 1
