@@ -6,6 +6,8 @@ from harness.agents import ping
 from minideep import (
     Agent,
     ConfigError,
+    ToolCall,
+    ToolContext,
     create_deep_agent,
     tool,
 )
@@ -62,3 +64,14 @@ def test_two_tools_of_one_name_are_refused():
         Agent("offline:", [ping, ping])
     with pytest.raises(ConfigError, match="two tools are named 'ls'"):
         create_deep_agent("offline:", [tool(name="ls")(lambda: "x")])
+
+
+async def test_a_context_may_be_optional():
+    @tool
+    async def act(text: str = "x", ctx: ToolContext | None = None) -> str:
+        """Act."""
+        return ctx.call_id if ctx else "no context"
+
+    turn = await Agent(ScriptedModel([ToolCall("act", {}, "c1"), "Done."]), [act]).run("go")
+    assert turn.messages[2].text == "c1"
+    assert list(act.schema["properties"]) == ["text"]
