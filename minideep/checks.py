@@ -23,7 +23,7 @@ def checked(function: T) -> T:
     ...     return text * times
     >>> repeat("x", "2")
     Traceback (most recent call last):
-    minideep.errors.ConfigError: repeat: times must be a whole number, not '2'
+    minideep.errors.ConfigError: repeat: times must be a whole number, not '2'; write 2
     """
     if isclass(function):
         for name, member in list(vars(function).items()):
@@ -74,7 +74,7 @@ else:
 
 def word_of_others(self: Any, name: str) -> Any:
     """The `__getattr__` of a class whose attributes have other names in other libraries: say what the name is here."""
-    if not name.startswith("_"):
+    if not name.startswith("_") and not hasattr(cast(type[Any], type(self)), name):
         from .mistakes import other_word
 
         if instead := other_word(cast(type[Any], type(self)), name):

@@ -74,7 +74,7 @@ class Stream:
                 "without an event loop, or without its events, use `agent.run_sync(...)` or `await agent.run(...)`"
             )
 
-        __iter__ = __enter__ = __exit__ = __await__ = _refuse
+        __iter__ = __enter__ = __exit__ = _refuse
 
     async def __aenter__(self) -> "Stream":
         return self

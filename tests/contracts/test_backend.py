@@ -233,11 +233,15 @@ def jailed(jail):
     return FilesystemBackend(jail)
 
 
-@pytest.mark.parametrize("make", [lambda p: p / "no", lambda p: p / "file"], ids=["missing", "a file"])
-def test_a_root_that_is_not_a_folder_is_refused_at_once(tmp_path, make):
+@pytest.mark.parametrize(("name", "remedy"), [("no", "create it first"), ("file", "give the folder that it is in")])
+def test_a_root_that_is_not_a_folder_is_refused_at_once(tmp_path, name, remedy):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"root_dir must be an existing folder, not '.*'; create it first"):
-        FilesystemBackend(make(tmp_path))
+    with pytest.raises(ConfigError, match=f"root_dir must be an existing folder, not '.*'; {remedy}"):
+        FilesystemBackend(tmp_path / name)
+
+
+def test_a_root_may_begin_with_the_home_of_the_user(ctx):
+    assert FilesystemBackend("~").ls(ctx, "/") == FilesystemBackend(Path.home()).ls(ctx, "/")
 
 
 def test_the_root_may_itself_be_a_link(jail, ctx):

@@ -247,12 +247,6 @@ MISTAKES = [
         ["a stream is read with `async for event in stream`", "use `agent.run_sync(...)` or `await agent.run(...)`"],
     ),
     (
-        "a stream awaited",
-        "turn = await Agent(model).stream('Hello')",
-        ConfigError,
-        ["a stream is read with `async for event in stream`"],
-    ),
-    (
         "a stream in a plain with",
         "with Agent(model).stream('Hello') as stream: print(stream)",
         ConfigError,

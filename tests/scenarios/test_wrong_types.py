@@ -48,6 +48,7 @@ from minideep import (
 )
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
+from minideep.checks import Written
 from minideep.evals import Golden, Report, evaluate, load
 from minideep.evals.trajectory import walk
 from minideep.events import Noted, TextDelta
@@ -76,6 +77,8 @@ from minideep.models import (
     ScriptedModel,
 )
 
+PLAIN = (type(Struct), type(Written))
+"""The kinds of Structs whose constructor takes their fields as they are."""
 PATIENCE = 20
 """Seconds after which a call counts as hanging; no call takes that long."""
 
@@ -449,7 +452,7 @@ def public():
             if not inspect.isclass(value):
                 yield name, value
             elif not issubclass(value, BaseException) and module is not minideep.testing:
-                if not issubclass(value, Struct) or hasattr(value, "__post_init__") or type(value) is not type(Struct):
+                if not issubclass(value, Struct) or hasattr(value, "__post_init__") or type(value) not in PLAIN:
                     yield name, value
                 # What a store inherits is called by the loop.
                 for member, method in (own_and_inherited if issubclass(value, Agent) else vars)(value).items():

@@ -179,3 +179,14 @@ def test_a_dict_of_a_subagent_may_hold_dicts_of_those_below_it():
     below = {"name": "below", "description": "b", "subagents": [{"name": "lowest", "description": "c"}]}
     agent = create_deep_agent(model(), subagents=[below])
     assert "- below: b" in agent.spec.tools["task"].description
+
+
+def test_an_attribute_that_a_property_misses_is_named_and_not_hidden():
+    class Odd(Agent):
+        @property
+        def tools(self):
+            return self.nothing
+
+    with pytest.raises(AttributeError, match="'Odd' object has no attribute 'nothing'"):
+        _ = Odd(model()).tools
+    assert not hasattr(Agent(model()), "invoke")

@@ -13,6 +13,7 @@ import minideep
 from minideep import (
     Agent,
     ConfigError,
+    ToolCall,
     ToolContext,
     create_deep_agent,
     tool,
@@ -153,3 +154,14 @@ def test_a_type_checker_knows_what_a_tool_takes_and_returns(tmp_path):
     found = json.loads(run.stdout)["generalDiagnostics"]
     assert [one["message"] for one in found if one["file"].endswith("right.py")] == []
     assert [one["rule"] for one in found] == ["reportArgumentType", "reportAssignmentType", "reportCallIssue"]
+
+
+async def test_a_context_may_be_optional():
+    @tool
+    async def act(text: str = "x", ctx: ToolContext | None = None) -> str:
+        """Act."""
+        return ctx.call_id if ctx else "no context"
+
+    turn = await Agent(ScriptedModel([ToolCall("act", {}, "c1"), "Done."]), [act]).run("go")
+    assert turn.messages[2].text == "c1"
+    assert list(act.schema["properties"]) == ["text"]
