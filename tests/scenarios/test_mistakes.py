@@ -201,7 +201,7 @@ MISTAKES = [
         "a script that is too short",
         "agent = Agent(ScriptedModel(['One.']))\nagent.run_sync('1', 't')\nagent.run_sync('2', 't').raise_for_status()",
         ModelError,
-        ["scripted: the script has 1 replies and was asked for one more"],
+        ["scripted: the script has 1 reply and was asked for one more"],
     ),
     (
         "a price as a tuple",
