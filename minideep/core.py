@@ -22,24 +22,19 @@ from typing import Any, Literal
 
 from msgspec import structs
 
+from .effects import CallModel, CallTools, Effect, Finish, Pause, Stop
 from .errors import IllegalEvent
 from .events import (
     AnyEvent,
-    CallModel,
     CallStarted,
-    CallTools,
     Compacted,
     Decided,
-    Effect,
     FileDeleted,
     FileEdited,
     FileWritten,
-    Finish,
     ModelReplied,
     Noted,
-    Pause,
     Resumed,
-    Stop,
     TodosWritten,
     ToolReturned,
     ToolWaiting,

@@ -1,4 +1,4 @@
-"""Events, which happen in a run and are recorded or streamed, and effects, which the core asks of the loop.
+"""Events, which happen in a run and are recorded or streamed.
 
 Events are facts in the past tense. The union is closed: a middleware that must remember something of its own records
 `Noted`. A log stores an event as an array that begins with its tag: new fields go last and have defaults, and a tag is
@@ -17,6 +17,40 @@ from .costs import Costs
 from .documented import Struct
 from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, UserMessage
 from .state import Decision, Failure, Interrupt, Limits, Path, Todo
+
+__all__ = [
+    "AnyEvent",
+    "ArgsDelta",
+    "CallStarted",
+    "Compacted",
+    "Decided",
+    "Event",
+    "FileDeleted",
+    "FileEdited",
+    "FileWritten",
+    "ModelReplied",
+    "Noted",
+    "Restarted",
+    "Resumed",
+    "Rewound",
+    "StreamEvent",
+    "TextDelta",
+    "ThinkingDelta",
+    "TodosWritten",
+    "ToolEnded",
+    "ToolReturned",
+    "ToolStarted",
+    "ToolWaiting",
+    "TurnCancelled",
+    "TurnEnded",
+    "TurnEscalated",
+    "TurnExhausted",
+    "TurnFailed",
+    "TurnPaused",
+    "UserSaid",
+    "from_json",
+    "json_schema",
+]
 
 
 class StreamEvent(Struct, frozen=True, array_like=True, dict=True):
@@ -348,38 +382,6 @@ def json_schema() -> dict[str, Any]:
     from .decoding import schema_of
 
     return schema_of(EVENTS, "StreamEvent")
-
-
-# ---- effects: the core asks, the loop performs
-
-
-class CallModel(Struct, frozen=True):
-    """Ask the model for its next reply."""
-
-
-class CallTools(Struct, frozen=True):
-    """Run these calls."""
-
-    calls: tuple[ToolCall, ...]
-
-
-class Pause(Struct, frozen=True):
-    """Pause the turn: every unanswered call waits for a person."""
-
-
-class Finish(Struct, frozen=True):
-    """End the turn, unless a middleware has more to say."""
-
-    reason: Literal["done", "truncated", "refused"]
-
-
-class Stop(Struct, frozen=True):
-    """Stop the turn: a limit is reached."""
-
-    limit: str
-
-
-Effect = CallModel | CallTools | Pause | Finish | Stop
 
 
 def with_path(event: SE, path: Path, number: int = 0, at: float = 0.0, id: str = "") -> SE:

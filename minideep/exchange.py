@@ -6,6 +6,8 @@ from typing import Protocol
 Answer = Callable[[bytes], AsyncIterator[bytes]]
 """Answers one question, as an async generator does. It may be closed before its last answer."""
 
+__all__ = ["Answers", "Exchange"]
+
 
 class Answers(Protocol):
     """The answers to one question, in order."""

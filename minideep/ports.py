@@ -21,6 +21,23 @@ from .messages import (
 from .state import Interrupt
 from .tools import Tool
 
+__all__ = [
+    "Ask",
+    "Backend",
+    "Cache",
+    "Emit",
+    "FileInfo",
+    "Lease",
+    "Middleware",
+    "Model",
+    "Opened",
+    "Range",
+    "Reply",
+    "Request",
+    "Retention",
+    "RunTool",
+    "Store",
+]
 Emit = Callable[[StreamEvent], None]
 
 

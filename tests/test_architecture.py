@@ -26,7 +26,7 @@ LAYERS = [
         "folders",
         "structured",
     ],
-    ["costs", "state", "export", "forms", "decoding", "events"],
+    ["costs", "state", "export", "forms", "decoding", "events", "effects"],
     ["core", "ledger", "tools"],
     ["turn", "context"],
     ["exchange", "ports", "spec"],

@@ -11,17 +11,9 @@ from typing import Literal
 
 from ..context import ToolContext
 from ..core import decide
+from ..effects import CallModel, CallTools, Finish, Pause
 from ..errors import MinideepError, ModelError
-from ..events import (
-    CallModel,
-    CallTools,
-    Finish,
-    Pause,
-    TurnEnded,
-    TurnExhausted,
-    TurnPaused,
-    UserSaid,
-)
+from ..events import TurnEnded, TurnExhausted, TurnPaused, UserSaid
 from ..messages import Input, UserMessage
 from ..ports import Request
 from ..spec import Runnable

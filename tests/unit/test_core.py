@@ -9,22 +9,18 @@ from msgspec import structs
 
 from minideep.core import NOT_COMPLETED, TABLE, apply, decide
 from minideep.errors import IllegalEvent
+from minideep.effects import CallModel, CallTools, Finish, Pause, Stop
 from minideep.events import (
     AnyEvent,
-    CallModel,
     CallStarted,
-    CallTools,
     Compacted,
     Decided,
     FileDeleted,
     FileEdited,
     FileWritten,
-    Finish,
     ModelReplied,
     Noted,
-    Pause,
     Resumed,
-    Stop,
     TodosWritten,
     ToolReturned,
     ToolWaiting,
