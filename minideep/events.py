@@ -18,39 +18,13 @@ from .documented import Struct
 from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, UserMessage
 from .state import Decision, Failure, Interrupt, Limits, Path, Todo
 
-__all__ = [
-    "AnyEvent",
-    "ArgsDelta",
-    "CallStarted",
-    "Compacted",
-    "Decided",
-    "Event",
-    "FileDeleted",
-    "FileEdited",
-    "FileWritten",
-    "ModelReplied",
-    "Noted",
-    "Restarted",
-    "Resumed",
-    "Rewound",
-    "StreamEvent",
-    "TextDelta",
-    "ThinkingDelta",
-    "TodosWritten",
-    "ToolEnded",
-    "ToolReturned",
-    "ToolStarted",
-    "ToolWaiting",
-    "TurnCancelled",
-    "TurnEnded",
-    "TurnEscalated",
-    "TurnExhausted",
-    "TurnFailed",
-    "TurnPaused",
-    "UserSaid",
-    "from_json",
-    "json_schema",
-]
+_PUBLIC = (
+    "AnyEvent ArgsDelta CallStarted Compacted Decided Event FileDeleted FileEdited FileWritten ModelReplied Noted "
+    "Restarted Resumed Rewound StreamEvent TextDelta ThinkingDelta TodosWritten ToolEnded ToolReturned "
+    "ToolStarted ToolWaiting TurnCancelled TurnEnded TurnEscalated TurnExhausted TurnFailed TurnPaused UserSaid "
+    "from_json json_schema"
+)
+__all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 class StreamEvent(Struct, frozen=True, array_like=True, dict=True):

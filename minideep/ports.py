@@ -21,23 +21,8 @@ from .messages import (
 from .state import Interrupt
 from .tools import Tool
 
-__all__ = [
-    "Ask",
-    "Backend",
-    "Cache",
-    "Emit",
-    "FileInfo",
-    "Lease",
-    "Middleware",
-    "Model",
-    "Opened",
-    "Range",
-    "Reply",
-    "Request",
-    "Retention",
-    "RunTool",
-    "Store",
-]
+_PUBLIC = "Ask Backend Cache Emit FileInfo Lease Middleware Model Opened Range Reply Request Retention RunTool Store"
+__all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 Emit = Callable[[StreamEvent], None]
 
 

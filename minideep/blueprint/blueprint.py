@@ -28,6 +28,7 @@ from .roles import STOCK_ROLES, Role, roles_by_name
 from .state import OWNER, Board, read_board, read_whole_board
 
 TYPICAL_ROLES = range(3, 9)
+NO_BUDGETS: dict[str, Any] = {"tokens": None, "cost": None, "seconds": None}
 
 
 @checked
@@ -87,11 +88,10 @@ class Blueprint(Agent):
     ) -> None:
         own, limits = resolve(model), limits or Limits()
         pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
-        where = backend or StateBackend()
-        self.files: VirtualFiles = VirtualFiles(where, inline_limit, state_limit, max_file_age_steps, pinned)
+        backend = backend or StateBackend()
+        self.files: VirtualFiles = VirtualFiles(backend, inline_limit, state_limit, max_file_age_steps, pinned)
         self.planner: Planner = Planner(_or(planner_model, own), pool, self.files, planner_prompt_limit)
-        each = structs.replace(limits, tokens=None, cost=None, seconds=None)
-        self.pool: SubagentPool = SubagentPool(pool, own, self.files, each)
+        self.pool: SubagentPool = SubagentPool(pool, own, self.files, structs.replace(limits, **NO_BUDGETS))
         self.reflection: Reflection = Reflection(_or(reflection_model, own), self.files, max_reflection_depth)
         # Without the limit of steps: the number of a blueprint's own steps is bounded by *max_reflection_depth*.
         budgets = Limits(None, None, limits.tokens, limits.cost, limits.seconds)
