@@ -180,6 +180,8 @@ def test_a_user_adds_a_model_to_the_catalog_and_corrects_one():
     assert (model.window, model.states_cost) == (32_000, True)
     add_model_info("test-catalog-mine", ModelInfo(window=64_000))
     assert model_info("test-catalog-mine").window == 64_000
+    add_model_info("o1-pro", info)  # One that no other test asks for.
+    assert model_info("o1-pro") is info
     with pytest.raises(ConfigError, match="add_model_info: info must be a `ModelInfo`, not 32000"):
         add_model_info("test-catalog-mine", 32_000)
     with pytest.raises(ConfigError, match="ModelInfo: window must be a whole number above 0, or None, not -1"):
