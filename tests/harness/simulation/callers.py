@@ -2,13 +2,14 @@
 
 import asyncio
 
+from msgspec import structs
+
 from harness.simulation.ledger import ENDS
 from harness.simulation.loop import Hang, Killed
 from minideep.checkpoint.format import encode_state
-from minideep.errors import CheckpointError, ConfigError, HistoryCut, ThreadBusy, ThreadConflict, UnknownThread
 from minideep.checkpoint.layout import JUMP
+from minideep.errors import CheckpointError, ConfigError, HistoryCut, ThreadBusy, ThreadConflict, UnknownThread
 from minideep.events import Rewound, UserSaid
-from msgspec import structs
 
 STATUSES = ("ended", "paused", "escalated", "failed", "cancelled", "exhausted", "running")
 
@@ -16,7 +17,9 @@ STATUSES = ("ended", "paused", "escalated", "failed", "cancelled", "exhausted", 
 class Call:
     """One public call. What leaves it must be documented, and must have its reason."""
 
-    def __init__(self, life, process, thread, verb, *, text="", key=None, wait=False, wrong=False, closes=False, cuts=False):
+    def __init__(
+        self, life, process, thread, verb, *, text="", key=None, wait=False, wrong=False, closes=False, cuts=False
+    ):
         self.life, self.process, self.thread, self.verb = life, process, thread, verb
         self.text, self.key, self.wait = text, key, wait
         self._wrong, self._closes, self._cuts = wrong, closes, cuts
@@ -211,4 +214,6 @@ class Watcher:
         if self.off or known is None or self.life.cuts:
             return
         stored = {number for number in known.events if number > self.start}
-        self.life.expect(stored == set(self.seen), f"{self.thread}: shown and stored differ by {stored ^ set(self.seen)}")
+        self.life.expect(
+            stored == set(self.seen), f"{self.thread}: shown and stored differ by {stored ^ set(self.seen)}"
+        )

@@ -120,7 +120,9 @@ class Life:
         return self.ledger.violations
 
     def _hanging(self) -> str:
-        return str([task.get_coro().__qualname__ for process, task in self.tasks if not task.done() and not process.dead])
+        return str(
+            [task.get_coro().__qualname__ for process, task in self.tasks if not task.done() and not process.dead]
+        )
 
     async def _story(self) -> None:
         random = self.random
@@ -273,7 +275,9 @@ class Life:
 
     def _over(self, thread: str, state, path) -> None:
         for key, child in state.subagents.items():
-            self.expect(child.status not in ("running", "ready", "paused"), f"{thread}: run {(*path, key)} is {child.status}")
+            self.expect(
+                child.status not in ("running", "ready", "paused"), f"{thread}: run {(*path, key)} is {child.status}"
+            )
             self._over(thread, child, (*path, key))
 
     # ---- promises that are looked at later
