@@ -155,6 +155,13 @@ def decided(life, thread, chosen, call) -> None:
         life.expect((wait.path, wait.call_id) in known.decided, f"{thread}: the decision about {wait.call_id} is lost")
 
 
+def undecided(life, thread, chosen) -> None:
+    """Decisions that could not be saved are not taken later, when the events before them are saved."""
+    known = life.ledger.threads.get(thread)
+    places = {(wait.path, wait.call_id) for wait in chosen}
+    life.ledger.refused |= {(thread, *place) for place in places if known is None or place not in known.decided}
+
+
 class Watcher:
     """One who follows a thread, drops off and comes back."""
 

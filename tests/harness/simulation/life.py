@@ -233,6 +233,7 @@ class Life:
 
     async def _finish(self) -> None:
         """A new process brings every thread to its end, and reads it in every way."""
+        self.ledger.refused.clear()
         process = Process(self, "last")
         self.processes.append(process)
         for thread in list(self.ledger.threads):
