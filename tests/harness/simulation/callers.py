@@ -43,10 +43,18 @@ class Call:
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             self.life.expect(task in self.life.given_up, f"{self.verb} of {self.thread} raised {error!r} by itself")
+            self._left()
             return True
         if why := self._unfounded(error):
             self.life.expect(False, f"{self.verb} of {self.thread} raised {error!r}: {why}")
         return True
+
+    def _left(self) -> None:
+        """A caller has cancelled its turn: the thread is saved, and nobody's."""
+        life, known = self.life, self.life.ledger.threads.get(self.thread)
+        sure = life.calm and not (life.unreliable or life.closed or self._is_gone()) and self.verb in ("run", "stream")
+        if sure and known is not None and known.inputs[self.text] and self.thread not in life.server.leases:
+            life.expect(known.over, f"{self.thread}: {self.text!r} was cancelled, and its turn is not saved")
 
     def _unfounded(self, error) -> str:
         """Return why an error has no reason; empty if it has one."""

@@ -152,6 +152,7 @@ async def delete(life, process, thread):
 
 
 async def close(life, process, thread):
+    life.closed = True
     with Call(life, process, thread, "aclose"):
         await process.agent.aclose(life.random.choice([0.0, 0.05, 5.0]))
 

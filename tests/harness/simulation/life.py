@@ -77,7 +77,7 @@ class Life:
         """The call that did each piece of work."""
         self.edited: dict[int, int] = {}
         self.said: list[tuple[Process, str, str, bool, int]] = []
-        self.healing = False
+        self.healing = self.closed = False
         self.calm = True
         """True until a process dies or loses a thread."""
         self._trace, self._numbers = trace, 0
