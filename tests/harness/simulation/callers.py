@@ -2,13 +2,14 @@
 
 import asyncio
 
+from msgspec import structs
+
 from harness.simulation.ledger import ENDS
 from harness.simulation.loop import Hang, Killed
 from minideep.checkpoint.format import encode_state
-from minideep.errors import CheckpointError, ConfigError, HistoryCut, ThreadBusy, ThreadConflict, UnknownThread
 from minideep.checkpoint.layout import JUMP
+from minideep.errors import CheckpointError, ConfigError, HistoryCut, ThreadBusy, ThreadConflict, UnknownThread
 from minideep.events import Rewound, UserSaid
-from msgspec import structs
 
 STATUSES = ("ended", "paused", "escalated", "failed", "cancelled", "exhausted", "running")
 
@@ -16,7 +17,9 @@ STATUSES = ("ended", "paused", "escalated", "failed", "cancelled", "exhausted", 
 class Call:
     """One public call. What leaves it must be documented, and must have its reason."""
 
-    def __init__(self, life, process, thread, verb, *, text="", key=None, wait=False, wrong=False, closes=False, cuts=False):
+    def __init__(
+        self, life, process, thread, verb, *, text="", key=None, wait=False, wrong=False, closes=False, cuts=False
+    ):
         self.life, self.process, self.thread, self.verb = life, process, thread, verb
         self.text, self.key, self.wait = text, key, wait
         self._wrong, self._closes, self._cuts = wrong, closes, cuts
@@ -40,10 +43,18 @@ class Call:
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             self.life.expect(task in self.life.given_up, f"{self.verb} of {self.thread} raised {error!r} by itself")
+            self._left()
             return True
         if why := self._unfounded(error):
             self.life.expect(False, f"{self.verb} of {self.thread} raised {error!r}: {why}")
         return True
+
+    def _left(self) -> None:
+        """A caller has cancelled its turn: the thread is saved, and nobody's."""
+        life, known = self.life, self.life.ledger.threads.get(self.thread)
+        sure = life.calm and not (life.unreliable or life.closed or self._is_gone()) and self.verb in ("run", "stream")
+        if sure and known is not None and known.inputs[self.text] and self.thread not in life.server.leases:
+            life.expect(known.over, f"{self.thread}: {self.text!r} was cancelled, and its turn is not saved")
 
     def _unfounded(self, error) -> str:
         """Return why an error has no reason; empty if it has one."""
@@ -152,6 +163,13 @@ def decided(life, thread, chosen, call) -> None:
         life.expect((wait.path, wait.call_id) in known.decided, f"{thread}: the decision about {wait.call_id} is lost")
 
 
+def undecided(life, thread, chosen) -> None:
+    """Decisions that could not be saved are not taken later, when the events before them are saved."""
+    known = life.ledger.threads.get(thread)
+    places = {(wait.path, wait.call_id) for wait in chosen}
+    life.ledger.refused |= {(thread, *place) for place in places if known is None or place not in known.decided}
+
+
 class Watcher:
     """One who follows a thread, drops off and comes back."""
 
@@ -211,4 +229,6 @@ class Watcher:
         if self.off or known is None or self.life.cuts:
             return
         stored = {number for number in known.events if number > self.start}
-        self.life.expect(stored == set(self.seen), f"{self.thread}: shown and stored differ by {stored ^ set(self.seen)}")
+        self.life.expect(
+            stored == set(self.seen), f"{self.thread}: shown and stored differ by {stored ^ set(self.seen)}"
+        )

@@ -3,8 +3,8 @@
 import asyncio
 from contextlib import aclosing
 
-from harness.simulation.callers import Call, decided
-from minideep import Approve, ConfigError, Edit, Reject, Respond, UnknownThread
+from harness.simulation.callers import Call, decided, undecided
+from minideep import Approve, CheckpointError, ConfigError, Edit, Reject, Respond, UnknownThread
 from minideep.events import Rewound
 
 WRONG = "nobody"
@@ -62,6 +62,7 @@ async def resume(life, process, thread):
         named = {"/".join((*one.path, one.call_id)): decision for one, decision in chosen.items()}
         if random.random() < 0.1:
             named[WRONG], wrong = Approve(), True
+        life.ledger.refused -= {(thread, one.path, one.call_id) for one in chosen}
         how = random.choice(["resume", "resume", "start_resume", "resume_stream"])
         with Call(life, process, thread, how, wrong=wrong or bool(named), closes=True) as call:
             if how == "resume":
@@ -78,6 +79,8 @@ async def resume(life, process, thread):
             life.expect(not wrong, f"{thread}: a decision for nobody was taken")
             decided(life, thread, chosen, call)
             call.returned(turn)
+        if type(call.error) is CheckpointError:
+            undecided(life, thread, chosen)
 
 
 def _decision(life, wait):
@@ -149,6 +152,7 @@ async def delete(life, process, thread):
 
 
 async def close(life, process, thread):
+    life.closed = True
     with Call(life, process, thread, "aclose"):
         await process.agent.aclose(life.random.choice([0.0, 0.05, 5.0]))
 

@@ -56,6 +56,8 @@ class Ledger:
         self.threads: dict[str, Known] = {}
         self.violations: list[str] = []
         self.deleted: Counter[str] = Counter()
+        self.refused: set[tuple[str, tuple[str, ...], str]] = set()
+        """Calls about which a decision was refused, and none was given since."""
         self.lost: set[tuple[str, Any]] = set()
         """Threads that a process has lost to the server's will."""
 
@@ -116,6 +118,8 @@ class Ledger:
             case CallStarted():
                 known.started[path, event.call_id] += 1
             case Decided():
+                refused = (thread, path, event.call_id) in self.refused
+                self.expect(not refused, f"{thread}: a decision about {event.call_id} was refused, and is taken")
                 known.decided.add((path, event.call_id))
                 if isinstance(event.decision, Approve | Edit):
                     known.allowed[path, event.call_id] += 1

@@ -22,7 +22,7 @@ DEEDS = (
 )  # fmt: skip
 MOODS = {
     "": [],
-    "flaky": ["give up"] * 6 + ["run"] * 8 + ["save"] * 3,
+    "flaky": ["give up"] * 6 + ["run"] * 8 + ["save"] * 3 + ["crash", "watch", "watch", "resume"],
     "rivals": ["revoke"] * 6 + ["run"] * 4,
     "impatient": ["cancel"] * 6 + ["give up"] * 4 + ["close"] * 4,
     "deadly": ["crash"] * 6 + ["watch"] * 4 + ["resume"] * 4,
@@ -42,7 +42,7 @@ class Chances:
         """How often a tool does not end when it is cancelled."""
         self.dies_in_tool = 0.2 if mood == "deadly" else 0.0
         self.model_error = 0.0 if calm else random.choice([0.0, 0.05, 0.2])
-        self.tool_error = 0.0 if calm else random.choice([0.0, 0.1])
+        self.tool_error = 0.0 if calm else random.choice([0.0, 0.3 if mood == "deadly" else 0.1])
         self.hang = 0.0 if calm else random.choice([0.0, 0.0, 0.05, 0.2 if mood == "impatient" else 0.0])
 
     def none(self) -> None:
@@ -64,7 +64,8 @@ class Life:
         self.chances, self.calls_left = Chances(random, self.mood), random.randrange(2, 10)
         share = random.choice([0.1, 0.3]) if self.mood == "flaky" else random.choice([0.0, 0.0, 0.0, 0.05, 0.2])
         self.unreliable = share > 0
-        faults = Faults(share, share / 3, random.choice([0.0, 0.0, 0.02]))
+        slow = 0.1 if self.mood == "impatient" else random.choice([0.0, 0.0, 0.02])
+        faults = Faults(share, share / 3, slow)
         retention = Retention(boundaries=1) if self.cuts else Retention()
         self.server = server(self.loop, Random(random.random()), retention, self.ledger, faults)
         self.processes: list[Process] = []
@@ -77,7 +78,7 @@ class Life:
         """The call that did each piece of work."""
         self.edited: dict[int, int] = {}
         self.said: list[tuple[Process, str, str, bool, int]] = []
-        self.healing = False
+        self.healing = self.closed = False
         self.calm = True
         """True until a process dies or loses a thread."""
         self._trace, self._numbers = trace, 0
@@ -94,7 +95,7 @@ class Life:
     def input(self, thread: str) -> tuple[str, str | None]:
         """Return an input and its key: a new one, or one that was sent before."""
         known = self.keys.setdefault(thread, [])
-        if known and self.random.random() < 0.3:
+        if known and self.random.random() < (0.6 if self.mood == "flaky" else 0.3):
             return self.random.choice(known)
         text = f"input {self.number()}"
         if self.random.random() < 0.5:
@@ -233,6 +234,7 @@ class Life:
 
     async def _finish(self) -> None:
         """A new process brings every thread to its end, and reads it in every way."""
+        self.ledger.refused.clear()
         process = Process(self, "last")
         self.processes.append(process)
         for thread in list(self.ledger.threads):

@@ -5,6 +5,7 @@ run again: its callbacks are dropped wherever they wait, as after a kill.
 """
 
 import asyncio
+import contextlib
 import heapq
 from asyncio import events
 from collections import deque
@@ -123,10 +124,8 @@ class Loop(asyncio.AbstractEventLoop):
         for task in self._tasks:
             if not task.done():
                 task._log_destroy_pending = False
-                try:
+                with contextlib.suppress(BaseException):  # It may await something once more.
                     task.get_coro().close()
-                except BaseException:  # It awaited something once more.
-                    pass
         self._tasks.clear(), self._ready.clear(), self._timers.clear()
 
     # ---- what asyncio asks of a loop

@@ -101,7 +101,7 @@ class Server:
 
     def cut_off(self, process, after: float) -> None:
         """A process is dead: what it holds is freed once the server finds out."""
-        for thread, lease in list(self.leases.items()):
+        for lease in list(self.leases.values()):
             if lease.store.process is process:
                 later(self.loop, after, self.free, lease)
         for thread, (owner, _) in list(self.announced.items()):
