@@ -48,7 +48,7 @@ from minideep import (
 )
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
-from minideep.checks import Written
+from minideep.checks import UserWritten
 from minideep.evals import Golden, Report, evaluate, load
 from minideep.evals.trajectory import walk
 from minideep.events import Noted, TextDelta
@@ -77,7 +77,7 @@ from minideep.models import (
     ScriptedModel,
 )
 
-PLAIN = (type(Struct), type(Written))
+PLAIN = (type(Struct), type(UserWritten))
 """The kinds of Structs whose constructor takes their fields as they are."""
 PATIENCE = 20
 """Seconds after which a call counts as hanging; no call takes that long."""

@@ -355,7 +355,7 @@ async def test_decisions_that_are_not_a_mapping_are_refused(store):
     ("model", "problem"),
     [
         ("gpt-5", "unknown model 'gpt-5'; write `provider:model`, the provider one of anthropic:"),
-        ("mistral:large", "unknown model 'mistral:large'"),
+        ("mystery:large", "unknown model 'mystery:large'"),
         ("anthropic:", "model 'anthropic:' names no model"),
         (7, "Agent: model must be text or a `Model`, not 7"),
     ],
@@ -461,7 +461,8 @@ def test_the_repr_of_an_agent_and_of_its_parts_shows_what_they_are_and_no_secret
     assert ", subagents: general-purpose clerk, store: MemoryCheckpointer()>" in repr(agent)
     assert " SubAgentMiddleware " in repr(agent)
     assert "\n" not in repr(agent)
-    models = [Anthropic("claude", api_key="k-1"), OpenAI("gpt", api_key="k-1"), OpenAIChat("qwen", api_key="k-1")]
+    secret = {"extra_headers": {"Authorization": "k-1"}}
+    models = [Anthropic("claude", **secret), OpenAI("gpt", **secret), OpenAIChat("qwen", **secret)]
     assert [*map(repr, models)] == ["Anthropic('claude')", "OpenAI('gpt')", "OpenAIChat('qwen')"]
     assert repr(FallbackModel(models[:2])) == "FallbackModel(Anthropic('claude'), OpenAI('gpt'))"
     assert repr(FilesystemBackend(tmp_path)) == f"FilesystemBackend({str(tmp_path)!r})"

@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from msgspec import structs
 
 from minideep.core import NOT_COMPLETED, TABLE, apply, decide
-from minideep.errors import IllegalEvent
 from minideep.effects import CallModel, CallTools, Finish, Pause, Stop
+from minideep.errors import IllegalEvent
 from minideep.events import (
     AnyEvent,
     CallStarted,
