@@ -77,7 +77,7 @@ def tool_context(
         ConfigError: *decision* is given without a call, or a path of *files* does not begin with `/`.
         IllegalEvent: *messages* are in an order that no conversation has.
     """
-    run = LoneRun(thread_id, path, context)
+    run = LoneRun(thread_id, tuple(path), context)
     if path:
         run.journal.record((), UserSaid(GO, time.time()))  # Files are recorded in the main run.
     for message in [*messages] or [GO]:

@@ -68,6 +68,7 @@ from minideep.middleware import (
 from minideep.models import (
     Anthropic,
     FallbackModel,
+    ModelInfo,
     OfflineModel,
     OpenAI,
     OpenAIChat,
@@ -75,7 +76,11 @@ from minideep.models import (
     Profile,
     RateLimiter,
     ScriptedModel,
+    add_model_info,
+    model_info,
+    register,
 )
+from minideep.testing import tool_context
 
 PLAIN = (type(Struct), type(UserWritten))
 """The kinds of Structs whose constructor takes their fields as they are."""
@@ -205,6 +210,11 @@ def plain_tool(text: str = "x") -> str:
     return text
 
 
+def entered(block):
+    with block:
+        pass
+
+
 async def watched(stream):
     async for _ in stream:
         pass
@@ -294,6 +304,7 @@ def calls(world):
         "Agent.threads": (agent.threads, {}),
         "Agent.fork": (agent.fork, {"source": "t", "at": 1, "thread_id": None}),
         "Agent.delete": (agent.delete, {"thread_id": "gone"}),
+        "Agent.override": (lambda **given: entered(agent.override(**given)), {"model": model}),
         "create_deep_agent": (
             create_deep_agent,
             {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
@@ -371,6 +382,15 @@ def calls(world):
         "OfflineModel": (OfflineModel, {}, asked),
         "Price": (Price, {"input": 1, "output": 1, "cache_read": 1, "cache_write": 1, "cache_write_long": 1, "beyond": None}, lambda price: price.of(Usage(5, 5))),
         "Price.of": (Price(1, 1).of, {"usage": Usage(), "long_writes": 0}),
+        "ModelInfo": (ModelInfo, {"window": 1000, "output": 1000, "price": Price(1, 1), "source": "s"}, lambda info: add_model_info("odd", info)),
+        "add_model_info": (add_model_info, {"model": "odd", "info": ModelInfo()}),
+        "model_info": (model_info, {"model": "odd"}),
+        "register": (register, {"name": "odd", "factory": plain, "replace": True}),
+        "tool_context": (
+            tool_context,
+            {"call": None, "call_id": "", "thread_id": "t", "files": None, "notes": None, "todos": (), "messages": ()}
+            | {"context": None, "decision": None, "path": ()},
+        ),
         "Profile": (Profile, {"suffix": "", "descriptions": {"ls": "List."}}, lambda profile: asked(Anthropic("n", profile=profile))),
         "Profile.worded": (Profile().worded, {"tool": ping}),
         "ToolCall": (ToolCall, {"name": "n", "args": {}, "id": None}, lambda call: answers(Agent(ScriptedModel([call, "ok"]), [ping]))),
@@ -386,6 +406,7 @@ def calls(world):
         "ToolContext.record": (in_a_tool("record", True), {"event": Noted("me", "x", 5)}),
         "ToolContext.emit": (in_a_tool("emit", True), {"event": TextDelta("x")}),
         "ToolContext.content_of": (in_a_tool("content_of", False), {"file": "/x"}),
+        "ToolContext.model_for": (in_a_tool("model_for", False), {"model": model}),
         "ToolContext.recall": (in_a_tool("recall", False), {"file": "/x", "sha256": "x"}),
         "Tool.bind": (ping.bind, {"call": ToolCall("ping"), "ctx": None}),
     }  # fmt: skip
