@@ -63,6 +63,14 @@ async def test_a_store_that_cannot_write_at_all_does_not_stop_a_turn():
     assert (turn.status, turn.text, turn.saved) == ("ended", "one", False)
 
 
+async def test_a_number_that_an_unsaved_input_may_have_used_elsewhere_is_not_used_again():
+    store = InstrumentedStore()
+    store.failing_appends = {1}
+    agent = Agent(ScriptedModel(["one"]), checkpointer=store)
+    assert (await agent.run("first", "t")).saved
+    assert agent.get_state("t").number > 2**20  # A follower may have been shown the numbers after the input.
+
+
 async def test_an_append_that_was_written_but_reported_as_failed_is_not_repeated():
     def break_off(operation, *args):
         if operation == "append":
