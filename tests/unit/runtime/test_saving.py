@@ -116,6 +116,18 @@ async def test_an_append_in_doubt_that_was_written_is_found_within_the_turn():
     assert (turn.status, turn.saved, len(agent.transcript("t"))) == ("ended", True, 6)
 
 
+async def test_a_decision_that_follows_an_append_in_doubt_and_is_not_saved_can_be_given_again():
+    store = losing_the_connection()
+    agent = Agent(ScriptedModel(pays), [pay], middleware=[AskFirst()], checkpointer=store)
+    assert (await agent.run("go", "t")).saved is False
+    store.down = {"append"}
+    with pytest.raises(CheckpointError):
+        await agent.resume("t", {"p": Approve()})
+    store.down.clear()
+    turn = await agent.resume("t", {"p": Approve()})
+    assert (turn.status, turn.saved) == ("ended", True)
+
+
 async def test_a_hundred_calls_that_save_one_after_the_other_do_not_spin():
     store = InstrumentedStore()
     store.inline = 0
