@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from harness import damage
-from harness.damage import ask
+from harness.damage import ask, store_of
 from harness.processes import python
 from harness.stores import plain
 from hypothesis import given, strategies as st
@@ -15,6 +15,7 @@ from minideep import (
     Agent,
     CorruptSegment,
     DiskCheckpointer,
+    MemoryCheckpointer,
     SegmentTooLarge,
     ToolCall,
     ToolContext,
@@ -30,6 +31,19 @@ from minideep.models import ScriptedModel
 def test_whatever_is_damaged_only_errors_of_the_package_are_raised(seed):
     """A campaign of 120 stores in four parts; `bench/damage.py` runs a longer one."""
     damage.campaign(30, seed)
+
+
+def test_a_thread_whose_middle_turn_is_gone_is_damaged_and_no_shorter_thread():
+    agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=MemoryCheckpointer())
+    whole = []
+    for text in ("first", "second", "third"):
+        assert agent.run_sync(text, "t").saved
+        whole.append(dict(plain(agent.checkpointer).rows("log/", "log0")))
+    # What is left folds without an error: nothing but the chain of segments knows of the gap.
+    rows = dict(plain(agent.checkpointer).rows("", "\x7f"))
+    store = store_of({key: data for key, data in rows.items() if key not in whole[1].keys() - whole[0].keys()})
+    with pytest.raises(CorruptSegment, match="is missing"):
+        Agent("offline:", checkpointer=store).get_state("t")
 
 
 def test_foreign_rows_on_a_disk_do_not_get_in_the_way_of_a_thread(tmp_path):

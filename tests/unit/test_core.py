@@ -70,6 +70,7 @@ def state(*events: AnyEvent) -> State:
         ([GO, ModelReplied(AssistantMessage("wait"), "continue")], CallModel()),
         ([GO, ANSWER, UserSaid(UserMessage("and the tests?"), 2.0, by="Rubric")], CallModel()),
         ([GO, BOTH, LS_DONE, ToolReturned("c2", "report", ends=True)], Finish("done")),
+        ([GO, BOTH, ToolReturned("c1", "report", ends=True), UserSaid(UserMessage("wait"), 2.0)], CallModel()),
         ([GO, BOTH, TurnCancelled(2.0), Resumed(3.0)], CallTools((LS, RM))),
         ([GO, BOTH, LS_DONE, Resumed(3.0)], CallTools((RM,))),
         ([GO, TurnFailed(2.0, "Overloaded", "busy"), Resumed(3.0)], CallModel()),
@@ -95,6 +96,20 @@ def test_decide_follows_the_table(events, effect):
 )
 def test_a_limit_is_exact_and_a_resumed_turn_counts_from_zero(limits, events, effect):
     assert decide(state(UserSaid(UserMessage("go"), 1.0, limits), *events)) == effect
+
+
+def test_a_message_to_a_turn_that_was_cut_short_keeps_its_number_and_the_next_input_has_another():
+    assert state(GO, BOTH, GO).turn == state(GO, BOTH, Resumed(2.0)).turn == 1
+    assert state(GO, ANSWER, TurnEnded(2.0, "done"), GO).turn == 2
+
+
+def test_after_a_compaction_the_messages_of_the_turn_still_begin_with_its_input():
+    """The summary comes before them, and is the first if the input is in it."""
+    before = [GO, ANSWER, TurnEnded(2.0, "done"), GO, BOTH, LS_DONE, RM_DONE]
+    for kept, began in ((1, 2), (2, 1), (3, 1), (6, 1)):
+        compacted = state(*before, Compacted(UserMessage("so far"), kept))
+        assert compacted.began == began
+        assert compacted.messages[began:] == state(*before).messages[max(2, kept) :]
 
 
 def test_there_is_nothing_to_decide_without_a_running_turn():

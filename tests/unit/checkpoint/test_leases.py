@@ -3,9 +3,11 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 from harness.stores import DistantStore, plain
@@ -182,6 +184,20 @@ async def test_a_lease_is_renewed_while_its_turn_runs_and_its_row_goes_with_it(t
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+async def test_an_append_is_refused_once_the_lease_is_somebody_else_s_and_the_holder_is_told(tmp_path):
+    with DiskCheckpointer(tmp_path, lease=60) as store:
+        journal, lost = Journal("t", open_store(store)), []
+        journal.record((), UserSaid(UserMessage("go"), 0.0, Limits()))
+        journal.lease = (await store.open("t")).lease
+        journal.lease.on_lost(lambda: lost.append(True))
+        with closing(sqlite3.connect(tmp_path / "cache.db")) as other, other:
+            other.execute("UPDATE Leases SET token = 'of another process'")
+        with pytest.raises(ThreadConflict, match="taken over by another process"):
+            await journal.append()
+        assert lost == [True]
+        journal.lease.release()
+
+
 def test_a_store_without_a_lease_needs_no_table_for_it(tmp_path):
     with DiskCheckpointer(tmp_path) as store:
         assert plain(store).hold("t")

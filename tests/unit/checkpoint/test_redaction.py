@@ -32,6 +32,14 @@ async def test_what_is_unsaved_is_still_redacted_after_a_decision_that_was_refus
     assert agent.get_state("t").said == UserMessage("my XXXXXX")
 
 
+async def test_the_hook_sees_each_event_once_though_an_append_failed_in_between():
+    store, seen = InstrumentedStore(), []
+    store.failing_appends = {1}
+    agent = Agent(ScriptedModel(ok), checkpointer=store, redact=lambda event: seen.append(event) or event)
+    assert (await agent.run("go", "t")).saved
+    assert [type(event).__name__ for event in seen] == ["UserSaid", "ModelReplied", "TurnEnded"]
+
+
 async def test_save_redacts_what_was_said_before_redaction_was_switched_on():
     store = InstrumentedStore()
     agent = Agent(ScriptedModel(ok), checkpointer=store)

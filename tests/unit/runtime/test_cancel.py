@@ -14,6 +14,7 @@ from minideep import (
     Limits,
     Middleware,
     ModelError,
+    ThreadConflict,
     ToolCall,
     ToolContext,
     ToolError,
@@ -23,6 +24,7 @@ from minideep import (
 from minideep.events import Noted
 from minideep.models import ScriptedModel
 from minideep.runtime import Turns
+from minideep.runtime.cancel import TurnScope
 
 
 async def test_cancelling_saves_the_thread_with_what_was_done_and_resume_runs_the_rest(store):
@@ -84,6 +86,17 @@ async def test_a_plain_function_that_never_returns_does_not_hold_up_a_cancel():
     agent._turns = Turns(grace=0.1)
     await cancelled(agent, started)
     assert agent.get_state("t").status == "cancelled"
+
+
+async def test_a_lost_turn_stays_lost_when_it_is_cancelled():
+    scope, work = TurnScope(), asyncio.ensure_future(asyncio.Event().wait())
+    waiting = asyncio.ensure_future(scope.until_stopped(work))
+    await asyncio.sleep(0)
+    scope.lose(ThreadConflict("somebody else has it"))
+    scope.request_cancel()
+    await waiting
+    work.cancel()
+    assert scope.status == "lost"  # Otherwise its input would be kept, for a thread that another writer continued.
 
 
 async def test_a_tool_that_swallows_a_cancel_does_not_keep_its_turn_from_ending():

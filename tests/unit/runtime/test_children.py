@@ -6,6 +6,7 @@ import pytest
 from harness.agents import answers, cancelled, pay, pays, ping, results, sub
 from harness.middleware import AskFirst
 from harness.processes import python
+from harness.stores import InstrumentedStore, copy_of
 
 from minideep import (
     Agent,
@@ -264,6 +265,48 @@ async def in_group(ctx, one, two):
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(ctx.run(one, "a", "x")), group.create_task(ctx.run(two, "b", "y"))]
     return " ".join(task.result().text for task in tasks)
+
+
+async def test_an_approved_call_that_was_killed_below_a_child_begins_again_and_nobody_is_asked_twice():
+    store, copies = InstrumentedStore(), []
+
+    def answer(request):
+        copies.append(copy_of(store))  # What a kill at this moment would leave.
+        return "found"
+
+    helper = Agent(ScriptedModel(answer), name="helper")
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        return (await ctx.run(helper, "look")).text
+
+    def agent(kept, *script):
+        return Agent(ScriptedModel(script), [ask], middleware=[AskFirst("ask")], checkpointer=kept, durability="step")
+
+    await agent(store, ToolCall("ask", {}, "a")).run("go", "t")
+    turn = await agent(store, "done").resume("t", {"a": Approve()})
+    assert (turn.status, turn.text) == ("ended", "done")
+    again = await agent(copies[0], "done, after a kill").resume("t")
+    assert (again.status, again.text, answers(again)) == ("ended", "done, after a kill", ["found"])
+
+
+async def test_a_call_waits_for_the_questions_of_all_its_children_also_of_those_that_ask_later():
+    async def late(request):
+        await asyncio.sleep(0.05)
+        return ToolCall("pay", {}, "late")
+
+    first, second = (
+        Agent(ScriptedModel(script), [pay], middleware=[AskFirst()], name="helper")
+        for script in ([ToolCall("pay", {}, "soon")], late)
+    )
+
+    @tool
+    async def both(ctx: ToolContext) -> str:
+        await asyncio.gather(ctx.run(first, "a", "x"), ctx.run(second, "b", "y"))
+        return ""
+
+    turn = await Agent(ScriptedModel([ToolCall("both", {}, "b")]), [both]).run("go", "t")
+    assert [wait.call_id for wait in turn.interrupts] == ["soon", "late"]
 
 
 async def in_gather(ctx, one, two):

@@ -285,6 +285,7 @@ async def test_a_message_instead_of_a_decision_answers_the_call_and_cancels_paus
     }
     children = state.subagents
     assert (children["a"].status, children["a"].subagents["b"].status) == ("cancelled", "cancelled")
+    assert children["a"].number > children["a"].subagents["b"].number  # Leaves first.
     assert children["c"].status == "ended"
     assert "pay 1" not in office.did
     with pytest.raises(ConfigError, match="pending: none"):

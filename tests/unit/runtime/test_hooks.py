@@ -245,6 +245,18 @@ async def test_what_an_ask_that_is_thrown_away_took_is_still_counted():
     assert (turn.usage, turn.costs.unpriced) == (Usage(7, 2), 1)
 
 
+@pytest.mark.parametrize(("costs", "known"), [((0.25, 0.5), 0.75), ((-1.0, 0.5), None)])
+async def test_the_recorded_reply_costs_what_every_ask_below_it_costs(costs, known):
+    async def again(request, ask):
+        await ask(request)
+        return await ask(request)
+
+    agent = Agent(ScriptedModel([said("a", cost=cost) for cost in costs]), middleware=[Wrap(again)])
+    await agent.run("go", "t")
+    state = agent.get_state("t")
+    assert (state.cost, state.unpriced) == (known, known is None)
+
+
 async def test_a_spent_budget_keeps_a_wrap_from_asking_again_even_if_it_catches_everything():
     async def greedy(request, ask):
         for _ in range(9):

@@ -64,6 +64,14 @@ async def test_a_store_that_cannot_write_at_all_does_not_stop_a_turn():
     assert (turn.status, turn.text, turn.saved) == ("ended", "one", False)
 
 
+async def test_a_number_that_an_unsaved_input_may_have_used_elsewhere_is_not_used_again():
+    store = InstrumentedStore()
+    store.failing_appends = {1}
+    agent = Agent(ScriptedModel(["one"]), checkpointer=store)
+    assert (await agent.run("first", "t")).saved
+    assert agent.get_state("t").number > 2**20  # A follower may have been shown the numbers after the input.
+
+
 async def test_an_append_that_was_written_but_reported_as_failed_is_not_repeated():
     def break_off(operation, *args):
         if operation == "append":
@@ -107,6 +115,18 @@ async def test_an_append_in_doubt_that_was_written_is_found_within_the_turn():
                   durability="step")  # fmt: skip
     turn = await agent.run("go", "t")
     assert (turn.status, turn.saved, len(agent.transcript("t"))) == ("ended", True, 6)
+
+
+async def test_a_decision_that_follows_an_append_in_doubt_and_is_not_saved_can_be_given_again():
+    store = losing_the_connection()
+    agent = Agent(ScriptedModel(pays), [pay], middleware=[AskFirst()], checkpointer=store)
+    assert (await agent.run("go", "t")).saved is False
+    store.down = {"append"}
+    with pytest.raises(CheckpointError):
+        await agent.resume("t", {"p": Approve()})
+    store.down.clear()
+    turn = await agent.resume("t", {"p": Approve()})
+    assert (turn.status, turn.saved) == ("ended", True)
 
 
 async def test_a_hundred_calls_that_save_one_after_the_other_do_not_spin():
