@@ -47,6 +47,7 @@ class LiveTurn:
         "number",
         "over",
         "owner",
+        "resumed",
         "scope",
         "status",
         "taken_over",
@@ -62,8 +63,8 @@ class LiveTurn:
         self.listening = False
         """True once anybody follows: the run then passes on what it records and emits."""
         self.accepted = self.over = False
-        self.taken_over = False
-        """True if it goes on with a turn that was cut short: there may be runs that nobody has ended."""
+        self.resumed = self.taken_over = False
+        """It goes on with an earlier turn, which may have left runs open; `taken_over` if that was cut short."""
         self.status: Status = "running"
         """The status that the turn has left."""
         self.accepting: asyncio.Future[None] | None = None
