@@ -48,7 +48,7 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
     finally:
         # Also after an error: what the call has left running must not write to the thread any more.
         call.over = True
-    if run.live.taken_over:
+    if run.live.resumed:
         end_children(call)
     _record_outcome(run, entry.call, outcome, perf_counter() - started)
     # `entry` is the state's own object: `started` is set by now if the call ran with a person's decision.

@@ -120,14 +120,16 @@ def unanswered(run: Run) -> list[Path]:
 
 
 def end_children(call: Call) -> None:
-    """Cancel the runs below a call that a crash cut short and that its tool did not continue: it is being answered, so
-    nobody else will ever end them.
+    """Cancel the runs below a call that an earlier turn left open and that its tool did not continue: the call is being
+    answered, so nobody else will ever end them.
     """
     journal, depth = call.run.journal, len(call.run.path)
+    statuses = {path: row.status for path, row in journal.log.runs.items()}
+    statuses |= {path: state.status for path, state in journal.states.items()}
     below = [
         path
-        for path, row in journal.log.runs.items()
-        if row.status == "running" and path not in journal.states and _is_below(call, path, depth)
+        for path, status in statuses.items()
+        if status in ("running", "paused") and _is_below(call, path, depth) and path[depth] not in call.children
     ]
     for path in sorted(below, key=len, reverse=True):
         with suppress(CheckpointError):  # It cannot be read: it stays as it is.

@@ -47,6 +47,7 @@ class LiveTurn:
         "number",
         "over",
         "owner",
+        "resumed",
         "scope",
         "status",
         "taken_over",
@@ -64,8 +65,10 @@ class LiveTurn:
         """True once anybody follows: the run then passes on what it records and emits."""
         self.accepted: bool = False
         self.over: bool = False
+        self.resumed: bool = False
+        """True if it goes on with an earlier turn, which may have left runs open."""
         self.taken_over: bool = False
-        """True if it goes on with a turn that was cut short: there may be runs that nobody has ended."""
+        """True if that turn was cut short."""
         self.status: Status = "running"
         """The status that the turn has left."""
         self.accepting: asyncio.Future[None] | None = None

@@ -300,6 +300,7 @@ async def _record_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, 
     decided, was_running = match(run.state, decisions), run.state.status == "running"
     for path, event in resumption(decided, spec.limits, run.seconds_before() if was_running else 0.0):
         run.record_at(path, event)
+    run.live.resumed = True
     if was_running:
         run.take_over()
     _note_changes(run)

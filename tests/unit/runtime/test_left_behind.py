@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 
 import pytest
+from harness.agents import ping
+from harness.middleware import AskFirst
 from harness.stores import DistantStore, InstrumentedStore, copy_of
 
 from minideep import Agent, AssistantMessage, Reply, ThreadConflict, ToolCall, ToolContext, Usage, tool
@@ -156,3 +158,33 @@ async def test_an_input_by_key_that_another_runner_has_taken_meanwhile_is_a_conf
         await one.run("go", "t", key="k")
     assert (await one.run("go", "t", key="k")).text == "done"
     assert [message.text for message in one.transcript("t")].count("go") == 1
+
+
+async def test_a_child_that_waits_for_a_person_ends_with_its_call_if_the_tool_does_not_continue_it():
+    broken, hangs = False, asyncio.Event()
+    pays = Agent(ScriptedModel([ToolCall("ping")]), [ping], middleware=[AskFirst()], name="pays")
+
+    async def work(request):
+        hangs.set()
+        await asyncio.sleep(100)
+
+    works = Agent(ScriptedModel(work), name="works")
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Delegate to two."""
+        if broken:
+            raise OSError("the network is gone")
+        await asyncio.gather(ctx.run(pays, "pay", key="pays"), ctx.run(works, "work", key="works"))
+        return ""
+
+    agent = Agent(ScriptedModel([ToolCall("delegate"), "over"]), [delegate])
+    handle = await agent.start("go", "t")
+    await hangs.wait()
+    while not any(run.status == "paused" for run in agent.runs("t")):
+        await asyncio.sleep(0)
+    assert await agent.cancel("t")
+    await handle
+    broken = True
+    assert (await agent.resume("t")).text == "over"
+    assert [run.status for run in agent.runs("t")] == ["cancelled", "cancelled"]
