@@ -178,7 +178,7 @@ class Watcher:
         self.deleted = life.ledger.deleted[thread]
         self.by = None
         """The process that it asks."""
-        self.seen: dict[int, str] = {}
+        self.seen: dict[int, object] = {}
         self.busy = self.last_time = self.blind = False
 
     @property
@@ -196,13 +196,14 @@ class Watcher:
             # An input that was never saved, and a crash: which of the numbers before the gap are the same, nobody knows.
             self.blind = self.blind or newest // JUMP - event.to // JUMP > 1
             gone = [number for number in self.seen if number > event.to]
-            saved = [number for number in gone if known and number in known.events]
+            # Another runner may have given a number of a thread that was lost to an event of its own.
+            saved = [one for one in gone if known and known.events.get(one, (0, 0))[1] == self.seen[one]]
             self.life.expect(not saved, f"{self.thread}: rewound to {event.to}, though {saved} are saved")
             for number in gone:
                 del self.seen[number]
         elif event.number:
             self.life.expect(event.number > newest, f"{self.thread}: a follower got {event.number} after {newest}")
-            self.seen[event.number] = type(event).__name__
+            self.seen[event.number] = event
             waits = (isinstance(event, UserSaid) and not event.by) or isinstance(event, ENDS)
             if waits and not event.path and not self.life.unreliable and known is not None:
                 saved = event.number in known.events or (self.thread, self.by) in self.life.ledger.lost
@@ -218,9 +219,9 @@ class Watcher:
         newest = max(self.seen, default=self.start)
         missing = [number for number in known.events if self.start < number < newest and number not in self.seen]
         self.life.expect(not missing, f"{self.thread}: a follower never got {missing}")
-        for number, name in self.seen.items():
+        for number, event in self.seen.items():
             if number in known.events:
-                stored = type(known.events[number][1]).__name__
+                stored, name = type(known.events[number][1]).__name__, type(event).__name__
                 self.life.expect(name == stored, f"{self.thread}: event {number} is {stored}, and was shown as {name}")
 
     def finally_complete(self) -> None:
