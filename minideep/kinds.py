@@ -51,6 +51,10 @@ class Rule(Struct, frozen=True):
     holds: Callable[[Any], object]
     wanted: str
 
+    def __repr__(self) -> str:
+        """Return what `help()` shows in a signature: not the function, which says nothing."""
+        return f"Rule({self.wanted!r})"
+
 
 class Shape(Struct, frozen=True):
     """One of the types that an annotation allows."""

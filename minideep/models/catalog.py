@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Struct
 
-from ..checks import check_fields, checked
+from ..checks import UserWritten, check_fields, checked
 from ..kinds import Positive, Rule
 from ..messages import Usage
 
@@ -26,7 +25,7 @@ logger: logging.Logger = logging.getLogger("minideep")
 _Dollars = Annotated[float, Rule(lambda price: 0 <= price < math.inf, "US dollars for a million tokens, 0 or more")]
 
 
-class Price(Struct, frozen=True):
+class Price(UserWritten, frozen=True):
     """The price of one model, in US dollars for a million tokens. Every token is billed once, as one of the kinds."""
 
     input: _Dollars
@@ -69,7 +68,7 @@ class Price(Struct, frozen=True):
         return (fresh * self.input + cached + usage.output * self.output) / 1e6
 
 
-class ModelInfo(Struct, frozen=True):
+class ModelInfo(UserWritten, frozen=True):
     """What is known about one model: `ModelInfo(window=32_000, price=Price(input=0.1, output=0.4))`. None: unknown."""
 
     window: Positive | None = None
