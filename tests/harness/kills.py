@@ -139,15 +139,14 @@ def points(every: int, appends: int = 1) -> None:
     """Kill a short thread with parallel pauses once at each *appends*th point before and after its appends, and before
     each *every*th statement of SQL.
 
-    With 2, right before each append: that is all that a store can tell apart, since the point after the one before
-    leaves the same rows. With durability "tool", where most effects stand between two appends, it is always each point.
+    With *appends* 2, that is right before each append, after all effects that it would save. The point after the append
+    before leaves the same rows, and fewer effects.
 
     Raises:
         Violation: a thread is not what it must be.
     """
-    for around, every_nth in ((True, appends), (False, every)):
+    for around, stride in ((True, appends), (False, every)):
         for durability in DURABILITIES:
-            stride = 1 if around and durability == "tool" else every_nth
             series = Series(killing.pauses(), durability, False, Random(1), pause=0)
             reached = next(point for point in count(1, stride) if not series.dies_at(point, around))
             killing.expect(reached > stride, "no worker was killed")
