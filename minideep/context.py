@@ -179,7 +179,8 @@ class ToolContext(Injected):
         already in the log is continued; if it has finished, its `Turn` is returned and it does not run again. If a
         child waits for a person, this call waits too: a `BaseException` is raised out of the tool, and after the
         person's decision the tool starts again from its first line. Anything it does before a `ctx.run` line is then
-        repeated.
+        repeated. The same happens if a budget of a run above stops the child: once the turn is resumed, with new
+        counters, the child goes on. A child that reaches a limit of its own, or fails, is over: look at its `status`.
 
         Raises:
             ToolError: the `Limits` of this run, or of a run above it, do not allow another child or a child at this

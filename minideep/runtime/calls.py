@@ -40,10 +40,11 @@ async def call_tool(run: Run, entry: OpenCall) -> None:
         plain = entry.decision is None and not (run.spec.tool_hooks or run.spec.wrap_tool)
         outcome = await (_execute if plain else _answer)(call, ctx, entry.call)
         # A tool whose child asks something waits, however it ended: no `except` in it may swallow a question.
-        if call.paused:
+        if call.paused or call.stopped:
             # A child that still runs could pause as well, and its question would be missing here.
             await _children_over(call)
-            run.record(ToolWaiting(entry.call.id, call.paused))
+            if call.paused:
+                run.record(ToolWaiting(entry.call.id, call.paused))
             return
     finally:
         # Also after an error: what the call has left running must not write to the thread any more.
@@ -167,10 +168,10 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
         # Keys of a further attempt are its own: the children of the first one are over.
         own = ctx if attempts == 1 else ToolContext(call.run, call, attempts)
         call.run.scope.check()
-        if not call.paused:  # Otherwise nothing may run again before a person has decided.
+        if not (call.paused or call.stopped):  # Otherwise nothing may run again before the turn is resumed.
             # A wrap may pass on a call of its own making; the result still answers this one.
             below.last = await _execute(call, own, structs.replace(again, id=asked.id))
-        if call.paused:
+        if call.paused or call.stopped:
             raise ChildPaused  # A wrap must not take the pause for a result.
         return below.last
 
@@ -229,7 +230,7 @@ async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
             raise
         return ToolResult(f"{asked.name}: the tool cancelled itself", is_error=True)
     except ChildPaused:
-        return ToolResult("")  # Nobody reads it: the call waits.
+        return ToolResult("")  # Nobody reads it: the call stays open.
     except KeyboardInterrupt:  # Ctrl-C is for the program, not for the model.
         raise
     except BaseException as exc:  # Whatever a tool raises: a broken one must not end a long run.

@@ -11,6 +11,7 @@ from ..state import Path, State
 from .run import Call, Run
 from .spec import check_prices
 
+BUDGETS = ("tokens", "cost", "seconds")
 INSTEAD = "do this work yourself with the tools that you have"
 """The remedy for a model that may not delegate."""
 
@@ -59,14 +60,26 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
     # After a deploy, or with an input made from the clock, the log has the answer to another question.
     elif (state.agent, state.said) != (spec.name, message):
         raise ConfigError(f"run {path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
-    elif state.status == "cancelled" or (state.status == "running" and (parent.live.taken_over or not in_memory)):
-        # It was cut short. One that failed or reached a limit was not: it is over, and its caller knows.
-        was_running = state.status == "running"
+    elif _goes_on(parent, state, in_memory):
+        # One that failed, or reached a limit of its own, is over, and its caller knows.
+        was_running, child.has_new_budget = state.status == "running", state.status == "exhausted"
         seconds = child.seconds_before() if was_running else 0.0
         child.record(Resumed(time.time(), spec.limits, seconds=seconds))
         if was_running:
             child.take_over()
     return child
+
+
+def _goes_on(parent: Run, child: State, in_memory: bool) -> bool:
+    """Return whether a child out of the log was cut short, or was stopped together with its parent."""
+    if child.status == "running":
+        return parent.live.taken_over or not in_memory
+    return child.status == "cancelled" or (parent.has_new_budget and is_out_of_budget(child))
+
+
+def is_out_of_budget(child: State) -> bool:
+    """Return whether a budget stopped the run: its own, or one of a run above it."""
+    return child.status == "exhausted" and child.reason in BUDGETS
 
 
 def _count_child(parent: Run, path: Path) -> None:
@@ -137,4 +150,7 @@ def end_children(call: Call) -> None:
 
 
 class ChildPaused(BaseException):
-    """Raised through a tool whose child waits for a person. Not an `Exception`: many tools catch those."""
+    """Raised through a tool whose child waits, for a person or for a new budget of a run above.
+
+    Not an `Exception`: many tools catch those.
+    """

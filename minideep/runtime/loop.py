@@ -21,11 +21,14 @@ from ..state import OpenCall
 from ..turn import Turn, failed
 from .calls import call_tool
 from .cancel import side_by_side, within
-from .children import ChildPaused, key_of, open_child
+from .children import ChildPaused, is_out_of_budget, key_of, open_child
 from .hooks import call_hook, check_shown
 from .model_calls import WrappedModel, call_directly
 from .run import Call, Run
 from .spec import below, overridden
+
+OPEN = ("ready", "decided", "started")
+"""The phases of a call that has neither an answer nor waits for a person."""
 
 
 async def drive(run: Run) -> None:
@@ -123,6 +126,10 @@ async def call_tools(run: Run, entries: list[OpenCall]) -> None:
             await side_by_side([call_tool(run, entry) for entry in entries], run.scope)
     finally:
         run.ledger.add_tools_time(started, saved_before)
+    if run.budgets and run.state.status == "running" and any(entry.phase in OPEN for entry in entries):
+        stopped = run.over_budget()
+        if stopped is not None:  # It has stopped a child, whose call stays open until the turn is resumed.
+            run.end(stopped)
 
 
 async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated", "refused"]) -> None:
@@ -161,6 +168,10 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
         if state.status == "paused":
             # Kept by the call, since a tool may swallow even this exception.
             call.paused += state.interrupts
+            raise ChildPaused
+        if is_out_of_budget(state) and parent.over_budget():
+            # An answer would close the call, and the child's work, which was paid for, could never be continued.
+            call.stopped = True
             raise ChildPaused
         return child.turn()
     finally:

@@ -39,7 +39,7 @@ CHECKPOINTS: dict[Durability, tuple[Point, ...]] = {"turn": (), "step": ("step",
 class Call:
     """One tool call while it is being answered."""
 
-    __slots__ = ("children", "entry", "over", "paused", "run", "started")
+    __slots__ = ("children", "entry", "over", "paused", "run", "started", "stopped")
 
     def __init__(self, run: "Run", entry: OpenCall) -> None:
         self.run: Run = run
@@ -50,6 +50,8 @@ class Call:
         """True once followers know that it runs."""
         self.paused: tuple[Interrupt, ...] = ()
         """The interrupts that children of this call wait for."""
+        self.stopped: bool = False
+        """True if a budget of a run above has stopped a child: the call stays open, and the child goes on with it."""
         self.children: dict[str, asyncio.Future[None]] = {}
         """The end of each child that it ran, by key."""
 
@@ -202,6 +204,8 @@ class Run:
     ) -> None:
         """Record the reply of the model. Its calls begin children, which are counted anew."""
         self.record(ModelReplied(message, stop, usage, model, seconds, cost))
+        self.has_new_budget: bool = False
+        """True if a budget had stopped the run, and it was resumed: children that stopped with it go on."""
         self.begun = 0
 
     def seconds_before(self) -> float:

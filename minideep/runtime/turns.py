@@ -297,7 +297,8 @@ async def _record_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, 
         return Accepted(last_turn(run))
     from .decisions import match, resumption  # Loaded to resume.
 
-    decided, was_running = match(run.state, decisions), run.state.status == "running"
+    decided, was = match(run.state, decisions), run.state.status
+    was_running, run.has_new_budget = was == "running", was == "exhausted"
     for path, event in resumption(decided, spec.limits, run.seconds_before() if was_running else 0.0):
         run.record_at(path, event)
     run.live.resumed = True

@@ -17,12 +17,14 @@ from minideep import (
     Limits,
     Middleware,
     Overloaded,
+    Reply,
     Subagent,
     Text,
     Thinking,
     ToolCall,
     ToolContext,
     ToolMessage,
+    Usage,
     UserMessage,
     create_deep_agent,
     tool,
@@ -630,3 +632,92 @@ async def test_a_nested_subagent_inherits_what_it_does_not_set():
     assert answers(await agent.run("go", "t")) == ["done"]
     assert ["task" in names for names in tools] == [True, False, True]
     assert not any("look" in names for names in tools)
+
+
+# ---- budgets of runs above
+
+
+def paid(*script):
+    """A script whose replies take 100 tokens each."""
+    replies = [AssistantMessage((item,)) if isinstance(item, ToolCall) else AssistantMessage(item) for item in script]
+    return ScriptedModel([Reply(reply, Usage(90, 10), cost=0.01) for reply in replies])
+
+
+@pytest.mark.parametrize("durability", ["turn", "tool"])
+async def test_subagents_that_the_budget_of_the_main_agent_stops_go_on_when_it_is_resumed(durability, tmp_path):
+    seen = []
+
+    @tool
+    async def read(page: int) -> str:
+        """Read a page."""
+        seen.append(page)
+        return f"page {page}"
+
+    def office(boss, one, two):
+        kinds = [Subagent(name=name, description="reads", model=model) for name, model in (("one", one), ("two", two))]
+        return create_deep_agent(boss, [read], subagents=kinds, limits=Limits(tokens=350), durability=durability,
+                                 checkpointer=store)  # fmt: skip
+
+    with DiskCheckpointer(tmp_path) as store:
+        both = Reply(AssistantMessage((task("a", "one", "t1"), task("b", "two", "t2"))), Usage(90, 10), cost=0.01)
+        one = paid(*[ToolCall("read", {"page": page}) for page in range(9)])
+        agent = office(ScriptedModel([both]), one, paid(ToolCall("read", {"page": 7}), ToolCall("read", {"page": 8})))
+        turn = await agent.run("Read.", "t")
+        assert (turn.status, turn.reason) == ("exhausted", "tokens")
+        assert {run.status for run in agent.runs("t")} == {"exhausted"}
+        before = list(seen)
+        assert len(before) == 3
+
+        # In another process: what was read is not read again, and neither subagent is lost.
+        agent = office(paid("all read"), paid("one has read"), paid("two has read"))
+        turn = await agent.resume("t")
+        assert (turn.status, turn.text, answers(turn)) == ("ended", "all read", ["one has read", "two has read"])
+        assert seen == before
+        assert {run.status for run in agent.runs("t")} == {"ended"}
+
+
+async def test_a_run_that_stopped_two_levels_below_the_budget_goes_on_and_no_tool_swallows_that():
+    inner = Agent(paid(ToolCall("look", {"at": "it"}, "l1"), "deep"), [look], name="inner")
+
+    @tool
+    async def dig(ctx: ToolContext) -> str:
+        """Dig."""
+        try:
+            return (await ctx.run(inner, "dig")).text
+        except BaseException:
+            return "swallowed"
+
+    outer = Agent(paid(ToolCall("dig", {}, "d1"), "dug"), [dig], name="outer")
+
+    @tool
+    async def hand_on(ctx: ToolContext) -> str:
+        """Hand on."""
+        return (await ctx.run(outer, "dig")).text
+
+    agent = Agent(paid(ToolCall("hand_on", {}, "h1"), "done"), [hand_on], limits=Limits(tokens=300))
+    turn = await agent.run("go", "t")
+    assert (turn.status, turn.reason, agent.get_state("t").messages[-1].text) == ("exhausted", "tokens", "")
+    assert [(run.path, run.status) for run in agent.runs("t")] == [
+        (("h1",), "exhausted"),
+        (("h1", "d1"), "exhausted"),
+    ]
+    turn = await agent.resume("t")
+    assert (turn.status, turn.text, answers(turn)) == ("ended", "done", ["dug"])
+    assert [message.text for message in agent.transcript("t", ("h1", "d1"))] == ["dig", "", "saw it", "deep"]
+
+
+async def test_a_subagent_that_reaches_a_limit_of_its_own_is_over_and_its_caller_reads_so():
+    child = critic(ToolCall("look", {"at": "it"}), limits=Limits(steps=1))
+    agent = create_deep_agent(ScriptedModel([task("judge"), "so"]), [look], subagents=[child], limits=Limits(tokens=9))
+    turn = await agent.run("go")
+    assert (turn.status, answers(turn)) == ("ended", ["subagent critic stopped at its limit of steps."])
+
+
+async def test_a_new_message_closes_the_calls_that_a_spent_budget_left_open():
+    kinds = [Subagent(name="critic", description="reads", model=paid(ToolCall("look", {"at": "it"}), "never said"))]
+    boss = ScriptedModel([Reply(AssistantMessage((task("a", id="t1"),)), Usage(90, 10)), "fine"])
+    agent = create_deep_agent(boss, [look], subagents=kinds, limits=Limits(tokens=200))
+    assert (await agent.run("go", "t")).reason == "tokens"
+    turn = await agent.run("Leave it.", "t")
+    assert (turn.status, turn.text) == ("ended", "fine")
+    assert [message.text for message in agent.transcript("t") if message.role == "tool"] == ["this call did not complete: the turn went on without its result"]
