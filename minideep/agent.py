@@ -182,6 +182,19 @@ class Agent(LiveThreads):
         """
         return await self._turns.resume(self._config(context, wait), thread_id, decisions or {})
 
+    def resume_sync(
+        self,
+        thread_id: ThreadId,
+        decisions: Mapping[str, Decision] | None = None,
+        *,
+        context: Any = None,
+        wait: bool = False,
+    ) -> Turn:
+        """Resume a turn, as `resume` does, from synchronous code. See `run_sync`."""
+        from .runtime import run_sync
+
+        return run_sync(self.resume(thread_id, decisions, context=context, wait=wait))
+
     def resume_stream(
         self,
         thread_id: ThreadId,

@@ -149,8 +149,17 @@ def _check(value: Any, kind: Kind, name: str, owner: str) -> Shape:
                 for place, inner, part in shape.parts(value):
                     _check(part, inner, name + place, owner)
             return shape
-    hint = next((said for shape in kind.shapes if shape.hint and (said := shape.hint(value))), "")
+    hint = _remedy(value, kind)
     raise ConfigError(f"{owner}: {name} must be {kind.wanted}, not {shown(value)}{hint and f'; {hint}'}")
+
+
+def _remedy(value: Any, kind: Kind) -> str:
+    for shape in kind.shapes:
+        if shape.hint and (said := shape.hint(value)):
+            return said
+        if shape.meant and (meant := shape.meant(value)) is not None and kind.accepts(meant):
+            return f"write {meant:g}"
+    return ""
 
 
 def _checking(values: Iterable[Any], kind: Kind, name: str, owner: str) -> Iterator[Any]:

@@ -26,6 +26,8 @@ class ThreadFiles(Protocol):
 
     thread_id: str
 
+    @property
+    def epoch(self) -> bytes: ...
     def content_of(self, file: str) -> str | bytes | None: ...
     def recall(self, file: str, sha256: str) -> str | bytes | None: ...
 
@@ -105,11 +107,13 @@ class ToolContext(Injected):
     def idempotency_key(self) -> str:
         """A key that is the same each time this call runs, provided that the reply that asked for the call was saved.
 
-        It is made of the thread, the path, the call's id and the number of the event that asked for the call. If that
-        reply was never saved, the model is asked again after a crash, and the new call has another key.
+        It is made of the thread, the path, the call's id, the number of the event that asked for the call, and random
+        bytes of the thread: a thread that is deleted and begun again has other keys. If that reply was never saved, the
+        model is asked again after a crash, and the new call has another key.
         """
         requested_by = self._call.entry.requested_by if self._call else 0
-        return "/".join((self.thread_id, *self.path, self.call_id, str(requested_by)))
+        epoch = self._run.journal.epoch.hex()
+        return "/".join((self.thread_id, *self.path, self.call_id, str(requested_by), epoch))
 
     def record(self, event: AnyEvent) -> None:
         """Apply *event* at once and save it with the turn. May be called from any OS thread.

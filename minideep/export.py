@@ -9,6 +9,7 @@ from msgspec import Struct
 from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, to_json
 from .state import Edit, Interrupt
 
+__all__ = ["json_line", "message_json", "plain"]
 ABOUT = ("path", "number", "id", "at")
 """What an event carries besides its fields."""
 FILE_FIELDS = {"content", "sha256"}

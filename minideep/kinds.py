@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from inspect import isclass, iscoroutinefunction, isfunction
 from reprlib import Repr
@@ -67,6 +67,8 @@ class Shape(Struct, frozen=True):
     """The kind of the items of an iterable."""
     hint: Callable[[Any], str] | None = None
     """Returns the remedy for a value that is not accepted, or an empty string."""
+    meant: Callable[[Any], Any] | None = None
+    """Returns the number that a value was probably meant to be, or None."""
 
 
 class Kind(Struct, frozen=True):
@@ -151,11 +153,11 @@ def _plain(kind: type) -> Kind:
         return (type(value) in exact or (isinstance(value, Enum) and isinstance(value, exact))) and value == value
 
     def hint(value: Any) -> str:
-        if isinstance(value, exact) and type(value) not in (*exact, bool):
-            return f"convert it with {kind.__name__}(), as a subclass cannot be stored"
-        return _words("number", kind, value) if kind in (int, float) else ""
+        is_subclass = isinstance(value, exact) and type(value) not in (*exact, bool)
+        return f"convert it with {kind.__name__}(), as a subclass cannot be stored" if is_subclass else ""
 
-    return Kind(_NAMES[kind], (Shape(accepts, hint=hint),))
+    meant = partial(_words, "number", kind) if kind in (int, float) else None
+    return Kind(_NAMES[kind], (Shape(accepts, hint=hint, meant=meant),))
 
 
 # ---- conditions that `Annotated` adds

@@ -88,7 +88,7 @@ class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call)
     @property
     def args(self) -> dict[str, Any]:
         """The arguments; empty if the model did not write a JSON object."""
-        return {} if self.malformed else from_json(self.raw)
+        return from_json(self.raw) if self.raw.startswith(b"{") else {}
 
     @property
     def malformed(self) -> str:

@@ -132,12 +132,12 @@ def hook_signature(hook: str, kind: type, parameters: Iterable[str], problem: ob
 # ---- values of another kind
 
 
-def number(kind: type, given: Any) -> str:
-    """Return the remedy for "60" or 5.0 in place of a number, or an empty string."""
+def number(kind: type, given: Any) -> Any:
+    """Return the number that "60" or 5.0 was meant to be, or None."""
     with suppress(ValueError, OverflowError):
         if type(given) in (str, float) and (meant := kind(given)) == float(given):
-            return f"write {meant:g}"
-    return ""
+            return meant
+    return None
 
 
 def item_of_mapping(key: Kind, value: Kind, given: Any) -> str:

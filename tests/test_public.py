@@ -11,6 +11,7 @@ import minideep
 import minideep.checkpoint
 import minideep.events
 import minideep.exchange
+import minideep.export
 import minideep.ports
 
 SNAPSHOT = Path(__file__).parent / "public_names.txt"
@@ -28,7 +29,10 @@ def signature(value):
     return str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
 
 
-PROMISED = [(module, module.__all__) for module in (*MODULES, minideep.events, minideep.exchange, minideep.ports)]
+PROMISED = [
+    (module, module.__all__)
+    for module in (*MODULES, minideep.events, minideep.exchange, minideep.export, minideep.ports)
+]
 PROMISED.append((minideep.checkpoint, ["SyncStore", "threaded"]))
 
 

@@ -94,6 +94,11 @@ class Journal:
         return journal
 
     @property
+    def epoch(self) -> bytes:
+        """Random bytes of the thread: one that is deleted and begun again has others."""
+        return self.log.head.epoch
+
+    @property
     def unsaved(self) -> int:
         """The number of events that are not saved yet."""
         return len(self.pending)

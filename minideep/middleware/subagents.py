@@ -7,7 +7,7 @@ from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
-from ..messages import ToolResult
+from ..messages import ToolMessage, ToolResult
 from ..mistakes import did_you_mean
 from ..ports import Middleware, Model
 from ..spec import Runnable
@@ -123,6 +123,8 @@ def _report(name: str, turn: Turn) -> ToolResult:
     """Return what the parent reads of a child's turn: its last words, and why it did not end well."""
     said = f" It said last: {turn.text}" if turn.text else ""
     match turn.status:
+        case "ended" if isinstance(last := turn.messages[-1], ToolMessage):  # A tool has ended the run: its result.
+            return ToolResult(last.content, last.is_error)
         case "ended" if turn.text:
             return ToolResult(turn.text)
         case "ended":

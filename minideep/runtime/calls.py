@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from ..context import ToolContext
-from ..errors import IllegalEvent, SegmentTooLarge, ToolError
+from ..errors import IllegalEvent, MinideepError, SegmentTooLarge, ToolError
 from ..events import CallStarted, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
 from ..spec import ToolHook
@@ -237,7 +237,8 @@ async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
         # As a result it would be recorded in a thread that can no longer be saved, and the turn would go on.
         if run.scope.conflict is not None:
             raise run.scope.conflict from None
-        logger.warning("tool %s failed", asked.name, exc_info=exc)
+        # An error of this package, such as a spent limit of a child, is no bug of the tool: its words are enough.
+        logger.warning("tool %s failed: %s", asked.name, exc, exc_info=None if isinstance(exc, MinideepError) else exc)
         return ToolResult(f"{asked.name} failed: {type(exc).__name__}: {clean(str(exc))[:10_000]}", is_error=True)
 
 

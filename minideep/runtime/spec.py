@@ -189,7 +189,8 @@ def check_price(agent: str, model: Model, limits: Limits, owner: str) -> None:
         budget += f", which holds for agent {agent!r} below it"
     raise ConfigError(
         f"{budget}, but model {model.name!r} has no price, so it could spend without end; give the model "
-        "`price=Price(input, output)`, or set `states_cost = True` on it if each of its replies says its cost"
+        "`price=Price(input, output)`, describe it with `minideep.models.add_model_info`, or set `states_cost = True` "
+        "on it if each of its replies says its cost"
     )
 
 

@@ -291,6 +291,7 @@ def calls(world):
         "Agent.run_sync": (agent.run_sync, turn),
         "Agent.stream": (lambda **given: watched(agent.stream(**given)), turn),
         "Agent.resume": (world.asking.resume, resumed(world)),
+        "Agent.resume_sync": (world.asking.resume_sync, resumed(world)),
         "Agent.resume_stream": (lambda **given: watched(world.asking.resume_stream(**given)), resumed(world)),
         "Agent.save": (agent.save, {"thread_id": "t"}),
         "Agent.preload": (agent.preload, {}),

@@ -190,3 +190,11 @@ def test_an_attribute_that_a_property_misses_is_named_and_not_hidden():
     with pytest.raises(AttributeError, match="'Odd' object has no attribute 'nothing'"):
         _ = Odd(model()).tools
     assert not hasattr(Agent(model()), "invoke")
+
+
+@pytest.mark.parametrize("given", [-1.0, "-1", -0.5, "x"])
+def test_a_remedy_is_a_value_that_would_be_accepted(given):
+    for limits in (Limits(steps=given), Limits(cost=given)):
+        with pytest.raises(ConfigError) as caught:
+            Agent(ScriptedModel(["ok"]), limits=limits)
+        assert "write" not in str(caught.value)

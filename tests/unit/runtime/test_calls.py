@@ -9,7 +9,10 @@ from harness.agents import answers, ping, pings, results, stored
 from minideep import (
     Agent,
     Image,
+    Limits,
+    Overloaded,
     Reply,
+    Subagent,
     Text,
     ToolCall,
     ToolContext,
@@ -269,3 +272,40 @@ async def test_arguments_that_are_not_json_do_not_block_the_thread():
     turn = await agent.run("go", "t")
     assert "the arguments are not a JSON object: '{bad'" in results(turn)[0].text
     assert turn.messages[1].calls[0].args == {}
+
+
+async def test_an_error_of_this_package_in_a_tool_is_logged_in_one_line(caplog):
+    async def hand_on(ctx: ToolContext) -> str:
+        """Hand on."""
+        child = Agent(ScriptedModel([ToolCall("hand_on")]), limits=Limits(steps=1), name="child")
+        return (await ctx.run(child, "go")).raise_for_status().text
+
+    turn = await Agent(ScriptedModel([ToolCall("hand_on"), "ok"]), [hand_on]).run("go")
+    assert "LimitExceeded: the turn reached its limit of steps" in turn.messages[2].text
+    (record,) = caplog.records
+    assert "reached its limit of steps" in record.getMessage()
+    assert record.exc_info is None
+
+
+@pytest.mark.parametrize("written", ["", "x", [], 0, None])
+def test_the_arguments_of_a_call_are_a_dict_whatever_the_model_wrote(written):
+    assert ToolCall("pay", written).args == {}
+
+
+async def test_a_subagent_whose_run_a_tool_ends_reports_that_result():
+    def submit(claims: list[str]) -> ToolResult:
+        """Hand in."""
+        return ToolResult(f"{len(claims)} claims", ends=True)
+
+    kind = Subagent(name="reader", description="reads", tools=[submit],
+                    model=ScriptedModel([ToolCall("submit", {"claims": ["a", "b"]})]))  # fmt: skip
+    task = ToolCall("task", {"description": "Read.", "subagent_type": "reader"})
+    turn = await create_deep_agent(ScriptedModel([task, "ok"]), subagents=[kind]).run("go")
+    assert (turn.messages[2].text, turn.messages[2].is_error) == ("2 claims", False)
+
+
+def test_a_turn_is_resumed_from_plain_code():
+    model = ScriptedModel([Overloaded("no capacity"), "done"])
+    agent = Agent(model)
+    assert agent.run_sync("go", "t").status == "failed"
+    assert agent.resume_sync("t").text == "done"

@@ -720,4 +720,6 @@ async def test_a_new_message_closes_the_calls_that_a_spent_budget_left_open():
     assert (await agent.run("go", "t")).reason == "tokens"
     turn = await agent.run("Leave it.", "t")
     assert (turn.status, turn.text) == ("ended", "fine")
-    assert [message.text for message in agent.transcript("t") if message.role == "tool"] == ["this call did not complete: the turn went on without its result"]
+    assert [message.text for message in agent.transcript("t") if message.role == "tool"] == [
+        "this call did not complete: the turn went on without its result"
+    ]

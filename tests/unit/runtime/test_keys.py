@@ -270,6 +270,23 @@ async def test_a_tool_sees_one_idempotency_key_for_one_call_only():
     assert first != second
 
 
+async def test_the_calls_of_a_thread_that_was_deleted_and_begun_again_have_other_idempotency_keys(store):
+    """A provider that knows the first payment would drop the second one, and the model would read that it was paid."""
+    seen = []
+
+    @tool
+    async def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        seen.append(ctx.idempotency_key)
+        return "paid"
+
+    for _ in range(2):
+        agent = Agent(ScriptedModel([ToolCall("pay", {}, "p1"), "done"]), [pay], checkpointer=store)
+        await agent.run("go", "customer-7")
+        agent.delete("customer-7")
+    assert len(set(seen)) == 2
+
+
 async def test_the_numbers_of_events_go_on_far_above_those_of_a_process_that_died():
     store, copies = InstrumentedStore(), []
 
