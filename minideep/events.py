@@ -75,6 +75,8 @@ class UserSaid(Event, frozen=True, array_like=True, tag=1):
 
 
 class ModelReplied(Event, frozen=True, array_like=True, tag=2):
+    """The model has answered; its calls are open now."""
+
     asked: ClassVar[bool] = True
     """True if a model was asked. For this event that is always so."""
 
@@ -89,6 +91,8 @@ class ModelReplied(Event, frozen=True, array_like=True, tag=2):
 
 
 class ToolReturned(Event, frozen=True, array_like=True, tag=3):
+    """A call has its result."""
+
     call_id: str
     content: Content
     is_error: bool = False
@@ -105,6 +109,8 @@ class ToolWaiting(Event, frozen=True, array_like=True, tag=4):
 
 
 class Decided(Event, frozen=True, array_like=True, tag=5):
+    """A person has decided about a call that waited."""
+
     call_id: str
     decision: Decision
 
@@ -132,18 +138,24 @@ class CallStarted(Event, frozen=True, array_like=True, tag=19):
 
 
 class TurnPaused(Event, frozen=True, array_like=True, tag=7):
+    """Every unanswered call waits for a person."""
+
     at: float
     costs: Costs | None = None
     """The costs of the turn without its last append; None in the run of a subagent. So in all boundaries."""
 
 
 class TurnEnded(Event, frozen=True, array_like=True, tag=8):
+    """The agent is done."""
+
     at: float
     reason: Literal["done", "truncated", "refused"] = "done"
     costs: Costs | None = None
 
 
 class TurnEscalated(Event, frozen=True, array_like=True, tag=9):
+    """The agent asks the user a question."""
+
     at: float
     question: str
     costs: Costs | None = None
@@ -151,6 +163,8 @@ class TurnEscalated(Event, frozen=True, array_like=True, tag=9):
 
 
 class TurnFailed(Event, frozen=True, array_like=True, tag=10):
+    """An error ended the turn."""
+
     at: float
     kind: str
     """The name of the error's class."""
@@ -161,6 +175,8 @@ class TurnFailed(Event, frozen=True, array_like=True, tag=10):
 
 
 class TurnCancelled(Event, frozen=True, array_like=True, tag=11):
+    """The caller, or `Agent.cancel`, ended the turn."""
+
     at: float
     reason: str = ""
     """What `Agent.cancel` was given; empty if the caller's own task was cancelled."""
@@ -168,6 +184,8 @@ class TurnCancelled(Event, frozen=True, array_like=True, tag=11):
 
 
 class TurnExhausted(Event, frozen=True, array_like=True, tag=12):
+    """A limit ended the turn."""
+
     at: float
     limit: str
     """The field of `Limits` that was reached, in the run's own limits or in those of a run above it."""
@@ -180,10 +198,14 @@ class TurnExhausted(Event, frozen=True, array_like=True, tag=12):
 
 
 class TodosWritten(Event, frozen=True, array_like=True, tag=13):
+    """The todos were replaced."""
+
     todos: tuple[Todo, ...]
 
 
 class FileWritten(Event, frozen=True, array_like=True, tag=14):
+    """A file of the thread was created or replaced."""
+
     file: str
     content: Any
     """`str`, or `bytes` if it is not UTF-8 text; None if the content is only on the disk."""
@@ -216,6 +238,8 @@ class FileEdited(Event, frozen=True, array_like=True, tag=15):
 
 
 class FileDeleted(Event, frozen=True, array_like=True, tag=16):
+    """A file of the thread was removed."""
+
     file: str
     at: float
     by: Path = ()
@@ -282,10 +306,14 @@ FILE_EVENTS = (FileWritten, FileEdited, FileDeleted)
 
 
 class TextDelta(StreamEvent, frozen=True, array_like=True, tag="text"):
+    """A piece of the reply's text."""
+
     text: str
 
 
 class ThinkingDelta(StreamEvent, frozen=True, array_like=True, tag="thinking"):
+    """A piece of the reasoning that a provider shows."""
+
     text: str
 
 
@@ -320,6 +348,8 @@ class ToolStarted(StreamEvent, frozen=True, array_like=True, tag="started"):
 
 
 class ToolEnded(StreamEvent, frozen=True, array_like=True, tag="ended"):
+    """A call that had started has its result."""
+
     call_id: str
     name: str
     is_error: bool

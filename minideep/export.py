@@ -72,7 +72,11 @@ def plain(value: Any) -> Any:
         case UserMessage() | AssistantMessage() | ToolMessage():
             return message_json(value)
         case ToolCall():
-            return {"id": value.id, "name": value.name, "args": value.malformed or value.args}
+            return {
+                "id": value.id,
+                "name": value.name,
+                "args": value.args if value.raw.startswith(b"{") else value.malformed,
+            }
         case Edit():
             return {"type": "edit", "args": value.args}
         case Interrupt():

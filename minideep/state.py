@@ -142,6 +142,11 @@ class Interrupt(Struct, frozen=True, array_like=True):
     def call_id(self) -> str:
         return self.call.id
 
+    @property
+    def key(self) -> str:
+        """The key for a decision about this call: no other call that waits has it."""
+        return "/".join((*self.path, self.call.id))
+
 
 class OpenCall(Struct, array_like=True):
     """A call of the last reply. It stays open until every call of that reply is answered."""
@@ -201,6 +206,7 @@ class State(Struct, kw_only=True, array_like=True):
     tool_calls: int = 0
     """Answered calls since the last accepted input."""
     turn: int = 0
+    """Inputs and resumptions so far."""
     usage: Usage = Usage()
     """Tokens over the life of the run."""
     stop: str = ""

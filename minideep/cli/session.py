@@ -57,8 +57,6 @@ async def _shown(stream: Stream, screen: Screen, *, as_json: bool) -> Turn:
             screen.line(event.json())
         else:
             screen.event(event)
-    turn = stream.turn
-    assert turn is not None  # A stream that was read to its end has its turn.
     if as_json:
-        screen.line(turn.json())
-    return turn
+        screen.line(stream.turn.json())
+    return stream.turn

@@ -34,14 +34,25 @@ class Stream:
 
     @checked
     def __init__(self, start: Callable[[Callable[[LiveTurn], None]], Coroutine[Any, Any, Turn]]) -> None:
-        self.turn: Turn | None = None
+        self._turn: Turn | None = None
         self._start = start
         self._beginning = _Beginning()
 
     def __repr__(self) -> str:
-        if self.turn is not None:
-            return f"<Stream, over: {self.turn!r}>"
+        if self._turn is not None:
+            return f"<Stream, over: {self._turn!r}>"
         return f"<Stream, {'not begun' if self._task is None else 'running'}>"
+
+    @property
+    def turn(self) -> Turn:
+        """The turn, once the stream is over.
+
+        Raises:
+            ConfigError: it is not over, or it was left before its end.
+        """
+        if self._turn is None:
+            raise ConfigError("the stream has no turn yet: read it to its end; one that was left early has none")
+        return self._turn
 
     def __aiter__(self) -> "Stream":
         return self
@@ -63,7 +74,7 @@ class Stream:
         if event is not None:
             return event
         if not self._task.cancelled():
-            self.turn = self._task.result()
+            self._turn = self._task.result()
         raise StopAsyncIteration
 
     if not TYPE_CHECKING:

@@ -88,7 +88,7 @@ async def a_stream(agent: Agent) -> str:
                     assert_type(event.reason == "done", bool)
                 case _:
                     pass
-    assert_type(stream.turn, Turn | None)
+    assert_type(stream.turn, Turn)
     return said
 
 

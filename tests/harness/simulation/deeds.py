@@ -34,7 +34,7 @@ async def stream(life, process, thread):
                 leaves -= 1
                 if not leaves:
                     break
-        if stream.turn is not None:
+        if leaves:
             call.returned(stream.turn)
 
 

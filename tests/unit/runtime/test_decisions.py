@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+from harness.agents import pay as pay_tool, sub, task
 from harness.office import Office, calls_of, edited, full, note, pay, plan, say, waiting, work, worker
 from harness.processes import python
 from harness.stores import InstrumentedStore, plain
@@ -25,6 +26,7 @@ from minideep import (
     ToolContext,
     ToolMessage,
     ToolResult,
+    create_deep_agent,
     tool,
 )
 from minideep.events import ToolStarted, TurnEscalated
@@ -653,3 +655,14 @@ async def test_a_subagents_log_that_changes_while_it_is_read_is_a_conflict_and_n
     with pytest.raises(ThreadConflict):
         await second.resume({"p2": Approve()})
     assert (first.did[4:], second.did, first.state().status) == (["pay 2"], [], "ended")
+
+
+async def test_every_interrupt_has_a_key_that_a_decision_can_be_given_under():
+    ask = ToolCall("pay", {"amount": 1}, "p1")
+    clerk = sub("clerk", ScriptedModel([ask, "paid"]))
+    agent = create_deep_agent(ScriptedModel([[task("clerk", "t1"), ask], "done"]), [pay_tool], subagents=[clerk],
+                              interrupt_on={"pay": True})  # fmt: skip
+    turn = await agent.run("go", "t")
+    assert sorted(wait.key for wait in turn.interrupts) == ["p1", "t1/p1"]
+    turn = await agent.resume("t", {wait.key: Approve() for wait in turn.interrupts})
+    assert (turn.status, turn.text) == ("ended", "done")

@@ -408,3 +408,14 @@ async def test_a_stream_that_is_dropped_without_being_closed_cancels_its_turn(st
     async with agent.resume_stream("t") as stream:
         await anext(stream)
     assert agent.get_state("t").status == "cancelled"
+
+
+async def test_a_stream_has_a_turn_once_it_is_over_and_says_so_before():
+    agent = Agent(ScriptedModel(["done", "more"]))
+    async with agent.stream("go", "t") as stream:
+        with pytest.raises(ConfigError, match="read it to its end"):
+            _ = stream.turn
+        async for _ in stream:
+            break
+    with pytest.raises(ConfigError, match="left early"):
+        _ = stream.turn
