@@ -144,8 +144,8 @@ class Interrupt(Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> str:
-        """The key for a decision about this call: no other call that waits has it."""
-        return "/".join((*self.path, self.call.id))
+        """The key for a decision about this call, such as `/t1/p1`: no other call that waits has it."""
+        return "/".join(("", *self.path, self.call.id))
 
 
 class OpenCall(Struct, array_like=True):

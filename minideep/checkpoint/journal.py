@@ -58,18 +58,15 @@ class Journal:
         self.base: int = 0  # When the first event that is not saved was recorded, in milliseconds since 1970.
         self.states: dict[Path, State] = {(): self.root}  # The runs of this turn.
         self.pending: list[Pending] = []
-        self.lease: Lease | None = None
-        """The right to append, while a turn holds the thread."""
+        self.lease: Lease | None = None  # The right to append, while a turn holds the thread.
         self.redaction: Redaction | None = None
         self._compacted: set[Path] = set()
         """Runs with a compaction that is not saved yet: the append that saves it adds a snapshot."""
         self._blobs: set[str] = set()  # Known to be in the store.
         self._queues: dict[Path, MergeQueue] = {}
-        self._merges: list[list[str]] = []
-        """Keys of segments to merge once the turn is over."""
+        self._merges: list[list[str]] = []  # Keys of segments to merge once the turn is over.
         self.keyed: bool = False  # True if some input that is not saved yet has a key.
-        self._reclaimed: list[int] = []
-        """Bytes saved by each merge since the last append."""
+        self._reclaimed: list[int] = []  # Bytes saved by each merge since the last append.
         self._conflict: ThreadConflict | None = None
         """Set once another writer has continued the thread: nothing of it can be saved any more."""
         self._appending, self._waiting = False, list[asyncio.Future[None]]()

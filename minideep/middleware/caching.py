@@ -29,8 +29,7 @@ class PromptCachingMiddleware(Middleware):
         self._ttl: _Ttl = ttl
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        # In a hook that is not about a call, the idempotency key names the run.
-        key = ctx.scratch.get(self) or ctx.scratch.setdefault(self, _key(ctx.idempotency_key))
+        key = ctx.scratch.get(self) or ctx.scratch.setdefault(self, _key("/".join((ctx.thread_id, *ctx.path))))
         return structs.replace(request, cache=Cache(self._ttl, key, len(request.messages)))
 
 

@@ -91,6 +91,23 @@ class TurnScope:
             task.uncancel()
 
 
+class TurnTask(asyncio.Task[None]):
+    """The task that drives a turn. It tells the end of its event loop from every other cancellation."""
+
+    loop_ends: bool = False
+    """True once it was cancelled while the loop did not run: as `asyncio.run` does with all that is left. A count of
+    cancellations does not tell: anyio, and so the SDKs, cancel a task for a moment whenever a timeout or one of several
+    connections is over.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self.loop_ends = True
+        return super().cancel(msg)
+
+
 class Carried(Exception):
     """Holds a `SystemExit` or `KeyboardInterrupt` of a task of ours. Raised by the task itself, it would stop the event
     loop before the turn is saved; `result_of` raises it where the task is awaited.

@@ -11,7 +11,7 @@ from ..state import Decision, Edit, Interrupt, Limits, Path, State
 
 
 def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
-    """Return each decision with the call that it is for, found by the call's id or by `path/id`.
+    """Return each decision with the call that it is for, found by the call's id, by `path/id` or by its key.
 
     *state* is the main run's. A paused call there lists the interrupts of its children too, each with its path.
 
@@ -31,7 +31,7 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]
     for name, decision in decisions.items():
         _check(name, decision)
-        matching = [wait for full, wait in names if name in (full, wait.call_id)]
+        matching = [wait for full, wait in names if name in (full, wait.call_id, wait.key)]
         if len(matching) != 1:
             problem = "several pending calls are named" if matching else "no pending call"
             raise ConfigError(f"{problem} {name!r}; pending: {', '.join(full for full, _ in names) or 'none'}")

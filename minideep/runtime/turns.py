@@ -28,7 +28,7 @@ from ..messages import Input, UserMessage
 from ..spec import ABOUT, AgentSpec
 from ..state import Decision, ThreadId
 from ..turn import Turn
-from .cancel import GRACE, TurnScope, carried, leave, result_of
+from .cancel import GRACE, TurnScope, TurnTask, carried, leave, result_of
 from .children import unanswered
 from .live import LiveTurn, turns_of
 from .loop import drive, run_child
@@ -328,14 +328,14 @@ async def _drive_main(run: Run, *, detached: bool) -> None:
         _close(run)
         return
     # In a task of its own: the caller's cancellation must not cut off what still has to be recorded.
-    task = asyncio.ensure_future(carried(drive(run)))
+    task = TurnTask(carried(drive(run)))
     try:
         await scope.until_stopped(task)
         if not task.done():
             await leave(task, scope.grace)
     except asyncio.CancelledError:
-        # Only a loop that is being closed cancels both tasks. Nobody has decided that the turn should end.
-        scope.request_cancel("shutdown" if detached or task.cancelling() else "caller")
+        # If the loop is being closed, nobody has decided that the turn should end.
+        scope.request_cancel("shutdown" if detached or task.loop_ends else "caller")
         await leave(task, scope.grace)
         raise
     except GeneratorExit:  # The loop was closed, and the garbage collector ends what it has left.

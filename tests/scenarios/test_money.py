@@ -78,7 +78,7 @@ def honest(*said, **more):
 
 
 REFUSED = r"Limits\(cost=1.0\).*model '{}' has no price, so it could spend without end; give the model "
-REMEDY = r"`price=Price\(input, output\)`, or set `states_cost = True` on it if each of its replies says its cost"
+REMEDY = r"`price=Price\(input, output\)`, describe it with `minideep.models.add_model_info`, or set `states_cost = True` on it if each of its replies says its cost"
 
 
 @pytest.mark.parametrize(

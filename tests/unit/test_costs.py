@@ -151,7 +151,7 @@ async def test_what_subagents_spend_counts_for_the_main_agent(store):
     agent.checkpointer = store
     turn = await agent.run("go", "t")
     assert (turn.status, turn.reason, turn.usage.total) == ("exhausted", "tokens", 30)
-    assert answers(turn) == ["subagent critic stopped at its limit of tokens."]
+    assert answers(turn) == []  # Its call stays open.
     state = Agent("offline:", checkpointer=store).get_state("t", subagents=True)
     assert ends(state) == ("exhausted", "tokens", {"t1": ("exhausted", "tokens", {})})
 
@@ -211,11 +211,21 @@ async def test_the_budget_of_a_subagent_stops_the_runs_below_it_and_nothing_abov
     assert ends(agent.get_state("t", subagents=True)) == ("ended", "done", {"t1": stopped})
 
 
-async def test_a_resumed_turn_does_not_run_an_exhausted_subagent_again():
-    child = for_ever()
-    script = tens(task("critic", "t1"), "then without")
+async def test_a_resumed_turn_gives_a_subagent_that_its_budget_stopped_new_counters_too():
+    child = tens(PING, PING, PING, "found it")
+    script = tens(task("critic", "t1"), "then with it")
     agent = create_deep_agent(script, [ping], subagents=[sub("critic", child)], limits=Limits(tokens=30))
-    await agent.run("go", "t")
+    assert (await agent.run("go", "t")).status == "exhausted"
+    turn = await agent.resume("t")
+    assert (turn.status, turn.text, turn.usage.total, answers(turn)) == ("ended", "then with it", 30, ["found it"])
+
+
+async def test_a_resumed_turn_does_not_run_a_subagent_again_that_reached_its_own_budget():
+    child = for_ever()
+    kind = sub("critic", child, limits=Limits(tokens=20))
+    script = tens(task("critic", "t1"), PING, PING, "then without")
+    agent = create_deep_agent(script, [ping], subagents=[kind], limits=Limits(tokens=50))
+    assert (await agent.run("go", "t")).status == "exhausted"
     turn = await agent.resume("t")
     assert (turn.status, turn.text, turn.usage.total, len(child.requests)) == ("ended", "then without", 10, 2)
 

@@ -663,6 +663,6 @@ async def test_every_interrupt_has_a_key_that_a_decision_can_be_given_under():
     agent = create_deep_agent(ScriptedModel([[task("clerk", "t1"), ask], "done"]), [pay_tool], subagents=[clerk],
                               interrupt_on={"pay": True})  # fmt: skip
     turn = await agent.run("go", "t")
-    assert sorted(wait.key for wait in turn.interrupts) == ["p1", "t1/p1"]
+    assert sorted(wait.key for wait in turn.interrupts) == ["/p1", "/t1/p1"]
     turn = await agent.resume("t", {wait.key: Approve() for wait in turn.interrupts})
     assert (turn.status, turn.text) == ("ended", "done")
