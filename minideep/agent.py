@@ -169,9 +169,9 @@ class Agent(LiveThreads):
         """Resume a turn that is paused, failed, cancelled or exhausted, or that a crash cut short.
 
         *decisions* maps any of the waiting calls to decisions. A key is the id of a call, or `interrupt.key` if calls
-        of two runs have the same id. An approved call that began but did not finish waits for a person again. If the turn
-        has ended or escalated, or is paused and no decision is given, nothing runs and that turn is returned, costs
-        included.
+        of two runs have the same id. An approved call that began but did not finish waits for a person again. If the
+        turn has ended or escalated, or is paused and no decision is given, nothing runs and that turn is returned,
+        costs included.
 
         Raises:
             UnknownThread: the store has no such thread.

@@ -92,7 +92,8 @@ async def test_long_arguments_of_an_edit_are_shortened_for_the_model():
     [
         ({"p": Reject(None)}, r"decisions\['p'\]\.reason must be text, not None"),
         ({"p": Reject("\ud800")}, "cannot be kept"),
-        ({"p": Approve(), "/p": Approve()}, "no pending call '/p'"),
+        ({"p": Approve(), "q": Approve()}, "no pending call 'q'"),
+        ({"p": Approve(), "/p": Approve()}, "two decisions are for the pending call '/p'"),
     ],
 )
 async def test_a_decision_of_the_wrong_form_is_refused_before_anything_is_recorded(decisions, problem):
