@@ -139,10 +139,11 @@ def end_children(call: Call) -> None:
     journal, depth = call.run.journal, len(call.run.path)
     statuses = {path: row.status for path, row in journal.log.runs.items()}
     statuses |= {path: state.status for path, state in journal.states.items()}
+    driven = {child.path for child in call.run.below}  # Left behind by the tool: they are ended with the turn.
     below = [
         path
         for path, status in statuses.items()
-        if status in ("running", "paused") and _is_below(call, path, depth) and path[depth] not in call.children
+        if status in ("running", "paused") and _is_below(call, path, depth) and path[: depth + 1] not in driven
     ]
     for path in sorted(below, key=len, reverse=True):
         with suppress(CheckpointError):  # It cannot be read: it stays as it is.

@@ -33,7 +33,7 @@ from minideep.checkpoint import layout as names, open_store
 from minideep.events import FileWritten, Noted, ToolReturned
 from minideep.ports import Retention
 
-LIVES, LENGTH = 50, 16
+LIVES, LENGTH = 25, 16
 """The number of lives in a run of the tests, and the most operations of each; 5,000 lives of 40 are a long campaign."""
 
 KINDS = TURNS | {

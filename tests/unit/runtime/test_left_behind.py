@@ -8,7 +8,7 @@ from harness.agents import ping
 from harness.middleware import AskFirst
 from harness.stores import DistantStore, InstrumentedStore, copy_of
 
-from minideep import Agent, AssistantMessage, Reply, ThreadConflict, ToolCall, ToolContext, Usage, tool
+from minideep import Agent, Approve, AssistantMessage, Reply, ThreadConflict, ToolCall, ToolContext, Usage, tool
 from minideep.models import ScriptedModel
 from minideep.runtime import Turns
 
@@ -188,3 +188,23 @@ async def test_a_child_that_waits_for_a_person_ends_with_its_call_if_the_tool_do
     broken = True
     assert (await agent.resume("t")).text == "over"
     assert [run.status for run in agent.runs("t")] == ["cancelled", "cancelled"]
+
+
+async def test_a_child_that_waits_ends_with_its_call_if_the_tool_fails_to_continue_it():
+    def ask_once(request):
+        return "done" if len(request.messages) > 1 else ToolCall("ping", {}, request.messages[0].text)
+
+    asks = Agent(ScriptedModel(ask_once), [ping], middleware=[AskFirst("ping")], name="asks")
+    inputs = iter(["p1", "another input"])
+
+    @tool
+    async def both(ctx: ToolContext) -> str:
+        """Have two work that ask; the second time the input of one is another, which the log refuses."""
+        await asyncio.gather(ctx.run(asks, next(inputs), key="a"), ctx.run(asks, "p2", key="b"))
+        return ""
+
+    agent = Agent(ScriptedModel([ToolCall("both", {}, "b1"), "done"]), [both])
+    assert len((await agent.run("go", "t")).interrupts) == 2
+    turn = await agent.resume("t", {"p2": Approve()})
+    assert (turn.status, turn.text) == ("ended", "done")
+    assert {run.path: run.status for run in agent.runs("t")}["b1/a",] == "cancelled"
