@@ -43,8 +43,8 @@ def register(name: str, factory: Factory, *, replace: bool = False) -> None:
     Raises:
         ConfigError: *name* is taken, or is not a name that can stand before the colon.
     """
-    if not name or not name.isprintable() or any(char.isspace() or char == ":" for char in name):
-        raise ConfigError(f"register: name must be a word without colon or blank, not {shown(name)}")
+    if not 0 < len(name) <= 64 or not name.isprintable() or any(char.isspace() or char == ":" for char in name):
+        raise ConfigError(f"register: name must be a word of up to 64 characters without colon, not {shown(name)}")
     if not replace and (name in _registered or name in PROVIDERS or name in SERVERS):
         raise ConfigError(f"the provider {name!r} is there already; take another name, or pass `replace=True`")
     _registered[name] = factory

@@ -50,7 +50,7 @@ def runner(tmp_path):
 
 @pytest.mark.parametrize("durability", ["turn", "step", "tool"])
 async def test_nobody_loses_an_event_or_gets_one_twice(tmp_path, durability):
-    found = await campaign(tmp_path / "state", Plan(followers=30, turns=4, kills=2, durability=durability))
+    found = await campaign(tmp_path / "state", Plan(followers=30, turns=3, kills=2, durability=durability))
     assert found.kills == 2
     assert min(found.drops, found.restarted, found.texts) > 0
 

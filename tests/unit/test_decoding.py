@@ -115,7 +115,7 @@ def is_one_safe_line(text):
 
 
 @given(any_event)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_event_comes_back_as_it_was(event):
     line = event.json()
     again = events.from_json(line)

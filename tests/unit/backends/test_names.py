@@ -31,7 +31,7 @@ ON_DISK = st.binary(min_size=1, max_size=40).filter(lambda name: not set(name) &
 @example("\\x5cx0a")
 @example("\\\n")
 @example("a\\b\\new\\u20")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_any_name_is_shown_without_controls_and_read_back(name):
     assert unescaped(escaped(name)) == name
     escaped(name).encode()

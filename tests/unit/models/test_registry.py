@@ -112,9 +112,9 @@ print(type(resolve("{taken}:x")).__name__)
     assert run.stdout.splitlines() == [refused, "ScriptedModel"]
 
 
-@pytest.mark.parametrize("wrong", ["", "a:b", "a b", "a\n", "\x1b[31m"])
+@pytest.mark.parametrize("wrong", ["", "a:b", "a b", "a\n", "\x1b[31m", "x" * 65])
 def test_a_name_that_cannot_stand_before_the_colon_is_refused(wrong):
-    with pytest.raises(ConfigError, match="register: name must be a word without colon or blank, not '"):
+    with pytest.raises(ConfigError, match="register: name must be a word of up to 64 characters without colon, not '"):
         register(wrong, scripted)
 
 
