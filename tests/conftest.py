@@ -15,14 +15,6 @@ for key in [name for name in os.environ if name.startswith(OWNERS)]:
     del os.environ[key]
 
 
-LONG = ("test_architecture", "test_kill", "test_followers", "test_blueprint_kill", "test_types", "test_life")
-
-
-def pytest_collection_modifyitems(items):
-    """Begin with the longest tests, so that at the end of a run no process waits for another one's."""
-    items.sort(key=lambda item: item.path.stem not in LONG)
-
-
 def pytest_collection_finish(session):
     """Take what the tests themselves consist of out of the reach of the garbage collector.
 

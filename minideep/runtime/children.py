@@ -61,7 +61,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, message: UserMessage) -> R
     elif (state.agent, state.said) != (spec.name, message):
         raise ConfigError(f"run {path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
     elif _goes_on(parent, state, in_memory):
-        # One that failed, or reached a limit of its own, is over, and its caller knows.
+        # One that failed, or reached a limit while its parent could go on, is over, and its caller knows.
         was_running, child.has_new_budget = state.status == "running", state.status == "exhausted"
         seconds = child.seconds_before() if was_running else 0.0
         child.record(Resumed(time.time(), spec.limits, seconds=seconds))
@@ -126,28 +126,26 @@ def unanswered(run: Run) -> list[Path]:
     calls = {call_id for call_id, entry in run.state.open.items() if entry.phase != "answered"}
     if not calls:
         return []
+    return [path for path in _open_runs(run) if path[0].split("/")[0] in calls]
+
+
+def _open_runs(run: Run) -> list[Path]:
+    """Return the runs of the thread, below its main one, that are not over: leaves first."""
     statuses = {path: row.status for path, row in run.journal.log.runs.items()}
     statuses |= {path: state.status for path, state in run.journal.states.items() if path}
-    cut_off = [path for path, status in statuses.items() if status in ("running", "paused")]
-    return sorted((path for path in cut_off if path[0].split("/")[0] in calls), key=len, reverse=True)
+    return sorted((path for path, status in statuses.items() if status in ("running", "paused")), key=len, reverse=True)
 
 
 def end_children(call: Call) -> None:
     """Cancel the runs below a call that an earlier turn left open and that its tool did not continue: the call is being
     answered, so nobody else will ever end them.
     """
-    journal, depth = call.run.journal, len(call.run.path)
-    statuses = {path: row.status for path, row in journal.log.runs.items()}
-    statuses |= {path: state.status for path, state in journal.states.items()}
+    depth = len(call.run.path)
     driven = {child.path for child in call.run.below}  # Left behind by the tool: they are ended with the turn.
-    below = [
-        path
-        for path, status in statuses.items()
-        if status in ("running", "paused") and _is_below(call, path, depth) and path[: depth + 1] not in driven
-    ]
-    for path in sorted(below, key=len, reverse=True):
-        with suppress(CheckpointError):  # It cannot be read: it stays as it is.
-            call.run.record_at(path, TurnCancelled(time.time()))
+    for path in _open_runs(call.run):
+        if _is_below(call, path, depth) and path[: depth + 1] not in driven:
+            with suppress(CheckpointError):  # It cannot be read: it stays as it is.
+                call.run.record_at(path, TurnCancelled(time.time()))
 
 
 class ChildPaused(BaseException):
