@@ -18,7 +18,7 @@ __getattr__ = lazy_names(
         "boundaries": "Boundary",
         "disk": "DiskCheckpointer",
         "format": "decode decode_recorded encode encode_state number_of",
-        "holding": "hold_thread",
+        "holding": "HeldThread",
         "journal": "Journal open_thread",
         "layout": "after_a_gap head_key log_prefix read_head",
         "maintenance": "delete",

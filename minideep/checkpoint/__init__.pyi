@@ -15,7 +15,7 @@ from .format import (
     encode_state as encode_state,
     number_of as number_of,
 )
-from .holding import hold_thread as hold_thread
+from .holding import HeldThread as HeldThread
 from .journal import Journal as Journal, open_thread as open_thread
 from .layout import after_a_gap as after_a_gap, head_key as head_key, log_prefix as log_prefix, read_head as read_head
 from .maintenance import delete as delete

@@ -58,6 +58,8 @@ PUT = f"""{ADD} ON CONFLICT(key, raw) DO UPDATE SET
     store_time = excluded.store_time, size = excluded.size, mode = excluded.mode, filename = NULL,
     value = excluded.value"""
 DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
+REPLACE_SAME = "UPDATE Cache SET value = ? WHERE key = ? AND raw = 1 AND value = ?"
+DELETE_SAME = f"{DELETE} AND value = ?"
 DELETE_UNREFERRED = "DELETE FROM Cache WHERE key = ? AND NOT EXISTS (SELECT 1 FROM Cache WHERE key >= ? AND key < ?)"
 
 
@@ -131,6 +133,27 @@ def _range(con: Connection, one: Range) -> list[tuple[str, bytes]]:
     # A refused value does not begin like any that we write: its reader fails, and the other rows can be read.
     found = con.execute(ROWS + how, (one.start, one.stop))
     return [(key, row[2] if is_raw(*row) else REFUSED) for key, *row in found]
+
+
+def replace_head(con: Connection, thread: str, key: str, expected: bytes | None, head: bytes | None) -> None:
+    """Replace the head row *expected* by *head*; None stands for no row.
+
+    Raises:
+        ThreadConflict: the store has another one.
+        CorruptSegment: the one that it has is damaged.
+    """
+    # One statement that compares and writes: a look before it would take as long again.
+    if expected is None:
+        row = (key, time.time(), len(head or b""), head)
+        done = con.execute(ADD_ONCE, row).rowcount == 1 if head else con.execute(GET, (key,)).fetchone() is None
+    elif head is None:
+        done = con.execute(DELETE_SAME, (key, expected)).rowcount == 1
+    else:
+        done = con.execute(REPLACE_SAME, (head, key, expected)).rowcount == 1
+    if not done:
+        if found := con.execute(GET, (key,)).fetchone():
+            checked_value(*found)
+        raise ThreadConflict(f"thread {thread!r} was changed by another writer; run it again")
 
 
 def delete(con: Connection, thread: str, keys: set[str]) -> None:

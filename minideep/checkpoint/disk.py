@@ -100,7 +100,7 @@ class DiskCheckpointer(Threaded):
 
         if not self.plain.exists():
             return []  # Nothing was ever written.
-        with self.plain.errors("read"), self.plain.connection() as connection:
+        with self.plain.errors["read"], self.plain.connection() as connection:
             found = [Damage("", "cache.db", problem) for problem in database_problems(connection)]
         try:
             return [*found, *verify(open_store(self))]
@@ -124,7 +124,7 @@ class DiskCheckpointer(Threaded):
         from .backup import copy_database, new_directory  # Seldom needed.
 
         with (
-            self.plain.errors("back up"),
+            self.plain.errors["back up"],
             new_directory(Path(path).expanduser()) as folder,
             self.plain.connection() as connection,
         ):

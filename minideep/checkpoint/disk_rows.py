@@ -4,13 +4,13 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from sqlite3 import SQLITE_CANTOPEN, SQLITE_READONLY, Connection
 from typing import TYPE_CHECKING
 
-from ..errors import CheckpointError, ThreadConflict
+from ..errors import CheckpointError
 from ..ports import Range, Retention
 from . import database, locks, room
 from .adapter import TIMEOUT
@@ -26,12 +26,29 @@ without bound.
 """
 TIDY_TIMEOUT = 1.0
 """Seconds that tidying waits for other writers; the next append comes to it again."""
+VERBS = ("read", "write", "back up")
 SPARE_PAGES, STEP_PAGES = 256, 64
 """Free pages that stay for later rows, and how many of those above are given back at a time."""
 
 
 if TYPE_CHECKING:
     from .leases import Leases
+
+
+class DiskErrors:
+    """Raises what the system or SQLite reports as a `CheckpointError`, which says what could not be done."""
+
+    def __init__(self, verb: str, directory: Path) -> None:
+        self._verb, self._directory = verb, directory
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
+        if isinstance(exc, OSError | sqlite3.Error):
+            text = f"cannot {self._verb} the state in {str(self._directory)!r}: {exc}"
+            if isinstance(exc, TimeoutError) and self._verb == "write":
+                raise TimeoutError(text) from None  # The caller may wait and try again.
+            raise CheckpointError(text) from exc
 
 
 class DiskRows:
@@ -53,6 +70,8 @@ class DiskRows:
         self.timeout: float = timeout
         self.file: Path = directory / "cache.db"
         file = self.file
+        self.errors: dict[str, DiskErrors] = {verb: DiskErrors(verb, directory) for verb in VERBS}
+        """`with errors["read"]:` says of an error that something could not be read."""
         self._fsync = fsync
         self._worker = Worker()
         # Four, so that an event loop that reads one row, or writes, does not wait for a thread that reads many, writes
@@ -65,12 +84,19 @@ class DiskRows:
         self.leases: Leases | None = self._leases(lease) if lease is not None else None
 
     def read(self, *ranges: Range) -> list[list[tuple[str, bytes]]]:
-        # Single rows have a connection of their own, as an event loop may wait for them.
-        connection = self._scanner if any(one.stop is not None for one in ranges) else self._reader
-        with self.errors("read"):
+        def look(con: Connection) -> list[list[tuple[str, bytes]]]:
+            return database.read(con, ranges)
+
+        # A single row has a connection of its own, as an event loop may wait for it.
+        alone = len(ranges) == 1 and ranges[0].stop is None
+        with self.errors["read"]:
+            # The connection that wrote last still has the page: any other one takes three times as long.
+            if alone and (found := self._writer.run_now(look)) is not None:
+                return found
+            connection = self._reader if alone else self._scanner
             if not connection.inode():
                 return [[] for _ in ranges]  # Nothing was ever written, and reading must not create a directory.
-            return connection.run(lambda con: database.read(con, ranges), self.timeout)
+            return connection.run(look, self.timeout)
 
     def append(
         self,
@@ -93,17 +119,14 @@ class DiskRows:
                     check()
                     if self.leases is not None:
                         self.leases.check(con, thread)
-                found = con.execute(database.GET, (at,)).fetchone()
-                if (found and database.checked_value(*found)) != expected:
-                    raise ThreadConflict(f"thread {thread!r} was changed by another writer; run it again")
+                database.replace_head(con, thread, at, expected, head)
                 database.delete(con, thread, gone)
-                database.put(con, rows if head is None else {**rows, at: head})
-                if head is None:
-                    con.execute(database.DELETE, (at,))
-                database.delete_blobs(con, gone)
+                database.put(con, rows)
+                if gone:
+                    database.delete_blobs(con, gone)
 
         size = sum(map(len, rows.values()))
-        with self.errors("write"):
+        with self.errors["write"]:
             if size > self.inline:
                 room.check_room(self.directory, size)
             try:
@@ -118,8 +141,8 @@ class DiskRows:
     def hold(self, space: Space, thread: str) -> bool:
         name = _lock(space, thread)
         if self.leases is None:
-            return self._hold(name)
-        with self.errors("write"):
+            return locks.registry.hold(self._real_path, name)
+        with self.errors["write"]:
             return self.leases.take(name)
 
     def release(self, space: Space, thread: str) -> None:
@@ -127,19 +150,19 @@ class DiskRows:
         if self.leases is not None:
             self.leases.release(name)
         else:
-            self._release(name)
+            locks.registry.release(self._real_path, name)
 
     def is_held(self, space: Space, thread: str) -> bool:
         held = locks.registry.is_held(self._real_path, name := _lock(space, thread))
         if self.leases is None or not self._reader.inode():
             return held
-        with self.errors("read"):
+        with self.errors["read"]:
             return self.leases.is_held(self._reader, name, held)
 
     def size(self) -> int:
         """Return the bytes of the database and its log."""
         files = [self.file, self.directory / "cache.db-wal"]
-        with self.errors("read"):
+        with self.errors["read"]:
             return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
@@ -155,32 +178,15 @@ class DiskRows:
         """Return a connection of its own for work that takes long."""
         return contextlib.closing(SharedConnection(self.file, self._connect_to_read))
 
-    @contextlib.contextmanager
-    def errors(self, verb: str) -> Generator[None]:
-        """Raise what the system or SQLite reports as a `CheckpointError`, which says what could not be done."""
-        try:
-            yield
-        except (OSError, sqlite3.Error) as exc:
-            text = f"cannot {verb} the state in {str(self.directory)!r}: {exc}"
-            if isinstance(exc, TimeoutError) and verb == "write":
-                raise TimeoutError(text) from None  # The caller may wait and try again.
-            raise CheckpointError(text) from exc
-
     # ---- locks
 
     def _leases(self, seconds: float) -> "Leases":
         from .leases import Leases  # Loaded for those who set one.
 
-        return Leases(self._writer, self._hold, self._release, seconds)
-
-    def _hold(self, name: str) -> bool:
-        with contextlib.suppress(OSError):  # A store that cannot be written must not stop a run.
-            if not self.exists():
-                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return locks.registry.hold(self._real_path, name)
-
-    def _release(self, name: str) -> None:
-        locks.registry.release(self._real_path, name)
+        take, release = locks.registry.hold, locks.registry.release
+        return Leases(
+            self._writer, lambda name: take(self._real_path, name), lambda name: release(self._real_path, name), seconds
+        )
 
     @cached_property
     def _real_path(self) -> str:

@@ -175,7 +175,10 @@ def number_of(data: bytes) -> int:
     Raises:
         CorruptSegment: the bytes are something else.
     """
-    return decoded(_raw_entry_decoder.decode, data, "a stored event").number
+    try:  # Not `decoded`: the event itself is skipped, so nothing large is allocated.
+        return _raw_entry_decoder.decode(data).number
+    except UNREADABLE as exc:
+        raise CorruptSegment(f"a stored event cannot be read: {exc}") from None
 
 
 def as_blob(data: bytes) -> tuple[str, bytes, bytes]:

@@ -61,6 +61,7 @@ class Journal:
         self._views: dict[Path, StateView] = {}
         self.pending: list[Pending] = []
         self.lease: Lease | None = None  # The right to append, while a turn holds the thread.
+        self.turn: Any = None  # The `LiveTurn` that runs on it.
         self.redaction: Redaction | None = None
         self._compacted: set[Path] = set()
         """Runs with a compaction that is not saved yet: the append that saves it adds a snapshot."""
@@ -362,7 +363,7 @@ class Journal:
             kept |= {path for path in self.states if path and path[0].partition("/")[0] in waiting}
         self.states = {path: state for path, state in self.states.items() if path in kept}
         self._views = {path: view for path, view in self._views.items() if path in kept}
-        self._queues = {path: queue for path, queue in self._queues.items() if path in self.states}
+        self._queues = {path: queue for path, queue in self._queues.items() if path in kept}
         self._ids.forget_children()
         self._written.close_turn(self.root, self._blobs)
 

@@ -15,6 +15,7 @@ goes last and has a default.
 """
 
 import secrets
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -118,10 +119,12 @@ def after_a_gap(number: int) -> int:
     return (number // JUMP + 1 + secrets.randbelow(JUMP)) * JUMP
 
 
+@lru_cache(maxsize=1024)  # Each turn asks for them several times.
 def head_key(thread_id: str) -> str:
     return f"head/{quote(thread_id, safe='')}"
 
 
+@lru_cache(maxsize=1024)
 def thread_prefix(kind: str, thread_id: str) -> str:
     """Return the beginning of the keys of a thread's rows of one kind."""
     # `safe=''`: a slash in an id would put its rows among those of another thread.

@@ -65,7 +65,7 @@ class _OneFile:
 
     def __init__(self, directory: str) -> None:
         # Private: whoever can open it can keep every thread from running.
-        self._file = os.open(Path(directory, FILE), os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = os.open(f"{directory}/{FILE}", os.O_RDWR | os.O_CREAT, 0o600)
 
     def close(self) -> None:
         os.close(self._file)
@@ -81,28 +81,25 @@ if sys.platform == "linux":
         """Open-file-description locks: each name is a byte of one file."""
 
         def lock(self, name: str) -> bool:
-            return _is_free(self._set, fcntl.F_WRLCK, name)
+            return _is_free(fcntl.fcntl, self._file, fcntl.F_OFD_SETLK, self._range(fcntl.F_WRLCK, name))
 
         def unlock(self, name: str) -> None:
-            self._set(fcntl.F_UNLCK, name)
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, self._range(fcntl.F_UNLCK, name))
 
         def is_locked(self, name: str) -> bool:
-            asked = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, self._byte(name), 1, 0)
             # The kernel writes who has the lock, or that nobody does; it takes none.
-            return FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK
+            found = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, self._range(fcntl.F_WRLCK, name))
+            return FLOCK.unpack(found)[0] != fcntl.F_UNLCK
 
-        def _set(self, kind: int, name: str) -> None:
-            _fcntl(self._file, fcntl.F_OFD_SETLK, kind, self._byte(name))
-
-    def _fcntl(file: int, command: int, kind: int, start: int) -> None:
-        # `fcntl.lockf` would set the other kind, which the process loses when it closes the file anywhere.
-        fcntl.fcntl(file, command, FLOCK.pack(kind, os.SEEK_SET, start, 1, 0))
+        def _range(self, kind: int, name: str) -> bytes:
+            # `fcntl.lockf` would set the other kind, which the process loses when it closes the file anywhere.
+            return FLOCK.pack(kind, os.SEEK_SET, self._byte(name), 1, 0)
 
     def has_open_file_locks() -> bool:
         """Ask the kernel: some sandboxes that look like Linux do not have them."""
         with Path(os.devnull).open("rb") as file:
             try:
-                _fcntl(file.fileno(), fcntl.F_OFD_GETLK, fcntl.F_RDLCK, 0)
+                fcntl.fcntl(file, fcntl.F_OFD_GETLK, FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0))
             except OSError:
                 return False
         return True
@@ -322,8 +319,12 @@ class Registry(AtRest):
 
     def _opened(self, directory: str) -> Locks | None:
         try:
-            return self._kind()(directory)
-        except OSError as exc:
+            try:
+                return self._kind()(directory)
+            except FileNotFoundError:  # The store is used for the first time, or was deleted.
+                Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+                return self._kind()(directory)
+        except OSError as exc:  # A store that cannot be written must not stop a run.
             if exc.errno in EXHAUSTED:
                 raise
             return None

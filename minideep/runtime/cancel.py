@@ -41,16 +41,20 @@ class TurnScope:
             self.cut, self.reason = cut, reason
         if self.status == "open" and self._stopped is not None:  # A lost turn stays lost.
             self.status = "cancelling"
-        if self._stopped is not None and not self._stopped.done():
-            self._stopped.set_result(None)
+        self.stop_waiting()
 
-    async def until_stopped(self, work: "asyncio.Task[Any]") -> None:
-        """Wait for *work*, which drives the turn, or until `request_cancel` is called."""
+    async def until_stopped(self) -> None:
+        """Wait until the task that drives the turn is over, or until `request_cancel` is called."""
         self._stopped = stopped = asyncio.get_running_loop().create_future()
-        work.add_done_callback(lambda _: stopped.done() or stopped.set_result(None))
         if self.cut:  # It was cancelled while its input was being saved.
             self.request_cancel()
         await stopped
+
+    def stop_waiting(self, *_: object) -> None:
+        """Wake `until_stopped`, unless its loop is gone."""
+        stopped = self._stopped
+        if stopped is not None and not stopped.done() and not stopped.get_loop().is_closed():
+            stopped.set_result(None)
 
     def event(self) -> TurnCancelled | None:
         """Return the event that ends a cancelled run. None if the turn is cut short by a shutdown: it can be resumed,
@@ -94,18 +98,30 @@ class TurnScope:
 class TurnTask(asyncio.Task[None]):
     """The task that drives a turn. It tells the end of its event loop from every other cancellation."""
 
-    loop_ends: bool = False
-    """True once it was cancelled while the loop did not run: as `asyncio.run` does with all that is left. A count of
-    cancellations does not tell: anyio, and so the SDKs, cancel a task for a moment whenever a timeout or one of several
-    connections is over.
-    """
+    def __init__(self, work: Coroutine[Any, Any, None], scope: TurnScope) -> None:
+        self._scope = scope
+        self.loop_ends: bool = False
+        """True once it was cancelled while the loop did not run: as `asyncio.run` does with all that is left. A count
+        of cancellations does not tell: anyio, and so the SDKs, cancel a task for a moment whenever a timeout or one of
+        several connections is over.
+        """
+        super().__init__(_driven(work, scope))
 
     def cancel(self, msg: Any | None = None) -> bool:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             self.loop_ends = True
+        if not self.done():  # A task that is cancelled before it begins runs nothing of its work.
+            self.add_done_callback(self._scope.stop_waiting)
         return super().cancel(msg)
+
+
+async def _driven(work: Coroutine[Any, Any, None], scope: TurnScope) -> None:
+    try:
+        await carried(work)
+    finally:
+        scope.stop_waiting()  # A callback of the task would do it one round of the loop later.
 
 
 class Carried(Exception):

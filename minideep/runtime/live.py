@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet
 
 from ..checkpoint import CheckedStore, Journal
 from ..errors import ConfigError, IllegalEvent, SegmentTooLarge
@@ -21,7 +21,7 @@ from .cancel import Cut, TurnScope
 if TYPE_CHECKING:
     from .feed import Feed
 
-SHORT = 0.02
+SHORT = 0.1
 """Seconds that a turn must last for other processes to be able to ask it: an address costs a short one too much."""
 Answering = Callable[["LiveTurn", bytes], AsyncIterator[bytes]]
 SAY = "say"
@@ -87,8 +87,8 @@ class LiveTurn:
     def __enter__(self) -> "LiveTurn":
         """Let readers of the thread see what is not saved, and others, also of other processes, reach the turn."""
         journal = self.journal
-        _running[journal.store, journal.thread_id] = self
         _begun.add(self)
+        journal.turn = self
         journal.store.live[journal.thread_id] = journal
         if journal.store.offers_exchange:
             self._announcing = self.loop.call_later(SHORT, self._announce)
@@ -98,14 +98,14 @@ class LiveTurn:
         journal = self.journal
         if self._announcing is not None:
             self._announcing.cancel()
-        # Unless the next turn runs already, on another event loop of this process: the last append frees the thread.
-        if _running.get(key := (journal.store, journal.thread_id)) is self:
-            del _running[key]
-        following = _running.get(key)
+        # The next turn may run already, on another event loop of this process: the last append frees the thread.
+        if journal.turn is self:
+            journal.turn = None
+            if journal.store.live.get(journal.thread_id) is journal:
+                del journal.store.live[journal.thread_id]
+        following = find(journal.store, journal.thread_id) if self._announced is not None else None
         if self._announced is not None and (following is None or following._announced is None):
             self._announced.withdraw(journal.thread_id)
-        if journal.store.live.get(journal.thread_id) is journal:
-            del journal.store.live[journal.thread_id]
         self.finish()
         _begun.discard(self)
 
@@ -218,18 +218,17 @@ class LiveTurn:
 
 _begun: "WeakSet[LiveTurn]" = WeakSet()
 """All turns of this process that are not over. One whose last append has freed its thread may still wait to hear of it,
-while the next one stands in `_running`.
+while the next one runs.
 """
-_running: WeakValueDictionary[tuple[CheckedStore, str], LiveTurn] = WeakValueDictionary()
-"""Of this process. A turn stands here from before its input is recorded until its boundary is saved."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: (_running.clear(), _begun.clear()))  # They are the parent's.
+    os.register_at_fork(after_in_child=_begun.clear)  # They are the parent's.
 
 
 def find(store: CheckedStore, thread_id: str) -> LiveTurn | None:
     """Return the turn of a thread that runs in this process, or None."""
-    live = _running.get((store, thread_id))
-    return None if live is None or live.loop.is_closed() else live
+    journal = store.live.get(thread_id)
+    live: LiveTurn | None = None if journal is None else journal.turn
+    return None if live is None or live not in _begun or live.loop.is_closed() else live
 
 
 def turns_of(owner: object) -> list[LiveTurn]:

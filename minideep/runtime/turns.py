@@ -13,10 +13,10 @@ from msgspec import Struct
 from ..checkpoint import (
     CheckedStore,
     Durability,
+    HeldThread,
     Journal,
     Redact,
     after_a_gap,
-    hold_thread,
     lost_thread,
     open_thread,
     unknown_thread,
@@ -28,7 +28,7 @@ from ..messages import Input, UserMessage
 from ..spec import ABOUT, AgentSpec
 from ..state import Decision, ThreadId
 from ..turn import Turn
-from .cancel import GRACE, TurnScope, TurnTask, carried, leave, result_of
+from .cancel import GRACE, TurnScope, TurnTask, leave, result_of
 from .children import unanswered
 from .live import LiveTurn, turns_of
 from .loop import drive, run_child
@@ -86,7 +86,7 @@ class Turns:
         if key is not None and thread_id is None:
             raise ConfigError(f"key={key!r} needs a thread_id: a key belongs to its thread")
         record = partial(_record_message, config.spec.accept(input), config.spec, key or "")
-        return await self._turn(config, checked_thread_id(thread_id), record, new=True)
+        return await self._turn(config, uuid.uuid4().hex if thread_id is None else thread_id, record, new=True)
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Resume a turn, or return the last one."""
@@ -118,7 +118,7 @@ class Turns:
             if not await store.has(thread_id):
                 raise unknown_thread(thread_id)
             return
-        async with hold_thread(store, thread_id, config.wait) as opened:
+        async with HeldThread(store, thread_id, config.wait) as opened:
             try:
                 if (kept := await self._left(store, thread_id)) is not None:
                     kept.lease = opened.lease
@@ -137,7 +137,7 @@ class Turns:
     ) -> Turn:
         """Hold the thread, record the input, drive the main run to a boundary and save it."""
         # The slot first: a turn that waits for one must not keep its thread from others.
-        async with TurnSlot(), hold_thread(config.store, thread_id, config.wait) as opened:
+        async with TurnSlot(), HeldThread(config.store, thread_id, config.wait) as opened:
             journal = await self._open(config.store, thread_id, opened.head)
             if journal is None:
                 if not new:
@@ -261,7 +261,7 @@ class Turns:
         journal.close_turn()
         self._kept[journal.store, journal.thread_id] = journal
         # A copy: other event loops may use the same agent.
-        saved = [key for key, kept in list(self._kept.items()) if not kept.unsaved]
+        saved = [key for key, kept in list(self._kept.items()) if not kept.pending]
         for key in saved[: max(0, len(saved) - KEPT)]:
             self._kept.pop(key, None)
 
@@ -328,9 +328,9 @@ async def _drive_main(run: Run, *, detached: bool) -> None:
         _close(run)
         return
     # In a task of its own: the caller's cancellation must not cut off what still has to be recorded.
-    task = TurnTask(carried(drive(run)))
+    task = TurnTask(drive(run), scope)
     try:
-        await scope.until_stopped(task)
+        await scope.until_stopped()
         if not task.done():
             await leave(task, scope.grace)
     except asyncio.CancelledError:
