@@ -189,7 +189,7 @@ def as_result(value: Any) -> ToolResult:
     """
     match value:
         case str():
-            return ToolResult(clean(value))
+            return ToolResult(value if value.isascii() else clean(value))
         case None:
             return ToolResult("done")
         case ToolResult():
