@@ -168,7 +168,8 @@ def _begin_turn(state: State, event: UserSaid | Resumed, number: int) -> None:
 
 
 def _model_replied(state: State, event: ModelReplied, number: int) -> None:
-    if state.open or state.ends or not state.messages or (_replied(state.messages) and state.stop != "continue"):
+    last = state.messages[-1] if state.messages else None
+    if last is None or state.open or state.ends or (isinstance(last, AssistantMessage) and state.stop != "continue"):
         raise _illegal(state, "no reply was asked for")
     content, opened = event.message.content, dict[str, OpenCall]()
     for block in () if isinstance(content, str) else content:

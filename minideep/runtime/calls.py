@@ -34,11 +34,11 @@ async def call_tool(run: Run, asked: ToolCall) -> None:
     if entry.started and not has_children(call):
         run.record(ToolWaiting(asked.id, (Interrupt(asked, _cut_short(entry), run.path),)))
         return
-    ctx = ToolContext(run, call)
     try:
-        # Without hooks and decisions there is nothing to do but run the tool.
-        plain = entry.decision is None and not (run.spec.tool_hooks or run.spec.wrap_tool)
-        outcome = await (_execute if plain else _answer)(call, ctx, asked)
+        if entry.decision is not None or run.spec.tool_hooks or run.spec.wrap_tool:
+            outcome = await _answer(call, ToolContext(run, call), asked)
+        else:  # There is nothing to do but run the tool.
+            outcome = await _execute(call, None, asked)
         # A tool whose child asks something waits, however it ended: no `except` in it may swallow a question.
         if call.paused or call.stopped:
             # A child that still runs could pause as well, and its question would be missing here.
@@ -198,14 +198,16 @@ def _brief(raw: bytes) -> str:
 # ---- the tool
 
 
-async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
-    """Run the tool. Whatever goes wrong in it is an error result."""
+async def _execute(call: Call, ctx: ToolContext | None, asked: ToolCall) -> ToolResult:
+    """Run the tool. Whatever goes wrong in it is an error result. Without *ctx*, a context is made if the tool takes
+    one.
+    """
     run, tools = call.run, call.run.spec.tools
     tool = tools.get(asked.name)
     if tool is None:
         return ToolResult(f"no tool named {asked.name!r}; there is {', '.join(tools) or 'none'}", is_error=True)
     try:
-        arguments = tool.bind(asked, ctx)
+        arguments = tool.bind(asked, ctx or (ToolContext(run, call) if tool.takes_context else None))
         if run.live.listening:
             call.emit_start()
         if not tool.runs_inline:
