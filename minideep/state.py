@@ -265,7 +265,7 @@ class StateView:
     A change to it would not be in the log, and so would be lost with the process: record an event instead.
     """
 
-    __slots__ = ("_seen", "_state")
+    __slots__ = ("__weakref__", "_seen", "_state")
 
     agent: str = _read("agent")
     said: UserMessage | None = _read("said")

@@ -87,8 +87,8 @@ def _files_below(files: Mapping[str, FileEntry], folder: str) -> list[str]:
 
 
 def _is_folder(files: Mapping[str, FileEntry], path: str) -> bool:
-    start = join(path)
-    return path == "/" or any(file.startswith(start) for file in files)
+    # One search in one text: each write asks, and a loop over the files of a long thread would take longer than a turn.
+    return path == "/" or f"\0{join(path)}" in "\0".join(("", *files))
 
 
 def _info(path: str, entry: FileEntry) -> FileInfo:

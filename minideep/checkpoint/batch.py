@@ -17,9 +17,8 @@ from .format import Header
 from .layout import Head, RunRow, Truncation
 from .log import Log, SegmentRef
 from .waiting import may_block
+from .written import LARGE
 
-LARGE = 100 * 1024
-"""Bytes of an encoded event, or of a file, over which it is stored as a blob."""
 SEALED_HERE = 64 * 1024
 """Bytes up to which a batch is compressed on the event loop, which is cheaper than to hand it to another thread."""
 LARGE_IN_SNAPSHOT = 4 * 1024

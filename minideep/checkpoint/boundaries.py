@@ -1,6 +1,6 @@
 """Threads at their boundaries: the states of the past, which events of other runs belong to them, and their list."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..core import attach_subagent, share_files
 from ..documented import Struct
@@ -21,6 +21,8 @@ from ..events import (
 )
 from ..messages import Usage
 from ..state import FileEntry, Path, State, Status
+from .batch import Pending
+from .format import decode
 from .log import Log
 from .replay import content_of, last_snapshot, read_run, replay, segments
 
@@ -136,8 +138,15 @@ def attach(root: State, runs: Iterable[tuple[Path, State]]) -> None:
         attach_subagent(states[path[:-1]], path[-1], state)
 
 
-def find_content(log: Log, file: str, sha256: str) -> str | bytes | None:
-    """Return the content that a file had when its hash was *sha256*, by the saved events; None if none holds it."""
+def find_content(pending: Sequence[Pending], log: Log, file: str, sha256: str) -> str | bytes | None:
+    """Return the content that a file had when its hash was *sha256*; None if no event holds it, pending or saved."""
+    for path, data, _ in reversed(pending):  # Newest first.
+        if not path and sha256.encode() in data:
+            event = decode(data)
+            if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
+                return event.content
+    if log.head_row is None:
+        return None
     state = beginning(log, ())
     # The event that wrote it may be older than what retention keeps.
     if file in state.files and state.files[file].sha256 == sha256:

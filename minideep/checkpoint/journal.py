@@ -7,22 +7,23 @@ from contextlib import suppress
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from ..core import apply, keep_content, share_files
+from ..core import apply, share_files
 from ..errors import CorruptSegment, SegmentTooLarge, ThreadConflict
 from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
 from ..messages import AssistantMessage
 from ..ports import Lease
-from ..state import FileEntry, Path, State
+from ..state import FileEntry, Path, State, StateView
 from . import pace
-from .batch import LARGE, Batch, Pending, Saved
+from .batch import Batch, Pending, Saved
 from .call_ids import CallIds
-from .format import decode, decode_recorded, encode
+from .format import decode_recorded, encode
 from .layout import JUMP, Head
 from .log import Log, SegmentRef
 from .merge_queue import MergeQueue
 from .store import CheckedStore, lost_thread
+from .written import Written
 
 if TYPE_CHECKING:
     from .redaction import Redaction
@@ -58,6 +59,7 @@ class Journal:
         self.number: int = 0
         self.base: int = 0  # When the first event that is not saved was recorded, in milliseconds since 1970.
         self.states: dict[Path, State] = {(): self.root}  # The runs of this turn.
+        self._views: dict[Path, StateView] = {}
         self.pending: list[Pending] = []
         self.lease: Lease | None = None  # The right to append, while a turn holds the thread.
         self.redaction: Redaction | None = None
@@ -74,8 +76,7 @@ class Journal:
         """True while an append is on its way, and those who wait for its end."""
         self._in_doubt: list[_Append] = []
         """Appends that failed, and may have landed all the same."""
-        self._rolled_back, self._planned, self._ids, self._written = 0, False, CallIds(), dict[str, Path]()
-        """`_written`: the files that were written in this turn, and the run that wrote each last."""
+        self._rolled_back, self._planned, self._ids, self._written = 0, False, CallIds(), Written()
 
     @classmethod
     def from_log(cls, log: Log, found: "RunRows | None" = None) -> "Journal":
@@ -85,7 +86,7 @@ class Journal:
         journal = cls(log.thread_id, log.store)
         journal.log, journal.number = log, log.head.number
         journal.root, refs = read_run(log, (), found)
-        journal.states = {(): journal.root}
+        journal.states, journal._written = {(): journal.root}, Written(journal.root.files)
         if journal.root.status == "running":  # Its process died, and may have used numbers that it never saved.
             journal.number = (journal.number // JUMP + 1) * JUMP
         journal._queues[()] = MergeQueue(refs)
@@ -149,9 +150,10 @@ class Journal:
         if before is not None and isinstance(event, FileEdited):
             self.content_of(event.file)  # An edit needs the text that it changes.
         apply(state, event, number)
+        self._written.hold(event.file)
         # Asking the store to keep an existing content apart writes no file.
         if before is None or before.sha256 != event.sha256 or not (isinstance(event, FileWritten) and event.blob):
-            self._written[event.file] = event.by
+            self._written.write(event.file, event.by)
 
     def open_run(self, path: Path) -> State:
         """Return the state of the run at *path*: of this turn, from the store, or new. All share the thread's files."""
@@ -161,6 +163,11 @@ class Journal:
             share_files(state, self.root)  # Files are the thread's: what a child writes its parent reads.
             self.states[path] = state
         return self.states[path]
+
+    def view(self, path: Path) -> StateView:
+        """Return the run at *path* as tools and hooks see it: the same object for as long as its state is in memory."""
+        state = self.open_run(path)
+        return self._views.get(path) or self._views.setdefault(path, StateView(state))
 
     def saved_run(self, path: Path) -> tuple[State, list[SegmentRef]]:
         """Return a run as the store has it."""
@@ -178,23 +185,18 @@ class Journal:
         from .replay import fill
 
         fill(self.store, self.root, file)
+        self._written.hold(file)
         return self.root.files[file].content
 
     def recall(self, file: str, sha256: str) -> str | bytes | None:
         """Return the content that a file had when its hash was *sha256*, as far back as events are kept, or None."""
-        for path, data, _ in reversed(self.pending):  # Newest first.
-            if not path and sha256.encode() in data:
-                event = decode(data)
-                if isinstance(event, FileWritten) and (event.file, event.sha256) == (file, sha256):
-                    return event.content
         from .boundaries import find_content  # Seldom needed.
 
-        return find_content(self.log, file, sha256) if self.log.head_row else None
+        return find_content(self.pending, self.log, file, sha256)
 
     def artifacts(self, path: Path) -> dict[str, FileEntry]:
         """Return the files, by path, that the run at *path* or one below it wrote in this turn and that still exist."""
-        files, depth = self.root.files, len(path)
-        return {file: files[file] for file, by in self._written.items() if by[:depth] == path and file in files}
+        return self._written.artifacts(self.root.files, path)
 
     def with_unique_call_ids(self, path: Path, message: AssistantMessage) -> AssistantMessage:
         """Return a reply in the run at *path*, whose calls get ids of their own where they have none."""
@@ -358,14 +360,10 @@ class Journal:
             waiting = {call_id for call_id, entry in self.root.open.items() if entry.result is None}
             kept |= {path for path in self.states if path and path[0].partition("/")[0] in waiting}
         self.states = {path: state for path, state in self.states.items() if path in kept}
-        for file, entry in list(self.root.files.items()):
-            apart = entry.blob or entry.size > LARGE
-            # Only what the store is known to have: the next append may still need it.
-            if entry.content is not None and apart and entry.sha256 in self._blobs:
-                keep_content(self.root, file, structs.replace(entry, content=None, blob=True))
+        self._views = {path: view for path, view in self._views.items() if path in kept}
         self._queues = {path: queue for path, queue in self._queues.items() if path in self.states}
         self._ids.forget_children()
-        self._written = {}
+        self._written.close_turn(self.root, self._blobs)
 
     def plan(self) -> None:
         """Note the maintenance that is due now that a turn is saved, while its runs are still in memory."""

@@ -180,7 +180,7 @@ def recall(store: CheckedStore, thread_id: str, file: str, sha256: str) -> str |
     Raises:
         UnknownThread, CheckpointError
     """
-    return _read(store, thread_id, lambda log: find_content(log, file, sha256))
+    return _read(store, thread_id, lambda log: find_content((), log, file, sha256))
 
 
 def noted(store: CheckedStore, thread_id: str, owner: str, key: str) -> list[Any]:

@@ -8,6 +8,7 @@ from ..context import ToolContext
 from ..core import NOT_COMPLETED
 from ..messages import AssistantMessage, Message, Messages, ToolCall, ToolMessage
 from ..ports import Middleware, Request
+from .known import Known
 
 
 class PatchToolCallsMiddleware(Middleware):
@@ -18,23 +19,28 @@ class PatchToolCallsMiddleware(Middleware):
     earlier hooks that drop or insert messages. It changes what is shown, never what is stored.
     """
 
+    def __init__(self) -> None:
+        self._known = Known(Patches)
+
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         messages = request.messages
         if messages is ctx.state.messages:
             return request  # Nobody has changed what is shown.
-        patches = ctx.scratch.get(self) or ctx.scratch.setdefault(self, Patches())
+        patches: Patches = ctx.scratch.get(self._known) or self._known.of(ctx)
         shown = patches.applied(messages)
         return request if shown is messages else structs.replace(request, messages=shown)
 
 
 class Patches:
-    """Repairs the messages of one run, step after step. Messages before the last reply are looked at once."""
+    """Repairs the messages of one run, step after step and turn after turn; *before* is what the turn before knew.
+    Messages before the last reply are looked at once.
+    """
 
-    def __init__(self) -> None:
-        self._given: Sequence[Message] = ()
-        self._done = 0
+    def __init__(self, before: "Patches | None" = None) -> None:
+        self._given: Sequence[Message] = before._given if before else ()
+        self._done = before._done if before else 0
         """How many of the given messages need not be looked at again."""
-        self._repaired: list[Message] | None = None
+        self._repaired: list[Message] | None = before._repaired and before._repaired.copy() if before else None
         """What is shown instead of those; None if nothing was wrong with them."""
 
     def applied(self, messages: Sequence[Message]) -> Sequence[Message]:

@@ -32,7 +32,7 @@ class LoneRun:
         self.scratch: dict[object, Any] = {}
         self.journal: Journal = Journal(thread_id, open_store(MemoryCheckpointer()))
         self.state: State = self.journal.open_run(path)
-        self.view: StateView = StateView(self.state)
+        self.view: StateView = self.journal.view(path)
         self.events: list[AnyEvent] = []
         self.emitted: list[StreamEvent] = []
         self._driven: Run | None = None

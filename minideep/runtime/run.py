@@ -89,7 +89,7 @@ class Run:
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()  # Tools on threads record through it.
         self.state: State = self.journal.open_run(path)
         # Tools and hooks get the view: a change of the state itself would not be in the log.
-        self.view: StateView = StateView(self.state)
+        self.view: StateView = self.journal.view(path)
         self.ledger: Ledger = Ledger(self.parent.ledger if self.parent else None)
         self.scratch: dict[object, Any] = {}
         self.wrapped: Any = None

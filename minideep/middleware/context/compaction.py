@@ -20,6 +20,7 @@ from ...ports import Ask, Backend, Middleware, Model, Reply, Request
 from ...spec import Runnable
 from ...state import State
 from ...tools import Tool
+from ..known import Known
 from . import spill, tokens
 from .context_size import OFFSET, OVERFLOW, SHORTENED, STUBS, ContextSize
 from .summarizer import Summary, frame, summarize, summary_in
@@ -94,13 +95,14 @@ class SummarizationMiddleware(Middleware):
         self._backend = backend
         self._trigger = trigger if trigger is not None else _default_trigger(self._model)
         self._keep = keep
+        self._known = Known(partial(ContextSize, backend))
         self.tools: Sequence[Tool] = (Tool(self.compact_conversation, description=DESCRIPTION),)
 
     # ---- hooks, and the tool
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         state = ctx.state
-        size = ctx.scratch.get(self) or self._size(ctx)
+        size: ContextSize = ctx.scratch.get(self._known) or self._begun(ctx, request)
         size.update(state, request)
         trigger = self._trigger if OVERFLOW not in size.notes else self._trigger_of(size)
         if state.usage is not size.usage:  # A reply has come since, with the provider's count of the last request.
@@ -118,7 +120,7 @@ class SummarizationMiddleware(Middleware):
         try:
             return await ask(request)
         except ContextOverflow:
-            smaller = await self._shrink(ctx, self._size(ctx), request.messages)
+            smaller = await self._shrink(ctx, self._known.of(ctx), request.messages)
             if smaller is request.messages:  # Nothing could be made smaller.
                 raise
         return await ask(structs.replace(request, messages=smaller))
@@ -147,12 +149,15 @@ class SummarizationMiddleware(Middleware):
 
     # ---- how much there is
 
-    def _size(self, ctx: ToolContext) -> ContextSize:
-        """Return the size of this run's context. After a pause or a restart it is computed anew."""
-        return ctx.scratch.get(self) or ctx.scratch.setdefault(self, ContextSize(self._backend))
+    def _begun(self, ctx: ToolContext, request: Request) -> ContextSize:
+        """Return the size of this run's context at the first request of a turn."""
+        size = self._known.of(ctx)
+        if size.recounted or not size.still_right(request.messages, ctx.state.files):
+            size.restart(())
+        return size
 
     def _corrected(self, ctx: ToolContext) -> ContextSize:
-        size = self._size(ctx)
+        size = self._known.of(ctx)
         size.correct(ctx, self._trigger_of(size) or TRIGGER)
         return size
 
@@ -277,9 +282,9 @@ class SummarizationMiddleware(Middleware):
                 stubs[message.call_id] = path
                 return structs.replace(message, content=spill.result_stub(message, path))
         elif isinstance(message, UserMessage) and summary_in(message) is None:
-            text = message.text
-            await spill.to_file(ctx, self._backend, spill.message_path(self._backend, text), text)
-            return spill.shown_message(message, ctx.state.files, self._backend)
+            path = spill.file_of_message(message, self._backend)
+            if path and await spill.to_file(ctx, self._backend, path, message.text):
+                return spill.message_stub(message, path)
         return None
 
     async def _media(self, ctx: ToolContext, messages: Sequence[Message]) -> dict[AnyBlock, str]:

@@ -11,7 +11,7 @@ from ...messages import Message, ToolMessage, Usage, UserMessage
 from ...ports import Backend, Request
 from ...state import AnyState, FileEntry
 from . import tokens
-from .spill import result_stub, shown_message, with_short_arguments
+from .spill import result_stub, with_short_arguments
 from .view import View
 
 DRIFT = 0.02
@@ -33,17 +33,20 @@ class ContextSize(View):
 
     The count is corrected by what the provider reports of each request, but only as far as the correction is recorded:
     another one would be forgotten by a restart, and the model would be shown something else.
+
+    What concerns the last request is not kept from turn to turn: *before* may be of a turn that was cut short.
     """
 
-    __slots__ = ("_backend", "_head", "_system", "_tools", "counted", "last_counted", "notes", "offset", "overflow",
-        "shortened", "shrink", "sizes", "stubs", "summarizing", "usage")  # fmt: skip
+    __slots__ = ("_head", "_system", "_tools", "counted", "last_counted", "notes", "offset", "overflow", "recounted",
+        "shortened", "sizes", "stubs", "summarizing", "usage")  # fmt: skip
 
-    def __init__(self, backend: Backend) -> None:
-        super().__init__()
-        self._backend = backend
+    def __init__(self, backend: Backend, before: "ContextSize | None" = None) -> None:
+        super().__init__(backend, before)
         self._head = 0.0
         self._system: str | None = None
         self._tools: object = None
+        self.recounted: bool = False
+        """True if the messages were counted as they are, not as hooks before show them."""
         self.last_counted: float = 0.0
         """Our count of the last request; 0 if there was none."""
         self.usage: Usage = Usage()
@@ -51,7 +54,13 @@ class ContextSize(View):
         self.summarizing: bool = False
         self.counted: float = 0.0
         """Our count of the next request."""
+        self.sizes: list[float] = []
+        """The tokens of each message."""
         self._read_notes({})
+        if before is not None:
+            self._head, self._system, self._tools = before._head, before._system, before._tools
+            self.recounted, self.counted, self.sizes = before.recounted, before.counted, before.sizes.copy()
+            self._read_notes({SUMMARIES: before.notes})
 
     def update(self, state: AnyState, request: Request) -> None:
         """Count the messages that are new, as *request* shows them; after a compaction, all of them."""
@@ -63,19 +72,19 @@ class ContextSize(View):
         history = state.messages
         if not self.follows(history):
             self._restart(state)
+        self.given = request.messages
         self._add(state.files, request.messages[len(self.messages) : len(history)])
 
     def recount(self, state: AnyState) -> None:
         """Count all messages again, because they, or notes on how they are shown, have changed."""
         self._restart(state)
+        self.recounted = True
         self._add(state.files, state.messages)
 
     def _restart(self, state: AnyState) -> None:
         self.restart(state.messages)
         self._read_notes(state.notes)
-        self.sizes: list[float] = []
-        """The tokens of each message."""
-        self.counted = self._head
+        self.sizes, self.counted, self.recounted = [], self._head, False
 
     def _add(self, files: Mapping[str, FileEntry], new: Sequence[Message]) -> None:
         messages, sizes, counted, plain = self.messages, self.sizes, self.counted, not self.notes
@@ -119,7 +128,7 @@ class ContextSize(View):
 
     def _shown(self, files: Mapping[str, FileEntry], message: Message, index: int) -> Message:
         if isinstance(message, UserMessage):
-            return shown_message(message, files, self._backend)
+            return self.shown_message(message, files)
         if isinstance(message, ToolMessage):
             path = self.stubs.get(message.call_id)
             return structs.replace(message, content=result_stub(message, path)) if path is not None else message

@@ -1,5 +1,7 @@
 """Offloading: large results and large messages go into files, and the model is shown where they are."""
 
+from functools import partial
+
 from msgspec import structs
 
 from ...checks import checked
@@ -7,6 +9,7 @@ from ...context import ToolContext
 from ...kinds import Positive
 from ...messages import ToolCall, ToolResult, UserMessage
 from ...ports import Backend, Middleware, Request
+from ..known import Known
 from . import spill, tokens
 from .view import View
 
@@ -32,6 +35,7 @@ class OffloadMiddleware(Middleware):
         self, backend: Backend, *, result_tokens: Positive = 20_000, message_tokens: Positive = 50_000
     ) -> None:
         self._backend = backend
+        self._known = Known(partial(View, backend))
         self._result_tokens = result_tokens
         self._message_tokens = message_tokens
         self._always_fits = int(result_tokens / tokens.MAX_PER_CHARACTER)
@@ -50,19 +54,27 @@ class OffloadMiddleware(Middleware):
         return structs.replace(result, content=spill.result_stub(result, path)) if path else result
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        history, view = ctx.state.messages, ctx.scratch.get(self) or ctx.scratch.setdefault(self, View())
-        if not view.follows(history):  # The first step, or the first one after a compaction.
+        history, view = ctx.state.messages, ctx.scratch.get(self._known) or self._begun(ctx, request)
+        if not view.follows(history):  # Nothing is known of the run, or it was compacted.
             view.restart(history)
+        view.given = request.messages
         for message in request.messages[len(view.messages) : len(history)]:
-            shown = await self._shown(ctx, message) if type(message) is UserMessage else message
+            shown = await self._shown(ctx, view, message) if type(message) is UserMessage else message
             view.messages.append(shown)
             view.changed = view.changed or shown is not message
         return view.put_into(request) if view.changed else request
 
-    async def _shown(self, ctx: ToolContext, message: UserMessage) -> UserMessage:
+    def _begun(self, ctx: ToolContext, request: Request) -> View:
+        """Return the view of the run at the first request of a turn."""
+        view = self._known.of(ctx)
+        if not view.still_right(request.messages, ctx.state.files):
+            view.restart(())
+        return view
+
+    async def _shown(self, ctx: ToolContext, view: View, message: UserMessage) -> UserMessage:
         """Return *message*, or its stub after its text was written to a file."""
-        shown = spill.shown_message(message, ctx.state.files, self._backend)
+        shown = view.shown_message(message, ctx.state.files)
         if shown is message and tokens.of_text(text := message.text) > self._message_tokens:
             await spill.to_file(ctx, self._backend, spill.message_path(self._backend, text), text)
-            shown = spill.shown_message(message, ctx.state.files, self._backend)
+            shown = view.shown_message(message, ctx.state.files)
         return shown

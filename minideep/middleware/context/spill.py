@@ -6,7 +6,7 @@ A stub is not stored. It follows from the message and from the files of the thre
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 
 from ...backends import CONVERSATION, MAX_FILE, RESULTS, Missing, escaped, join, quoted
@@ -15,7 +15,6 @@ from ...errors import ToolError
 from ...events import FileWritten
 from ...messages import AnyBlock, Content, Message, Text, ToolCall, ToolMessage, ToolResult, UserMessage, clean, text_of
 from ...ports import Backend
-from ...state import FileEntry
 from ...workers import in_thread
 from . import tokens
 from .tokens import clipped
@@ -25,6 +24,8 @@ LONGEST_NAME = 100
 """Characters of a file's name."""
 MIN_STUBBED = 500
 """Tokens; a stub saves little of a smaller message."""
+ALWAYS_SHOWN = int(MIN_STUBBED / tokens.MAX_PER_CHARACTER)
+"""Characters; a text of so few never has more tokens."""
 LINES, HEAD, TAIL = 5, 80, 40
 """Lines that a stub shows at each end, and characters of both ends of each line."""
 LONG_ARGUMENT, SHOWN_ARGUMENT = 2_000, 20
@@ -145,12 +146,18 @@ def result_stub(result: ToolResult | ToolMessage, path: str) -> Content:
     return _with_text(result.content, stub("This result", text_of(result.content), path))
 
 
-def shown_message(message: UserMessage, files: Mapping[str, FileEntry], backend: Backend) -> UserMessage:
-    """Return *message*, or its stub if its text was put into one of *files*."""
+def file_of_message(message: UserMessage, backend: Backend) -> str:
+    """Return the path for the text of *message*; "" if it is so small that it is never put into a file."""
+    content = message.content
+    if type(content) is str and len(content) <= ALWAYS_SHOWN:  # Nearly all: no need to count tokens.
+        return ""
     text = message.text
-    if tokens.of_text(text) <= MIN_STUBBED or (path := message_path(backend, text)) not in files:
-        return message
-    return UserMessage(_with_text(message.content, stub("This message", text, path)))
+    return message_path(backend, text) if tokens.of_text(text) > MIN_STUBBED else ""
+
+
+def message_stub(message: UserMessage, path: str) -> UserMessage:
+    """Return *message* with its text, which is in the file *path*, replaced by a stub."""
+    return UserMessage(_with_text(message.content, stub("This message", message.text, path)))
 
 
 def _with_text(content: Content, text: str) -> Content:
