@@ -21,13 +21,12 @@ from msgspec import Meta, Struct, structs
 C = TypeVar("C", bound=type[Any])
 _repr = Repr()  # Shortens long values, and survives a `__repr__` that raises.
 _repr.maxstring = _repr.maxother = 100
-_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 _remedies: dict[type, str] = {}
 
 
 def shown(value: Any) -> str:
     """Render a wrong value for an error message, on one line and without its address."""
-    return _ADDRESS.sub("", _repr.repr(value)).replace("\n", " ")
+    return re.sub(" at 0x[0-9a-fA-F]+", "", _repr.repr(value)).replace("\n", " ")
 
 
 def _words(name: str, *about: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from difflib import get_close_matches
-from functools import cache
+from functools import lru_cache, partial
 from inspect import iscoroutinefunction, signature, unwrap
 from itertools import chain
 from typing import Any
@@ -26,6 +25,8 @@ EVERYWHERE: list[tuple[object, Model]] = []
 """The overrides that hold in the whole process, as they were made where no event loop runs: in a fixture, for example,
 whose test runs in another context.
 """
+ALIKE = 0.8
+"""How alike the name of a method and that of a hook are, by `difflib`, if the hook was meant."""
 HOOKS = {name: member for name, member in vars(Middleware).items() if iscoroutinefunction(member)}
 
 
@@ -75,7 +76,7 @@ def _check_middleware(middleware: tuple[Middleware, ...]) -> None:
         if id(part) in seen:  # Each of its hooks would run twice.
             raise ConfigError(f"middleware lists the same {part.name} twice; leave one out, or make a second object")
         seen.add(id(part))
-        check_hooks(type(part))
+        check_hooks(type(part), *map(partial(getattr, type(part)), HOOKS))
         # Hooks are looked up in the class, once: one on the object would silently never run.
         for hook in HOOKS.keys() & getattr(part, "__dict__", {}):
             problem = f"{part.name}.{hook} is set on the object, where nobody looks for it"
@@ -94,25 +95,36 @@ def _tools_by_name(middleware: tuple[Middleware, ...], tools: Iterable[Tool | Ca
     return by_name
 
 
-@cache
-def check_hooks(kind: type[Middleware]) -> None:
-    """Check that the hooks of a middleware can be awaited, and that no other method of it is named like a hook: it
+@lru_cache(maxsize=256)
+def check_hooks(kind: type[Middleware], *hooks: Any) -> None:
+    """Check that the *hooks* of a middleware can be awaited, and that no other method of it is named like a hook: it
     would never be called.
 
     Raises:
         ConfigError: names the method, and the hook that was probably meant.
     """
-    for name in HOOKS:
-        # A decorator may have wrapped an `async def` in a plain function.
-        if not iscoroutinefunction(unwrap(getattr(kind, name))):
-            raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
-        _check_parameters(kind, name)
+    for name, hook in zip(HOOKS, hooks, strict=True):
+        if hook is not HOOKS[name]:
+            # A decorator may have wrapped an `async def` in a plain function.
+            if not iscoroutinefunction(unwrap(hook)):
+                raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
+            _check_parameters(kind, name)
     for name in sorted({*dir(kind)} - {*dir(Middleware)}):
-        # A guard with a misspelt hook would be built without complaint, and guard nothing.
-        alike = get_close_matches(name, HOOKS, 1, 0.8)
-        if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):
-            meant = f"did you mean {alike[0]}? " if alike else ""
-            raise ConfigError(f"{kind.__name__}.{name} is not a hook; {meant}the hooks are {', '.join(HOOKS)}")
+        if callable(getattr(kind, name)):
+            _check_name(kind, name)
+
+
+def _check_name(kind: type[Middleware], name: str) -> None:
+    """Refuse a misspelt hook: a guard that has one would be built without complaint, and guard nothing."""
+    # Only names that share enough letters with a hook can be close to it: most need no `difflib`.
+    alike: list[str] = []
+    if any(sum(letter in hook for letter in name) >= ALIKE / 2 * (len(name) + len(hook)) for hook in HOOKS):
+        from difflib import get_close_matches
+
+        alike = get_close_matches(name, HOOKS, 1, ALIKE)
+    if alike or name.startswith(("before_", "after_", "wrap_")):
+        meant = f"did you mean {alike[0]}? " if alike else ""
+        raise ConfigError(f"{kind.__name__}.{name} is not a hook; {meant}the hooks are {', '.join(HOOKS)}")
 
 
 def _check_parameters(kind: type[Middleware], name: str) -> None:
