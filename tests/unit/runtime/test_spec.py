@@ -91,3 +91,14 @@ def test_a_hook_that_is_set_on_the_object_is_refused():
 
     with pytest.raises(ConfigError, match=r"^Guard\.before_tool is set on the object"):
         Agent(ScriptedModel([]), middleware=[Guard()])
+
+
+def test_a_hook_that_is_set_on_its_class_later_is_checked_again():
+    class Mine(Middleware):
+        async def before_model(self, ctx, request):
+            return request
+
+    Agent(ScriptedModel([]), middleware=[Mine()])
+    Mine.before_model = lambda self, ctx, request: request
+    with pytest.raises(ConfigError, match="must be an `async def`"):
+        Agent(ScriptedModel([]), middleware=[Mine()])
