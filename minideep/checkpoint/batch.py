@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -134,10 +135,13 @@ class Batch:
             prior = format.number_of(events[-1])
             key = layout.segment_key(self.log.thread_id, path, first, prior)
             header = self._header(path, first, prior, prior_last, size, named)
-            self._add(key, header, lambda header=header, events=events: format.seal(header, events))
+            grows = not path and is_open(header)
+            # The turn that runs will replace it.
+            briefly = grows and self._root.get("status") == "running"
+            self._add(key, header, partial(format.seal, header, events, briefly=briefly))
             refs.append(SegmentRef(key, size, prior))
             if not path:
-                self._tail = (refs[-1], self._parts[-1], events) if is_open(header) else None
+                self._tail = (refs[-1], self._parts[-1], events) if grows else None
         return refs
 
     def snapshot(self, path: Path, state: State, prior: int | None = None) -> None:
@@ -313,7 +317,7 @@ class Batch:
         if self._deletes:  # Nothing else takes a reference away.
             self._drop_references()
         if self._replaced:
-            raw, stored = raw - self._replaced.ref.bytes_raw, max(0, stored - self._replaced.stored)
+            raw, stored = raw - self._replaced.ref.bytes_raw, stored - self._replaced.stored
         self.saved = Saved(raw, stored)
         self.head = self._next_head(by_path.get((), []))
         self.head_row = msgspec.msgpack.encode(self.head)
