@@ -46,7 +46,7 @@ from .events import (
     TurnPaused,
     UserSaid,
 )
-from .messages import AssistantMessage, Message, ToolMessage, ToolResult
+from .messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult
 from .state import FileEntry, OpenCall, State, Status, TurnStart
 
 CALL_MODEL = CallModel()
@@ -70,7 +70,10 @@ def decide(state: State) -> Effect:
 
 def _decide_calls(state: State) -> Effect:
     # A call that waits for a person, perhaps for days, does not keep the others from running.
-    ready = [entry.call for entry in state.open.values() if entry.result is None and not entry.waits]
+    ready: list[ToolCall] = []
+    for entry in state.open.values():
+        if entry.result is None and not entry.waits:
+            ready.append(entry.call)
     if not ready:
         return Pause()
     if state.limits.tool_calls is not None:
@@ -165,14 +168,16 @@ def _begin_turn(state: State, event: UserSaid | Resumed, number: int) -> None:
 
 
 def _model_replied(state: State, event: ModelReplied, number: int) -> None:
-    replied = _replied(state.messages) and state.stop != "continue"
-    if replied or state.open or state.ends or not state.messages:
+    last = state.messages[-1] if state.messages else None
+    if last is None or state.open or state.ends or (isinstance(last, AssistantMessage) and state.stop != "continue"):
         raise _illegal(state, "no reply was asked for")
-    calls = event.message.calls
-    opened = {call.id: OpenCall(call, number) for call in calls}
-    # A result finds its call by the id: with two of one id, question B could be given answer A.
-    if len(opened) != len(calls) or "" in opened:
-        raise _illegal(state, "the calls of a reply need ids of their own")
+    content, opened = event.message.content, dict[str, OpenCall]()
+    for block in () if isinstance(content, str) else content:
+        if isinstance(block, ToolCall):
+            # A result finds its call by the id: with two of one id, question B could be given answer A.
+            if block.id in opened or not block.id:
+                raise _illegal(state, "the calls of a reply need ids of their own")
+            opened[block.id] = OpenCall(block, number)
     state.messages.append(event.message)
     state.open = opened
     state.stop = event.stop

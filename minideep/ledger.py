@@ -53,8 +53,8 @@ class Ledger:
     """
 
     __slots__ = (
-        "_began", "_children_s", "_mark", "_model_s", "_money", "_tokens", "_tools_s", "_unknown", "_unpriced",
-        "costs", "parent", "total",
+        "_began", "_children_s", "_mark", "_money", "_tokens", "_tools_s", "_unknown", "_unpriced",
+        "costs", "model_s", "parent", "total",
     )  # fmt: skip
 
     def __init__(self, parent: "Ledger | None" = None) -> None:
@@ -62,7 +62,9 @@ class Ledger:
         self.costs: Costs = Costs()
         self.total: Costs = parent.total if parent else self.costs
         """The costs of the main run, where saving is counted: an append holds the events of all runs."""
-        self._model_s = self._tools_s = self._children_s = 0.0
+        self.model_s: float = 0.0
+        """Seconds of the current step that were spent waiting for models."""
+        self._tools_s = self._children_s = 0.0
         self._mark = self._began = perf_counter()
         self._tokens = self._unknown = self._unpriced = 0
         self._money: float | None = None
@@ -78,7 +80,7 @@ class Ledger:
 
     def add_model(self, usage: Usage, cost: float | None, *, asked: bool = True) -> None:
         """Count the tokens and the money of a reply or a summary. *asked* is False if no model made it."""
-        tokens, unknown, unpriced = usage.total, usage.unknown, cost is None and asked
+        tokens, unknown, unpriced = usage.input + usage.output, usage.unknown, cost is None and asked
         if cost is not None:
             self.costs.money = (self.costs.money or 0.0) + cost
         elif asked:
@@ -102,19 +104,12 @@ class Ledger:
             self._money = (self._money or 0.0) + costs.money
         self._began -= seconds
 
-    def add_model_time(self, seconds: float) -> None:
-        self._model_s += seconds
-
     def add_tools_time(self, started: float, saved_before: float) -> None:
         """Count the time since *started* as spent in tools, without what saving took since: *saved_before* is the time
         that it had taken until then.
         """
         saving = self.total.save_s - saved_before
         self._tools_s += max(0.0, perf_counter() - started - saving)
-
-    def add_result(self, size: int) -> None:
-        """Count the characters of a tool result."""
-        self.costs.tool_chars += size
 
     def add_child(self, child: "Ledger", started: float) -> None:
         """Subtract the time since *started* from this run's time in tools, and add what the *child* spent."""
@@ -135,7 +130,7 @@ class Ledger:
 
     def close_step(self) -> None:
         """Close the accounts of a step. Time that was neither the model's nor the tools' is the harness's."""
-        now, costs, model_s = perf_counter(), self.costs, self._model_s
+        now, costs, model_s = perf_counter(), self.costs, self.model_s
         # Clocks are read at different moments, so a difference may fall a little below zero. `max` would cost a call.
         harness_s = harness_s if (harness_s := now - self._mark - model_s - self._tools_s) > 0.0 else 0.0
         tools_s = tools_s if (tools_s := self._tools_s - self._children_s) > 0.0 else 0.0
@@ -143,7 +138,7 @@ class Ledger:
         costs.model_s += model_s
         costs.tools_s += tools_s
         costs.harness_s += harness_s
-        self._model_s = self._tools_s = self._children_s = 0.0
+        self.model_s = self._tools_s = self._children_s = 0.0
         self._mark = now
 
     def close(self, steps: int, tool_calls: int, usage: Usage) -> None:

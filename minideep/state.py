@@ -301,8 +301,9 @@ class StateView:
         # One tuple, because threads read it too.
         messages, (seen, length, view) = self._state.messages, self._seen
         if messages is not seen or len(messages) != length:
-            view = Messages(messages)
-            self._seen = messages, len(view), view
+            length = len(messages)
+            view = Messages(messages, length)
+            self._seen = messages, length, view
         return view
 
     @property

@@ -66,6 +66,7 @@ class Tool(Generic[P, R]):
         self.is_async: bool = inspect.iscoroutinefunction(function)
         self.timeout = timeout  # The property below checks it.
         arguments, self._context = _arguments(self.name, function)
+        self.takes_context: bool = bool(self._context)
         self._arguments = arguments
         self.schema: dict[str, Any] = _schema(self.name, arguments)
         self._decoder = _decoder(self.name, arguments)
@@ -94,8 +95,9 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
 
-    def bind(self, call: ToolCall, ctx: Injected) -> dict[str, Any]:
-        """Check the call's arguments and return the keyword arguments of the function.
+    def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:
+        """Check the call's arguments and return the keyword arguments of the function. *ctx* may be None unless the
+        function `takes_context`.
 
         Raises:
             ToolError: they do not fit; the text says what is wrong and what the tool takes.
@@ -189,7 +191,7 @@ def as_result(value: Any) -> ToolResult:
     """
     match value:
         case str():
-            return ToolResult(clean(value))
+            return ToolResult(value if value.isascii() else clean(value))
         case None:
             return ToolResult("done")
         case ToolResult():

@@ -3,7 +3,9 @@
 import itertools
 from collections.abc import Mapping
 
-from ..messages import AnyBlock, AssistantMessage, ToolCall, is_json, parse_arguments
+from msgspec import structs
+
+from ..messages import AssistantMessage, ToolCall, is_json, parse_arguments
 from ..state import Path, State
 
 
@@ -15,11 +17,39 @@ class CallIds:
     def __init__(self) -> None:
         self._by_run: dict[Path, set[str]] = {}
 
-    def of(self, path: Path) -> set[str] | None:
-        """Return the ids of the run at *path*, or None if they were not collected yet."""
-        return self._by_run.get(path)
+    def unique(
+        self,
+        message: AssistantMessage,
+        path: Path,
+        states: Mapping[Path, State],
+        runs: Mapping[Path, object],
+        number: int,
+    ) -> AssistantMessage:
+        """Return a reply in the run at *path* with a new id for each call that has none, or whose id is taken.
 
-    def collect(self, path: Path, state: State, runs: Mapping[Path, object]) -> set[str]:
+        An id must identify one call in all that is shown to the model, one waiting call, and one child run; otherwise
+        the answer to one call could be given to another. *number*, of the event that will hold the reply, makes new ids
+        unique.
+        """
+        if isinstance(message.content, str):
+            return message
+        taken = self._by_run.get(path)
+        if taken is None:
+            taken = self._collect(path, states[path], runs)
+        root, blocks = states[()], list(message.content)
+        waiting = {wait.call_id for wait in root.interrupts} if root.open else set[str]()
+        for place, block in enumerate(message.content):
+            if isinstance(block, ToolCall):
+                # Arguments that are not JSON could be written, but a thread that holds them could not be read.
+                call = block if is_json(block.raw) else structs.replace(block, raw=_repaired(block.raw))
+                # A slash separates the key of a child from its call.
+                if not call.id or call.id in taken or call.id in waiting or "/" in call.id:
+                    call = structs.replace(call, id=_new_id(f"call_{number}_{place}", taken, waiting))
+                blocks[place] = call
+                taken.add(call.id)
+        return AssistantMessage(tuple(blocks))
+
+    def _collect(self, path: Path, state: State, runs: Mapping[Path, object]) -> set[str]:
         """Collect and return the ids of the run at *path*: of the calls in its context, and of its children."""
         replies = (message for message in state.messages if isinstance(message, AssistantMessage))
         shown = (call.id for reply in replies for call in reply.calls)
@@ -33,34 +63,14 @@ class CallIds:
         self._by_run = {path: ids for path, ids in self._by_run.items() if not path}
 
 
-def unique_call_ids(
-    blocks: tuple[AnyBlock, ...], taken: set[str], waiting: set[str], number: int
-) -> tuple[AnyBlock, ...]:
-    """Return the blocks of a reply with a new id for each call that has none, or whose id is *taken* or *waiting*; the
-    ids of all its calls are added to *taken*.
-
-    An id must identify one call in all that is shown to the model, one waiting call, and one child run; otherwise the
-    answer to one call could be given to another. *number*, of the event that will hold the reply, makes new ids unique.
-    """
-    found = list(blocks)
-    for place, block in enumerate(blocks):
-        if isinstance(block, ToolCall):
-            # Arguments that are not JSON could be written, but a thread that holds them could not be read.
-            if not block.id or not is_json(block.raw) or _is_ambiguous(block.id, taken, waiting):
-                found[place] = block = _renamed(block, f"call_{number}_{place}", taken, waiting)
-            taken.add(block.id)
-    return tuple(found)
+def _repaired(raw: bytes) -> bytes:
+    return parse_arguments(raw.decode(errors="replace"))
 
 
-def _is_ambiguous(call_id: str, taken: set[str], waiting: set[str]) -> bool:
-    # A slash separates the key of a child from its call.
-    return call_id in taken or call_id in waiting or "/" in call_id
-
-
-def _renamed(call: ToolCall, new_id: str, taken: set[str], waiting: set[str]) -> ToolCall:
-    raw, wanted = call.raw, call.id or new_id
-    for count in itertools.count():
-        if not _is_ambiguous(wanted, taken, waiting):
+def _new_id(wanted: str, taken: set[str], waiting: set[str]) -> str:
+    new_id = wanted
+    for count in itertools.count(1):
+        if new_id not in taken and new_id not in waiting:
             break
-        wanted = new_id + (f"_{count}" if count else "")
-    return ToolCall(call.name, raw if is_json(raw) else parse_arguments(raw.decode(errors="replace")), wanted)
+        new_id = f"{wanted}_{count}"
+    return new_id

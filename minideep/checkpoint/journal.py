@@ -17,7 +17,7 @@ from ..ports import Lease
 from ..state import FileEntry, Path, State, StateView
 from . import pace
 from .batch import Batch, Pending, Saved
-from .call_ids import CallIds, unique_call_ids
+from .call_ids import CallIds
 from .format import decode_recorded, encode
 from .layout import JUMP, Head
 from .log import Log, SegmentRef
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .replay import RunRows
 
 CHANGES = (FileWritten, FileEdited)
+APART = (*CHANGES, Compacted)  # Events that change more than the state of their run.
 OVER = ("ended", "failed", "exhausted", "escalated")
 """Statuses of a run to which nothing is appended any more, as a rule."""
 
@@ -121,7 +122,11 @@ class Journal:
         data = encode(number, event, now - self.base)
         # Applied as decoded: that checks its types, and a later change of the caller's lists cannot change the state.
         recorded: Any = decode_recorded(data).event
-        self._apply(path, number, recorded)
+        if (state := self.states.get(path)) is None or type(recorded) in APART:
+            self._apply(path, number, recorded)
+        else:  # Most events, so without a call on the way.
+            apply(state, recorded, number)
+            self.number = number
         pending.append((path, data, type(recorded) is FileWritten and recorded.blob))
         return recorded  # pyright: ignore[reportReturnType]
 
@@ -195,14 +200,8 @@ class Journal:
         return self._written.artifacts(self.root.files, path)
 
     def with_unique_call_ids(self, path: Path, message: AssistantMessage) -> AssistantMessage:
-        """`unique_call_ids` for a reply in the run at *path*: no id of its context, its children, or a waiting call."""
-        if isinstance(message.content, str):
-            return message
-        waiting = {wait.call_id for wait in self.root.interrupts} if self.root.open else set[str]()
-        taken = self._ids.of(path)
-        if taken is None:
-            taken = self._ids.collect(path, self.open_run(path), self.log.runs)
-        return AssistantMessage(unique_call_ids(message.content, taken, waiting, self.number + 1))
+        """Return a reply in the run at *path*, whose calls get ids of their own where they have none."""
+        return self._ids.unique(message, path, self.states, self.log.runs, self.number + 1)
 
     # ---- saving
 

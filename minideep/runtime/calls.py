@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from time import perf_counter
 from typing import Any
 
@@ -12,12 +12,11 @@ from ..context import ToolContext
 from ..errors import IllegalEvent, MinideepError, SegmentTooLarge, ToolError
 from ..events import CallStarted, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
-from ..spec import ToolHook
 from ..state import Edit, Interrupt, OpenCall, Reject, Respond
 from ..tools import MAX_RESULT, Tool, as_result, capped
 from .cancel import carried, leave, result_of
 from .children import ChildPaused, end_children, has_children
-from .hooks import Innermost, Wrap, call_hook
+from .hooks import Innermost, Wrap, call_hook, changed_result
 from .run import Call, Run
 
 logger: logging.Logger = logging.getLogger("minideep")
@@ -26,32 +25,38 @@ EDIT_SHOWN = 2_000
 """Characters of a person's arguments that are shown beside the result, or when the call is asked about again."""
 
 
-async def call_tool(run: Run, entry: OpenCall) -> None:
+async def call_tool(run: Run, asked: ToolCall) -> None:
     """Answer one call, or make it wait for a person."""
-    call, started = Call(run, entry), perf_counter()
+    entry, started = run.state.open[asked.id], perf_counter()
+    call = Call(run, entry)
     # An approved call that was cut short may have taken effect. Only a person can say whether it may run twice. One
     # that has run children is safe to begin again: they continue from the log.
     if entry.started and not has_children(call):
-        run.record(ToolWaiting(entry.call.id, (Interrupt(entry.call, _cut_short(entry), run.path),)))
+        run.record(ToolWaiting(asked.id, (Interrupt(asked, _cut_short(entry), run.path),)))
         return
-    ctx = ToolContext(run, call)
     try:
-        # Without hooks and decisions there is nothing to do but run the tool.
-        plain = entry.decision is None and not (run.spec.tool_hooks or run.spec.wrap_tool)
-        outcome = await (_execute if plain else _answer)(call, ctx, entry.call)
+        if entry.decision is not None or run.spec.tool_hooks or run.spec.wrap_tool:
+            outcome = await _answer(call, ToolContext(run, call), asked)
+        else:  # There is nothing to do but run the tool.
+            outcome = await _execute(call, None, asked)
         # A tool whose child asks something waits, however it ended: no `except` in it may swallow a question.
         if call.paused or call.stopped:
             # A child that still runs could pause as well, and its question would be missing here.
             await _children_over(call)
             if call.paused:
-                run.record(ToolWaiting(entry.call.id, call.paused))
+                run.record(ToolWaiting(asked.id, call.paused))
             return
     finally:
         # Also after an error: what the call has left running must not write to the thread any more.
         call.over = True
     if run.live.resumed:
         end_children(call)
-    _record_outcome(run, entry.call, outcome, perf_counter() - started)
+    if isinstance(outcome, Interrupt):
+        # A hook may show another call than the model's; the decision must still find this one.
+        interrupt = structs.replace(outcome, call=structs.replace(outcome.call, id=asked.id), path=run.path)
+        run.record(ToolWaiting(asked.id, (interrupt,)))
+    else:
+        _record_result(run, asked, outcome, perf_counter() - started)
     # `entry` is the state's own object: `started` is set by now if the call ran with a person's decision.
     if entry.started or "result" in run.saves_at:  # An approved call must not run twice, whatever the durability.
         await run.checkpoint()
@@ -73,15 +78,6 @@ def _cut_short(entry: OpenCall) -> str:
     return f"{CUT_SHORT}; it began with other arguments, which a person gave: {_brief(entry.decision.raw)}"
 
 
-def _record_outcome(run: Run, asked: ToolCall, outcome: ToolResult | Interrupt, seconds: float) -> None:
-    if isinstance(outcome, Interrupt):
-        # A hook may show another call than the model's; the decision must still find this one.
-        interrupt = structs.replace(outcome, call=structs.replace(outcome.call, id=asked.id), path=run.path)
-        run.record(ToolWaiting(asked.id, (interrupt,)))
-    else:
-        _record_result(run, asked, outcome, seconds)
-
-
 def _record_result(run: Run, asked: ToolCall, result: ToolResult, seconds: float) -> None:
     """Record a result or, if it cannot be kept, an error result that says so."""
     if type(result.content) is not str or len(result.content) > MAX_RESULT:
@@ -92,8 +88,8 @@ def _record_result(run: Run, asked: ToolCall, result: ToolResult, seconds: float
     except (IllegalEvent, SegmentTooLarge) as exc:
         result = ToolResult(f"{asked.name}: its result cannot be kept: {exc}", is_error=True)
         run.record(ToolReturned(asked.id, result.content, True, False, seconds))
-    size = len(result.text)
-    run.ledger.add_result(size)
+    size = len(result.content if type(result.content) is str else result.text)
+    run.ledger.costs.tool_chars += size
     if run.live.listening:
         run.emit(ToolEnded(asked.id, asked.name, result.is_error, seconds, size))
 
@@ -123,7 +119,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
         case Reject(reason):  # Nothing ran, so `after_tool` has nothing to look at.
             return ToolResult(f"a person rejected this call{': ' if reason else ''}{clean(reason)}", is_error=True)
         case Respond(text):
-            return await _after_hooks(ctx, asked, ToolResult(clean(text)), hooks)
+            return await changed_result(hooks, ctx, asked, ToolResult(clean(text)))
         case Edit():
             asked = ToolCall(asked.name, decision.raw, asked.id)
         case _:  # `Approve`, or no decision yet.
@@ -135,7 +131,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
         outcome = await call_hook(hook.middleware, "before_tool", (ToolCall, ToolResult, Interrupt), ctx, asked)
         if isinstance(outcome, ToolResult):
             # Those outside of this one still see the result, for example to redact it.
-            return await _after_hooks(ctx, asked, outcome, hooks[:place])
+            return await changed_result(hooks[:place], ctx, asked, outcome)
         if isinstance(outcome, Interrupt):
             return outcome
         asked = outcome
@@ -145,7 +141,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
     result = await (_run_wrapped if run.spec.wrap_tool else _execute)(call, ctx, asked)
     if call.paused:
         return result  # Nobody reads it: the call waits.
-    result = await _after_hooks(ctx, asked, result, hooks)
+    result = await changed_result(hooks, ctx, asked, result)
     return _with_edit(result, asked) if isinstance(decision, Edit) else result
 
 
@@ -187,14 +183,6 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
     return result
 
 
-async def _after_hooks(ctx: ToolContext, asked: ToolCall, result: ToolResult, hooks: Sequence[ToolHook]) -> ToolResult:
-    """Return *result* as the `after_tool` of *hooks* leave it, the innermost first."""
-    for hook in reversed(hooks):
-        if hook.after:
-            result = await call_hook(hook.middleware, "after_tool", (ToolResult,), ctx, asked, result)
-    return result
-
-
 def _with_edit(result: ToolResult, asked: ToolCall) -> ToolResult:
     """Add the arguments that *asked* ran with: in its own call the model reads the old ones."""
     note = f"\n[A person changed this call; its arguments were {_brief(asked.raw)}]"
@@ -210,19 +198,21 @@ def _brief(raw: bytes) -> str:
 # ---- the tool
 
 
-async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
-    """Run the tool. Whatever goes wrong in it is an error result."""
+async def _execute(call: Call, ctx: ToolContext | None, asked: ToolCall) -> ToolResult:
+    """Run the tool. Whatever goes wrong in it is an error result. Without *ctx*, a context is made if the tool takes
+    one.
+    """
     run, tools = call.run, call.run.spec.tools
     tool = tools.get(asked.name)
     if tool is None:
         return ToolResult(f"no tool named {asked.name!r}; there is {', '.join(tools) or 'none'}", is_error=True)
     try:
-        arguments = tool.bind(asked, ctx)
-        call.emit_start()
-        if tool.runs_inline:
-            return as_result(await tool.function(**arguments))
-        value = await _run_isolated(tool, arguments, run.scope.grace)
-        return as_result(await value if hasattr(value, "__await__") else value)
+        arguments = tool.bind(asked, ctx or (ToolContext(run, call) if tool.takes_context else None))
+        if run.live.listening:
+            call.emit_start()
+        if not tool.runs_inline:
+            return as_result(await _run_isolated(tool, arguments, run.scope.grace))
+        return as_result(await tool.function(**arguments))
     except ToolError as exc:
         return ToolResult(clean(str(exc)), is_error=True)
     except asyncio.CancelledError:
@@ -233,13 +223,17 @@ async def _execute(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult:
         return ToolResult("")  # Nobody reads it: the call stays open.
     except KeyboardInterrupt:  # Ctrl-C is for the program, not for the model.
         raise
-    except BaseException as exc:  # Whatever a tool raises: a broken one must not end a long run.
-        # As a result it would be recorded in a thread that can no longer be saved, and the turn would go on.
-        if run.scope.conflict is not None:
-            raise run.scope.conflict from None
-        # An error of this package, such as a spent limit of a child, is no bug of the tool: its words are enough.
-        logger.warning("tool %s failed: %s", asked.name, exc, exc_info=None if isinstance(exc, MinideepError) else exc)
-        return ToolResult(f"{asked.name} failed: {type(exc).__name__}: {clean(str(exc))[:10_000]}", is_error=True)
+    except BaseException as exc:  # noqa: BLE001  Whatever a tool raises: a broken one must not end a long run.
+        return _failure(run, asked.name, exc)
+
+
+def _failure(run: Run, name: str, exc: BaseException) -> ToolResult:
+    # As a result it would be recorded in a thread that can no longer be saved, and the turn would go on.
+    if run.scope.conflict is not None:
+        raise run.scope.conflict from None
+    # An error of this package, such as a spent limit of a child, is no bug of the tool: its words are enough.
+    logger.warning("tool %s failed: %s", name, exc, exc_info=None if isinstance(exc, MinideepError) else exc)
+    return ToolResult(f"{name} failed: {type(exc).__name__}: {clean(str(exc))[:10_000]}", is_error=True)
 
 
 def _on_thread(tool: Tool, arguments: dict[str, Any]) -> "asyncio.Future[Any]":
@@ -266,4 +260,5 @@ async def _run_isolated(tool: Tool, arguments: dict[str, Any], grace: float) -> 
             # Nothing stops a thread, so waiting for one any longer only delays the error.
             await leave(work, grace if tool.is_async else 0, cancel=tool.is_async)
             raise ToolError(f"{tool.name} did not end within {tool.timeout} s and was stopped; ask it for less")
-    return result_of(work)
+    value = result_of(work)
+    return await value if hasattr(value, "__await__") else value

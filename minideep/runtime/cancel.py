@@ -156,15 +156,22 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, None]], scope: TurnSco
     Once the thread is lost nothing that they do can be saved, so the others are cancelled.
     """
     loop = asyncio.get_running_loop()
+
+    async def carry(call: Coroutine[Any, Any, None]) -> None:
+        try:
+            await carried(call)
+        finally:
+            if scope.status == "lost":
+                for task in tasks:
+                    task.cancel()
+
     # Not a `TaskGroup`: when one call fails it cancels the others, and their finished work would be lost.
-    tasks = [loop.create_task(carried(call)) for call in work]
+    tasks = [loop.create_task(carry(call)) for call in work]
     try:
-        _, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        if scope.status == "lost":
-            for task in others:
-                task.cancel()
-        if others:
-            await asyncio.wait(others)
+        # One after the other, as most are over with the first: a callback for each would cost more than its task.
+        for task in tasks:
+            if not task.done():
+                await asyncio.wait([task])
     except asyncio.CancelledError:
         for task in tasks:
             task.cancel()

@@ -1,6 +1,6 @@
 """Calling hooks: an error names the middleware and the hook, and no wrap can hide how a turn ends."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache, partial
 from types import NoneType
 from typing import Any, Union
@@ -11,6 +11,7 @@ from ..errors import ConfigError, MiddlewareError
 from ..kinds import Kind, kind_of, shown
 from ..messages import ToolCall, ToolResult
 from ..ports import Middleware, Model, Reply, Request
+from ..spec import AgentSpec, ToolHook
 from ..tools import Tool
 from .cancel import TurnScope
 
@@ -25,10 +26,47 @@ async def call_hook(middleware: Middleware, hook: str, kinds: tuple[type, ...], 
         outcome = await getattr(middleware, hook)(*args)
     except Exception as exc:  # Whatever a hook raises, the turn fails with an error that names it.
         raise _blamed(middleware, hook, exc) from exc
-    # Most hooks return what they were given, or a request, whose tools are checked where they change.
-    if outcome is not args[-1] and not (type(outcome) is Request and Request in kinds):
+    if outcome is not args[-1]:  # Most hooks return what they were given.
         _check_outcome(middleware, hook, kinds, outcome)
     return outcome
+
+
+async def changed_request(spec: AgentSpec, ctx: ToolContext, request: Request) -> Request:
+    """Return *request* as every `before_model` has changed it. One coroutine for all of them, as every step calls them.
+
+    Raises:
+        MiddlewareError: as `call_hook`; or a hook shows a tool that the agent does not have.
+    """
+    for middleware in spec.before_model:
+        try:
+            changed: Any = await middleware.before_model(ctx, request)
+        except Exception as exc:
+            raise _blamed(middleware, "before_model", exc) from exc
+        if changed is not request:
+            if type(changed) is not Request:
+                _check_outcome(middleware, "before_model", (Request,), changed)
+            if changed.tools is not request.tools:
+                check_shown(f"{middleware.name}.before_model", changed.tools, spec.tools)
+            request = changed
+    return request
+
+
+async def changed_result(hooks: Sequence[ToolHook], ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
+    """Return *result* as the `after_tool` of *hooks* leave it, the innermost first.
+
+    Raises:
+        MiddlewareError: as `call_hook`.
+    """
+    for hook in reversed(hooks):
+        if hook.after:
+            try:
+                changed: Any = await hook.middleware.after_tool(ctx, call, result)
+            except Exception as exc:
+                raise _blamed(hook.middleware, "after_tool", exc) from exc
+            if changed is not result:
+                _check_outcome(hook.middleware, "after_tool", (ToolResult,), changed)
+                result = changed
+    return result
 
 
 def _blamed(middleware: Middleware, hook: str, exc: Exception) -> MiddlewareError:

@@ -14,15 +14,14 @@ from ..core import decide
 from ..effects import CallModel, CallTools, Finish, Pause
 from ..errors import MinideepError, ModelError
 from ..events import TurnEnded, TurnExhausted, TurnPaused, UserSaid
-from ..messages import Input, UserMessage
+from ..messages import Input, ToolCall, UserMessage
 from ..ports import Request
 from ..spec import Runnable
-from ..state import OpenCall
 from ..turn import Turn, failed
 from .calls import call_tool
 from .cancel import side_by_side, within
 from .children import ChildPaused, is_out_of_budget, key_of, open_child
-from .hooks import call_hook, check_shown
+from .hooks import call_hook, changed_request
 from .model_calls import WrappedModel, call_directly
 from .run import Call, Run
 from .spec import below, overridden
@@ -40,13 +39,14 @@ async def drive(run: Run) -> None:
     try:
         while state.status == "running":
             # Before each step: a tool, a hook or a model may have swallowed the cancellation.
-            scope.check(task)
+            if scope.status != "open" or (task is not None and task.cancelling()):
+                scope.check(task)
             match decide(state):
                 case CallModel():
                     # Without a budget a question needs no task and no timer of its own.
                     await (call_model_in_time if run.budgets else call_model)(run, ctx)
                 case CallTools(calls):
-                    await call_tools(run, [state.open[call.id] for call in calls])
+                    await call_tools(run, calls)
                 case Finish(reason):
                     await finish(run, ctx, reason)
                 case Pause():
@@ -56,9 +56,7 @@ async def drive(run: Run) -> None:
     except asyncio.CancelledError:
         # Otherwise something cancelled itself, and nobody waits for a `CancelledError`.
         if scope.cancel_requested():
-            # Not if one of several calls has escalated. Nor if nobody has said yet who cut the turn: its owner knows.
-            if scope.cut and state.status == "running" and (event := scope.event()):
-                run.end(event)
+            end_cut(run)
             raise
         run.end(failed(ModelError("the model, or a hook, cancelled itself"), time.time()))
     # Any other exception is a bug of this package: it is raised, and no failure of the turn is made of it.
@@ -66,6 +64,13 @@ async def drive(run: Run) -> None:
         run.end(failed(exc, time.time()))
     finally:
         run.close()
+
+
+def end_cut(run: Run) -> None:
+    """End a run whose turn was cancelled, unless one of several calls has escalated."""
+    # If nobody has said yet who cut the turn, its owner knows.
+    if run.scope.cut and run.state.status == "running" and (event := run.scope.event()):
+        run.end(event)
 
 
 async def call_model_in_time(run: Run, ctx: ToolContext) -> None:
@@ -80,7 +85,8 @@ async def call_model_in_time(run: Run, ctx: ToolContext) -> None:
 async def call_model(run: Run, ctx: ToolContext) -> None:
     """Ask the model once, and record its reply."""
     run.ledger.close_step()
-    spec = run.spec
+    # The next reply begins children of its own.
+    run.begun, run.has_new_budget, spec = 0, False, run.spec
     # Before the model call, so that what was paid for so far is not paid again after a crash.
     if "step" in run.saves_at:
         await run.checkpoint()
@@ -89,7 +95,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
     # A view: copying the messages at every step would make a long run quadratic.
     request = Request(spec.system, run.view.messages, spec.tool_list)
     if spec.before_model:
-        request = await changed_by_hooks(run, ctx, request)
+        request = await changed_request(spec, ctx, request)
     # After the hooks: a compaction among them spends tokens too.
     if run.budgets and run.state.status == "running" and (stopped := run.over_budget()):
         run.end(stopped)
@@ -102,17 +108,7 @@ async def call_model(run: Run, ctx: ToolContext) -> None:
         await call_directly(run, request)
 
 
-async def changed_by_hooks(run: Run, ctx: ToolContext, request: Request) -> Request:
-    """Return the request as every `before_model` has changed it."""
-    spec = run.spec
-    for middleware in spec.before_model:
-        request = await call_hook(middleware, "before_model", (Request,), ctx, request)
-        if request.tools is not spec.tool_list:
-            check_shown(f"{middleware.name}.before_model", request.tools, spec.tools)
-    return request
-
-
-async def call_tools(run: Run, entries: list[OpenCall]) -> None:
+async def call_tools(run: Run, calls: tuple[ToolCall, ...]) -> None:
     """Run calls side by side; each result is recorded as soon as it is there."""
     # Before its calls have effects: after a crash the model could ask for others in their place.
     if "reply" in run.saves_at:
@@ -120,15 +116,16 @@ async def call_tools(run: Run, entries: list[OpenCall]) -> None:
     started, saved_before = perf_counter(), run.ledger.total.save_s
     try:
         # One call needs no task of its own: if it never ends, the owner of the turn leaves the whole run behind.
-        if len(entries) == 1:
-            await call_tool(run, entries[0])
+        if len(calls) == 1:
+            await call_tool(run, calls[0])
         else:
-            await side_by_side([call_tool(run, entry) for entry in entries], run.scope)
+            await side_by_side([call_tool(run, call) for call in calls], run.scope)
     finally:
         run.ledger.add_tools_time(started, saved_before)
-    if run.budgets and run.state.status == "running" and any(entry.phase in OPEN for entry in entries):
-        stopped = run.over_budget()
-        if stopped is not None:  # It has stopped a child, whose call stays open until the turn is resumed.
+    if run.budgets and run.state.status == "running":
+        left = [entry for call in calls if (entry := run.state.open.get(call.id)) and entry.phase in OPEN]
+        # A budget has stopped a child, whose call stays open until the turn is resumed.
+        if left and (stopped := run.over_budget()):
             run.end(stopped)
 
 

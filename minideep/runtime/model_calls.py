@@ -10,7 +10,7 @@ from msgspec import structs
 from ..checks import check
 from ..context import ToolContext
 from ..errors import MinideepError, ModelError
-from ..events import Restarted, StreamEvent, TextDelta, TurnExhausted
+from ..events import ModelReplied, Restarted, StreamEvent, TextDelta, TurnExhausted
 from ..messages import UNKNOWN, AssistantMessage, Usage, clean_content
 from ..ports import Model, Reply, Request
 from .calls import refuse_hidden
@@ -26,7 +26,8 @@ async def call_directly(run: Run, request: Request) -> None:
     """Ask the agent's own model, and record its reply."""
     model, started = run.spec.model, perf_counter()
     try:
-        reply = await model.complete(request, run.emitter)
+        # Without listeners it is spared making deltas for nobody.
+        reply = await model.complete(request, run.emit if run.live.listening else None)
         # A lone surrogate cannot be stored, and would block every later append of the thread.
         content = clean_content(reply.message.content)
         message = reply.message if content is reply.message.content else AssistantMessage(content)
@@ -38,10 +39,10 @@ async def call_directly(run: Run, request: Request) -> None:
         raise model_error(model, exc) from exc
     finally:
         seconds = perf_counter() - started
-        run.ledger.add_model_time(seconds)
+        run.ledger.model_s += seconds
     usage, cost = took(reply)
     # Recorded before it is counted: the log refuses wrong types, with which nothing could be counted.
-    run.replied(message, reply.stop, usage, reply.model or model.name, seconds, cost)
+    run.record(ModelReplied(message, reply.stop, usage, reply.model or model.name, seconds, cost))
     run.ledger.add_model(usage, cost)
     if request.tools is not run.spec.tool_list:
         refuse_hidden(run, message.calls, request.tools)
@@ -89,7 +90,7 @@ class WrappedModel(Innermost):
         finally:
             # An exception keeps the frames of the whole step alive.
             self.raised.clear()
-            run.ledger.add_model_time(self._seconds)
+            run.ledger.model_s += self._seconds
         # A hook may have made a reply out of the end of the turn.
         if run.scope.status != "open":
             run.scope.check()
@@ -109,7 +110,8 @@ class WrappedModel(Innermost):
             message = run.journal.with_unique_call_ids(run.path, reply.message)
         except Exception as exc:  # The ids of calls may be anything.
             raise model_error(self._model, exc) from exc
-        run.replied(message, reply.stop, self._usage, reply.model or self._model.name, self._seconds, self._cost)
+        model = reply.model or self._model.name
+        run.record(ModelReplied(message, reply.stop, self._usage, model, self._seconds, self._cost))
         if self._request.tools is not run.spec.tool_list:
             refuse_hidden(run, message.calls, self._request.tools)
 

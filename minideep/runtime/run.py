@@ -16,15 +16,13 @@ from ..events import (
     Boundary,
     Compacted,
     E,
-    ModelReplied,
     StreamEvent,
     ToolStarted,
     TurnEscalated,
     TurnExhausted,
 )
 from ..ledger import Ledger, Spent
-from ..messages import AssistantMessage, Message, StopReason, Usage
-from ..ports import Emit
+from ..messages import Message, Usage
 from ..spec import AgentSpec
 from ..state import Interrupt, OpenCall, Path, State, StateView
 from ..turn import Turn, turn_of
@@ -57,7 +55,7 @@ class Call:
 
     def emit_start(self) -> None:
         """Emit, once, that the call runs: one that a hook answers, or that waits for a person, does not."""
-        if self.run.live.listening and not self.started:
+        if not self.started:
             self.started = True  # A `wrap_tool` may run it again.
             self.run.emit(ToolStarted(self.entry.call))
 
@@ -79,27 +77,27 @@ class Run:
         self.spec = spec
         self.live = live
         self.journal: Journal = live.journal
-        journal = self.journal
         self.scope: TurnScope = live.scope
         self.run_child = run_child
         """Runs an agent below a call of this run. It is passed in, because its module imports this one."""
         self.durability: Durability = durability
         self.saves_at: tuple[Point, ...] = CHECKPOINTS[durability]
-        self.context = context
-        self.path = path
+        self.path, self.context = path, context
         self.call = call
         """The call that this run answers; None for the main run."""
         self.parent: Run | None = call.run if call else None
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()  # Tools on threads record through it.
-        self.state: State = journal.open_run(path)
+        self.state: State = self.journal.open_run(path)
         # Tools and hooks get the view: a change of the state itself would not be in the log.
-        self.view: StateView = journal.view(path)
+        self.view: StateView = self.journal.view(path)
         self.ledger: Ledger = Ledger(self.parent.ledger if self.parent else None)
         self.scratch: dict[object, Any] = {}
         self.wrapped: Any = None
         """The model inside its `wrap_model` hooks, put together with the first question."""
         self.begun: int = 0
         """Runs below this one that its last reply has begun."""
+        self.has_new_budget: bool = False
+        """True if a budget had stopped the run, and it was resumed: children that stopped with it go on."""
         self.below: dict[Run, float] = {}
         """The runs directly below that are driven, each with when it began."""
         self._before = (self.state.usage, 0, 0)
@@ -151,7 +149,7 @@ class Run:
         self._compacted += said
         self.ledger.add_model(event.usage, event.cost, asked=event.asked)
         if not self.state.open:  # Otherwise a tool compacts, in its own time.
-            self.ledger.add_model_time(event.seconds)
+            self.ledger.model_s += event.seconds
         return event
 
     def end(self, event: Boundary) -> None:
@@ -186,11 +184,6 @@ class Run:
         if self.live.listening and self.scope.status != "closed":
             self.live.emit(self.path, event)
 
-    @property
-    def emitter(self) -> Emit | None:
-        """What a model is given to stream its reply; None spares it making deltas for nobody."""
-        return self.emit if self.live.listening else None
-
     def _check_open(self) -> None:
         """Refuse a change by a run that was left behind: its call is over, or the whole turn is."""
         run = self
@@ -198,15 +191,6 @@ class Run:
             run = run.call.run
         if run.call is not None or self.scope.status == "closed":
             raise ToolError(f"run {self.path!r} is over: the call that ran it was answered or left behind")
-
-    def replied(
-        self, message: AssistantMessage, stop: StopReason, usage: Usage, model: str, seconds: float, cost: float | None
-    ) -> None:
-        """Record the reply of the model. Its calls begin children, which are counted anew."""
-        self.record(ModelReplied(message, stop, usage, model, seconds, cost))
-        self.has_new_budget: bool = False
-        """True if a budget had stopped the run, and it was resumed: children that stopped with it go on."""
-        self.begun = 0
 
     def seconds_before(self) -> float:
         """Return the seconds that the turn had taken when its process last saved it."""

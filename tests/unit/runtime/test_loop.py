@@ -53,9 +53,9 @@ async def test_an_id_is_not_used_again_in_later_turns_and_processes(store):
 async def test_the_ids_of_a_thread_are_collected_once_and_not_in_each_turn():
     agent = Agent(ScriptedModel(lambda r: "ok" if r.messages[-1].role == "tool" else ToolCall("ping")), [ping])
     await agent.run("go", "t")
-    known = agent._turns._kept[open_store(agent._own), "t"]._ids.of(())
+    known = agent._turns._kept[open_store(agent._own), "t"]._ids._by_run[()]
     await agent.run("go", "t")
-    assert agent._turns._kept[open_store(agent._own), "t"]._ids.of(()) is known
+    assert agent._turns._kept[open_store(agent._own), "t"]._ids._by_run[()] is known
     assert len(known) == 2
 
 
