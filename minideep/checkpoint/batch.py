@@ -15,7 +15,7 @@ from ..state import FileEntry, Path, State, as_bytes
 from . import format, layout, pace
 from .format import Header
 from .layout import Head, RunRow, Truncation
-from .log import Log, SegmentRef
+from .log import Log, SegmentRef, Tail, is_open
 from .waiting import may_block
 from .written import LARGE
 
@@ -79,6 +79,8 @@ class Batch:
         self._runs: dict[Path, RunRow] = {}
         self._root: dict[str, object] = {}
         """The fields of the head that tell of the main run."""
+        self._tail: tuple[SegmentRef, _Part, list[bytes]] | None = None
+        self._replaced: Tail | None = None
         self._last = log.head.number
         self._truncation = log.head.truncation
         # By the id a writer that is in doubt about its append finds out whether it landed.
@@ -103,13 +105,17 @@ class Batch:
             "updated": self._now,
         }
 
-    def events(self, path: Path, entries: Iterable[tuple[bytes, bool]]) -> list[SegmentRef]:
+    def events(self, path: Path, entries: Iterable[tuple[bytes, bool]], tail: Tail | None = None) -> list[SegmentRef]:
         """Append encoded events to a run, each with whether the content of its file is stored apart. Return the
-        segments that they make: one, or more if they are over 1 MiB.
+        segments that they make: one, or more if they are over 1 MiB. The first takes the place of *tail*, unless None,
+        and begins with its events; the times of both count from the same base.
         """
         # Names are kept by piece: a segment that is cut off later must not take another one's reference along.
         pieces: list[tuple[list[bytes], Named]] = []
-        size, events, named = 0, list[bytes](), Named()
+        size, events, named, prior = 0, list[bytes](), Named(), self.log.last(path)
+        if tail is not None:
+            self._replaced, prior, size = tail, tail.header.prior, tail.ref.bytes_raw
+            pieces.append((events := [*tail.events], named))
         for data, apart in entries:
             found: Named | None = None
             if apart or len(data) > LARGE:
@@ -121,7 +127,7 @@ class Batch:
             events.append(data)
             if found:
                 named.update(found)
-        prior, refs = self.log.last(path), list[SegmentRef]()
+        refs: list[SegmentRef] = []
         for events, named in pieces:
             first, prior_last, size = format.number_of(events[0]), prior, format.raw_size(events)
             prior = format.number_of(events[-1])
@@ -129,6 +135,8 @@ class Batch:
             header = self._header(path, first, prior, prior_last, size, named)
             self._add(key, header, lambda header=header, events=events: format.seal(header, events))
             refs.append(SegmentRef(key, size, prior))
+            if not path:
+                self._tail = (refs[-1], self._parts[-1], events) if is_open(header) else None
         return refs
 
     def snapshot(self, path: Path, state: State, prior: int | None = None) -> None:
@@ -188,7 +196,8 @@ class Batch:
         if not self.head_row:
             await self._sealed()
         store, thread_id = self.log.store, self.log.thread_id
-        change = (self.log.head_row, self.head_row, self._rows, self._deletes)
+        deletes = [self._replaced.ref.key, *self._deletes] if self._replaced else self._deletes
+        change = (self.log.head_row, self.head_row, self._rows, deletes)
         self.in_doubt = True
         try:
             await store.append(thread_id, *change, lease=lease, release=release)
@@ -220,6 +229,15 @@ class Batch:
         # In place: a thread with very many runs does not copy their rows with every append.
         self.log.runs.update(self._runs)
         return Log(self.log.store, self.log.thread_id, self.head_row, self.head, self.log.runs)
+
+    def tail(self) -> Tail | None:
+        """Return the segment that the next append may go on with. A reader that begins with a snapshot needs a segment
+        that begins behind it, so none reaches over one.
+        """
+        if self._tail is None or self.head.snapshot == self._tail[0].last:
+            return None
+        ref, part, events = self._tail
+        return Tail(ref, part.header, events, len(part.row))
 
     def _add(self, key: str, header: Header, compress: Callable[[], bytes]) -> None:
         self._parts.append(_Part(key, header, compress))
@@ -293,6 +311,8 @@ class Batch:
             rows[layout.run_key(thread_id, path)] = msgspec.msgpack.encode(row)
         if self._deletes:  # Nothing else takes a reference away.
             self._drop_references()
+        if self._replaced:
+            raw, stored = raw - self._replaced.ref.bytes_raw, max(0, stored - self._replaced.stored)
         self.saved = Saved(raw, stored)
         self.head = self._next_head(by_path.get((), []))
         self.head_row = msgspec.msgpack.encode(self.head)

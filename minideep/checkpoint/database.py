@@ -1,7 +1,6 @@
 """The database of a store: the tables of diskcache, without what a cache does and a store must not."""
 
 import sqlite3
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Connection
@@ -52,11 +51,9 @@ BETWEEN = "FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key"
 KEYS = f"SELECT key {BETWEEN}"
 ROWS = f"SELECT key, mode, filename, {VALUE} {BETWEEN}"
 OTHERS = "SELECT count(*) FROM Cache WHERE raw != 1 OR typeof(key) != 'text'"
-ADD = f"INSERT INTO Cache(key, raw, store_time, size, mode, value) VALUES (?, 1, ?, ?, {MODE_RAW}, ?)"
+ADD = f"INSERT INTO Cache(key, raw, mode, value) VALUES (?, 1, {MODE_RAW}, ?)"
 ADD_ONCE = f"{ADD} ON CONFLICT(key, raw) DO NOTHING"
-PUT = f"""{ADD} ON CONFLICT(key, raw) DO UPDATE SET
-    store_time = excluded.store_time, size = excluded.size, mode = excluded.mode, filename = NULL,
-    value = excluded.value"""
+PUT = f"{ADD} ON CONFLICT(key, raw) DO UPDATE SET mode = excluded.mode, filename = NULL, value = excluded.value"
 DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 REPLACE_SAME = "UPDATE Cache SET value = ? WHERE key = ? AND raw = 1 AND value = ?"
 DELETE_SAME = f"{DELETE} AND value = ?"
@@ -144,8 +141,8 @@ def replace_head(con: Connection, thread: str, key: str, expected: bytes | None,
     """
     # One statement that compares and writes: a look before it would take as long again.
     if expected is None:
-        row = (key, time.time(), len(head or b""), head)
-        done = con.execute(ADD_ONCE, row).rowcount == 1 if head else con.execute(GET, (key,)).fetchone() is None
+        made = con.execute(ADD_ONCE, (key, head)) if head is not None else None
+        done = made.rowcount == 1 if made else con.execute(GET, (key,)).fetchone() is None
     elif head is None:
         done = con.execute(DELETE_SAME, (key, expected)).rowcount == 1
     else:
@@ -164,10 +161,9 @@ def delete(con: Connection, thread: str, keys: set[str]) -> None:
 
 
 def put(con: Connection, rows: Mapping[str, bytes]) -> None:
-    now = time.time()
     for key, value in rows.items():
         # A blob is named by its content, so one that is there already need not be written again.
-        con.execute(ADD_ONCE if key.startswith("blob/") else PUT, (key, now, len(value), value))
+        con.execute(ADD_ONCE if key.startswith("blob/") else PUT, (key, value))
 
 
 def delete_blobs(con: Connection, gone: set[str]) -> None:

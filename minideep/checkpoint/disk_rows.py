@@ -136,7 +136,7 @@ class DiskRows:
                     raise
                 self._make_room()  # Only for a deletion, which frees more.
                 self._writer.run(write, timeout)
-        self._tidy_later(size, bool(gone))
+        self._tidy_later(size, len(gone) > len(rows))  # Most appends replace a row, which frees no page.
 
     def hold(self, space: Space, thread: str) -> bool:
         name = _lock(space, thread)

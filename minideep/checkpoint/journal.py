@@ -20,8 +20,8 @@ from .batch import Batch, Pending, Saved
 from .call_ids import CallIds
 from .format import decode_recorded, encode
 from .layout import JUMP, Head
-from .log import Log, SegmentRef
-from .merge_queue import MergeQueue
+from .log import Log, SegmentRef, Tail
+from .merge_queue import Segments
 from .store import CheckedStore, lost_thread
 from .written import Written
 
@@ -40,7 +40,8 @@ class _Append(Struct):
 
     batch: Batch
     count: int  # pending events
-    refs: list[tuple[Path, SegmentRef, bool]]  # True: a snapshot follows, so later segments are never merged into it
+    tail: Tail | None  # the one that its events go on with
+    refs: dict[Path, list[SegmentRef]]  # what it adds to each run
     compacted: set[Path]
     reclaimed: int  # merges
 
@@ -67,10 +68,8 @@ class Journal:
         self._compacted: set[Path] = set()
         """Runs with a compaction that is not saved yet: the append that saves it adds a snapshot."""
         self._blobs: set[str] = set()  # Known to be in the store.
-        self._queues: dict[Path, MergeQueue] = {}
-        self._merges: list[list[str]] = []  # Keys of segments to merge once the turn is over.
         self.keyed: bool = False  # True if some input that is not saved yet has a key.
-        self._reclaimed: list[int] = []  # Bytes saved by each merge since the last append.
+        self._segments: Segments = Segments()
         self._conflict: ThreadConflict | None = None
         """Set once another writer has continued the thread: nothing of it can be saved any more."""
         self._appending, self._waiting = False, list[asyncio.Future[None]]()
@@ -82,15 +81,17 @@ class Journal:
     @classmethod
     def from_log(cls, log: Log, found: "RunRows | None" = None) -> "Journal":
         """Read the main run of a thread, from the rows *found* if there are any; the others when they are continued."""
-        from .replay import read_run
+        from .replay import read_run, read_tail, run_rows
 
-        journal = cls(log.thread_id, log.store)
+        journal, found = cls(log.thread_id, log.store), found or run_rows(log, ())
         journal.log, journal.number = log, log.head.number
         journal.root, refs = read_run(log, (), found)
         journal.states, journal._written = {(): journal.root}, Written(journal.root.files)
         if journal.root.status == "running":  # Its process died, and may have used numbers that it never saved.
             journal.number = (journal.number // JUMP + 1) * JUMP
-        journal._queues[()] = MergeQueue(refs)
+        if (tail := read_tail(log, found)) is not None:
+            journal.base = tail.header.base
+        journal._segments.opened((), refs, tail)
         return journal
 
     @property
@@ -117,7 +118,7 @@ class Journal:
             CheckpointError: it edits a file that the store holds and cannot read.
         """
         number, pending, now = self.number + 1, self.pending, time_ns() // 1_000_000
-        if not pending or now < self.base:
+        if now < self.base or not (pending or self._segments.tail):
             self.base = now
         data = encode(number, event, now - self.base)
         # Applied as decoded: that checks its types, and a later change of the caller's lists cannot change the state.
@@ -160,7 +161,7 @@ class Journal:
         """Return the state of the run at *path*: of this turn, from the store, or new. All share the thread's files."""
         if path not in self.states:
             state, refs = self.saved_run(path)
-            self._queues[path] = MergeQueue(refs)
+            self._segments.opened(path, refs)
             share_files(state, self.root)  # Files are the thread's: what a child writes its parent reads.
             self.states[path] = state
         return self.states[path]
@@ -257,22 +258,20 @@ class Journal:
     def _prepared(self) -> _Append:
         """Collect everything pending. The batch alone is then compressed and written, perhaps on another thread."""
         pending, batch = self.as_saved(), Batch(self.log, self._blobs, self.base)
-        work = _Append(batch, len(pending), [], set(), len(self._reclaimed))
-        batch.reclaimed = sum(self._reclaimed[: work.reclaimed])
+        tail, reclaimed = self._segments.tail_from(self.base), [*self._segments.reclaimed]
+        work, batch.reclaimed = _Append(batch, len(pending), tail, {}, set(), len(reclaimed)), sum(reclaimed)
         by_path: dict[Path, list[tuple[bytes, bool]]] = {}
         for path, data, apart in pending:
             by_path.setdefault(path, []).append((data, apart))
         batch.state((), self._saved_state(()))  # The head tells of it, even if only a child recorded something.
         for path, entries in by_path.items():
-            refs, state, has_snapshot = batch.events(path, entries), self._saved_state(path), False
+            work.refs[path], state = batch.events(path, entries, None if path else tail), self._saved_state(path)
             if path:
                 batch.state(path, state)
             if path in self._compacted:
                 work.compacted.add(path)
                 with suppress(SegmentTooLarge):  # A snapshot only saves time: the events before it are all there.
                     batch.snapshot(path, state)
-                    has_snapshot = True
-            work.refs += ((path, ref, has_snapshot and ref is refs[-1]) for ref in refs)
         if self.keyed:
             from .keys import key_rows  # Most inputs have none.
 
@@ -298,14 +297,15 @@ class Journal:
         batch = work.batch
         self.log, self._in_doubt = batch.log_after(), []
         del self.pending[: work.count]  # Events that came meanwhile stay for the next append.
-        del self._reclaimed[: work.reclaimed]
+        del self._segments.reclaimed[: work.reclaimed]
         self.keyed = self.keyed and bool(self.pending)
         self._compacted -= work.compacted
         self._blobs |= batch.blobs.keys()  # They need not be sent again.
         if self.redaction:
             self.redaction.done(work.count, set(self.states))
-        for path, ref, closes in work.refs:
-            self._queues.setdefault(path, MergeQueue()).add(ref, closes=closes)
+        for path, refs in work.refs.items():
+            tail = None if path else batch.tail()
+            self._segments.landed(path, refs, tail, work.tail, closes=path in work.compacted)
         return batch.saved
 
     async def _catch_up(self) -> Saved | None:
@@ -323,9 +323,10 @@ class Journal:
             if work.batch.head_row == log.head_row:
                 return self._landed(work)
         ours, theirs = ((one.head.number, one.head.epoch) for one in (self.log, log))
-        if self.is_current(log.head_row) or ours != theirs:
+        if ours != theirs or (self.is_current(log.head_row) and not self._segments.tail):
             return None
-        self.log, self._blobs = log, set()  # A truncation may have removed some.
+        # A truncation may have removed blobs, and somebody else may have merged the last segment.
+        self.log, self._blobs, self._segments.tail = log, set(), None
         return Saved()
 
     def rollback(self, count: int) -> None:
@@ -351,7 +352,8 @@ class Journal:
             raise ThreadConflict(f"thread {self.thread_id!r} was changed by another writer; run it again")
         for pending in self.pending[landed : -self._rolled_back]:
             fresh._replay(pending)
-        fresh.keyed, fresh.base = self.keyed, self.base
+        if fresh.pending:
+            fresh.keyed, fresh.base = self.keyed, self.base
         return fresh
 
     def close_turn(self) -> None:
@@ -362,26 +364,24 @@ class Journal:
             kept |= {path for path in self.states if path and path[0].partition("/")[0] in waiting}
         self.states = {path: state for path, state in self.states.items() if path in kept}
         self._views = {path: view for path, view in self._views.items() if path in kept}
-        self._queues = {path: queue for path, queue in self._queues.items() if path in kept}
+        self._segments.keep(self.states)
         self._ids.forget_children()
         self._written.close_turn(self.root, self._blobs)
 
     def plan(self) -> None:
         """Note the maintenance that is due now that a turn is saved, while its runs are still in memory."""
         self._planned = True
-        for path, queue in self._queues.items():
-            over = bool(path) and path in self.states and self.states[path].status in OVER
-            self._merges += ([ref.key for ref in group] for group in queue.take(over=over))
+        self._segments.plan(lambda path: bool(path) and path in self.states and self.states[path].status in OVER)
 
     def schedule(self) -> None:
         """Hand the maintenance that is due to its thread. No turn may hold the thread any more."""
         retention = self.store.retention
         retains = self._planned and (retention.boundaries is not None or retention.seconds is not None)
-        merges, self._merges, self._planned = self._merges, [], False
-        if merges or retains:
+        self._planned = False
+        if (merges := self._segments.take_merges()) or retains:
             from .maintenance import schedule  # Most turns leave nothing to do.
 
-            schedule(self.log, merges, self._reclaimed, retains=retains)
+            schedule(self.log, merges, self._segments.reclaimed, retains=retains)
 
 
 def open_thread(store: CheckedStore, thread_id: str, head_row: bytes | None = None) -> Journal | None:

@@ -3,8 +3,14 @@
 from msgspec import Struct
 
 from ..state import Path
+from .format import Header
 from .layout import Head, RunRow
 from .store import CheckedStore
+
+TAIL_SIZE = 2 * 1024
+"""Bytes of events below which the next append goes on with a segment: every small one costs a row, an entry of the
+index, a header, and most of what compression gains.
+"""
 
 
 class Log(Struct, frozen=True):
@@ -38,3 +44,20 @@ class SegmentRef(Struct, frozen=True):
     bytes_raw: int
     last: int = 0
     """The number of its last event."""
+
+
+class Tail(Struct, frozen=True):
+    """The last segment of the main run, while it is small: the next append replaces it by one that goes on with it."""
+
+    ref: SegmentRef
+    header: Header
+    events: list[bytes]
+    stored: int
+    """The bytes of its row."""
+
+
+def is_open(header: Header) -> bool:
+    """Return whether the next append may go on with a segment. A blob goes with the last segment that names it, so one
+    that names any is left alone: retention would keep its blob for the events of later turns.
+    """
+    return header.bytes_raw < TAIL_SIZE and not header.blobs

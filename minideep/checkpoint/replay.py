@@ -13,7 +13,7 @@ from ..ports import Range
 from ..state import Decision, Edit, FileEntry, OpenCall, Path, State
 from . import format, layout
 from .format import Entry, Header
-from .log import Log, SegmentRef
+from .log import Log, SegmentRef, Tail, is_open
 from .store import CheckedStore
 
 T = TypeVar("T")
@@ -289,7 +289,7 @@ def read_run(log: Log, path: Path, found: RunRows | None = None) -> tuple[State,
     Raises:
         CheckpointError: it cannot be read.
     """
-    snapshot, tail = found or log.store.read(*_rows_of(log.thread_id, path, log.newest_snapshot(path), log.head.number))
+    snapshot, tail = found or run_rows(log, path)
     state, _ = last_snapshot(log, path, newest=snapshot)
     refs: list[SegmentRef] = []
     for ref, entries in segments(log, path, state.number, found=tail):
@@ -297,3 +297,19 @@ def read_run(log: Log, path: Path, found: RunRows | None = None) -> tuple[State,
         for number, event, _ in entries:
             replay(log, state, number, event)
     return state, refs
+
+
+def run_rows(log: Log, path: Path) -> RunRows:
+    """Return the rows that `read_run` reads."""
+    return log.store.read(*_rows_of(log.thread_id, path, log.newest_snapshot(path), log.head.number))
+
+
+def read_tail(log: Log, found: RunRows) -> Tail | None:
+    """Return the last segment of the main run, of which *found* are the rows, if the next append may go on with it."""
+    for key, data in found[1][-1:]:
+        header, body = format.unseal(data, key, format.SEGMENT)
+        if is_open(header) and header.last == log.head.last:
+            return Tail(
+                SegmentRef(key, header.bytes_raw, header.last), header, format.split_events(body, key), len(data)
+            )
+    return None

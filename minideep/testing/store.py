@@ -237,17 +237,18 @@ class StoreContract(LeaseContract):
             same("the next turn", _agent(store.store, "four").run_sync("d", "t").text, "four")
 
     def test_a_torn_row_is_a_named_error_and_the_turn_before_it_still_loads(self, tmp_path: Path) -> None:
+        go = "go " * 1000  # Shorter turns may stand in one row.
         with PlainStore(self.make(tmp_path)) as store:
             for name in ("cut", "flipped", "empty"):
                 for text in ("one", "two"):
-                    _agent(store.store, text).run_sync("go", name)
+                    _agent(store.store, text).run_sync(go, name)
                 prefix = log_prefix(name, ())
                 key, data = store.rows(prefix, prefix + "~")[-1]
                 torn = {"cut": data[:-3], "flipped": data[:-8] + bytes([data[-8] ^ 1]) + data[-7:], "empty": b""}
                 store.append(name, store.head(name), store.head(name), {key: torn[name]})
                 with raises(CheckpointError, "loading a torn thread"):
                     _agent(store.store).get_state(name)
-                same("the turn before", _texts(_agent(store.store).get_state(name, at=1)), ["go", "one"])
+                same("the turn before", _texts(_agent(store.store).get_state(name, at=1)), [go, "one"])
 
     def test_a_fork_stands_alone_and_a_deleted_thread_leaves_nothing(self, tmp_path: Path) -> None:
         with PlainStore(self.make(tmp_path)) as store:

@@ -4,6 +4,7 @@ import asyncio
 import os
 
 import pytest
+from harness.agents import LONG
 from harness.stores import plain
 from hypothesis import given, settings, strategies as st
 
@@ -145,14 +146,14 @@ async def test_a_damaged_segment_is_a_named_error_for_who_reads_and_who_runs(sto
 async def test_a_segment_of_another_thread_or_a_missing_one_is_found(store):
     for thread in ("t", "u"):
         agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
-        await agent.run("first", thread)
-        await agent.run("second", thread)
+        await agent.run("first" + LONG, thread)
+        await agent.run("second" + LONG, thread)
     mine, theirs = plain(store).rows("log/t/", "log/t0"), plain(store).rows("log/u/", "log/u0")
     plain(store).append("t", plain(store).head("t"), plain(store).head("t"), {mine[0][0]: theirs[0][1]})
     with pytest.raises(CorruptSegment, match="belongs to thread 'u'"):
         agent.get_state("t")
     plain(store).append("u", plain(store).head("u"), plain(store).head("u"), {}, [theirs[1][0]])
-    with pytest.raises(CorruptSegment, match="is missing: it follows event 3, not 1"):
+    with pytest.raises(CorruptSegment, match="is missing: it follows event 4, not 1"):
         agent.get_state("u")
 
 

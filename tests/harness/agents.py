@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from minideep import Agent, Subagent, ToolCall, ToolMessage, Turn, tool
+from minideep.checkpoint.log import TAIL_SIZE
 from minideep.events import TextDelta
 from minideep.messages import Message
 from minideep.models.scripted import as_reply
@@ -12,6 +13,8 @@ from minideep.ports import Emit, Reply, Request
 from minideep.state import State
 
 PING = ToolCall("ping")
+LONG = " " + "x" * TAIL_SIZE
+"""A text with which a segment is so large that the next append begins another one."""
 
 
 @tool

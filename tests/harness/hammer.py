@@ -30,6 +30,7 @@ from minideep import (
     tool,
 )
 from minideep.checkpoint.layout import after, log_prefix
+from minideep.checkpoint.merge_queue import MANY
 from minideep.messages import Message
 from minideep.models import ScriptedModel
 
@@ -185,7 +186,9 @@ def hammer(threads: Sequence[str], seconds: float) -> str:
     tally = Counter(outcome[0] for outcome in outcomes)
     longest = max((seconds for what, _, _, seconds in outcomes if what == "waited"), default=0)
     turns = tally["saved"] + tally["waited"]
-    expect(sum(segments) < turns, "nothing was merged")
+    expect(sum(segments) <= turns, "the input of a turn was left in a segment of its own")
+    if turns > 2 * MANY * len(threads):  # A slow machine may not come to it.
+        expect(sum(segments) < turns, "nothing was merged")
     columns = ("saved", "waited", "ThreadBusy", "ThreadConflict")
     counted = "".join(f"{tally[what]:16}" for what in columns)
     return f"{len(threads):7}{counted}{longest:14.2f} s{2 * turns:10}{sum(segments):10}{len(reader.told):8}"

@@ -179,7 +179,7 @@ class Watched(DiskCheckpointer):
         self.diary = diary
 
     async def append(self, thread, expected, head, rows, deletes=(), **how):
-        kind = "join" if deletes else "save"
+        kind = "join" if head == expected else "save"
         self.diary(f"{kind}+")
         try:
             await super().append(thread, expected, head, rows, deletes, **how)

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from harness import damage
+from harness.agents import LONG
 from harness.damage import ask, store_of
 from harness.processes import python
 from harness.stores import plain
@@ -37,7 +38,7 @@ def test_a_thread_whose_middle_turn_is_gone_is_damaged_and_no_shorter_thread():
     agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=MemoryCheckpointer())
     whole = []
     for text in ("first", "second", "third"):
-        assert agent.run_sync(text, "t").saved
+        assert agent.run_sync(text + LONG, "t").saved
         whole.append(dict(plain(agent.checkpointer).rows("log/", "log0")))
     # What is left folds without an error: nothing but the chain of segments knows of the gap.
     rows = dict(plain(agent.checkpointer).rows("", "\x7f"))

@@ -82,22 +82,28 @@ class Ledger:
 
     # ---- appends
 
-    def landed(self, process, thread, expected, head, rows, deletes) -> None:
+    def landed(self, process, thread, expected, head, rows, deletes) -> bool:
+        """Note an append; return whether it added events."""
         if head is None:
             self.threads.pop(thread, None)
             self.deleted[thread] += 1
-            return
+            return False
         new = expected is None
         known = self.threads.setdefault(thread, Known())
         found = []
         for key, data in rows.items():
             if key.startswith("log/"):
                 header, entries = read_segment(data, key)
-                found += [(one.number, header.path, one.event) for one in entries if one.number not in known.events]
+                for one in entries:  # A segment that replaces others holds theirs as they were.
+                    before = known.events.get(one.number)
+                    same = before in (None, (header.path, one.event))
+                    self.expect(same, f"{thread}: event {one.number} was {before} and is {one.event}")
+                    if before is None:
+                        found.append((one.number, header.path, one.event))
         found.sort(key=lambda one: one[0])
-        if deletes or head == expected:  # Maintenance.
+        if head == expected or (deletes and not found):  # Maintenance.
             self.expect(not found, f"{thread}: maintenance has added events {[one[0] for one in found]}")
-            return
+            return bool(found)
         known.is_fork = known.is_fork or (new and any(isinstance(event, ENDS) for *_, event in found))
         known.by.append((process, found[-1][0] if found else known.last))
         for number, path, event in found:
@@ -105,6 +111,7 @@ class Ledger:
             known.last = number
             known.events[number] = (path, event)
             self._see(thread, known, number, path, event)
+        return bool(found)
 
     def _see(self, thread: str, known: Known, number: int, path: tuple[str, ...], event: Any) -> None:
         match event:

@@ -66,7 +66,7 @@ class Counted:
 
     async def append(self, thread, expected, head, rows, deletes=(), **how):
         await self.store.append(thread, expected, head, rows, deletes, **how)
-        if not deletes:
+        if head != expected:
             self.appends.append((self.when(), sum(map(len, rows.values()))))
 
 

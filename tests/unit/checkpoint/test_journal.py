@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 import zstandard
+from harness.agents import LONG
 from harness.stores import plain
 from msgspec import structs
 
@@ -475,7 +476,7 @@ async def test_what_a_killed_process_left_to_join_is_joined_by_the_next(tmp_path
     os.waitpid(child, 0)
     with DiskCheckpointer(tmp_path) as store:
         left = len(plain(store).keys("log/", "log0"))
-    assert left == 20
+    assert left == 10
     turns(4)
     with DiskCheckpointer(tmp_path) as store:
         assert len(plain(store).keys("log/", "log0")) < 10
@@ -485,7 +486,7 @@ async def test_what_a_killed_process_left_to_join_is_joined_by_the_next(tmp_path
 def test_a_join_that_comes_too_late_changes_nothing(store):
     agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
     for n in range(3):
-        agent.run_sync(f"say {n}", "t")
+        agent.run_sync(f"say {n}{LONG}", "t")
     keys = plain(store).keys("log/", "log0")
     before = plain(store).rows("log/", "log0")
     assert merge(open_store(store), "t", [*keys[:3], "log/t//9"]) == 0
@@ -493,7 +494,7 @@ def test_a_join_that_comes_too_late_changes_nothing(store):
     assert plain(store).rows("log/", "log0") == before
     assert merge(open_store(store), "t", keys[1:3]) > 0
     assert merge(open_store(store), "t", keys[:3]) == 0  # One of them is gone.
-    assert [message.text for message in agent.get_state("t").messages][::2] == ["say 0", "say 1", "say 2"]
+    assert [message.text for message in agent.get_state("t").messages][::2] == [f"say {n}{LONG}" for n in range(3)]
 
 
 def test_a_join_of_a_thread_that_was_deleted_and_begun_again_changes_nothing():
@@ -506,17 +507,17 @@ def test_a_join_of_a_thread_that_was_deleted_and_begun_again_changes_nothing():
                 self.sly = False
                 agent.delete("t")
                 for text in ("other", "again"):
-                    agent.run_sync(text, "t")
+                    agent.run_sync(text + LONG, "t")
             return found
 
     store = Sly()
     agent = Agent(ScriptedModel(["one", "two", "three", "four"]), checkpointer=store)
     for text in ("first", "second"):
-        agent.run_sync(text, "t")
+        agent.run_sync(text + LONG, "t")
     keys = plain(store).keys("log/t//", "log/t/0")
     store.sly = True
     assert merge(open_store(store), "t", keys) == 0
-    assert [message.text for message in agent.transcript("t")] == ["other", "three", "again", "four"]
+    assert [message.text for message in agent.transcript("t")] == ["other" + LONG, "three", "again" + LONG, "four"]
 
 
 def test_a_join_of_segments_whose_first_was_cut_off_meanwhile_changes_nothing():
@@ -531,9 +532,9 @@ def test_a_join_of_segments_whose_first_was_cut_off_meanwhile_changes_nothing():
             return found
 
     store = Sly()
-    agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
+    agent = Agent(ScriptedModel([text + LONG for text in ("one", "two", "three")]), checkpointer=store)
     for n in range(3):
-        agent.run_sync(f"say {n}", "t")
+        agent.run_sync(f"say {n}{LONG}", "t")
     keys = plain(store).keys("log/t//", "log/t/0")
     store.retention, store.sly = Retention(boundaries=2), True
     assert merge(open_store(store), "t", keys[3:6]) == 0

@@ -2,7 +2,7 @@
 
 import threading
 
-from harness.agents import ok, pay, pays, texts
+from harness.agents import LONG, ok, pay, pays, texts
 from harness.histories import cut, merge
 from harness.middleware import AskFirst
 from harness.stores import FaultyStore, InstrumentedStore, plain
@@ -36,10 +36,10 @@ def while_rewriting(store, act):
 
 
 def thread_of(store, turns):
-    """An agent whose thread has so many turns."""
-    agent = Agent(ScriptedModel(ok), checkpointer=store)
+    """An agent whose thread has so many turns, of two segments each."""
+    agent = Agent(ScriptedModel(lambda request: "ok" + LONG), checkpointer=store)
     for n in range(1, turns + 1):
-        agent.run_sync(f"hello {n}", "t")
+        agent.run_sync(f"hello {n}{LONG}", "t")
     return agent
 
 
@@ -115,7 +115,7 @@ def test_after_a_cut_the_diff_of_two_boundaries_has_the_messages_of_its_turn():
     store = MemoryCheckpointer()
     agent = thread_of(store, 6)
     cut(store, 3)
-    assert texts(agent.diff("t", 4, 5).messages) == ["hello 5", "ok"]
+    assert texts(agent.diff("t", 4, 5).messages) == ["hello 5" + LONG, "ok" + LONG]
 
 
 def test_the_merge_queue_is_read_in_one_pass():

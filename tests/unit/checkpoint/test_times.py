@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from harness.agents import ping, sub, task
+from harness.agents import LONG, ping, sub, task
 from harness.stores import plain
 
 from minideep import Agent, MemoryCheckpointer, Retention, ToolCall, create_deep_agent
@@ -60,7 +60,7 @@ async def test_merging_and_forking_leave_the_times_of_events_as_they_were():
     store = MemoryCheckpointer()
     agent = Agent(ScriptedModel(lambda request: "ok"), checkpointer=store)
     for text in ("one", "two", "three"):
-        await agent.run(text, "t")
+        await agent.run(text + LONG, "t")
         await asyncio.sleep(0.01)
     before, prefix = times(store), log_prefix("t", ())
     agent.fork("t", at=2, thread_id="u")

@@ -109,7 +109,7 @@ def test_the_terminal_names_what_is_damaged_and_exits_1(tmp_path):
         for thread in ("a", bad, "head"):
             agent.run_sync("hello", thread)
     well = minideep("check", "--state", "state", cwd=tmp_path)
-    assert (well.returncode, well.stdout) == (0, "3 threads and 6 segments read: nothing is damaged\n"), well.stderr
+    assert (well.returncode, well.stdout) == (0, "3 threads and 3 segments read: nothing is damaged\n"), well.stderr
     with DiskCheckpointer(tmp_path / "state") as store:
         prefix = names.log_prefix(bad, ())
         key = plain(store).keys(prefix, names.after(prefix))[-1]
@@ -120,9 +120,9 @@ def test_the_terminal_names_what_is_damaged_and_exits_1(tmp_path):
     lines = found.stdout.splitlines()
     assert len(lines) == 3
     assert [line.partition(":")[0] for line in sorted(lines)] == [
-        "3 threads and 6 segments read", "thread head", "thread t\\x1b[31m\\nall is well",
+        "3 threads and 3 segments read", "thread head", "thread t\\x1b[31m\\nall is well",
     ]  # fmt: skip
-    assert lines[-1] == "3 threads and 6 segments read: 2 problems"
+    assert lines[-1] == "3 threads and 3 segments read: 2 problems"
     listed = minideep("threads", "--state", "state", cwd=tmp_path)
     assert "damaged" in listed.stdout
     assert "the head of thread 'head' cannot be read" in listed.stdout
