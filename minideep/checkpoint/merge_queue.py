@@ -95,7 +95,7 @@ class Segments:
             if self.tail is not None and replaced is None:
                 refs = [self.tail.ref, *refs]
             self.tail = tail
-        queue = self._queues.setdefault(path, MergeQueue())
+        queue = self._queues.get(path) or self._queues.setdefault(path, MergeQueue())
         for ref in refs[:-1] if tail else refs:
             queue.add(ref, closes=closes and ref is refs[-1])
 
