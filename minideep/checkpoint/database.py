@@ -141,7 +141,8 @@ def replace_head(con: Connection, thread: str, key: str, expected: bytes | None,
     """
     # One statement that compares and writes: a look before it would take as long again.
     if expected is None:
-        done = con.execute(ADD_ONCE, (key, head)).rowcount == 1 if head else con.execute(GET, (key,)).fetchone() is None
+        made = con.execute(ADD_ONCE, (key, head)) if head is not None else None
+        done = made.rowcount == 1 if made else con.execute(GET, (key,)).fetchone() is None
     elif head is None:
         done = con.execute(DELETE_SAME, (key, expected)).rowcount == 1
     else:

@@ -256,15 +256,16 @@ class Journal:
 
     def _prepared(self) -> _Append:
         """Collect everything pending. The batch alone is then compressed and written, perhaps on another thread."""
-        pending, batch = self.as_saved(), Batch(self.log, self._blobs, self.base)
+        pending = self.pending if self.redaction is None else self.as_saved()
+        batch, states = Batch(self.log, self._blobs, self.base), self._saved_states
         tail, reclaimed = self._segments.tail_from(self.base), [*self._segments.reclaimed]
         work, batch.reclaimed = _Append(batch, len(pending), tail, {}, set(), len(reclaimed)), sum(reclaimed)
         by_path: dict[Path, list[tuple[bytes, bool]]] = {}
         for path, data, apart in pending:
             by_path.setdefault(path, []).append((data, apart))
-        batch.state((), self._saved_state(()))  # The head tells of it, even if only a child recorded something.
+        batch.state((), states[()])  # The head tells of it, even if only a child recorded something.
         for path, entries in by_path.items():
-            work.refs[path], state = batch.events(path, entries, None if path else tail), self._saved_state(path)
+            work.refs[path], state = batch.events(path, entries, None if path else tail), states[path]
             if path:
                 batch.state(path, state)
             if path in self._compacted:
@@ -288,9 +289,10 @@ class Journal:
             return self.pending
         return self.redaction.pending(self.pending, self.root.files, lambda path: self.saved_run(path)[0])
 
-    def _saved_state(self, path: Path) -> State:
-        """Return the run as the saved events say: its secrets must not get into a snapshot either."""
-        return self.redaction.states[path] if self.redaction else self.states[path]
+    @property
+    def _saved_states(self) -> dict[Path, State]:
+        """The runs as the saved events say: their secrets must not get into a snapshot either."""
+        return self.redaction.states if self.redaction else self.states
 
     def _landed(self, work: _Append) -> Saved:
         batch = work.batch

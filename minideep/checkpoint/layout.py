@@ -152,6 +152,7 @@ def thread_prefix(kind: str, thread_id: str) -> str:
     return f"{kind}/{quoted(thread_id)}/"
 
 
+@lru_cache(maxsize=1024)
 def log_prefix(thread_id: str, path: Path) -> str:
     """Return the beginning of the keys of a run's segments; an event number follows, as text that sorts like one."""
     return f"{thread_prefix('log', thread_id)}{_path_key(path)}/"
