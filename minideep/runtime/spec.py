@@ -116,15 +116,20 @@ def check_hooks(kind: type[Middleware], *hooks: Any) -> None:
 
 def _check_name(kind: type[Middleware], name: str) -> None:
     """Refuse a misspelt hook: a guard that has one would be built without complaint, and guard nothing."""
-    # Only names that share enough letters with a hook can be close to it: most need no `difflib`.
     alike: list[str] = []
-    if any(sum(letter in hook for letter in name) >= ALIKE / 2 * (len(name) + len(hook)) for hook in HOOKS):
+    if any(_may_be_close(name, hook) for hook in HOOKS):
         from difflib import get_close_matches
 
         alike = get_close_matches(name, HOOKS, 1, ALIKE)
     if alike or name.startswith(("before_", "after_", "wrap_")):
         meant = f"did you mean {alike[0]}? " if alike else ""
         raise ConfigError(f"{kind.__name__}.{name} is not a hook; {meant}the hooks are {', '.join(HOOKS)}")
+
+
+def _may_be_close(name: str, hook: str) -> bool:
+    """Return whether a method's name shares enough letters with a hook. Few do, so that few agents need `difflib`."""
+    shared = sum(min(name.count(letter), hook.count(letter)) for letter in set(name))
+    return 2 * shared >= ALIKE * (len(name) + len(hook))
 
 
 def _check_parameters(kind: type[Middleware], name: str) -> None:
