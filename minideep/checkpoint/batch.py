@@ -1,6 +1,6 @@
 """`Batch`: one transaction on a thread, and the only place where its rows are made."""
 
-import secrets
+import os
 import time
 from collections.abc import Callable, Iterable
 from hashlib import sha256
@@ -83,7 +83,7 @@ class Batch:
         self._last = log.head.number
         self._truncation = log.head.truncation
         # By the id a writer that is in doubt about its append finds out whether it landed.
-        self._id, self._now = secrets.token_bytes(8), time.time()
+        self._id, self._now = os.urandom(8), time.time()
         self._age = max(0, round(self._now * 1000) - base) if base else 0
 
     def state(self, path: Path, state: State) -> None:
