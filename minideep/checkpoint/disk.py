@@ -98,12 +98,11 @@ class DiskCheckpointer(Threaded):
         Raises:
             CheckpointError: the store cannot be read at all.
         """
-        from .verify import Damage, database_problems, verify  # Seldom needed.
+        from .verify import Damage, verify  # Seldom needed.
 
         if not self.plain.exists():
             return []  # Nothing was ever written.
-        with self.plain.errors["read"], self.plain.connection() as connection:
-            found = [Damage("", "cache.db", problem) for problem in database_problems(connection)]
+        found = [Damage("", "cache.db", problem) for problem in self.plain.problems()]
         try:
             return [*found, *verify(open_store(self))]
         except CheckpointError:

@@ -14,8 +14,8 @@ Names are percent-encoded, so that no thread's rows stand between another's. Fie
 goes last and has a default.
 """
 
+import os
 import re
-import secrets
 from functools import lru_cache
 from string import ascii_letters, digits
 
@@ -138,7 +138,7 @@ def after_a_gap(number: int) -> int:
     """Return the number to go on from in a thread of which the store does not know all events: another process that
     continues it from there must not use the same ones.
     """
-    return (number // JUMP + 1 + secrets.randbelow(JUMP)) * JUMP
+    return (number // JUMP + 1 + int.from_bytes(os.urandom(8), "big") % JUMP) * JUMP
 
 
 @lru_cache(maxsize=1024)  # Each turn asks for them several times.
