@@ -1,0 +1,97 @@
+"""How the parts are measured: a clock for one of many equal parts of a round, counted calls, and one table of both."""
+
+import gc
+import inspect
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def measure(request):
+    """Return a function that measures *act*, with what *setup* returns as its argument if there is a *setup*.
+
+    The time is that of one of *each* equal parts of a round, such as the steps of a turn, by *clock*. One round more
+    counts the Python calls of such a part. *info* is shown and saved beside them.
+    """
+
+    def measured(
+        act: Callable[..., Any],
+        *,
+        rounds: int,
+        each: int = 1,
+        setup: Callable[[], Any] | None = None,
+        clock: Callable[[], float] = perf_counter,
+        calls: bool = True,
+        **info: Any,
+    ) -> None:
+        title = inspect.getdoc(request.function).splitlines()[0].rstrip(".")
+        request.node.add_marker(pytest.mark.benchmark(group=title, timer=part_of(each, clock)))
+        benchmark = request.getfixturevalue("benchmark")  # Only now, for it takes its clock when it is made.
+        benchmark.pedantic(act, setup=setup and (lambda: ((setup(),), {})), rounds=rounds, warmup_rounds=1)
+        if benchmark.enabled and calls:
+            info = {"calls": round(python_calls(act, *([setup()] if setup else [])) / each, 1)} | info
+        benchmark.extra_info.update(info)
+
+    return measured
+
+
+def part_of(parts: int, clock: Callable[[], float]) -> Callable[[], float]:
+    """Return a clock that shows the time of one of *parts* equal parts of what goes on."""
+
+    def time_of_a_part() -> float:
+        return clock() / parts
+
+    return time_of_a_part
+
+
+def python_calls(act: Callable[..., Any], *args: Any) -> int:
+    """Count the Python functions that *act* calls on this OS thread. A coroutine that goes on counts again."""
+    count = 0
+
+    def seen(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(seen)
+    try:
+        act(*args)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def pytest_collection_finish(session):
+    """Take pytest's own objects out of the reach of the garbage collector, which would look through them each time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items):
+    """Show the fixture `benchmark` to `--benchmark-only` and `--benchmark-skip`, though `measure` makes it late."""
+    for item in items:
+        item.fixturenames.append("benchmark")
+    result = yield
+    for item in items:
+        item.fixturenames.remove("benchmark")
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_benchmark_group_stats(benchmarks):
+    """Name each row by what is special about it, and put what was counted behind the name."""
+    groups = yield
+    for row in benchmarks:
+        name = row["param"] or row["name"].removeprefix("test_").replace("_", " ")
+        # A row of a saved run comes with the counts of this one.
+        counted = row["extra_info"].items() if row["source"] in (False, "NOW") else ()
+        row["name"] = ", ".join([name, *(f"{shown(value)} {what}" for what, value in counted)])
+    return groups
+
+
+def shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,70 @@
+"""The work that is measured: texts that never repeat, tools and models that answer at once, turns that stand still."""
+
+import asyncio
+import inspect
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from minideep import Agent, Limits, ToolCall, tool
+from minideep.models import ScriptedModel
+from minideep.ports import Request
+
+WORDS = Path(__file__).read_text().split() + inspect.getsource(Agent).split()
+RANDOM = Random(7)
+NO_LIMIT = Limits(steps=None)
+
+
+def text(size: int) -> str:
+    """Return new text of *size* characters, about as compressible as prose."""
+    words = RANDOM.choices(WORDS, k=size // 8 + 1)
+    numbers = RANDOM.choices(range(10**4), k=len(words))
+    return " ".join(f"{word} {number}" for word, number in zip(words, numbers, strict=True)).ljust(size, ".")[:size]
+
+
+@tool
+async def ping(text: str = "") -> str:
+    """Answer at once."""
+    return "pong"
+
+
+@tool
+def ping_on_a_thread(text: str = "") -> str:
+    """Answer at once, on an OS thread."""
+    return "pong"
+
+
+def done(request: Request) -> str:
+    """Answer every request alike."""
+    return "done"
+
+
+class Pausing(ScriptedModel):
+    """A model that asks for *calls* at each step, and stands still after as many steps as it was told to take."""
+
+    def __init__(self, calls: list[Any]) -> None:
+        super().__init__(self._say)
+        self.reply, self.left = calls, 0
+        self.stands, self.goes = asyncio.Event(), asyncio.Event()
+
+    async def forward(self, steps: int) -> None:
+        """Let the turn go on for *steps* steps."""
+        self.left = steps
+        self.stands.clear()
+        self.goes.set()
+        await self.stands.wait()
+
+    def _say(self, request: Request) -> Any:
+        self.left -= 1
+        return self.reply if self.left >= 0 else self._wait()
+
+    async def _wait(self) -> list[Any]:
+        self.goes.clear()
+        self.stands.set()
+        await self.goes.wait()
+        self.left -= 1
+        return self.reply
+
+
+def pings(count: int = 1, name: str = "ping") -> list[Any]:
+    return [ToolCall(name, {"text": "x"}) for _ in range(count)]
