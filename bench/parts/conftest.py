@@ -73,10 +73,11 @@ def pytest_collection_finish(session):
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
     """Show the fixture `benchmark` to `--benchmark-only` and `--benchmark-skip`, though `measure` makes it late."""
-    for item in items:
+    every = list(items)  # Some will be deselected, and share their list of fixtures with others.
+    for item in every:
         item.fixturenames.append("benchmark")
     result = yield
-    for item in items:
+    for item in every:
         item.fixturenames.remove("benchmark")
     return result
 
@@ -86,7 +87,7 @@ def pytest_benchmark_group_stats(benchmarks):
     """Name each row by what is special about it, and put what was counted behind the name."""
     groups = yield
     for row in benchmarks:
-        name = row["param"] or row["name"].removeprefix("test_").replace("_", " ")
+        name = (row["param"] or "").replace("-", ", ") or row["name"].removeprefix("test_").replace("_", " ")
         # A row of a saved run comes with the counts of this one.
         counted = row["extra_info"].items() if row["source"] in (False, "NOW") else ()
         row["name"] = ", ".join([name, *(f"{shown(value)} {what}" for what, value in counted)])

@@ -1,7 +1,7 @@
 """A step: one reply of a model and its tools, which answer at once. All of the time is the harness's, but for the model."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ from work import NO_LIMIT, Pausing, ping, ping_on_a_thread, pings
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Middleware, create_deep_agent
 from minideep.backends import StateBackend
+from minideep.events import TextDelta
 from minideep.messages import AssistantMessage, ToolMessage, UserMessage
 from minideep.middleware import (
     FilesystemMiddleware,
@@ -23,7 +24,7 @@ from minideep.middleware import (
     TodoListMiddleware,
 )
 from minideep.models import ScriptedModel
-from minideep.ports import Reply, Request
+from minideep.ports import Emit, Reply, Request
 
 STEPS, ROUNDS = 100, 30
 
@@ -31,9 +32,15 @@ STEPS, ROUNDS = 100, 30
 class Turn:
     """A turn that stands still between rounds, so that only its steps are measured."""
 
-    def __init__(self, runner: asyncio.Runner, agent: Callable[[Any], Agent], calls: list[Any], thread: Any = None):
+    def __init__(
+        self,
+        runner: asyncio.Runner,
+        agent: Callable[[Any], Agent],
+        calls: list[Any],
+        begin: Callable[[Agent], Coroutine[Any, Any, Any]] = lambda agent: agent.run("go", "t"),
+    ) -> None:
         self.runner, self.model = runner, Pausing(calls)
-        self.task = runner.get_loop().create_task(agent(self.model).run("go", thread))
+        self.task = runner.get_loop().create_task(begin(agent(self.model)))
 
     def forward(self, steps: int = STEPS) -> None:
         self.runner.run(self.model.forward(steps))
@@ -117,3 +124,76 @@ def test_step_overhead(measure, runner, agent):
     turn = Turn(runner, agent, pings())
     measure(turn.forward, rounds=ROUNDS, each=STEPS)
     assert not turn.task.done()
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20], ids="{} tools".format)
+def test_async_tools_at_once(measure, runner, count):
+    """A step with several calls of async tools, bare agent."""
+    measure(Turn(runner, bare, pings(count)).forward, rounds=ROUNDS, each=STEPS)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20], ids="{} tools".format)
+def test_plain_tools_at_once(measure, runner, count):
+    """A step with several calls of plain functions, each on an OS thread, bare agent."""
+    turn = Turn(runner, bare, pings(count, "ping_on_a_thread"))
+    measure(lambda: turn.forward(STEPS // 5), rounds=ROUNDS // 3, each=STEPS // 5)
+
+
+@pytest.mark.parametrize("taken", [0, 1_000, 5_000, pytest.param(20_000, marks=pytest.mark.full)], ids="step {}".format)
+@pytest.mark.parametrize("agent", [bare, usual], ids=["a bare agent", "the usual list"])
+def test_steps_early_and_late_in_a_turn(measure, runner, agent, taken):
+    """A step by how many the turn has taken before."""
+    turn = Turn(runner, agent, pings())
+    turn.forward(taken)
+    measure(turn.forward, rounds=5, each=STEPS)
+
+
+async def listened_to(agent: Agent) -> None:
+    async for _ in agent.stream("go"):
+        pass
+
+
+async def followed(agent: Agent) -> None:
+    await agent.start("go", "t")
+    async for _ in agent.follow("t"):
+        pass
+
+
+LISTENERS = {"nobody": lambda agent: agent.run("go", "t"), "the one who began it": listened_to, "a follower": followed}
+
+
+@pytest.mark.parametrize("begin", LISTENERS.values(), ids=LISTENERS)
+def test_listeners(measure, runner, begin):
+    """A step by who listens to it, bare agent."""
+    measure(Turn(runner, bare, pings(), begin).forward, rounds=ROUNDS, each=STEPS)
+
+
+class Speaking:
+    """A model that says *pieces* pieces of text, and lets others go on between them."""
+
+    name = "speaking"
+
+    def __init__(self, pieces: int) -> None:
+        self.pieces = pieces
+
+    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+        for _ in range(self.pieces):
+            if emit:
+                emit(TextDelta("word "))
+            await asyncio.sleep(0)
+        return Reply(AssistantMessage("word " * self.pieces))
+
+
+@pytest.mark.parametrize("begin", LISTENERS.values(), ids=LISTENERS)
+def test_pieces_of_text(measure, runner, begin):
+    """One piece of streamed text by who listens to it, the event loop's own work included."""
+    measure(lambda: runner.run(begin(Agent(Speaking(1_000)))), rounds=10, each=1_000)
+
+
+@pytest.mark.parametrize("durability", ["turn", "step", "tool"])
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_a_batch_of_tools_with_all_that_the_harness_does(measure, runner, tmp_path, where, durability):
+    """A step with five tools, the usual list, serialized, routed and saved (a local tool takes some 20 ms)."""
+    store = MemoryCheckpointer() if where == "memory" else DiskCheckpointer(tmp_path)
+    turn = Turn(runner, lambda model: usual(model, checkpointer=store, durability=durability), pings(5))
+    measure(lambda: turn.forward(10), rounds=ROUNDS, each=10)
