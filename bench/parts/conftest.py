@@ -1,5 +1,6 @@
 """How the parts are measured: a clock for one of many equal parts of a round, counted calls, and one table of both."""
 
+import asyncio
 import gc
 import inspect
 import sys
@@ -8,6 +9,8 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+
+from minideep import DiskCheckpointer, MemoryCheckpointer
 
 
 @pytest.fixture
@@ -37,6 +40,23 @@ def measure(request):
         benchmark.extra_info.update(info)
 
     return measured
+
+
+@pytest.fixture
+def runner():
+    """Return an event loop for the whole benchmark, so that none is made while the clock runs."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(params=["memory", "disk"])
+def store(request, tmp_path):
+    """Return each kind of store in turn."""
+    if request.param == "memory":
+        yield MemoryCheckpointer()
+        return
+    with DiskCheckpointer(tmp_path / "store") as disk:
+        yield disk
 
 
 def part_of(parts: int, clock: Callable[[], float]) -> Callable[[], float]:
@@ -86,12 +106,23 @@ def pytest_collection_modifyitems(items):
 def pytest_benchmark_group_stats(benchmarks):
     """Name each row by what is special about it, and put what was counted behind the name."""
     groups = yield
-    for row in benchmarks:
-        name = (row["param"] or "").replace("-", ", ") or row["name"].removeprefix("test_").replace("_", " ")
-        # A row of a saved run comes with the counts of this one.
-        counted = row["extra_info"].items() if row["source"] in (False, "NOW") else ()
-        row["name"] = ", ".join([name, *(f"{shown(value)} {what}" for what, value in counted)])
+    for _, rows in groups:
+        alone = len({row["name"].partition("[")[0] for row in rows}) == 1
+        for row in rows:
+            row["name"] = ", ".join(about(row, alone))
     return groups
+
+
+def about(row: Any, alone: bool) -> list[str]:
+    """Return what to call a row: its function unless that is *alone* in its table, its parameters, what was counted."""
+    function = row["name"].partition("[")[0].removeprefix("test_").replace("_", " ")
+    # A row of a saved run comes with the counts of this one.
+    counted = row["extra_info"].items() if row["source"] in (False, "NOW") else ()
+    return [
+        *([] if alone and row["param"] else [function]),
+        *(row["param"].split("-") if row["param"] else []),
+        *(f"{shown(value)} {what}" for what, value in counted),
+    ]
 
 
 def shown(value: Any) -> str:

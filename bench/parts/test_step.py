@@ -1,11 +1,11 @@
-"""A step: one reply of a model and its tools, which answer at once. All of the time is the harness's, but for the model."""
+"""A step: one reply of a model and its tools. They answer at once, so that nearly all of the time is the harness's."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from work import NO_LIMIT, Pausing, ping, ping_on_a_thread, pings
+from work import NO_LIMIT, Pausing, counted, ping, ping_on_a_thread, pings
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Middleware, create_deep_agent
 from minideep.backends import StateBackend
@@ -44,12 +44,6 @@ class Turn:
 
     def forward(self, steps: int = STEPS) -> None:
         self.runner.run(self.model.forward(steps))
-
-
-@pytest.fixture
-def runner():
-    with asyncio.Runner() as runner:
-        yield runner
 
 
 def bare(model: Any) -> Agent:
@@ -126,20 +120,22 @@ def test_step_overhead(measure, runner, agent):
     assert not turn.task.done()
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 20], ids="{} tools".format)
+@pytest.mark.parametrize("count", [1, 2, 5, 20], ids=counted("tool"))
 def test_async_tools_at_once(measure, runner, count):
     """A step with several calls of async tools, bare agent."""
     measure(Turn(runner, bare, pings(count)).forward, rounds=ROUNDS, each=STEPS)
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 20], ids="{} tools".format)
+@pytest.mark.parametrize("count", [1, 2, 5, 20], ids=counted("tool"))
 def test_plain_tools_at_once(measure, runner, count):
     """A step with several calls of plain functions, each on an OS thread, bare agent."""
     turn = Turn(runner, bare, pings(count, "ping_on_a_thread"))
     measure(lambda: turn.forward(STEPS // 5), rounds=ROUNDS // 3, each=STEPS // 5)
 
 
-@pytest.mark.parametrize("taken", [0, 1_000, 5_000, pytest.param(20_000, marks=pytest.mark.full)], ids="step {}".format)
+@pytest.mark.parametrize(
+    "taken", [0, 1_000, 5_000, pytest.param(20_000, marks=pytest.mark.full)], ids="step {:,}".format
+)
 @pytest.mark.parametrize("agent", [bare, usual], ids=["a bare agent", "the usual list"])
 def test_steps_early_and_late_in_a_turn(measure, runner, agent, taken):
     """A step by how many the turn has taken before."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,6 +33,39 @@ async def ping(text: str = "") -> str:
 def ping_on_a_thread(text: str = "") -> str:
     """Answer at once, on an OS thread."""
     return "pong"
+
+
+class Pages:
+    """Texts that are made before the clock starts, and a tool that returns the next one."""
+
+    def __init__(self, size: int = 2_000) -> None:
+        self.size, self.texts = size, list[str]()
+        self.tool = tool(self.look)
+
+    def print(self, count: int) -> None:
+        """Make sure that *count* texts are ready."""
+        self.texts += [text(self.size) for _ in range(count - len(self.texts))]
+
+    async def look(self) -> str:
+        """Look at the next page."""
+        return self.texts.pop()
+
+
+LOOK = ToolCall("look", {})
+
+
+def reading(steps: int) -> Callable[[Request], Any]:
+    """Return what a model does that looks at *steps* pages, one after another, and is done. It goes by the request."""
+
+    def say(request: Request) -> Any:
+        results = 0
+        for message in reversed(request.messages):
+            if message.role == "user":
+                break
+            results += message.role == "tool"
+        return LOOK if results < steps else "done"
+
+    return say
 
 
 def done(request: Request) -> str:
@@ -68,3 +102,8 @@ class Pausing(ScriptedModel):
 
 def pings(count: int = 1, name: str = "ping") -> list[Any]:
     return [ToolCall(name, {"text": "x"}) for _ in range(count)]
+
+
+def counted(what: str) -> Callable[[int], str]:
+    """Return a function that names numbers of *what* in a table."""
+    return lambda count: f"{count:,} {what}{'s' * (count != 1)}"
