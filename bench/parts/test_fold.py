@@ -43,7 +43,7 @@ def edited(old: str, new: str) -> FileEdited:
     return FileEdited("/a", old, new, False, 1_000, "", 1.0)
 
 
-WRITTEN = FileWritten("/a", text(996) + " old", 1_000, "", 1.0)
+WRITTEN = FileWritten("/a", text(994) + " <old>", 1_000, "", 1.0)
 CYCLE: dict[str, tuple[list[AnyEvent], list[AnyEvent]]] = {
     "a reply and its tool result": ([], [replied(CALLS[0]), RETURNED[0]]),
     "a reply and five tool results": ([], [replied(*CALLS), *RETURNED]),
@@ -51,7 +51,7 @@ CYCLE: dict[str, tuple[list[AnyEvent], list[AnyEvent]]] = {
     "a call waits, is approved and starts": ([replied(CALLS[0])], [*PAUSED, Decided("c0", Approve()), *STARTED]),
     "a turn pauses and is resumed": ([replied(CALLS[0])], [*PAUSED, Resumed(1.0, NO_LIMIT, ("c0",))]),
     "a file of 1 KB is written": ([], [WRITTEN]),
-    "a file of 1 KB is edited": ([WRITTEN], [edited(" old", " new"), edited(" new", " old")]),
+    "a file of 1 KB is edited": ([WRITTEN], [edited("<old>", "<new>"), edited("<new>", "<old>")]),
     "a file is written and deleted": ([], [WRITTEN, FileDeleted("/a", 1.0)]),
     "todos are written": ([], [TodosWritten((Todo("read"), Todo("write")))]),
     "a note is replaced": ([], [Noted("library", "borrowed", "Emma")]),

@@ -1,11 +1,11 @@
 """A step: one reply of a model and its tools. They answer at once, so that nearly all of the time is the harness's."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from work import NO_LIMIT, Pausing, counted, ping, ping_on_a_thread, pings
+from work import NO_LIMIT, STEPS, Pausing, Turn, counted, ping, ping_on_a_thread, pings
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Middleware, create_deep_agent
 from minideep.backends import StateBackend
@@ -26,24 +26,7 @@ from minideep.middleware import (
 from minideep.models import ScriptedModel
 from minideep.ports import Emit, Reply, Request
 
-STEPS, ROUNDS = 100, 30
-
-
-class Turn:
-    """A turn that stands still between rounds, so that only its steps are measured."""
-
-    def __init__(
-        self,
-        runner: asyncio.Runner,
-        agent: Callable[[Any], Agent],
-        calls: list[Any],
-        begin: Callable[[Agent], Coroutine[Any, Any, Any]] = lambda agent: agent.run("go", "t"),
-    ) -> None:
-        self.runner, self.model = runner, Pausing(calls)
-        self.task = runner.get_loop().create_task(begin(agent(self.model)))
-
-    def forward(self, steps: int = STEPS) -> None:
-        self.runner.run(self.model.forward(steps))
+ROUNDS = 30
 
 
 def bare(model: Any) -> Agent:

@@ -1,5 +1,6 @@
 """A thread: it is loaded, resumed, read and forked, by the turns that it has. Each has 3 steps and 6 KB of results."""
 
+import asyncio
 from functools import cache
 from typing import Any
 
@@ -40,6 +41,14 @@ def agent_on(store: DiskCheckpointer, *middleware: Middleware) -> Agent:
     return Agent(ScriptedModel(looks_three_times), [PAGES.tool], middleware=[Asking(), *middleware], checkpointer=store)
 
 
+async def lived(agent: Agent, turns: int) -> None:
+    for _ in range(turns):
+        PAGES.print(3)
+        assert (await agent.run("go", "t")).saved
+    agent.fork("t", thread_id="paused")
+    assert (await agent.run(ASK_FIRST, "paused")).status == "paused"
+
+
 @pytest.fixture(scope="session")
 def thread(tmp_path_factory):
     """Return a function that returns the folder of a store whose thread `t` has some turns, and perhaps compactions."""
@@ -48,13 +57,7 @@ def thread(tmp_path_factory):
     def made(turns: int, compacted: bool = False) -> Any:
         folder = tmp_path_factory.mktemp("thread")
         with DiskCheckpointer(folder) as store:
-            agent = agent_on(store, *[Compacting()] * compacted)
-            for _ in range(turns):
-                PAGES.print(3)
-                assert agent.run_sync("go", "t").saved
-            agent.fork("t", thread_id="paused")
-            PAGES.print(3)
-            assert agent.run_sync(ASK_FIRST, "paused").status == "paused"
+            asyncio.run(lived(agent_on(store, *[Compacting()] * compacted), turns))
         return folder
 
     return made

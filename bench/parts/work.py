@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +14,8 @@ from minideep.ports import Request
 WORDS = Path(__file__).read_text().split() + inspect.getsource(Agent).split()
 RANDOM = Random(7)
 NO_LIMIT = Limits(steps=None)
+STEPS = 100
+"""Steps between two looks at the clock."""
 
 
 def text(size: int) -> str:
@@ -76,8 +78,8 @@ def done(request: Request) -> str:
 class Pausing(ScriptedModel):
     """A model that asks for *calls* at each step, and stands still after as many steps as it was told to take."""
 
-    def __init__(self, calls: list[Any]) -> None:
-        super().__init__(self._say)
+    def __init__(self, calls: list[Any], window: int | None = None) -> None:
+        super().__init__(self._say, window)
         self.reply, self.left = calls, 0
         self.stands, self.goes = asyncio.Event(), asyncio.Event()
 
@@ -98,6 +100,25 @@ class Pausing(ScriptedModel):
         await self.goes.wait()
         self.left -= 1
         return self.reply
+
+
+class Turn:
+    """A turn that stands still between rounds, so that only its steps are measured."""
+
+    def __init__(
+        self,
+        runner: asyncio.Runner,
+        agent: Callable[[Any], Agent],
+        calls: list[Any],
+        begin: Callable[[Agent], Coroutine[Any, Any, Any]] = lambda agent: agent.run("go", "t"),
+        *,
+        window: int | None = None,
+    ) -> None:
+        self.runner, self.model = runner, Pausing(calls, window)
+        self.task = runner.get_loop().create_task(begin(agent(self.model)))
+
+    def forward(self, steps: int = STEPS) -> None:
+        self.runner.run(self.model.forward(steps))
 
 
 def pings(count: int = 1, name: str = "ping") -> list[Any]:
