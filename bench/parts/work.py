@@ -13,6 +13,7 @@ from minideep.ports import Request
 
 WORDS = Path(__file__).read_text().split() + inspect.getsource(Agent).split()
 RANDOM = Random(7)
+PHRASES = [f"{RANDOM.choice(WORDS)} {RANDOM.randrange(10**4)}" for _ in range(50_000)]
 NO_LIMIT = Limits(steps=None)
 STEPS = 100
 """Steps between two looks at the clock."""
@@ -20,9 +21,7 @@ STEPS = 100
 
 def text(size: int) -> str:
     """Return new text of *size* characters, about as compressible as prose."""
-    words = RANDOM.choices(WORDS, k=size // 8 + 1)
-    numbers = RANDOM.choices(range(10**4), k=len(words))
-    return " ".join(f"{word} {number}" for word, number in zip(words, numbers, strict=True)).ljust(size, ".")[:size]
+    return " ".join(RANDOM.choices(PHRASES, k=size // 8 + 1)).ljust(size, ".")[:size]
 
 
 @tool
