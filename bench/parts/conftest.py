@@ -18,7 +18,8 @@ def measure(request):
     """Return a function that measures *act*, with what *setup* returns as its argument if there is a *setup*.
 
     The time is that of one of *each* equal parts of a round, such as the steps of a turn, by *clock*. One round more
-    counts the Python calls of such a part. *info* is shown and saved beside them.
+    counts the Python calls of such a part. *info* is shown and saved beside them. The table has the first line of the
+    benchmark's docstring as its title, and *of* behind that.
     """
 
     def measured(
@@ -29,9 +30,10 @@ def measure(request):
         setup: Callable[[], Any] | None = None,
         clock: Callable[[], float] = perf_counter,
         calls: bool = True,
+        of: str = "",
         **info: Any,
     ) -> None:
-        title = inspect.getdoc(request.function).splitlines()[0].rstrip(".")
+        title = inspect.getdoc(request.function).splitlines()[0].rstrip(".") + (of and f": {of}")
         request.node.add_marker(pytest.mark.benchmark(group=title, timer=part_of(each, clock)))
         benchmark = request.getfixturevalue("benchmark")  # Only now, for it takes its clock when it is made.
         benchmark.pedantic(act, setup=setup and (lambda: ((setup(),), {})), rounds=rounds, warmup_rounds=1)
