@@ -18,8 +18,8 @@ def measure(request):
     """Return a function that measures *act*, with what *setup* returns as its argument if there is a *setup*.
 
     The time is that of one of *each* equal parts of a round, such as the steps of a turn, by *clock*. One round more
-    counts the Python calls of such a part. *info* is shown and saved beside them. The table has the first line of the
-    benchmark's docstring as its title, and *of* behind that.
+    counts the Python calls of such a part. *info* is shown and saved beside them; a function in it is called
+    at the end. The table has the first line of the benchmark's docstring as its title, and *of* behind that.
     """
 
     def measured(
@@ -37,9 +37,11 @@ def measure(request):
         request.node.add_marker(pytest.mark.benchmark(group=title, timer=part_of(each, clock)))
         benchmark = request.getfixturevalue("benchmark")  # Only now, for it takes its clock when it is made.
         benchmark.pedantic(act, setup=setup and (lambda: ((setup(),), {})), rounds=rounds, warmup_rounds=1)
-        if benchmark.enabled and calls:
+        if not benchmark.enabled:
+            return
+        if calls:
             info = {"calls": round(python_calls(act, *([setup()] if setup else [])) / each, 1)} | info
-        benchmark.extra_info.update(info)
+        benchmark.extra_info.update({what: value() if callable(value) else value for what, value in info.items()})
 
     return measured
 

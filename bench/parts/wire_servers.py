@@ -30,7 +30,7 @@ class Server(Provider):
 
 
 def in_pieces(events: list[Any]) -> list[Any]:
-    """Return a stream with an event for each word. In *events* there is one for each half of the text, and both alike."""
+    """Return a stream with an event for each word. *events* has one for each half of the text, both alike."""
     place = next(place for place in range(len(events)) if events[place] == events[place + 1])
     word = json.loads(json.dumps(events[place]).replace(WORD * (PIECES // 2), WORD))
     return [*events[:place], *[word] * PIECES, *events[place + 2 :]]
