@@ -130,4 +130,4 @@ def about(row: Any, alone: bool) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if isinstance(value, float) else str(value)
+    return f"{value:,.1f}".removesuffix(".0") if isinstance(value, int | float) else str(value)

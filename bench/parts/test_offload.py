@@ -40,11 +40,10 @@ def test_summarization_with_free_summaries(measure, runner, window):
     """A step with a result of 2,000 characters, in a context that is compacted before it outgrows its window."""
     pages, summarizer, files = Pages(), ScriptedModel(lambda request: text(2_000)), StateBackend()
 
-    def agent(model: Any) -> Agent:
+    def begin(model: Any) -> Any:
         middleware = [FilesystemMiddleware(files), SummarizationMiddleware(model, files, summarizer=summarizer)]
-        return Agent(model, [pages.tool], middleware=middleware, limits=NO_LIMIT)
+        return Agent(model, [pages.tool], middleware=middleware, limits=NO_LIMIT).run("go")
 
-    turn = Turn(runner, agent, [LOOK], window=window)
+    turn = Turn(runner, begin, [LOOK], window=window)
     measure(lambda _: turn.forward(200), setup=lambda: pages.print(200), rounds=10, each=200)
-    assert not turn.task.done()
     assert bool(summarizer.requests) == bool(window)

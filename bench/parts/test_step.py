@@ -1,13 +1,13 @@
 """A step: one reply of a model and its tools. They answer at once, so that nearly all of the time is the harness's."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from work import NO_LIMIT, STEPS, Pausing, Turn, counted, ping, ping_on_a_thread, pings
+from work import NO_LIMIT, STEPS, Turn, counted, ping, ping_on_a_thread, pings
 
-from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Middleware, create_deep_agent
+from minideep import Agent, Middleware, create_deep_agent
 from minideep.backends import StateBackend
 from minideep.events import TextDelta
 from minideep.messages import AssistantMessage, ToolMessage, UserMessage
@@ -35,6 +35,10 @@ def bare(model: Any) -> Agent:
 
 def usual(model: Any, **more: Any) -> Agent:
     return create_deep_agent(model, [ping, ping_on_a_thread], limits=NO_LIMIT, **more)
+
+
+def runs(agent: Callable[[Any], Agent]) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+    return lambda model: agent(model).run("go", "t")
 
 
 def only(middleware: Middleware) -> Callable[[Any], Agent]:
@@ -84,10 +88,7 @@ def test_the_scripted_model(measure, runner):
 
 def test_a_loop_by_hand(measure, runner):
     """A step: a reply, and an async tool that answers at once."""
-    model = Pausing(pings())
-    task = runner.get_loop().create_task(by_hand(model))
-    measure(lambda: runner.run(model.forward(STEPS)), rounds=ROUNDS, each=STEPS)
-    assert not task.done()
+    measure(Turn(runner, by_hand, pings()).forward, rounds=ROUNDS, each=STEPS)
 
 
 STACKS = {"a bare agent": bare, "the usual list": usual} | {
@@ -98,21 +99,19 @@ STACKS = {"a bare agent": bare, "the usual list": usual} | {
 @pytest.mark.parametrize("agent", STACKS.values(), ids=STACKS)
 def test_step_overhead(measure, runner, agent):
     """A step: a reply, and an async tool that answers at once."""
-    turn = Turn(runner, agent, pings())
-    measure(turn.forward, rounds=ROUNDS, each=STEPS)
-    assert not turn.task.done()
+    measure(Turn(runner, runs(agent), pings()).forward, rounds=ROUNDS, each=STEPS)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 20], ids=counted("tool"))
 def test_async_tools_at_once(measure, runner, count):
     """A step with several calls of async tools, bare agent."""
-    measure(Turn(runner, bare, pings(count)).forward, rounds=ROUNDS, each=STEPS)
+    measure(Turn(runner, runs(bare), pings(count)).forward, rounds=ROUNDS, each=STEPS)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 20], ids=counted("tool"))
 def test_plain_tools_at_once(measure, runner, count):
     """A step with several calls of plain functions, each on an OS thread, bare agent."""
-    turn = Turn(runner, bare, pings(count, "ping_on_a_thread"))
+    turn = Turn(runner, runs(bare), pings(count, "ping_on_a_thread"))
     measure(lambda: turn.forward(STEPS // 5), rounds=ROUNDS // 3, each=STEPS // 5)
 
 
@@ -122,7 +121,7 @@ def test_plain_tools_at_once(measure, runner, count):
 @pytest.mark.parametrize("agent", [bare, usual], ids=["a bare agent", "the usual list"])
 def test_steps_early_and_late_in_a_turn(measure, runner, agent, taken):
     """A step by how many the turn has taken before."""
-    turn = Turn(runner, agent, pings())
+    turn = Turn(runner, runs(agent), pings())
     turn.forward(taken)
     measure(turn.forward, rounds=5, each=STEPS)
 
@@ -144,7 +143,7 @@ LISTENERS = {"nobody": lambda agent: agent.run("go", "t"), "the one who began it
 @pytest.mark.parametrize("begin", LISTENERS.values(), ids=LISTENERS)
 def test_listeners(measure, runner, begin):
     """A step by who listens to it, bare agent."""
-    measure(Turn(runner, bare, pings(), begin).forward, rounds=ROUNDS, each=STEPS)
+    measure(Turn(runner, lambda model: begin(bare(model)), pings()).forward, rounds=ROUNDS, each=STEPS)
 
 
 class Speaking:
@@ -170,9 +169,7 @@ def test_pieces_of_text(measure, runner, begin):
 
 
 @pytest.mark.parametrize("durability", ["turn", "step", "tool"])
-@pytest.mark.parametrize("where", ["memory", "disk"])
-def test_a_batch_of_tools_with_all_that_the_harness_does(measure, runner, tmp_path, where, durability):
+def test_a_batch_of_tools_with_all_that_the_harness_does(measure, runner, store, durability):
     """A step with five tools, the usual list, serialized, routed and saved (a local tool takes some 20 ms)."""
-    store = MemoryCheckpointer() if where == "memory" else DiskCheckpointer(tmp_path)
-    turn = Turn(runner, lambda model: usual(model, checkpointer=store, durability=durability), pings(5))
+    turn = Turn(runner, runs(lambda model: usual(model, checkpointer=store, durability=durability)), pings(5))
     measure(lambda: turn.forward(10), rounds=ROUNDS, each=10)

@@ -102,22 +102,27 @@ class Pausing(ScriptedModel):
 
 
 class Turn:
-    """A turn that stands still between rounds, so that only its steps are measured."""
+    """A turn that stands still between rounds, so that only its steps are measured. *begin* runs it with a model."""
 
     def __init__(
         self,
         runner: asyncio.Runner,
-        agent: Callable[[Any], Agent],
+        begin: Callable[[Pausing], Coroutine[Any, Any, Any]],
         calls: list[Any],
-        begin: Callable[[Agent], Coroutine[Any, Any, Any]] = lambda agent: agent.run("go", "t"),
         *,
         window: int | None = None,
     ) -> None:
-        self.runner, self.model = runner, Pausing(calls, window)
-        self.task = runner.get_loop().create_task(begin(agent(self.model)))
+        self._runner, self._model = runner, Pausing(calls, window)
+        self._task = runner.get_loop().create_task(begin(self._model))
 
     def forward(self, steps: int = STEPS) -> None:
-        self.runner.run(self.model.forward(steps))
+        """Let it go on for *steps* steps."""
+        self._runner.run(self._forward(steps))
+
+    async def _forward(self, steps: int) -> None:
+        standing = asyncio.ensure_future(self._model.forward(steps))
+        await asyncio.wait([standing, self._task], return_when=asyncio.FIRST_COMPLETED)
+        assert not self._task.done(), f"the turn ended too early: {self._task}"
 
 
 def pings(count: int = 1, name: str = "ping") -> list[Any]:
