@@ -18,8 +18,8 @@ def measure(request):
     """Return a function that measures *act*, with what *setup* returns as its argument if there is a *setup*.
 
     The time is that of one of *each* equal parts of a round, such as the steps of a turn, by *clock*. One round more
-    counts the Python calls of such a part. *info* is shown and saved beside them; a function in it is called
-    at the end. The table has the first line of the benchmark's docstring as its title, and *of* behind that.
+    counts the Python calls of such a part. *info* is shown and saved beside them; a function in it is called at the
+    end. The table has the first line of the benchmark's docstring as its title, and *of* behind that.
     """
 
     def measured(
@@ -104,6 +104,14 @@ def pytest_collection_modifyitems(items):
     for item in every:
         item.fixturenames.remove("benchmark")
     return result
+
+
+def pytest_benchmark_update_json(output_json):
+    """Save with each row its ratio to the fastest row of its table, as the table shows it."""
+    rows = output_json["benchmarks"]
+    for row in rows:
+        fastest = min(other["stats"]["min"] for other in rows if other["group"] == row["group"])
+        row["extra_info"]["ratio"] = round(row["stats"]["min"] / fastest, 2)
 
 
 @pytest.hookimpl(wrapper=True)
