@@ -21,8 +21,12 @@ def worker(**more: Any) -> Subagent:
     return Subagent(name="worker", description="works", model=ScriptedModel(done), **more)
 
 
-async def turn(agent: Agent) -> None:
-    assert (await agent.run("go")).text == "done"
+async def turn(agent: Agent, thread: str | None = None) -> None:
+    """Run a turn in which every child answers."""
+    turn = await agent.run("go", thread)
+    results = [message for message in turn.messages if message.role == "tool"]
+    assert results, turn.error
+    assert not any(result.is_error for result in results), results
 
 
 FAN_OUTS = pytest.mark.parametrize(
@@ -66,5 +70,5 @@ def test_subagents_are_read_again(measure, runner, tmp_path, count):
     """Reading the state of a thread with its subagents."""
     with DiskCheckpointer(tmp_path) as store:
         agent = create_deep_agent(ScriptedModel(delegating(count)), subagents=[worker()], checkpointer=store)
-        runner.run(agent.run("go", "t"))
+        runner.run(turn(agent, "t"))
         measure(lambda: agent.get_state("t", subagents=True), rounds=20)

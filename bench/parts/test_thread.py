@@ -84,6 +84,7 @@ def test_load(measure, thread, turns, compacted):
     """Loading a thread to continue it."""
     with DiskCheckpointer(thread(turns, compacted)) as store:
         checked = open_store(store)
+        assert open_thread(checked, "t"), "there is no thread"
         measure(lambda: open_thread(checked, "t"), rounds=10)
 
 
@@ -115,7 +116,10 @@ def test_a_turn_by_a_new_agent(measure, runner, thread, turns):
             PAGES.print(3)
             return agent_on(store).fork("t")
 
-        measure(lambda name: runner.run(agent_on(store).run("go", name)), setup=forked, rounds=5)
+        async def turn(name: str) -> None:
+            assert (await agent_on(store).run("go", name)).saved
+
+        measure(lambda name: runner.run(turn(name)), setup=forked, rounds=5)
 
 
 READS = {
