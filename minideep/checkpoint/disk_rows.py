@@ -176,7 +176,7 @@ class DiskRows:
 
     def problems(self) -> list[str]:
         """Have SQLite check its file, and count the rows whose keys are not text."""
-        with self.errors("read"), self.connection() as connection:
+        with self.errors["read"], self.connection() as connection:
             try:
                 lines, (others,) = connection.run(database.checked_database, TIMEOUT)
             except sqlite3.OperationalError:  # Locked or out of reach is not damaged.
