@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
