@@ -30,30 +30,26 @@ class Row(Struct):
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Row], width: int, glyphs: dict[str, str]) -> Table:
-    """Return a table of *rows* that is at most *width* wide. Of the *columns* those at the end are left out first, and
-    those without any cell always. The order in the table is that in which the cells of the rows stand.
+    """Return a table of *rows* that is at most *width* wide. Of the *columns* it has those with any cells for which there
+    is room, the first ones first. They stand in the order of the cells of the rows.
     """
     has_bars = any(row.bar for row in rows)
-    label, left = _width_of_labels(rows, width - has_bars * (SHORTEST_BAR + GAP))
-    names, left = _fitting(columns, rows, left)
+    longest = min(LONGEST_LABEL, max((cell_len(safe(row.label)) for row in rows), default=0))
+    label = min(longest, max(SHORTEST_LABEL, width // 4))
+    shortest = max(SHORTEST_BAR, width // 6)
+    names, left = _fitting(columns, rows, width - label - has_bars * (shortest + GAP))
+    label, left = min(longest, label + left), left - min(longest - label, left)
     made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     made.add_column(title, width=label, no_wrap=True)
     for name, room in names.items():
         made.add_column(name, width=room, no_wrap=True, justify="left" if name in TEXTS else "right")
-    bar = min(LONGEST_BAR, SHORTEST_BAR + left) if has_bars else 0
+    bar = min(LONGEST_BAR, shortest + left) if has_bars else 0
     if bar:
         made.add_column("", width=bar, no_wrap=True)
     for row in rows:
         cells = [Text(safe(text)) for text in (row.label, *(row.cells.get(name, "") for name in names))]
         made.add_row(*cells, *([Text(drawn(row.bar, bar, glyphs))] if bar else ()))
     return made
-
-
-def _width_of_labels(rows: Sequence[Row], width: int) -> tuple[int, int]:
-    """Return the width of the labels, and what is left of *width*."""
-    longest = max((cell_len(safe(row.label)) for row in rows), default=0)
-    label = min(longest, LONGEST_LABEL, max(SHORTEST_LABEL, width // 4))
-    return label, width - label
 
 
 def _fitting(columns: Sequence[str], rows: Sequence[Row], width: int) -> tuple[dict[str, int], int]:

@@ -56,7 +56,7 @@ class CostsScreen(Screen):
         harness, saving = (of_all(getattr(turn, name) for turn in turns) for name in ("harness_s", "save_s"))
         waited = f"; waited {duration(costs.waited_s)} for a person" if costs.waited_s else ""
         return (
-            f"{duration(costs.seconds)}: {glyphs['model']} models {duration(model_s)}, "
+            f"{least_of(costs)}{duration(costs.seconds)}: {glyphs['model']} models {duration(model_s)}, "
             f"{glyphs['tools']} tools {duration(total.tools_s)}, {glyphs['rest']} rest, of it minideep {harness}, "
             f"saving {saving}{waited}"
         )
@@ -89,9 +89,16 @@ def amounts_of(costs: ThreadCosts) -> Iterator[tuple[str, str]]:
         money = f"at least {money}; the cost of {plural(total.unpriced, 'reply', 'replies')} is unknown"
     yield "money", money
     snapshots = f", and {size(costs.snapshots)} of snapshots" if costs.snapshots else ""
-    yield "bytes", f"{size(total.bytes_raw)} of events, stored as {size(total.bytes_stored)}{snapshots}"
+    yield (
+        "bytes",
+        f"{least_of(costs)}{size(total.bytes_raw)} of events, stored as {size(total.bytes_stored)}{snapshots}",
+    )
     calls = f"{plural(total.tool_calls, 'tool call')} with {total.tool_chars:,} characters"
-    yield "steps", f"{plural(total.replies, 'model reply', 'model replies')}, {calls}"
+    yield "steps", f"{least_of(costs)}{plural(total.replies, 'model reply', 'model replies')}, {calls}"
+
+
+def least_of(costs: ThreadCosts) -> str:
+    return "at least " if costs.turns[0].removed else ""
 
 
 def remarks(costs: ThreadCosts, whole: TurnCosts) -> Iterator[str]:
@@ -154,7 +161,8 @@ def turn_rows(turns: Sequence[TurnCosts]) -> Iterator[Row]:
     for turn in turns:
         label, spent = f"{turn.number} {turn.said or '(resumed)'}", cells(turn.run.total)
         if turn.removed:
-            known = {name: f"{spent[name]}+" for name in KNOWN_OF_REMOVED if spent[name]}
+            known = {name: text if text[-1:] in "+?%" else f"{text}+" for name, text in spent.items()}
+            known = {name: known[name] for name in KNOWN_OF_REMOVED}
             yield Row(f"1 to {turn.number} (removed)", {"status": turn.status, **known})
             continue
         waited = "waits" if turn.waited_s is None else duration(turn.waited_s) if turn.waited_s else ""
@@ -232,7 +240,7 @@ def duration(seconds: float) -> str:
     """Return a time for people, in three digits.
 
     >>> [duration(seconds) for seconds in (0, 0.00004, 0.0123, 9.87, 61, 7300, 200_000)]
-    ['0 s', '0.04 ms', '12.3 ms', '9.87 s', '1 min 1 s', '2 h 2 min', '2 d 8 h']
+    ['0 s', '0.04 ms', '12.3 ms', '9.87 s', '1 min 1 s', '2 h 1 min', '2 d 7 h']
     """
     if seconds < 60:
         return f"{seconds:.3g} s" if seconds >= 1 or not seconds else f"{seconds * 1000:.3g} ms"
