@@ -30,7 +30,7 @@ class Row(Struct):
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Row], width: int, glyphs: dict[str, str]) -> Table:
-    """Return a table of *rows* that is at most *width* wide. Of the *columns* it has those with any cells for which there
+    """Return a table of *rows* that is at most *width* wide. Of the *columns* it has those with cells for which there
     is room, the first ones first. They stand in the order of the cells of the rows.
     """
     has_bars = any(row.bar for row in rows)
