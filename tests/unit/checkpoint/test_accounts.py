@@ -1,6 +1,7 @@
 """What a thread has cost is read from its log: every amount once, in the turn, the run and the step it belongs to."""
 
 import asyncio
+from random import Random
 
 import pytest
 from harness.agents import ping, sub, task
@@ -16,6 +17,7 @@ from minideep import (
     Middleware,
     Overloaded,
     ToolCall,
+    ToolContext,
     UnknownThread,
     Usage,
     UserMessage,
@@ -34,6 +36,11 @@ def reply(content, tokens=10, cost=0.5):
     """A reply that takes ten times as many tokens of input, of which half were cached."""
     message = AssistantMessage(content if isinstance(content, str) else tuple(content))
     return Reply(message, usage=Usage(tokens * 10, tokens, tokens * 5, 0, 1), cost=cost)
+
+
+def random_text():
+    """200,000 characters that hardly shrink, always the same."""
+    return Random(1).randbytes(100_000).hex()
 
 
 class NoPrices:
@@ -124,6 +131,49 @@ async def test_the_time_of_a_call_that_ran_a_subagent_is_the_subagents(store):
     assert child.steps[0].replied - child.start > 0.02
 
 
+async def test_what_runs_two_levels_below_is_in_the_sums_of_those_above(store):
+    def above(agent, id):
+        @tool
+        async def delegate(ctx: ToolContext) -> str:
+            """Have it done."""
+            return (await ctx.run(agent, "go on")).text
+
+        return Agent(NoPrices([reply([ToolCall("delegate", {}, id)]), reply("done")]), [delegate], name=f"above {id}")
+
+    lowest = Agent(NoPrices([reply("lowest", 7)]), name="lowest")
+    top = above(above(lowest, "b"), "a")
+    top.checkpointer = store
+    await top.run("go", "t")
+    (turn,) = costs_of(store).turns
+    (middle,) = turn.run.steps[0].calls[0].runs
+    (below,) = middle.steps[0].calls[0].runs
+    assert [run.agent for run in (turn.run, middle, below)] == ["above a", "above b", "lowest"]
+    assert [run.total.replies for run in (turn.run, middle, below)] == [5, 3, 1]
+    assert [run.total.usage.output for run in (turn.run, middle, below)] == [47, 27, 7]
+
+
+async def test_the_bytes_of_a_file_belong_to_the_run_that_wrote_it():
+    store = MemoryCheckpointer()
+    write = ToolCall("write_file", {"file_path": "/a", "content": "words " * 10_000})
+    await office(store, [task("helper", "h")], "done", helper=[reply([write]), reply("written")]).run("go", "t")
+    (turn,) = costs_of(store).turns
+    (child,) = turn.run.steps[0].calls[0].runs
+    assert child.own.bytes_raw > 120_000  # The call has the text too.
+    assert turn.run.own.bytes_raw < 2_000
+
+
+async def test_a_file_that_two_turns_wrote_is_counted_once():
+    store = MemoryCheckpointer()
+    write = [ToolCall("write_file", {"file_path": f"/{name}", "content": random_text()}) for name in "ab"]
+    agent = office(store, write[0], "ok", write[1], "ok")
+    for text in ("go", "again"):
+        await agent.run(text, "t")
+    blobs = sum(len(data) for _, data in plain(store).rows("blob/", "blob0"))
+    logs = sum(len(data) for _, data in plain(store).rows("log/", "log0"))
+    assert len(plain(store).rows("blob/", "blob0")) == 3  # Two calls, and one file.
+    assert costs_of(store).total.bytes_stored == blobs + logs
+
+
 async def test_the_bytes_of_events_add_up_to_the_rows_of_the_log_before_and_after_a_merge(store):
     large = "large " * 40_000
     agent = office(store, [ToolCall("ping", {"text": large}), task("helper", "h")], *["ok"] * 4)
@@ -159,6 +209,7 @@ async def test_waiting_for_a_person_is_no_time_of_the_turn_and_what_goes_on_stan
     assert found.seconds < 0.2
     earlier, answer = found.turns[1].run.steps
     assert (earlier.kind, [call.name for call in earlier.calls], answer.kind) == ("continued", ["task"], "reply")
+    assert (earlier.own.tool_calls, answer.own.tool_calls) == (1, 0)
     (child,) = earlier.calls[0].runs
     assert [(step.kind, [call.name for call in step.calls]) for step in child.steps] == [
         ("continued", ["pay"]), ("reply", []),
