@@ -18,7 +18,8 @@ SUMMARY = "The librarian wants a book read, page by page. What was read so far: 
 WINDOW = 200_000
 """The tokens that a model takes where compaction is on. Where it is off, the window has no end."""
 SYSTEM = "You read a book for a librarian."
-WORDS = """a about after again all along also an and any are as asked at away back be because been before began book
+WORDS = tuple(
+    """a about after again all along also an and any are as asked at away back be because been before began book
 both but by came can chapter child city could country day did do door down each end enough even every eye face far few
 first for form found friend from garden gave give go good great had half hand has have he head heard her here high him
 his home house however if in interest into is it its just keep kind knew know land large last later least left let
@@ -30,6 +31,7 @@ than that the their them then there these they thing think this those though tho
 took toward town turn two under until up upon us use very voice walk was water way we well went were what when where
 which while white who whole why will window with within without word work world would write year yet you young
 """.split()
+)
 
 
 def text_of(page: int) -> str:
@@ -42,7 +44,7 @@ def text_of(page: int) -> str:
 
 
 def as_sent(role: str, text: str, calls: Iterable[tuple[str, str, str]] = (), answers: str = "") -> str:
-    """Return a message as OpenAI's chat API takes it: *calls* are ids, names and arguments; *answers* is a call's id."""
+    """Return a message as OpenAI's chat API takes it. *calls* are ids, names and arguments; *answers* is an id."""
     message: dict[str, object] = {"role": role, "content": text}
     functions = [{"id": id, "type": "function", "function": {"name": name, "arguments": a}} for id, name, a in calls]
     if functions:
