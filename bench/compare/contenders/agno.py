@@ -14,7 +14,7 @@ from bench.compare.contender import Kept
 from bench.compare.work import DONE, SYSTEM, WINDOW, Work, as_sent, tool_as_sent
 
 TITLE = "agno Agent"
-PACKAGES = ("agno", "sqlalchemy")
+PACKAGES = ("agno",)
 CONFIGURATIONS: dict[str, Kept] = {
     "none": "caller",
     "memory": "memory",

@@ -85,7 +85,10 @@ class Session:
 
     async def messages(self, thread: str) -> list[tuple[str, str]]:
         path = self.path(thread)
-        found = json.loads(path.read_text())["messages"] if path else self.agents[thread].messages
+        if path:
+            found = json.loads(path.read_text())["messages"] if path.exists() else []
+        else:
+            found = self.agents[thread].messages if thread in self.agents else []
         return [(ROLES.get(one["role"], one["role"]), one["content"] or "") for one in found if one["role"] != "system"]
 
     async def close(self) -> None:

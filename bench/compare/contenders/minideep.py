@@ -68,7 +68,10 @@ class Session:
         return turn.text
 
     async def messages(self, thread: str) -> list[tuple[str, str]]:
-        return [(message.role, message.text) for message in self.agent.transcript(thread)]
+        try:
+            return [(message.role, message.text) for message in self.agent.transcript(thread)]
+        except UnknownThread:
+            return []
 
     async def close(self) -> None:
         await self.agent.aclose()

@@ -63,7 +63,8 @@ class Session:
         raise LookupError("nothing is stored on a disk")
 
     async def messages(self, thread: str) -> list[tuple[str, str]]:
-        return plain(self.agents[thread].write_memory_to_messages())[1:]
+        agent = self.agents.get(thread)
+        return plain(agent.write_memory_to_messages())[1:] if agent else []
 
     async def close(self) -> None:
         pass
