@@ -240,8 +240,6 @@ def grows(results: Results, promise: Promise) -> bool:
     short, long = (ratio or 0.0 for ratio in ratios)
     if not short or not long:
         return True
-    verdict = "holds" if long > short else "DOES NOT HOLD"
-    print(
-        f"bound: {promise.text.replace(' of 200', '')}: 1/{number(short)} at N=50 grows to 1/{number(long)} at N=500: {verdict}"
-    )
+    text, verdict = promise.text.replace(" of 200", ""), "holds" if long > short else "DOES NOT HOLD"
+    print(f"bound: {text}: 1/{number(short)} at N=50 grows to 1/{number(long)} at N=500 {verdict}")
     return long > short
