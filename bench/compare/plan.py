@@ -25,14 +25,14 @@ class Sizes:
     """The seconds after which a measurement is stopped."""
     rounds: int
     minutes: float
-    """The time after which no further round begins. The first round always ends."""
+    """The time after which nothing is repeated any more. The first round always ends."""
     dear_s: float
     """The seconds of a task over which it is done in the first round alone."""
 
 
 SIZES: dict[Mode, Sizes] = {
     "smoke": Sizes((4,), (2,), (6,), 4, 20, 1, 1, 20),
-    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 20, 3, 6, 8),
+    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 15, 3, 8, 5),
     "full": Sizes((10, 50, 200, 500, 2000), (10, 100, 200), (120, 400), 200, 60, 5, 24 * 60, 600),
 }
 
@@ -70,15 +70,12 @@ class Task:
         if done.returncode:
             self.failed = done.stderr.strip() or f"exit code {done.returncode}"
 
-    def missing(self) -> list[Line]:
+    def missing(self) -> list[tuple[str, str, int]]:
         """Return the measurements that gave no line. Those larger than one that was stopped are not missing."""
-        there = {key_of(line) for line in self.lines}
+        there = {(line["configuration"], line["work"], line["n"]) for line in self.lines}
+        wanted = [(one["configuration"], one["work"], n) for one in self.measurements for n in one["sizes"]]
         stopped = any(line["stopped_at"] is not None for line in self.lines)
-        return [] if stopped else [one for one in self.measurements if key_of({"contender": "", **one}) not in there]
-
-
-def key_of(line: Line) -> tuple[str, str, int]:
-    return line["configuration"], line["work"], line["n"]
+        return [] if stopped else [key for key in wanted if key not in there]
 
 
 def rounds(mode: Mode, only: Iterable[str]) -> Iterator[list[Task]]:
@@ -94,12 +91,12 @@ def rounds(mode: Mode, only: Iterable[str]) -> Iterator[list[Task]]:
 
 
 def start(name: str, sizes: Sizes) -> list[Task]:
-    return [Task(name, measurements([""], "import", (0,)), 60, program="start")]
+    return [Task(name, each([""], "import", (0,)), 60, program="start")]
 
 
 def steps(name: str, sizes: Sizes) -> list[Task]:
     configurations = about(name).configurations
-    return [Task(name, measurements([one], "steps", sizes.steps), sizes.limit_s) for one in configurations]
+    return [Task(name, each([one], "steps", sizes.steps), sizes.limit_s) for one in configurations]
 
 
 def turns(name: str, sizes: Sizes) -> list[Task]:
@@ -107,7 +104,10 @@ def turns(name: str, sizes: Sizes) -> list[Task]:
     if "turns" in said.cannot:
         return []
     chosen = [one for one, kept in said.configurations.items() if kept == "disk" or one == "none"]
-    return [Task(name, measurements([one], "turns", sizes.turns), sizes.limit_s) for one in chosen]
+    return [
+        Task(name, [{"configuration": one, "work": "turns", "sizes": list(sizes.turns)}], sizes.limit_s)
+        for one in chosen
+    ]
 
 
 def counts(name: str, sizes: Sizes) -> list[Task]:
@@ -115,9 +115,9 @@ def counts(name: str, sizes: Sizes) -> list[Task]:
     configurations = about(name).configurations
     spoken = [one for one in configurations if one in ("none", "compaction")]
     stores = [one for one, kept in configurations.items() if kept == "disk"]
-    found = [*measurements(["none"], "request", (0,)), *measurements(spoken, "session", sizes.session)]
+    found = [*each(["none"], "request", (0,)), *each(spoken, "session", sizes.session)]
     tasks = [Task(name, found, 10 * sizes.limit_s, timed=False)]
-    return tasks + [Task(name, measurements([one], "commits", (sizes.commits,)), 60, timed=False) for one in stores]
+    return tasks + [Task(name, each([one], "commits", (sizes.commits,)), 60, timed=False) for one in stores]
 
 
 def small(name: str, sizes: Sizes) -> list[Task]:
@@ -127,8 +127,9 @@ def small(name: str, sizes: Sizes) -> list[Task]:
     return [Task(name, together, sizes.limit_s, timed=False), *(start(name, sizes))]
 
 
-def measurements(configurations: Iterable[str], work: str, sizes: Iterable[int]) -> list[Line]:
-    return [{"configuration": one, "work": work, "n": n} for one in configurations for n in sizes]
+def each(configurations: Iterable[str], work: str, sizes: Iterable[int]) -> list[Line]:
+    """Return a measurement for each configuration and size."""
+    return [{"configuration": one, "work": work, "sizes": [n]} for one in configurations for n in sizes]
 
 
 def cores() -> int:
