@@ -47,7 +47,7 @@ def markdown(document: Document, pictures: dict[str, str]) -> str:
         if name in pictures:
             parts.append(f"![{pictures[name]}]({name}.svg)\n")
         if name in MAIN:
-            parts += compared(document, MAIN[name](document))
+            parts += compared(document, *MAIN[name](document))
         parts.append(folded(body))
         if note:
             parts.append(f"{NOTES[note]}\n")
@@ -62,9 +62,12 @@ def head(document: Document) -> str:
     return HEAD.format(**about, cpu=machine["cpu"], cores=machine["cores"], python=machine["python"])
 
 
-def compared(document: Document, column: Column) -> Iterator[str]:
-    """Yield what minideep's value of a column is beside LangChain's and deepagents', and who has a better one."""
-    rows = [row for row in document.rows(column.work) if row.configuration != "compaction"]
+def compared(document: Document, column: Column, kept: str) -> Iterator[str]:
+    """Yield what minideep's value of a column is beside LangChain's and deepagents', and who has a better one, of those
+    whose threads are *kept* in the same place.
+    """
+    there = (row for row in document.rows(column.work) if document.kept(row) == kept)
+    rows = [row for row in there if row.configuration != "compaction"]
     yield f"**{column.head[0].upper()}{column.head[1:]}:**\n"
     for mine, theirs in (("minideep", "langgraph"), ("deep_minideep", "deepagents")):
         for best in document.least([row for row in rows if row.contender == theirs], *column[1:4]):
@@ -264,20 +267,21 @@ def own_parts(document: Document) -> Iterator[str]:
         yield f"### {group}\n\n{rows_of(lines)}"
 
 
-MAIN: dict[str, Callable[[Document], Column]] = {
-    "step": lambda found: Column(
-        f"a late step of {found.size('steps', 200):,}", "steps", found.size("steps", 200), "late_us", micros
-    ),
-    "turn": lambda found: Column(
-        f"the last of {found.size('turns', 200):,} turns", "turns", found.size("turns", 200), "last_ms", millis
-    ),
-    "stored": lambda found: Column(
-        f"bytes after {found.size('turns', 200):,} turns", "turns", found.size("turns", 200), "disk_bytes", size
-    ),
-    "start": lambda _: Column("time to import and build", "import", 0, "import_ms", millis),
-    "tokens": lambda _: Column("tokens before anything is said", "request", 0, "overhead_tokens", three),
+MAIN: dict[str, Callable[[Document], tuple[Column, str]]] = {
+    "step": lambda found: (main(found, "a late step of {:,}, without a store", "steps", "late_us", micros), "caller"),
+    "turn": lambda found: (main(found, "the last of {:,} turns, on a disk", "turns", "last_ms", millis), "disk"),
+    "stored": lambda found: (main(found, "bytes after {:,} turns", "turns", "disk_bytes", size), "disk"),
+    "start": lambda _: (Column("time to import and build", "import", 0, "import_ms", millis), "caller"),
+    "tokens": lambda _: (Column("tokens before anything is said", "request", 0, "overhead_tokens", three), "caller"),
 }
-"""The value of each picture that is also said in a sentence."""
+"""The value of each picture that is also said in words, and where the threads of the rows are kept."""
+
+
+def main(document: Document, head: str, work: str, name: str, words: Callable[[float], str]) -> Column:
+    n = document.size(work, 200)
+    return Column(head.format(n), work, n, name, words)
+
+
 SECTIONS: list[tuple[str, str, str, Callable[[Document], str]]] = [
     ("A step", "step", "A step", steps),
     ("A turn", "turn", "A turn", turns),
