@@ -8,7 +8,7 @@ from ..compare.tables import NOTES
 from .document import Document, Row
 from .words import megabytes, micros, millis, size, three, times
 
-MARKS = {"pass": "✓", "fail": "✗", "no store": "–"}
+MARKS = {"pass": "✓ pass", "fail": "✗ fail", "no store": "– no store"}
 FOLDED = 12
 """Rows of a table over which it is folded."""
 GUARANTEES = ("kill", "repeats", "conflict", "failed save")
@@ -23,6 +23,9 @@ harness's own; a real step takes as much longer as they do. A value is the media
 many times minideep's value it is: that of `Agent`, or of `create_deep_agent` for deepagents, with threads kept in the
 same place. Below 1 the other one is better.
 """
+
+
+MEANING = "What each word means, and how it is tried, is on [the page of the comparison](../compare/README.md)."
 
 
 class Column(NamedTuple):
@@ -241,10 +244,8 @@ def guarantees(document: Document) -> str:
         for row, verdicts in found.items()
         if any(line["verdict"] != "no store" for line in verdicts.values())
     ]
-    words = (
-        "✓ passed · ✗ failed · – keeps no threads on a disk. What each means is in [the manual](../compare/README.md)."
-    )
-    return f"{rows_of(lines)}\n{words} What was seen:\n\n" + "\n".join(seen) + "\n"
+    said = "\n".join(seen)
+    return f"{rows_of(lines)}\n<details><summary>What was seen</summary>\n\n{said}\n\n</details>\n\n{MEANING}\n"
 
 
 def own_parts(document: Document) -> Iterator[str]:
