@@ -7,7 +7,7 @@ stand beside what they name, and there is no legend.
 
 import textwrap
 from collections.abc import Callable, Sequence
-from math import log10
+from math import floor, log10
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,8 +93,8 @@ def logarithmic(axes: Any, values: Sequence[float], words: Words) -> None:
     axes.set_xscale("log")
     axes.set_xlim(low / 1.6, high * 1.8)
     inside = 0.06 * log10(high / low * 2.9)  # The words under a tick at the very edge would be cut off.
-    decades = max(1, round(log10(high / low) / 3 + 0.2))
-    ticks = powers(low / 1.6 * 10**inside, high * 1.8 / 10**inside, decades)
+    width = axes.get_position().width * WIDTH
+    ticks = powers(low / 1.6 * 10**inside, high * 1.8 / 10**inside, 60 / width * log10(high / low * 2.9))
     axes.xaxis.set_major_locator(ticker.FixedLocator(ticks))
     axes.xaxis.set_minor_locator(ticker.NullLocator())
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: words(value)))
@@ -102,10 +102,22 @@ def logarithmic(axes: Any, values: Sequence[float], words: Words) -> None:
     bare(axes)
 
 
-def powers(low: float, high: float, decades: int) -> list[float]:
-    """Return powers of ten from *low* to *high*, every *decades*th of them."""
-    first = round(log10(low) + 0.499999)
-    return [10.0**power for power in range(first, first + 30) if 10.0**power <= high][::decades]
+def powers(low: float, high: float, apart: float) -> list[float]:
+    """Return powers of ten from *low* to *high*, with 2 and 5 times them if there is only one, that are at least as far
+    *apart* as that, in powers of ten.
+
+    >>> powers(0.5, 2000, 1.5), powers(3, 40, 0.3)
+    ([1.0, 100.0], [5.0, 10.0, 20.0])
+    """
+    first, last = floor(log10(low)), floor(log10(high))
+    found = [times * 10.0**power for power in range(first, last + 1) for times in (1, 2, 5)]
+    found = [value for value in found if low <= value <= high]
+    whole = [value for value in found if log10(value).is_integer()]
+    kept: list[float] = []
+    for value in whole if len(whole) > 1 else found:
+        if not kept or log10(value / kept[-1]) >= apart:
+            kept.append(value)
+    return kept
 
 
 def lines(title: str, lines: Sequence[Line], words: Words, along: str) -> Figure:
@@ -136,7 +148,9 @@ def add_lines(figure: Figure, top: float, height: float, lines: Sequence[Line], 
         axes.plot(line.xs, line.ys, linestyle=style, marker=MARKS[place % len(MARKS)], markevery=every, **kind)
     low, high = (pick(value for line in lines for value in line.ys if value > 0) for pick in (min, max))
     axes.set_ylim(low / 1.5, high * 1.5)
-    axes.yaxis.set_major_locator(ticker.FixedLocator(powers(low / 1.5, high * 1.5, 1)))
+    axes.yaxis.set_major_locator(
+        ticker.FixedLocator(powers(low / 1.5, high * 1.5, 20 / height * log10(high / low * 2.25)))
+    )
     axes.yaxis.set_minor_locator(ticker.NullLocator())
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: words(value)))
     axes.set_xlabel(along)
