@@ -1,6 +1,7 @@
 """What a thread has cost is read from its log: every amount once, in the turn, the run and the step it belongs to."""
 
 import asyncio
+import time
 from random import Random
 
 import pytest
@@ -124,9 +125,11 @@ async def test_the_time_of_a_call_that_ran_a_subagent_is_the_subagents(store):
     agent = create_deep_agent(model, [ping], subagents=[below], checkpointer=store)
     await agent.run("go", "t")
     (turn,) = costs_of(store).turns
-    assert turn.run.steps[0].calls[0].seconds > 0.03
-    assert turn.run.total.tools_s < 0.03 < turn.run.total.model_s
-    (child,) = turn.run.steps[0].calls[0].runs
+    delegated, pinged = turn.run.steps[0].calls
+    assert delegated.seconds > 0.02
+    assert turn.run.total.tools_s == pinged.seconds
+    assert turn.run.total.model_s > 0.02
+    (child,) = delegated.runs
     assert turn.start <= child.start < child.steps[0].replied <= child.end <= turn.end
     assert child.steps[0].replied - child.start > 0.02
 
@@ -204,9 +207,9 @@ async def test_waiting_for_a_person_is_no_time_of_the_turn_and_what_goes_on_stan
     await asyncio.sleep(0.2)
     await agent.resume("t", {"p": Approve()})
     found = costs_of(store)
-    assert found.turns[0].waited_s == found.waited_s > 0.19
+    assert found.turns[0].waited_s == found.waited_s > 0.15
     assert found.turns[1].waited_s == 0.0
-    assert found.seconds < 0.2
+    assert found.seconds == pytest.approx(sum(turn.end - turn.start for turn in found.turns))
     earlier, answer = found.turns[1].run.steps
     assert (earlier.kind, [call.name for call in earlier.calls], answer.kind) == ("continued", ["task"], "reply")
     assert (earlier.own.tool_calls, answer.own.tool_calls) == (1, 0)
@@ -288,11 +291,13 @@ async def test_a_turn_that_was_cut_short_says_so_and_its_dead_time_is_not_counte
     await asked.wait()
     await first.aclose()
     assert [(turn.status, turn.end) for turn in costs_of(store).turns] == [("running", None)]
+    died = time.time()
     await asyncio.sleep(0.1)
+    dead = time.time() - died
     await Agent(ScriptedModel([reply("done")]), checkpointer=store).resume("t")
     (turn,) = costs_of(store).turns
     assert (turn.number, turn.status, turn.cut_short, turn.said) == (1, "ended", 1, "go")
-    assert turn.seconds < 0.1 < turn.end - turn.start
+    assert 0 < turn.seconds <= turn.end - turn.start - dead
 
 
 async def test_the_time_of_requests_that_failed_is_known(store):
