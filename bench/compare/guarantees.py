@@ -1,0 +1,434 @@
+"""What each contender keeps when something goes wrong: a kill, two turns at once, a disk that is full.
+
+    python -m bench.compare.guarantees [--smoke] [--kills 6] [--only minideep,langgraph] [--out FILE.json]
+
+Every scenario begins with a thread that has one finished turn of 8 steps, and then uses real processes on a real disk.
+
+    kill         the process dies (SIGKILL) in its second turn: half of the times in the tool of step 5, half in the
+                 model call that would ask for it. Another process looks at the thread and resumes it; if the user's
+                 message is not there, or nothing can be resumed, it is sent again, as a user would.
+                 Pass: the message was there, the turn was resumed to its answer, and in the end nothing is missing.
+    repeats      the tool calls that ran twice in the course of that. Pass: at most the call that the kill caught.
+    conflict     two processes, then two threads of one process, run a turn each on the same thread at the same time.
+                 Pass: every turn that returned an answer is stored whole. An error is a refusal, and no loss.
+    failed save  from the tool of step 5 on no file may grow (RLIMIT_FSIZE), until the turn has returned or raised. If
+                 it raised, it is resumed or sent again; then a third turn runs, and another process reads the thread.
+                 Pass: nothing is missing in the end, and no call but that of step 5 ran twice.
+
+A model takes 50 ms, a tool no time. Effects are lines that the tool appends to a file.
+"""
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .contender import Contender, Session, load, names
+from .work import DONE, Work
+
+STEPS, FATAL, LATENCY, PATIENCE = 8, 5, 0.05, 120
+FULL = 4096
+"""The size that a file may have while the disk is full, in bytes: enough for the effects."""
+THREAD = "t"
+NAMES = ("kill", "repeats", "conflict", "failed save")
+FORK = multiprocessing.get_context("fork")  # The imports of a contender are made once.
+
+Messages = list[tuple[str, str]]
+
+
+class Trial(Work):
+    """The work on one thread. What *trap* does happens when *place*, "tool" or "model", reaches *page*."""
+
+    def __init__(
+        self, folder: Path, trap: Callable[[], None] | None = None, place: str = "", page: int = -1, pause: float = 0
+    ) -> None:
+        super().__init__(STEPS, turns=4)
+        self.folder = folder
+        self.trap = trap
+        self.trapped = place, page
+        self.pause = pause
+
+    def read(self, page: int) -> str:
+        with (self.folder / "effects").open("a") as effects:
+            effects.write(f"{page}\n")
+        self.reached("tool", page)
+        return super().read(page)
+
+    def reply(self, last: str, request: Callable[[], Sequence[str]]) -> int | None:
+        time.sleep(self.pause)
+        page = super().reply(last, request)
+        self.reached("model", page)
+        return page
+
+    def reached(self, place: str, page: int | None) -> None:
+        if self.trap and self.trapped == (place, page):
+            self.trap()
+
+    def effects(self, turn: int) -> Counter[int]:
+        """Return how often each call of a turn ran, by its step."""
+        lines = (self.folder / "effects").read_text().split()
+        pages = (int(line) - turn * STEPS for line in lines)
+        return Counter(page + 1 for page in pages if 0 <= page < STEPS)
+
+    def missing(self, messages: Messages, turns: Iterable[int]) -> list[str]:
+        """Return what of some finished turns is not in the messages, or is there twice."""
+        found, turns = list[str](), list(turns)
+        for turn in turns:
+            asked = sum(self.question(turn) in text for role, text in messages if role == "user")
+            pages = self.pages[turn * STEPS : (turn + 1) * STEPS]
+            results = Counter(sum(page in text for role, text in messages if role != "assistant") for page in pages)
+            parts = [("the user's message", 1 - asked), ("results", results[0])]
+            found += [f"{name} of turn {turn + 1}" for name, lacking in parts if lacking > 0]
+            if asked > 1 or any(times > 1 for times in results):
+                found.append(f"turn {turn + 1} is there twice")
+        answers = sum(DONE in text for role, text in messages if role == "assistant")
+        return found + ["an answer"] * (answers < len(turns))
+
+
+class Place(NamedTuple):
+    """A contender in one configuration, and the folder of a trial."""
+
+    contender: Contender
+    configuration: str
+    folder: Path
+
+    @asynccontextmanager
+    async def session(self, work: Work) -> AsyncIterator[Session]:
+        (store := self.folder / "store").mkdir(exist_ok=True)
+        session = await self.contender.open(self.configuration, store, work)
+        try:
+            yield session
+        finally:
+            await session.close()
+
+
+# ---- processes
+
+
+class Child:
+    """A forked process that runs a coroutine function and hands back what it returned."""
+
+    def __init__(self, act: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        self.answer, answer = FORK.Pipe(duplex=False)
+        self.process = FORK.Process(target=_in_child, args=(answer, act, args))
+        self.process.start()
+        answer.close()
+
+    def result(self) -> Any:
+        """Return what it returned, or None if it was killed.
+
+        Raises:
+            RuntimeError: it raised, or it does not end.
+        """
+        try:
+            if not self.answer.poll(PATIENCE):
+                self.process.kill()
+                raise RuntimeError(f"a process did not end within {PATIENCE} s")
+            kind, result = self.answer.recv()
+        except EOFError:
+            kind, result = "killed", None
+        self.process.join()
+        if kind == "raised":
+            raise RuntimeError(result)
+        return result
+
+
+def _in_child(answer: Any, act: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # What a contender logs about the failures.
+        os.dup2(quiet, stream)
+    try:
+        answer.send(("returned", asyncio.run(act(*args))))
+    except Exception as problem:
+        answer.send(("raised", f"{type(problem).__name__}: {problem}"))
+
+
+def in_child(act: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    return Child(act, *args).result()
+
+
+async def attempt(turn: Awaitable[str]) -> str:
+    """Return "" if *turn* ends with its answer, or what it raised."""
+    try:
+        text = await turn
+    except Exception as problem:
+        return type(problem).__name__
+    return "" if text == DONE else "another answer"
+
+
+async def run_turn(place: Place, work: Trial, turn: int) -> str:
+    async with place.session(work) as session:
+        return await attempt(session.turn(THREAD, work.question(turn)))
+
+
+async def read(place: Place) -> Messages:
+    async with place.session(Trial(place.folder)) as session:
+        return await session.messages(THREAD)
+
+
+# ---- kill, and what runs again
+
+
+class Killed(NamedTuple):
+    """What became of one thread."""
+
+    kept: Messages
+    resumed: bool
+    problem: str
+    missing: list[str]
+    effects: Counter[int]
+    caught: bool
+    """True if the kill came in the tool."""
+
+
+def kill(place: Place, where: str) -> Killed:
+    fatal = STEPS + FATAL - 1
+    in_child(run_turn, place, Trial(place.folder), 0)
+    doomed = Trial(place.folder, lambda: os.kill(os.getpid(), signal.SIGKILL), where, fatal, LATENCY)
+    if (said := in_child(run_turn, place, doomed, 1)) is not None:
+        raise RuntimeError(f"the turn was not killed: {said}")
+    kept = in_child(read, place)
+    work = Trial(place.folder, pause=LATENCY)
+    problem, resumed = in_child(recover, place, work, 1)
+    return Killed(
+        kept, resumed, problem, work.missing(in_child(read, place), (0, 1)), work.effects(1), where == "tool"
+    )
+
+
+async def recover(place: Place, work: Trial, turn: int) -> tuple[str, bool]:
+    async with place.session(work) as session:
+        return await continued(session, work, turn)
+
+
+async def continued(session: Session, work: Trial, turn: int) -> tuple[str, bool]:
+    """Resume a turn, or send its message again; return what was raised, and True if it was resumed."""
+    try:
+        there = await session.messages(THREAD)
+        if any(work.question(turn) in text for role, text in there if role == "user"):
+            text = await session.resume(THREAD)
+            return ("" if text == DONE else "another answer"), True
+    except (LookupError, NotImplementedError):
+        pass
+    except Exception as problem:
+        return type(problem).__name__, True
+    return await attempt(session.turn(THREAD, work.question(turn))), False
+
+
+def judge_kills(runs: list[Killed]) -> Iterator[tuple[str, bool, str]]:
+    work, seen = Trial(Path()), Counter[str]()
+    for run in runs:
+        there = any(work.question(1) in text for role, text in run.kept if role == "user")
+        results = sum(any(page in text for _, text in run.kept) for page in work.pages[STEPS : STEPS + FATAL - 1])
+        start = f"resumed with {results} of {FATAL - 1} results" if run.resumed else "the message is there, no way on"
+        words = [start if there else "the user's message is lost"]
+        words += [f"it raised {run.problem}"] * bool(run.problem)
+        words += [f"in the end without {', '.join(run.missing)}"] * bool(run.missing)
+        seen["; ".join(words)] += 1
+    good = all(run.resumed and not run.problem and not run.missing for run in runs)
+    yield "kill", good, counted(seen, len(runs))
+    again = Counter(step for run in runs for step, times in run.effects.items() if times > 1)
+    finished = [step for run in runs for step, times in run.effects.items() if times > 1 and step < FATAL]
+    yield "repeats", not finished, repeated(again, len(runs), sum(run.caught for run in runs))
+
+
+def counted(seen: Counter[str], of: int) -> str:
+    return "; ".join(f"{count} of {of}: {words}" for words, count in seen.most_common())
+
+
+def repeated(again: Counter[int], of: int, caught: int) -> str:
+    """Say which calls ran twice, and how often."""
+    words = list[str]()
+    for count, steps in groupby(sorted(again), key=lambda step: again[step]):
+        steps = list(steps)
+        calls = f"calls {steps[0]} to {steps[-1]}" if len(steps) > 1 else f"call {steps[0]}"
+        words.append(f"{calls} in {count} of {of}")
+    return f"{', '.join(words) or 'none'} (call {FATAL} was running in {caught})"
+
+
+# ---- two turns at once
+
+
+async def meet(place: Place, turn: int) -> str:
+    """Run a turn as soon as the other one is ready, too."""
+    work = Trial(place.folder, pause=LATENCY)
+    async with place.session(work) as session:
+        (place.folder / f"ready{turn}").touch()
+        while len(list(place.folder.glob("ready*"))) < 2:
+            time.sleep(0.001)
+        return await attempt(session.turn(THREAD, work.question(turn)))
+
+
+async def meet_in_threads(place: Place) -> list[str]:
+    said = dict[int, str]()
+    threads = [threading.Thread(target=lambda t=turn: said.update({t: asyncio.run(meet(place, t))})) for turn in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [said.get(turn, "nothing") for turn in (1, 2)]
+
+
+def conflict(place: Place, who: str) -> tuple[list[str], list[str]]:
+    """Return what each of two turns raised, and what is missing of those that did not."""
+    in_child(run_turn, place, Trial(place.folder), 0)
+    if who == "threads":
+        said = in_child(meet_in_threads, place)
+    else:
+        said = [child.result() for child in [Child(meet, place, turn) for turn in (1, 2)]]
+    done = [0, *(turn for turn, problem in enumerate(said, 1) if not problem)]
+    return said, Trial(place.folder).missing(in_child(read, place), done)
+
+
+def judge_conflicts(runs: list[tuple[str, list[str], list[str]]]) -> Iterator[tuple[str, bool, str]]:
+    words = list[str]()
+    for who, group in groupby(runs, key=lambda run: run[0]):
+        seen = Counter[str]()
+        for _, said, missing in (group := list(group)):
+            refused = [problem for problem in said if problem]
+            what = f"refused with {' and '.join(refused)}" if refused else "both answered"
+            seen[what + (f", lost: {', '.join(missing)}" if missing else ", all there")] += 1
+        words.append(f"{who}: {counted(seen, len(group))}")
+    yield "conflict", not any(missing for _, _, missing in runs), "; ".join(words)
+
+
+# ---- a save that fails
+
+
+def fill_disk() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FULL, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def free_disk() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.getrlimit(resource.RLIMIT_FSIZE)[1],) * 2)
+
+
+async def suffer(place: Place) -> dict[str, Any]:
+    """Run a turn on a disk that is full from step 5 on, recover when it is free again, and run another turn."""
+    work = Trial(place.folder, fill_disk, "tool", STEPS + FATAL - 1, LATENCY)
+    async with place.session(work) as session:
+        problem = await attempt(session.turn(THREAD, work.question(1)))
+        free_disk()
+        work.trap = None
+        calls = len(work.asked_at)
+        recovery, resumed = await continued(session, work, 1) if problem else ("", False)
+        later = await attempt(session.turn(THREAD, work.question(2)))
+    return {"problem": problem, "calls": calls, "recovery": recovery, "resumed": resumed, "later": later}
+
+
+def failed_save(place: Place) -> Iterator[tuple[str, bool, str]]:
+    in_child(run_turn, place, Trial(place.folder), 0)
+    said, work = in_child(suffer, place), Trial(place.folder)
+    missing = work.missing(in_child(read, place), (0, 1, 2))
+    again = sorted(step for step, times in work.effects(1).items() if times > 1)
+    words = ["the answer is returned"]
+    if said["problem"]:
+        words = [f"{said['problem']} after {said['calls']} of {STEPS + 1} model calls"]
+        words.append("resumed" if said["resumed"] else "sent again")
+        words += [f"call{'s' * (len(again) > 1)} {', '.join(map(str, again))} ran again"] * bool(again)
+    words += [f"then {said[at]}" for at in ("recovery", "later") if said[at]]
+    words.append(f"missing in the end: {', '.join(missing)}" if missing else "all is stored in the end")
+    good = not (missing or said["recovery"] or said["later"] or [step for step in again if step != FATAL])
+    yield "failed save", good, "; ".join(words)
+
+
+# ---- one contender, all of them, and their table
+
+
+def judge(contender: str, configuration: str, kills: int) -> Iterator[dict[str, Any]]:
+    """Put one configuration of a contender through everything."""
+    module = load(contender)
+
+    def fresh(run: Callable[..., Any], *args: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            return run(Place(module, configuration, Path(folder)), *args)
+
+    wheres = ("model", "tool") * (kills // 2) + ("tool",) * (kills % 2)
+    verdicts = list(judge_kills([fresh(kill, where) for where in sorted(wheres)]))
+    pairs = [(who, *fresh(conflict, who)) for who in ("processes", "threads") for _ in range(max(1, kills // 2))]
+    verdicts += [*judge_conflicts(pairs), *fresh(lambda place: list(failed_save(place)))]
+    for name, good, seen in verdicts:
+        yield row(contender, configuration, name, "pass" if good else "fail", seen)
+
+
+def row(contender: str, configuration: str, name: str, verdict: str, seen: str) -> dict[str, Any]:
+    about = {"contender": contender, "configuration": configuration, "work": "guarantee", "n": 0}
+    return {**about, "name": name, "verdict": verdict, "seen": seen}
+
+
+def with_a_store(contender: str) -> list[str]:
+    """Return the configurations that keep threads on a disk, but not one that differs only in who awaits."""
+    found = [name for name, kept in load(contender).CONFIGURATIONS.items() if kept == "disk"]
+    return [name for name in found if name.removeprefix("ainvoke ") == name or name.split()[-1] not in found]
+
+
+def measurements(python: str, contenders: Sequence[str] = (), kills: int = 6) -> Iterator[dict[str, Any]]:
+    """Judge all configurations that have a store, each in a process that imports its contender, two at a time."""
+
+    def judged(pair: tuple[str, str]) -> list[dict[str, Any]]:
+        command = [python, "-m", __spec__.name, "--one", *pair, str(kills)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{', '.join(pair)}: {done.stderr[-2000:]}")
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    pairs = list[tuple[str, str]]()
+    for contender in contenders or names():
+        stores = with_a_store(contender)
+        pairs += [(contender, configuration) for configuration in stores]
+        if not stores:
+            yield from (row(contender, "none", name, "no store", "it keeps no threads") for name in NAMES)
+    with ThreadPoolExecutor(2) as pool:
+        for rows in pool.map(judged, pairs):
+            yield from rows
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """A line of verdicts for each configuration, and below them what was seen."""
+    line = "{:16} {:14}" + " {:12}" * len(NAMES)
+    lines, details = [line.format("", "", *NAMES)], list[str]()
+    for (contender, configuration), group in groupby(rows, key=lambda row: (row["contender"], row["configuration"])):
+        by_name = {row["name"]: row for row in group}
+        lines.append(line.format(contender, configuration, *(by_name[name]["verdict"] for name in NAMES)))
+        if by_name["kill"]["verdict"] != "no store":
+            details.append(f"{contender}, {configuration}")
+            details += [f"  {name:12} {by_name[name]['seen']}" for name in NAMES]
+    return "\n".join([*lines, "", *details])
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--one"]:
+        contender, configuration, kills = sys.argv[2:]
+        for verdict in judge(contender, configuration, int(kills)):
+            print(json.dumps(verdict), flush=True)
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="two kills")
+    parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    only = given.only.split(",") if given.only else []
+    found = list(measurements(sys.executable, only, 2 if given.smoke else given.kills))
+    print(table(found))
+    if given.out:
+        given.out.write_text(json.dumps({"measurements": found}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
