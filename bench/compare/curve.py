@@ -26,6 +26,8 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any, TypedDict
 
+from .work import WORDS
+
 ROUNDS, SIZE = 50, 160 * 1024
 EARLY, LATE = slice(2, 7), slice(-5, None)  # Rounds 3 to 7, whose middle is the fifth, and the last five.
 CONFIGURATIONS = {
@@ -33,8 +35,6 @@ CONFIGURATIONS = {
     "langgraph": ("sync", "async", "exit", "sync, files on disk"),
 }
 LINE = "{:10} {:20} {:>9} {:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9}"
-WORDS = ("a boundary cost each file graph holds it late node of once part reads round state step store the turn "
-         "value was when which writes").split()  # fmt: skip
 PLAN = {"role": "research-specialist", "instruction": "Write it."}
 
 
@@ -104,7 +104,7 @@ def run_minideep(folder: Path, configuration: str, count: int) -> Rounds:
         rounds.began = time.perf_counter()
         turn = asyncio.run(agent.run("Write all parts", "t"))
         rounds.end()
-        assert turn.status == "ended" and turn.saved, turn
+        assert turn.raise_for_status().saved
         assert len(agent.get_state("t").files) >= (count if shape == "bare" else 1)
     rounds.close()
     return rounds

@@ -24,6 +24,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from itertools import groupby
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,8 +97,17 @@ class Trial(Work):
             found += [f"{name} of turn {turn + 1}" for name, lacking in parts if lacking > 0]
             if asked > 1 or any(times > 1 for times in results):
                 found.append(f"turn {turn + 1} is there twice")
-        answers = sum(DONE in text for role, text in messages if role == "assistant")
+        answers = sum(DONE in text for _, text in messages)
         return found + ["an answer"] * (answers < len(turns))
+
+    def is_mixed(self, messages: Messages, turns: Iterable[int]) -> bool:
+        """Return True if messages of one of the turns stand among those of another one."""
+        spans = list[range]()
+        for turn in turns:
+            texts = [self.question(turn), *self.pages[turn * STEPS : (turn + 1) * STEPS]]
+            at = [place for place, (_, text) in enumerate(messages) if any(one in text for one in texts)]
+            spans.append(range(min(at, default=0), max(at, default=0) + 1))
+        return any(range(max(a.start, b.start), min(a.stop, b.stop)) for a, b in combinations(spans, 2))
 
 
 class Place(NamedTuple):
@@ -106,6 +116,11 @@ class Place(NamedTuple):
     contender: Contender
     configuration: str
     folder: Path
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """The turns that a thread has before the one of the scenario: none, if it can have only one."""
+        return () if "turns" in getattr(self.contender, "CANNOT", ()) else (0,)
 
     @asynccontextmanager
     async def session(self, work: Work) -> AsyncIterator[Session]:
@@ -139,12 +154,12 @@ class Child:
             if not self.answer.poll(PATIENCE):
                 self.process.kill()
                 raise RuntimeError(f"a process did not end within {PATIENCE} s")
-            kind, result = self.answer.recv()
+            result, problem = self.answer.recv()
         except EOFError:
-            kind, result = "killed", None
+            result, problem = None, ""
         self.process.join()
-        if kind == "raised":
-            raise RuntimeError(result)
+        if problem:
+            raise RuntimeError(f"{problem}: {result}")
         return result
 
 
@@ -152,10 +167,15 @@ def _in_child(answer: Any, act: Callable[..., Awaitable[Any]], args: tuple[Any, 
     quiet = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # What a contender logs about the failures.
         os.dup2(quiet, stream)
+    answer.send(asyncio.run(outcome(act(*args))))
+
+
+async def outcome(act: Awaitable[Any]) -> tuple[Any, str]:
+    """Return what *act* returns, and the name of the exception if it raised one."""
     try:
-        answer.send(("returned", asyncio.run(act(*args))))
-    except Exception as problem:
-        answer.send(("raised", f"{type(problem).__name__}: {problem}"))
+        return await act, ""
+    except Exception as problem:  # noqa: BLE001  Whatever a contender raises is its outcome.
+        return str(problem), type(problem).__name__
 
 
 def in_child(act: Callable[..., Awaitable[Any]], *args: Any) -> Any:
@@ -163,12 +183,9 @@ def in_child(act: Callable[..., Awaitable[Any]], *args: Any) -> Any:
 
 
 async def attempt(turn: Awaitable[str]) -> str:
-    """Return "" if *turn* ends with its answer, or what it raised."""
-    try:
-        text = await turn
-    except Exception as problem:
-        return type(problem).__name__
-    return "" if text == DONE else "another answer"
+    """Return "" if *turn* ends with its answer, or else what came instead."""
+    text, problem = await outcome(turn)
+    return problem or ("" if text == DONE else "another answer")
 
 
 async def run_turn(place: Place, work: Trial, turn: int) -> str:
@@ -177,8 +194,28 @@ async def run_turn(place: Place, work: Trial, turn: int) -> str:
 
 
 async def read(place: Place) -> Messages:
-    async with place.session(Trial(place.folder)) as session:
-        return await session.messages(THREAD)
+    """Return what a new session finds. A store that it cannot read has no message but the name of the error."""
+
+    async def messages() -> Messages:
+        async with place.session(Trial(place.folder)) as session:
+            return await session.messages(THREAD)
+
+    found, problem = await outcome(messages())
+    return [("unreadable", problem)] if problem else found
+
+
+async def continued(place: Place, work: Trial, turn: int) -> tuple[Messages, bool, str]:
+    """Look at a turn that was cut short, and resume it or send its message again.
+
+    Return what was there, True if it was resumed, and what was raised.
+    """
+    there = await read(place)
+    async with place.session(work) as session:
+        if any(work.question(turn) in text for role, text in there if role == "user"):
+            problem = await attempt(session.resume(THREAD))
+            if problem != "LookupError":
+                return there, True, problem
+        return there, False, await attempt(session.turn(THREAD, work.question(turn)))
 
 
 # ---- kill, and what runs again
@@ -197,36 +234,14 @@ class Killed(NamedTuple):
 
 
 def kill(place: Place, where: str) -> Killed:
-    fatal = STEPS + FATAL - 1
-    in_child(run_turn, place, Trial(place.folder), 0)
-    doomed = Trial(place.folder, lambda: os.kill(os.getpid(), signal.SIGKILL), where, fatal, LATENCY)
+    trap = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+    doomed = Trial(place.folder, trap, where, STEPS + FATAL - 1, LATENCY)
     if (said := in_child(run_turn, place, doomed, 1)) is not None:
         raise RuntimeError(f"the turn was not killed: {said}")
-    kept = in_child(read, place)
     work = Trial(place.folder, pause=LATENCY)
-    problem, resumed = in_child(recover, place, work, 1)
-    return Killed(
-        kept, resumed, problem, work.missing(in_child(read, place), (0, 1)), work.effects(1), where == "tool"
-    )
-
-
-async def recover(place: Place, work: Trial, turn: int) -> tuple[str, bool]:
-    async with place.session(work) as session:
-        return await continued(session, work, turn)
-
-
-async def continued(session: Session, work: Trial, turn: int) -> tuple[str, bool]:
-    """Resume a turn, or send its message again; return what was raised, and True if it was resumed."""
-    try:
-        there = await session.messages(THREAD)
-        if any(work.question(turn) in text for role, text in there if role == "user"):
-            text = await session.resume(THREAD)
-            return ("" if text == DONE else "another answer"), True
-    except (LookupError, NotImplementedError):
-        pass
-    except Exception as problem:
-        return type(problem).__name__, True
-    return await attempt(session.turn(THREAD, work.question(turn))), False
+    kept, resumed, problem = in_child(continued, place, work, 1)
+    missing = work.missing(in_child(read, place), (*place.before, 1))
+    return Killed(kept, resumed, problem, missing, work.effects(1), where == "tool")
 
 
 def judge_kills(runs: list[Killed]) -> Iterator[tuple[str, bool, str]]:
@@ -236,6 +251,7 @@ def judge_kills(runs: list[Killed]) -> Iterator[tuple[str, bool, str]]:
         results = sum(any(page in text for _, text in run.kept) for page in work.pages[STEPS : STEPS + FATAL - 1])
         start = f"resumed with {results} of {FATAL - 1} results" if run.resumed else "the message is there, no way on"
         words = [start if there else "the user's message is lost"]
+        words += [f"the store is unreadable ({text})" for role, text in run.kept if role == "unreadable"]
         words += [f"it raised {run.problem}"] * bool(run.problem)
         words += [f"in the end without {', '.join(run.missing)}"] * bool(run.missing)
         seen["; ".join(words)] += 1
@@ -283,27 +299,39 @@ async def meet_in_threads(place: Place) -> list[str]:
     return [said.get(turn, "nothing") for turn in (1, 2)]
 
 
-def conflict(place: Place, who: str) -> tuple[list[str], list[str]]:
-    """Return what each of two turns raised, and what is missing of those that did not."""
-    in_child(run_turn, place, Trial(place.folder), 0)
+class Met(NamedTuple):
+    """What became of two turns at once."""
+
+    who: str
+    raised: list[str]
+    missing: list[str]
+    mixed: bool
+
+
+def conflict(place: Place, who: str) -> Met:
     if who == "threads":
         said = in_child(meet_in_threads, place)
     else:
         said = [child.result() for child in [Child(meet, place, turn) for turn in (1, 2)]]
-    done = [0, *(turn for turn, problem in enumerate(said, 1) if not problem)]
-    return said, Trial(place.folder).missing(in_child(read, place), done)
+    done = [*place.before, *(turn for turn, problem in enumerate(said, 1) if not problem)]
+    work, messages = Trial(place.folder), in_child(read, place)
+    return Met(
+        who, [problem for problem in said if problem], work.missing(messages, done), work.is_mixed(messages, done)
+    )
 
 
-def judge_conflicts(runs: list[tuple[str, list[str], list[str]]]) -> Iterator[tuple[str, bool, str]]:
+def judge_conflicts(runs: list[Met]) -> Iterator[tuple[str, bool, str]]:
     words = list[str]()
-    for who, group in groupby(runs, key=lambda run: run[0]):
-        seen = Counter[str]()
-        for _, said, missing in (group := list(group)):
-            refused = [problem for problem in said if problem]
-            what = f"refused with {' and '.join(refused)}" if refused else "both answered"
-            seen[what + (f", lost: {', '.join(missing)}" if missing else ", all there")] += 1
-        words.append(f"{who}: {counted(seen, len(group))}")
-    yield "conflict", not any(missing for _, _, missing in runs), "; ".join(words)
+    for who, group in groupby(runs, key=lambda run: run.who):
+        seen = Counter(met_in_words(run) for run in group)
+        words.append(f"{who}: {counted(seen, seen.total())}")
+    yield "conflict", not any(run.missing for run in runs), "; ".join(words)
+
+
+def met_in_words(run: Met) -> str:
+    what = f"refused with {' and '.join(run.raised)}" if run.raised else "both answered"
+    end = f"lost: {', '.join(run.missing)}" if run.missing else "all there, but mixed" if run.mixed else "all there"
+    return f"{what}, {end}"
 
 
 # ---- a save that fails
@@ -320,20 +348,24 @@ def free_disk() -> None:
 async def suffer(place: Place) -> dict[str, Any]:
     """Run a turn on a disk that is full from step 5 on, recover when it is free again, and run another turn."""
     work = Trial(place.folder, fill_disk, "tool", STEPS + FATAL - 1, LATENCY)
+    said: dict[str, Any] = {"recovery": "", "resumed": False, "later": ""}
+
     async with place.session(work) as session:
-        problem = await attempt(session.turn(THREAD, work.question(1)))
+        said["problem"] = await attempt(session.turn(THREAD, work.question(1)))
         free_disk()
-        work.trap = None
-        calls = len(work.asked_at)
-        recovery, resumed = await continued(session, work, 1) if problem else ("", False)
-        later = await attempt(session.turn(THREAD, work.question(2)))
-    return {"problem": problem, "calls": calls, "recovery": recovery, "resumed": resumed, "later": later}
+        work.trap, said["calls"] = None, len(work.asked_at)
+        if place.before and not said["problem"]:
+            said["later"] = await attempt(session.turn(THREAD, work.question(2)))
+    if said["problem"]:
+        _, said["resumed"], said["recovery"] = await continued(place, work, 1)
+        if place.before:
+            said["later"] = await run_turn(place, work, 2)
+    return said
 
 
 def failed_save(place: Place) -> Iterator[tuple[str, bool, str]]:
-    in_child(run_turn, place, Trial(place.folder), 0)
     said, work = in_child(suffer, place), Trial(place.folder)
-    missing = work.missing(in_child(read, place), (0, 1, 2))
+    missing = work.missing(in_child(read, place), (*place.before, 1, *(turn + 2 for turn in place.before)))
     again = sorted(step for step, times in work.effects(1).items() if times > 1)
     words = ["the answer is returned"]
     if said["problem"]:
@@ -349,20 +381,35 @@ def failed_save(place: Place) -> Iterator[tuple[str, bool, str]]:
 # ---- one contender, all of them, and their table
 
 
-def judge(contender: str, configuration: str, kills: int) -> Iterator[dict[str, Any]]:
-    """Put one configuration of a contender through everything."""
+def judge(contender: str, kills: int) -> Iterator[dict[str, Any]]:
+    """Put each configuration of a contender through everything, if it has a store."""
     module = load(contender)
-
-    def fresh(run: Callable[..., Any], *args: Any) -> Any:
+    kept = [name for name, kept in module.CONFIGURATIONS.items() if kept == "disk" and name != "compaction"]
+    kept = [name for name in kept if not name.startswith("ainvoke ") or name.split()[-1] not in kept]  # The same rows.
+    if not kept:
+        yield from (row(contender, "none", name, "no store", "it keeps no threads") for name in NAMES)
+    for configuration in kept:
         with tempfile.TemporaryDirectory() as folder:
-            return run(Place(module, configuration, Path(folder)), *args)
+            for name, good, seen in verdicts(Place(module, configuration, Path(folder)), kills):
+                yield row(contender, configuration, name, "pass" if good else "fail", seen)
 
-    wheres = ("model", "tool") * (kills // 2) + ("tool",) * (kills % 2)
-    verdicts = list(judge_kills([fresh(kill, where) for where in sorted(wheres)]))
-    pairs = [(who, *fresh(conflict, who)) for who in ("processes", "threads") for _ in range(max(1, kills // 2))]
-    verdicts += [*judge_conflicts(pairs), *fresh(lambda place: list(failed_save(place)))]
-    for name, good, seen in verdicts:
-        yield row(contender, configuration, name, "pass" if good else "fail", seen)
+
+def verdicts(begun: Place, kills: int) -> Iterator[tuple[str, bool, str]]:
+    """Begin a thread, and judge what becomes of copies of it."""
+    for turn in begun.before:
+        if problem := asyncio.run(run_turn(begun, Trial(begun.folder), turn)):  # It also imports all that is lazy.
+            raise RuntimeError(f"{begun.configuration}: an ordinary turn raised {problem}")
+
+    def copied(act: Callable[..., Any], *args: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(begun.folder, folder, dirs_exist_ok=True)
+            return act(begun._replace(folder=Path(folder)), *args)
+
+    wheres = sorted(("model", "tool") * (kills // 2) + ("tool",) * (kills % 2))
+    yield from judge_kills([copied(kill, where) for where in wheres])
+    tries = range(max(1, kills // 3))
+    yield from judge_conflicts([copied(conflict, who) for who in ("processes", "threads") for _ in tries])
+    yield from copied(lambda place: list(failed_save(place)))
 
 
 def row(contender: str, configuration: str, name: str, verdict: str, seen: str) -> dict[str, Any]:
@@ -370,30 +417,18 @@ def row(contender: str, configuration: str, name: str, verdict: str, seen: str) 
     return {**about, "name": name, "verdict": verdict, "seen": seen}
 
 
-def with_a_store(contender: str) -> list[str]:
-    """Return the configurations that keep threads on a disk, but not one that differs only in who awaits."""
-    found = [name for name, kept in load(contender).CONFIGURATIONS.items() if kept == "disk"]
-    return [name for name in found if name.removeprefix("ainvoke ") == name or name.split()[-1] not in found]
-
-
 def measurements(python: str, contenders: Sequence[str] = (), kills: int = 6) -> Iterator[dict[str, Any]]:
-    """Judge all configurations that have a store, each in a process that imports its contender, two at a time."""
+    """Judge each contender in a process that imports it, several at a time, since most of the time is waiting."""
 
-    def judged(pair: tuple[str, str]) -> list[dict[str, Any]]:
-        command = [python, "-m", __spec__.name, "--one", *pair, str(kills)]
+    def judged(contender: str) -> list[dict[str, Any]]:
+        command = [python, "-m", "bench.compare.guarantees", "--one", contender, str(kills)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError(f"{', '.join(pair)}: {done.stderr[-2000:]}")
+            raise RuntimeError(f"{contender}: {done.stderr[-2000:]}")
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
-    pairs = list[tuple[str, str]]()
-    for contender in contenders or names():
-        stores = with_a_store(contender)
-        pairs += [(contender, configuration) for configuration in stores]
-        if not stores:
-            yield from (row(contender, "none", name, "no store", "it keeps no threads") for name in NAMES)
-    with ThreadPoolExecutor(2) as pool:
-        for rows in pool.map(judged, pairs):
+    with ThreadPoolExecutor(3) as pool:
+        for rows in pool.map(judged, contenders or names()):
             yield from rows
 
 
@@ -412,8 +447,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 def main() -> int:
     if sys.argv[1:2] == ["--one"]:
-        contender, configuration, kills = sys.argv[2:]
-        for verdict in judge(contender, configuration, int(kills)):
+        contender, kills = sys.argv[2:]
+        for verdict in judge(contender, int(kills)):
             print(json.dumps(verdict), flush=True)
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
