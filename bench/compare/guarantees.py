@@ -10,7 +10,8 @@ Every scenario begins with a thread that has one finished turn of 8 steps, and t
                  Pass: the message was there, the turn was resumed to its answer, and in the end nothing is missing.
     repeats      the tool calls that ran twice in the course of that. Pass: at most the call that the kill caught.
     conflict     two processes, then two threads of one process, run a turn each on the same thread at the same time.
-                 Pass: every turn that returned an answer is stored whole. An error is a refusal, and no loss.
+                 Pass: every turn that returned an answer is stored whole, and each call is followed by its result,
+                 as providers demand. An error is a refusal, and no loss.
     failed save  from the tool of step 5 on no file may grow (RLIMIT_FSIZE), until the turn has returned or raised. If
                  it raised, it is resumed or sent again; then a third turn runs, and another process reads the thread.
                  Pass: nothing is missing in the end, and no call but that of step 5 ran twice.
@@ -97,8 +98,11 @@ class Trial(Work):
             found += [f"{name} of turn {turn + 1}" for name, lacking in parts if lacking > 0]
             if asked > 1 or any(times > 1 for times in results):
                 found.append(f"turn {turn + 1} is there twice")
-        answers = sum(DONE in text for _, text in messages)
-        return found + ["an answer"] * (answers < len(turns))
+        found += ["an answer"] * (sum(DONE in text for _, text in messages) < len(turns))
+        asks = [role == "assistant" and DONE not in text for role, text in messages]
+        answered = [role == "tool" for role, _ in messages[1:]] + [False]
+        torn = any(ask and not result for ask, result in zip(asks, answered, strict=True))
+        return found + ["the order of calls and results"] * torn
 
     def is_mixed(self, messages: Messages, turns: Iterable[int]) -> bool:
         """Return True if messages of one of the turns stand among those of another one."""
