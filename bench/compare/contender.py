@@ -1,15 +1,15 @@
 """What each module in `contenders/` has: a title, its packages, its configurations, and an agent that does the work."""
 
+import ast
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
-from . import contenders
 from .work import Work
 
+FOLDER = Path(__file__).parent / "contenders"
 Kept = Literal["caller", "memory", "disk"]
-"""Where threads are between turns: with the caller, who hands the messages over again, in memory, or on a disk."""
+"""Where threads are between turns: with the caller or in the agent itself, in a store in memory, or on a disk."""
 
 
 class Session(Protocol):
@@ -28,7 +28,10 @@ class Session(Protocol):
         ...
 
     async def messages(self, thread: str) -> list[tuple[str, str]]:
-        """Return what the store has of *thread*: roles ("user", "assistant", "tool") and texts, without the prompt."""
+        """Return what the store has of *thread*: roles ("user", "assistant", "tool") and texts, without the prompt.
+
+        A thread that is not there has none.
+        """
         ...
 
     async def close(self) -> None:
@@ -53,12 +56,32 @@ class Contender(Protocol):
         ...
 
 
+class About(NamedTuple):
+    """What a module in `contenders/` says of itself."""
+
+    title: str
+    packages: tuple[str, ...]
+    configurations: dict[str, Kept]
+    cannot: dict[str, str]
+    """The works that it cannot do, and why."""
+
+
+def about(name: str) -> About:
+    """Read what a contender says of itself, from its source: its packages need not be here, and load slowly."""
+    found: dict[str, Any] = {"CANNOT": {}}
+    for node in ast.parse((FOLDER / f"{name}.py").read_text()).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id in ("TITLE", "PACKAGES", "CONFIGURATIONS", "CANNOT"):
+            found[target.id] = ast.literal_eval(cast(ast.Assign, node).value)
+    return About(found["TITLE"], found["PACKAGES"], found["CONFIGURATIONS"], found["CANNOT"])
+
+
 def names() -> list[str]:
     """Return the names of all contenders, minideep's first."""
-    found = [module.name for module in iter_modules(contenders.__path__)]
-    return sorted(found, key=lambda name: ("minideep" not in name, len(name) if "minideep" in name else 0, name))
+    found = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
+    return sorted(found, key=lambda name: (name != "minideep", name != "deep_minideep"))
 
 
 def load(name: str) -> Contender:
     """Import a contender, and with it what it is made of."""
-    return cast(Contender, import_module(f"{contenders.__name__}.{name}"))
+    return cast(Contender, import_module(f"{__package__}.contenders.{name}"))

@@ -18,7 +18,10 @@ SUMMARY = "The librarian wants a book read, page by page. What was read so far: 
 WINDOW = 200_000
 """The tokens that a model takes where compaction is on. Where it is off, the window has no end."""
 SYSTEM = "You read a book for a librarian."
-WORDS = """a about after again all along also an and any are as asked at away back be because been before began book
+WORDS = re.findall(
+    r"\w+",
+    """
+a about after again all along also an and any are as asked at away back be because been before began book
 both but by came can chapter child city could country day did do door down each end enough even every eye face far few
 first for form found friend from garden gave give go good great had half hand has have he head heard her here high him
 his home house however if in interest into is it its just keep kind knew know land large last later least left let
@@ -29,7 +32,8 @@ school second see seemed set she should show side since small so some something 
 than that the their them then there these they thing think this those though thought three through time to together too
 took toward town turn two under until up upon us use very voice walk was water way we well went were what when where
 which while white who whole why will window with within without word work world would write year yet you young
-""".split()
+""",
+)
 
 
 def text_of(page: int) -> str:
@@ -42,7 +46,7 @@ def text_of(page: int) -> str:
 
 
 def as_sent(role: str, text: str, calls: Iterable[tuple[str, str, str]] = (), answers: str = "") -> str:
-    """Return a message as OpenAI's chat API takes it: *calls* are ids, names and arguments; *answers* is a call's id."""
+    """Return a message as OpenAI's chat API takes it. *calls* are ids, names and arguments; *answers* is an id."""
     message: dict[str, object] = {"role": role, "content": text}
     functions = [{"id": id, "type": "function", "function": {"name": name, "arguments": a}} for id, name, a in calls]
     if functions:
@@ -62,15 +66,14 @@ class Work:
     """Some turns of *steps* steps each. The texts are made here, before a clock runs.
 
     A contender's tool returns `read(page)`, and its model asks `reply` what to say. `asked_at` has the time of each
-    model call, in seconds of `perf_counter`. With *record*, `requests` keeps every request as it would be sent.
+    model call, in seconds of `perf_counter`. *see* is called with each request as it would be sent.
     """
 
-    def __init__(self, steps: int, turns: int = 1, record: bool = False) -> None:
+    def __init__(self, steps: int, turns: int = 1, see: Callable[[Sequence[str]], None] | None = None) -> None:
         self.steps = steps
-        self.record = record
+        self.see = see
         self.pages = [text_of(page) for page in range(steps * turns)]
         self.asked_at: list[float] = []
-        self.requests: list[Sequence[str]] = []
 
     def question(self, turn: int) -> str:
         """Return the user's message that begins a turn, counted from 0."""
@@ -87,19 +90,18 @@ class Work:
         provider's cache reads it: the tools, the system prompt, and each message, written by the functions above.
         """
         self.asked_at.append(perf_counter())
-        if self.record:
-            self.requests.append(request())
-        return self.next_page(last)
-
-    def summarize(self, request: Callable[[], Sequence[str]]) -> str:
-        """Return what the model says to a request for a summary, which is one that has no tools."""
-        if self.record:
-            self.requests.append(request())
-        return SUMMARY
-
-    def next_page(self, last: str) -> int | None:
+        if self.see:
+            self.see(request())
         found = PLACE.search(last)
         if found is None:
             raise ValueError(f"the last message of a request names no page: {last[:200]!r}")
-        page = int(found[2]) + (found[1] == "Page")
-        return None if found[1] == "Page" and page % self.steps == 0 else page
+        if found[1] == "from page":
+            return int(found[2])
+        page = int(found[2]) + 1
+        return page if page % self.steps else None
+
+    def summarize(self, request: Callable[[], Sequence[str]]) -> str:
+        """Return what the model says to a request for a summary, which is one that shows it no tools."""
+        if self.see:
+            self.see(request())
+        return SUMMARY

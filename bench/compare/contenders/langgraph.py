@@ -34,7 +34,7 @@ class Scripted(BaseChatModel):
     """A custom chat model. It skips what a provider's class does with tools at each request."""
 
     work: Any
-    tools: list[Any] = []
+    tools: Any = ()
 
     @property
     def _llm_type(self) -> str:
@@ -83,9 +83,9 @@ def build(work: Work, configuration: str = "none", saver: Any = None) -> Any:
 
 
 async def open(configuration: str, folder: Path, work: Work) -> "Session":
-    stack = AsyncExitStack()
-    saver = await open_saver(stack, CONFIGURATIONS[configuration], configuration, folder)
-    return Session(build(work, configuration, saver), stack, CONFIGURATIONS[configuration], configuration)
+    stack, kept = AsyncExitStack(), CONFIGURATIONS[configuration]
+    saver = await open_saver(stack, kept, configuration, folder)
+    return Session(build(work, configuration, saver), stack, kept, configuration)
 
 
 async def open_saver(stack: AsyncExitStack, kept: Kept, configuration: str, folder: Path) -> Any:

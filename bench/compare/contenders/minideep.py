@@ -14,12 +14,14 @@ PACKAGES = ("minideep",)
 CONFIGURATIONS: dict[str, Kept] = {"none": "caller", "memory": "memory", "turn": "disk", "step": "disk", "tool": "disk"}
 
 
-def model(work: Work) -> ScriptedModel:
+def model(work: Work, window: int | None = None) -> ScriptedModel:
     def say(request: Any) -> str | ToolCall:
+        if not request.tools:
+            return work.summarize(lambda: sent(request))
         page = work.reply(request.messages[-1].text, lambda: sent(request))
         return DONE if page is None else ToolCall("look", {"page": page})
 
-    return ScriptedModel(say)
+    return ScriptedModel(say, window)
 
 
 def tools(work: Work) -> list[Any]:
@@ -36,18 +38,17 @@ def build(work: Work) -> Agent:
 
 
 async def open(configuration: str, folder: Path, work: Work) -> "Session":
-    return Session(build(work), configuration, folder)
+    return Session(build(work), CONFIGURATIONS[configuration], configuration, folder)
 
 
 class Session:
-    def __init__(self, agent: Agent, configuration: str, folder: Path) -> None:
-        self.agent = agent
-        self.keeps = CONFIGURATIONS[configuration]
-        if self.keeps == "memory":
+    def __init__(self, agent: Agent, kept: Kept, configuration: str, folder: Path) -> None:
+        self.agent, self.kept = agent, kept
+        if kept == "memory":
             from minideep import MemoryCheckpointer
 
             agent.checkpointer = MemoryCheckpointer()
-        elif self.keeps == "disk":
+        elif kept == "disk":
             from minideep import DiskCheckpointer
 
             agent.checkpointer = DiskCheckpointer(folder)
@@ -67,11 +68,14 @@ class Session:
         return turn.text
 
     async def messages(self, thread: str) -> list[tuple[str, str]]:
-        return [(message.role, message.text) for message in self.agent.transcript(thread)]
+        try:
+            return [(message.role, message.text) for message in self.agent.transcript(thread)]
+        except UnknownThread:
+            return []
 
     async def close(self) -> None:
         await self.agent.aclose()
-        if self.keeps == "disk":
+        if self.kept == "disk":
             self.agent.checkpointer.close()  # type: ignore[union-attr]
 
 

@@ -1,0 +1,135 @@
+"""What is measured in each mode, as tasks: one task is one fresh process."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Literal
+
+from . import environment
+from .contender import about
+
+Mode = Literal["smoke", "default", "full"]
+Line = dict[str, Any]
+
+
+@dataclass
+class Sizes:
+    steps: tuple[int, ...]
+    turns: tuple[int, ...]
+    session: tuple[int, ...]
+    commits: int
+    limit_s: float
+    """The seconds after which a measurement is stopped."""
+    rounds: int
+    minutes: float
+    """The time after which no further round begins. The first round always ends."""
+    dear_s: float
+    """The seconds of a task over which it is done in the first round alone."""
+
+
+SIZES: dict[Mode, Sizes] = {
+    "smoke": Sizes((4,), (2,), (6,), 4, 20, 1, 1, 20),
+    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 20, 3, 6, 8),
+    "full": Sizes((10, 50, 200, 500, 2000), (10, 100, 200), (120, 400), 200, 60, 5, 24 * 60, 600),
+}
+
+
+@dataclass
+class Task:
+    """A process to run, and what it is to measure."""
+
+    contender: str
+    measurements: list[Line]
+    limit_s: float
+    timed: bool = True
+    """False: what it counts does not depend on what else the machine does."""
+    program: str = "worker"
+    took_s: float = 0.0
+    failed: str = ""
+    lines: list[Line] = field(default_factory=list[Line])
+
+    @property
+    def name(self) -> str:
+        parts = {f"{one['configuration']} {one['work']}": None for one in self.measurements}
+        return f"{self.contender}, {', '.join(parts) if len(parts) < 4 else f'{len(parts)} works'}"
+
+    def run(self) -> None:
+        """Run the process. What it printed is in `lines`, and what went wrong in `failed`."""
+        started = perf_counter()
+        task = {"contender": self.contender, "measurements": self.measurements, "limit_s": self.limit_s}
+        argument = json.dumps(task) if self.program == "worker" else self.contender
+        command = [str(environment.PYTHON), "-W", "ignore", "-m", f"{__package__}.{self.program}", argument]
+        done = subprocess.run(
+            command, cwd=environment.ROOT, env=environment.variables(), capture_output=True, text=True
+        )
+        self.lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"contender"')]
+        self.took_s = perf_counter() - started
+        if done.returncode:
+            self.failed = done.stderr.strip() or f"exit code {done.returncode}"
+
+    def missing(self) -> list[Line]:
+        """Return the measurements that gave no line. Those larger than one that was stopped are not missing."""
+        there = {key_of(line) for line in self.lines}
+        stopped = any(line["stopped_at"] is not None for line in self.lines)
+        return [] if stopped else [one for one in self.measurements if key_of({"contender": "", **one}) not in there]
+
+
+def key_of(line: Line) -> tuple[str, str, int]:
+    return line["configuration"], line["work"], line["n"]
+
+
+def rounds(mode: Mode, only: Iterable[str]) -> Iterator[list[Task]]:
+    """Yield the tasks of each round, one contender after the other, so that all see the same load."""
+    sizes = SIZES[mode]
+    for number in range(sizes.rounds):
+        yield [
+            task
+            for kind in ([small] if mode == "smoke" else [start, steps, turns, *([counts] if number == 0 else [])])
+            for name in only
+            for task in kind(name, sizes)
+        ]
+
+
+def start(name: str, sizes: Sizes) -> list[Task]:
+    return [Task(name, measurements([""], "import", (0,)), 60, program="start")]
+
+
+def steps(name: str, sizes: Sizes) -> list[Task]:
+    configurations = about(name).configurations
+    return [Task(name, measurements([one], "steps", sizes.steps), sizes.limit_s) for one in configurations]
+
+
+def turns(name: str, sizes: Sizes) -> list[Task]:
+    said = about(name)
+    if "turns" in said.cannot:
+        return []
+    chosen = [one for one, kept in said.configurations.items() if kept == "disk" or one == "none"]
+    return [Task(name, measurements([one], "turns", sizes.turns), sizes.limit_s) for one in chosen]
+
+
+def counts(name: str, sizes: Sizes) -> list[Task]:
+    """What is counted, and may be done beside something else."""
+    configurations = about(name).configurations
+    spoken = [one for one in configurations if one in ("none", "compaction")]
+    stores = [one for one, kept in configurations.items() if kept == "disk"]
+    found = [*measurements(["none"], "request", (0,)), *measurements(spoken, "session", sizes.session)]
+    tasks = [Task(name, found, 10 * sizes.limit_s, timed=False)]
+    return tasks + [Task(name, measurements([one], "commits", (sizes.commits,)), 60, timed=False) for one in stores]
+
+
+def small(name: str, sizes: Sizes) -> list[Task]:
+    """Everything that a contender does, in two processes, not timed."""
+    tasks = [task for kind in (steps, turns, counts) for task in kind(name, sizes)]
+    together = [one for task in tasks for one in task.measurements]
+    return [Task(name, together, sizes.limit_s, timed=False), *(start(name, sizes))]
+
+
+def measurements(configurations: Iterable[str], work: str, sizes: Iterable[int]) -> list[Line]:
+    return [{"configuration": one, "work": work, "n": n} for one in configurations for n in sizes]
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
