@@ -1,6 +1,6 @@
 """P51's curve: the milliseconds and bytes of each of 50 rounds, when every round writes a new file of 160 KB.
 
-    python -m bench.compare.curve [--smoke] [--repeats 3] [--only minideep,langgraph] [--out FILE.json]
+    python -m bench.compare.curve [--smoke | --full] [--only minideep,langgraph] [--out FILE.json]
 
 A round plans, writes one file, and reflects; everything answers at once. Each turn runs in a process of its own, after
 a small one that warms it up. A round ends when its reflection is asked; the last one when the turn has returned, so it
@@ -8,16 +8,14 @@ contains the save at the boundary. "A put" is the mean of the round's calls that
 folder of the store; after the last round its store is closed.
 """
 
-import argparse
 import asyncio
 import hashlib
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
@@ -226,9 +224,13 @@ def make_graph(rounds: Rounds, count: int, apart: Path | None) -> Any:
     return graph
 
 
-# ---- one measurement, all of them, and their table
+# ---- one measurement, and the table of all
 
 RUN = {"minideep": run_minideep, "langgraph": run_langgraph}
+NOTE = """A round plans, writes one file of 160 KB, and reflects; everything answers at once. Medians of all repeats. A
+put: the mean of a round's calls that write a checkpoint to the store. The last round contains the save at the end of
+the turn. Stored: the folder of the store half-way, and when it is closed. "bare" is an Agent whose tool writes the
+file; "files on disk" a node that writes it beside the store, by hand, and keeps its path in the state."""
 
 
 def measure(contender: str, configuration: str, count: int) -> dict[str, list[float]]:
@@ -241,70 +243,42 @@ def measure(contender: str, configuration: str, count: int) -> dict[str, list[fl
     return run.values
 
 
-def fresh(python: str, contender: str, configuration: str, count: int) -> dict[str, list[float]]:
-    """Measure in a new process."""
-    command = [python, "-m", "bench.compare.curve", "--one", contender, configuration, str(count)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{contender}, {configuration}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def measurements(
-    python: str, contenders: Sequence[str] = tuple(CONFIGURATIONS), count: int = ROUNDS, repeats: int = 3
-) -> Iterator[dict[str, Any]]:
-    """Measure every contender in turn, *repeats* times, and yield what each configuration gave."""
-    pairs = [(contender, how) for contender in contenders for how in CONFIGURATIONS.get(contender, ())]
-    found: dict[tuple[str, str], list[dict[str, list[float]]]] = {pair: [] for pair in pairs}
-    for _ in range(repeats):
-        for pair, runs in found.items():
-            runs.append(fresh(python, *pair, count))
-    for (contender, configuration), runs in found.items():
-        values = {name: [run[name] for run in runs] for name in runs[0]}
-        names = {"contender": contender, "configuration": configuration}
-        yield {**names, "work": "curve", "n": count, "values": values}
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Medians of all repeats: rounds and puts early and late, the bytes, and the whole turn."""
+def table(lines: Iterable[dict[str, Any]]) -> str:
+    """Return early against late, what is stored, and the whole turn."""
     head = ("", "", "a round", "a round", "late /", "the last", "a put", "a put", "stored", "stored", "the turn")
     under = ("", "", "3-7, ms", "late, ms", "early", "round", "3-7, ms", "late, ms", "half, MB", "all, MB", "s")
-    return "\n".join([LINE.format(*head), LINE.format(*under), *map(row_of, rows)])
+    rows = [row_of(line) for line in lines if line["work"] == "curve"]
+    return "\n".join(["P51's curve", LINE.format(*head), LINE.format(*under), *rows, NOTE])
 
 
-def row_of(row: dict[str, Any]) -> str:
-    values = row["values"]
+def row_of(line: dict[str, Any]) -> str:
+    values = line["values"]
     early, late = (middle(run[part] for run in values["round_ms"]) for part in (EARLY, LATE))
     puts = [middle([put for put in run[part] if put] for run in values["put_ms"]) for part in (EARLY, LATE)]
     whole = statistics.median(sum(run) for run in values["round_ms"]) / 1000
-    half, end = (statistics.median(run[at] for run in values["stored_mb"]) for at in (row["n"] // 2 - 1, -1))
+    half, end = (statistics.median(run[at] for run in values["stored_mb"]) for at in (line["n"] // 2 - 1, -1))
     last = statistics.median(run[-1] for run in values["round_ms"])
-    shown = [f"{value:,.1f}" if value else "-" for value in (early, late, late / early, last, *puts, half, end)]
-    return LINE.format(row["contender"], row["configuration"], *shown, f"{whole:.2f}")
+    shown = (early, late, early and late / early, last, *puts, half, end)
+    texts = [f"{value:,.1f}" if value else "-" for value in shown]
+    return LINE.format(line["contender"], line["configuration"], *texts, f"{whole:.2f}")
 
 
-def middle(parts: Any) -> float:
+def middle(parts: Iterable[Iterable[float]]) -> float:
     """Return the median over all repeats; 0 if nothing was measured."""
     return statistics.median([value for part in parts for value in part] or [0.0])
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--one"]:
-        contender, configuration, count = sys.argv[2:]
-        print(json.dumps(measure(contender, configuration, int(count))))
+    if sys.argv[1:2] and sys.argv[1].startswith("{"):
+        task = json.loads(sys.argv[1])
+        for one in task["measurements"]:
+            values = measure(task["contender"], one["configuration"], one["n"])
+            print(json.dumps({"contender": task["contender"], "stopped_at": None, **one, "values": values}), flush=True)
         return 0
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="ten rounds, once")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default=",".join(CONFIGURATIONS))
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    size = (10, 1) if given.smoke else (ROUNDS, given.repeats)
-    found = list(measurements(sys.executable, given.only.split(","), *size))
-    print(table(found))
-    if given.out:
-        given.out.write_text(json.dumps({"measurements": found}))
-    return 0
+    from .alone import run_alone  # A measurement does not import it.
+    from .plan import curves
+
+    return run_alone(curves, table, __doc__, repeat=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What each contender keeps when something goes wrong: a kill, two turns at once, a disk that is full.
 
-    python -m bench.compare.guarantees [--smoke] [--kills 6] [--only minideep,langgraph] [--out FILE.json]
+    python -m bench.compare.guarantees [--smoke | --full] [--only minideep,langgraph] [--out FILE.json]
 
 Every scenario begins with a thread that has one finished turn of 8 steps, and then uses real processes on a real disk.
 
@@ -19,7 +19,6 @@ Every scenario begins with a thread that has one finished turn of 8 steps, and t
 A model takes 50 ms, a tool no time. Effects are lines that the tool appends to a file.
 """
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -27,20 +26,18 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from itertools import combinations, groupby
+from itertools import combinations, cycle, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .contender import Contender, Session, load, names
+from .contender import Contender, Session, about, load
 from .work import DONE, Work
 
 STEPS, FATAL, LATENCY, PATIENCE = 8, 5, 0.05, 120
@@ -120,11 +117,13 @@ class Place(NamedTuple):
     contender: Contender
     configuration: str
     folder: Path
+    many: bool
+    """False if a thread can have one turn only."""
 
     @property
     def before(self) -> tuple[int, ...]:
-        """The turns that a thread has before the one of the scenario: none, if it can have only one."""
-        return () if "turns" in getattr(self.contender, "CANNOT", ()) else (0,)
+        """The turns that a thread has before the one of the scenario."""
+        return (0,) if self.many else ()
 
     @asynccontextmanager
     async def session(self, work: Work) -> AsyncIterator[Session]:
@@ -248,7 +247,7 @@ def kill(place: Place, where: str) -> Killed:
     return Killed(kept, resumed, problem, missing, work.effects(1), where == "tool")
 
 
-def judge_kills(runs: list[Killed]) -> Iterator[tuple[str, bool, str]]:
+def judge_kills(runs: list[Killed]) -> tuple[bool, str]:
     work, seen = Trial(Path()), Counter[str]()
     for run in runs:
         there = any(work.question(1) in text for role, text in run.kept if role == "user")
@@ -260,10 +259,13 @@ def judge_kills(runs: list[Killed]) -> Iterator[tuple[str, bool, str]]:
         words += [f"in the end without {', '.join(run.missing)}"] * bool(run.missing)
         seen["; ".join(words)] += 1
     good = all(run.resumed and not run.problem and not run.missing for run in runs)
-    yield "kill", good, counted(seen, len(runs))
+    return good, counted(seen, len(runs))
+
+
+def judge_repeats(runs: list[Killed]) -> tuple[bool, str]:
     again = Counter(step for run in runs for step, times in run.effects.items() if times > 1)
     finished = [step for run in runs for step, times in run.effects.items() if times > 1 and step < FATAL]
-    yield "repeats", not finished, repeated(again, len(runs), sum(run.caught for run in runs))
+    return not finished, repeated(again, len(runs), sum(run.caught for run in runs))
 
 
 def counted(seen: Counter[str], of: int) -> str:
@@ -324,12 +326,12 @@ def conflict(place: Place, who: str) -> Met:
     )
 
 
-def judge_conflicts(runs: list[Met]) -> Iterator[tuple[str, bool, str]]:
+def judge_conflicts(runs: list[Met]) -> tuple[bool, str]:
     words = list[str]()
     for who, group in groupby(runs, key=lambda run: run.who):
         seen = Counter(met_in_words(run) for run in group)
         words.append(f"{who}: {counted(seen, seen.total())}")
-    yield "conflict", not any(run.missing for run in runs), "; ".join(words)
+    return not any(run.missing for run in runs), "; ".join(words)
 
 
 def met_in_words(run: Met) -> str:
@@ -367,7 +369,7 @@ async def suffer(place: Place) -> dict[str, Any]:
     return said
 
 
-def failed_save(place: Place) -> Iterator[tuple[str, bool, str]]:
+def failed_save(place: Place) -> tuple[bool, str]:
     said, work = in_child(suffer, place), Trial(place.folder)
     missing = work.missing(in_child(read, place), (*place.before, 1, *(turn + 2 for turn in place.before)))
     again = sorted(step for step, times in work.effects(1).items() if times > 1)
@@ -379,27 +381,37 @@ def failed_save(place: Place) -> Iterator[tuple[str, bool, str]]:
     words += [f"then {said[at]}" for at in ("recovery", "later") if said[at]]
     words.append(f"missing in the end: {', '.join(missing)}" if missing else "all is stored in the end")
     good = not (missing or said["recovery"] or said["later"] or [step for step in again if step != FATAL])
-    yield "failed save", good, "; ".join(words)
+    return good, "; ".join(words)
 
 
-# ---- one contender, all of them, and their table
+# ---- one contender, and the table of all
 
 
-def judge(contender: str, kills: int) -> Iterator[dict[str, Any]]:
-    """Put each configuration of a contender through everything, if it has a store."""
-    module = load(contender)
-    kept = [name for name, kept in module.CONFIGURATIONS.items() if kept == "disk" and name != "compaction"]
-    kept = [name for name in kept if not name.startswith("ainvoke ") or name.split()[-1] not in kept]  # The same rows.
-    if not kept:
-        yield from (row(contender, "none", name, "no store", "it keeps no threads") for name in NAMES)
-    for configuration in kept:
+def stores(contender: str) -> list[str]:
+    """Return the configurations that keep threads on a disk, but none that differs from another only in who awaits."""
+    kept = [name for name, kept in about(contender).configurations.items() if kept == "disk" and name != "compaction"]
+    return [name for name in kept if not name.startswith("ainvoke ") or name.split()[-1] not in kept]
+
+
+def judge(contender: str, configurations: Iterable[str], kills: int) -> Iterator[dict[str, Any]]:
+    """Put configurations of a contender through everything. With none, it has no store."""
+    if not (configurations := list(configurations)):
+        for number in range(len(NAMES)):
+            yield line_of(contender, "none", number, "no store", "it keeps no threads")
+    for configuration in configurations:
         with tempfile.TemporaryDirectory() as folder:
-            for name, good, seen in verdicts(Place(module, configuration, Path(folder)), kills):
-                yield row(contender, configuration, name, "pass" if good else "fail", seen)
+            place = Place(load(contender), configuration, Path(folder), not about(contender).cannot)
+            for number, (good, seen) in enumerate(verdicts(place, kills)):
+                yield line_of(contender, configuration, number, "pass" if good else "fail", seen)
 
 
-def verdicts(begun: Place, kills: int) -> Iterator[tuple[str, bool, str]]:
-    """Begin a thread, and judge what becomes of copies of it."""
+def line_of(contender: str, configuration: str, number: int, verdict: str, seen: str) -> dict[str, Any]:
+    about_it = {"contender": contender, "configuration": configuration, "work": "guarantee", "n": number}
+    return {**about_it, "stopped_at": None, "name": NAMES[number], "verdict": verdict, "seen": seen}
+
+
+def verdicts(begun: Place, kills: int) -> Iterator[tuple[bool, str]]:
+    """Begin a thread, and judge what becomes of copies of it, in the order of `NAMES`."""
     for turn in begun.before:
         if problem := asyncio.run(run_turn(begun, Trial(begun.folder), turn)):  # It also imports all that is lazy.
             raise RuntimeError(f"{begun.configuration}: an ordinary turn raised {problem}")
@@ -409,64 +421,42 @@ def verdicts(begun: Place, kills: int) -> Iterator[tuple[str, bool, str]]:
             shutil.copytree(begun.folder, folder, dirs_exist_ok=True)
             return act(begun._replace(folder=Path(folder)), *args)
 
-    wheres = sorted(("model", "tool") * (kills // 2) + ("tool",) * (kills % 2))
-    yield from judge_kills([copied(kill, where) for where in wheres])
+    runs = [copied(kill, where) for where in sorted(islice(cycle(("tool", "model")), kills))]
+    yield judge_kills(runs)
+    yield judge_repeats(runs)
     tries = range(max(1, kills // 3))
-    yield from judge_conflicts([copied(conflict, who) for who in ("processes", "threads") for _ in tries])
-    yield from copied(lambda place: list(failed_save(place)))
+    yield judge_conflicts([copied(conflict, who) for who in ("processes", "threads") for _ in tries])
+    yield copied(failed_save)
 
 
-def row(contender: str, configuration: str, name: str, verdict: str, seen: str) -> dict[str, Any]:
-    about = {"contender": contender, "configuration": configuration, "work": "guarantee", "n": 0}
-    return {**about, "name": name, "verdict": verdict, "seen": seen}
-
-
-def measurements(python: str, contenders: Sequence[str] = (), kills: int = 6) -> Iterator[dict[str, Any]]:
-    """Judge each contender in a process that imports it, several at a time, since most of the time is waiting."""
-
-    def judged(contender: str) -> list[dict[str, Any]]:
-        command = [python, "-m", "bench.compare.guarantees", "--one", contender, str(kills)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{contender}: {done.stderr[-2000:]}")
-        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-    with ThreadPoolExecutor(3) as pool:
-        for rows in pool.map(judged, contenders or names()):
-            yield from rows
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line of verdicts for each configuration, and below them what was seen."""
-    line = "{:16} {:14}" + " {:12}" * len(NAMES)
-    lines, details = [line.format("", "", *NAMES)], list[str]()
-    for (contender, configuration), group in groupby(rows, key=lambda row: (row["contender"], row["configuration"])):
-        by_name = {row["name"]: row for row in group}
-        lines.append(line.format(contender, configuration, *(by_name[name]["verdict"] for name in NAMES)))
+def table(lines: Iterable[dict[str, Any]]) -> str:
+    """Return a line of verdicts for each configuration, and below them what was seen."""
+    form = "{:16} {:14}" + " {:12}" * len(NAMES)
+    rows, details = [form.format("", "", *NAMES).rstrip()], list[str]()
+    found = [line for line in lines if line["work"] == "guarantee"]
+    for (contender, configuration), group in groupby(
+        found, key=lambda line: (line["contender"], line["configuration"])
+    ):
+        by_name = {line["name"]: line for line in group}
+        rows.append(form.format(contender, configuration, *(by_name[name]["verdict"] for name in NAMES)).rstrip())
         if by_name["kill"]["verdict"] != "no store":
             details.append(f"{contender}, {configuration}")
             details += [f"  {name:12} {by_name[name]['seen']}" for name in NAMES]
-    return "\n".join([*lines, "", *details])
+    return "\n".join(["Guarantees", *rows, "", "What was seen", *details])
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--one"]:
-        contender, kills = sys.argv[2:]
-        for verdict in judge(contender, int(kills)):
-            print(json.dumps(verdict), flush=True)
+    if sys.argv[1:2] and sys.argv[1].startswith("{"):
+        task = json.loads(sys.argv[1])
+        configurations = dict.fromkeys(one["configuration"] for one in task["measurements"])
+        kills = max((one["kills"] for one in task["measurements"]), default=0)
+        for line in judge(task["contender"], configurations, kills):
+            print(json.dumps(line), flush=True)
         return 0
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="two kills")
-    parser.add_argument("--kills", type=int, default=6)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    only = given.only.split(",") if given.only else []
-    found = list(measurements(sys.executable, only, 2 if given.smoke else given.kills))
-    print(table(found))
-    if given.out:
-        given.out.write_text(json.dumps({"measurements": found}))
-    return 0
+    from .alone import run_alone  # A measurement does not import it.
+    from .plan import guarantees
+
+    return run_alone(guarantees, table, __doc__)
 
 
 if __name__ == "__main__":
