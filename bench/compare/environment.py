@@ -38,6 +38,15 @@ def ready() -> bool:
     return PYTHON.exists() and STAMP.exists() and json.loads(STAMP.read_text()) == made_of()
 
 
+def prepare() -> None:
+    """Make the environment unless it is there, and compile what is measured."""
+    if not ready():
+        print("making the environment of the contenders in .bench (minutes, once) ...", file=sys.stderr, flush=True)
+        FOLDER.mkdir(exist_ok=True)
+        make()
+    compile_own()
+
+
 def make() -> None:
     """Make the environment with this Python, by uv if it is here, else by venv and pip.
 
