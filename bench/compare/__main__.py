@@ -13,13 +13,12 @@ missing, or a bound that README states does not hold. The results, every repeat 
 import argparse
 import sys
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
 
-from . import environment
+from . import curve, environment, guarantees
 from .contender import names
-from .plan import SIZES, Mode, Task, cores, rounds
+from .plan import SIZES, Mode, Task, rounds, run
 from .results import Results
 from .tables import bounds, tables
 
@@ -27,16 +26,13 @@ from .tables import bounds, tables
 def main() -> int:
     chosen = arguments()
     mode: Mode = "smoke" if chosen.smoke else "full" if chosen.full else "default"
-    if not environment.ready():
-        say("making the environment of the contenders in .bench (minutes, once) ...")
-        environment.FOLDER.mkdir(exist_ok=True)
-        environment.make()
-    environment.compile_own()
+    environment.prepare()
     results = Results(mode, chosen.only)
     broken = measure(mode, chosen.only, results)
     results.finish()
     results.write(chosen.out)
-    print(tables(results))
+    lines = list(results.measurements.values())
+    print(tables(results), curve.table(lines), guarantees.table(lines), sep="\n\n")
     for task in broken:
         print(f"\nBROKEN: {task.name}\n{task.failed[-2000:]}\nmissing: {task.missing()}")
     held = mode == "smoke" or bounds(results)
@@ -48,8 +44,9 @@ def arguments() -> argparse.Namespace:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--smoke", action="store_true", help="every contender once, with tiny sizes")
     size.add_argument("--full", action="store_true", help="all sizes and repeats, however long it takes")
-    parser.add_argument("--only", type=known, default=names(), help=f"contenders, of {','.join(names())}")
+    parser.add_argument("--only", type=known, default=names(), help=f"of {', '.join(names())}; all without it")
     parser.add_argument("--out", type=Path, default=environment.FOLDER / "results.json", help="a file for the results")
+    environment.FOLDER.mkdir(exist_ok=True)
     chosen = parser.parse_args()
     if not chosen.out.absolute().parent.is_dir():
         parser.error(f"--out {chosen.out}: there is no folder {chosen.out.parent}")
@@ -80,18 +77,6 @@ def measure(mode: Mode, only: Iterable[str], results: Results) -> list[Task]:
                 broken.append(task)
                 dear.add(task.name)
     return broken
-
-
-def run(tasks: list[Task]) -> Iterable[Task]:
-    """Run what is timed alone, and what is counted on all cores."""
-
-    def done(task: Task) -> Task:
-        task.run()
-        return task
-
-    yield from map(done, (task for task in tasks if task.timed))
-    with ThreadPoolExecutor(cores()) as pool:
-        yield from pool.map(done, (task for task in tasks if not task.timed))
 
 
 def say(text: str) -> None:

@@ -38,12 +38,21 @@ def ready() -> bool:
     return PYTHON.exists() and STAMP.exists() and json.loads(STAMP.read_text()) == made_of()
 
 
+def prepare() -> None:
+    """Make the environment unless it is there, and compile what is measured."""
+    if not ready():
+        print("making the environment of the contenders in .bench (minutes, once) ...", file=sys.stderr, flush=True)
+        make()
+    compile_own()
+
+
 def make() -> None:
     """Make the environment with this Python, by uv if it is here, else by venv and pip.
 
     Raises:
         RuntimeError: a command of it failed, with what it printed.
     """
+    FOLDER.mkdir(exist_ok=True)
     STAMP.unlink(missing_ok=True)
     shutil.rmtree(FOLDER / "venv", ignore_errors=True)
     uv, venv = shutil.which("uv"), str(FOLDER / "venv")

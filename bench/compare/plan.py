@@ -4,12 +4,15 @@ import json
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Literal
 
 from . import environment
 from .contender import about
+from .curve import CONFIGURATIONS as CURVES
+from .guarantees import NAMES, stores
 
 Mode = Literal["smoke", "default", "full"]
 Line = dict[str, Any]
@@ -21,6 +24,10 @@ class Sizes:
     turns: tuple[int, ...]
     session: tuple[int, ...]
     commits: int
+    curve: int
+    """The rounds of P51's curve."""
+    kills: int
+    """For each store of a contender; with 1, only its first store is put to the test."""
     limit_s: float
     """The seconds after which a measurement is stopped."""
     rounds: int
@@ -31,9 +38,9 @@ class Sizes:
 
 
 SIZES: dict[Mode, Sizes] = {
-    "smoke": Sizes((4,), (2,), (6,), 4, 20, 1, 1, 20),
-    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 15, 3, 8, 5),
-    "full": Sizes((10, 50, 200, 500, 2000), (10, 100, 200), (120, 400), 200, 60, 5, 24 * 60, 600),
+    "smoke": Sizes((4,), (2,), (6,), 4, 3, 1, 20, 1, 1, 20),
+    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 50, 6, 15, 3, 8, 5),
+    "full": Sizes((10, 50, 200, 500, 2000), (10, 100, 200), (120, 400), 200, 50, 60, 60, 5, 24 * 60, 600),
 }
 
 
@@ -60,7 +67,7 @@ class Task:
         """Run the process. What it printed is in `lines`, and what went wrong in `failed`."""
         started = perf_counter()
         task = {"contender": self.contender, "measurements": self.measurements, "limit_s": self.limit_s}
-        argument = json.dumps(task) if self.program == "worker" else self.contender
+        argument = self.contender if self.program == "start" else json.dumps(task)
         command = [str(environment.PYTHON), "-W", "ignore", "-m", f"{__package__}.{self.program}", argument]
         done = subprocess.run(
             command, cwd=environment.ROOT, env=environment.variables(), capture_output=True, text=True
@@ -82,12 +89,8 @@ def rounds(mode: Mode, only: Iterable[str]) -> Iterator[list[Task]]:
     """Yield the tasks of each round, one contender after the other, so that all see the same load."""
     sizes = SIZES[mode]
     for number in range(sizes.rounds):
-        yield [
-            task
-            for kind in ([small] if mode == "smoke" else [start, steps, turns, *([counts] if number == 0 else [])])
-            for name in only
-            for task in kind(name, sizes)
-        ]
+        kinds = [small] if mode == "smoke" else [start, steps, turns, curves, *([counts, guarantees] * (number == 0))]
+        yield [task for kind in kinds for name in only for task in kind(name, sizes)]
 
 
 def start(name: str, sizes: Sizes) -> list[Task]:
@@ -114,17 +117,42 @@ def counts(name: str, sizes: Sizes) -> list[Task]:
     """What is counted, and may be done beside something else."""
     configurations = about(name).configurations
     spoken = [one for one in configurations if one in ("none", "compaction")]
-    stores = [one for one, kept in configurations.items() if kept == "disk"]
+    disks = [one for one, kept in configurations.items() if kept == "disk"]
     found = [*each(["none"], "request", (0,)), *each(spoken, "session", sizes.session)]
     tasks = [Task(name, found, 10 * sizes.limit_s, timed=False)]
-    return tasks + [Task(name, each([one], "commits", (sizes.commits,)), 60, timed=False) for one in stores]
+    return tasks + [Task(name, each([one], "commits", (sizes.commits,)), 60, timed=False) for one in disks]
+
+
+def curves(name: str, sizes: Sizes) -> list[Task]:
+    found = [each([one], "curve", (sizes.curve,)) for one in CURVES.get(name, ())]
+    return [Task(name, one, sizes.limit_s, program="curve") for one in found]
+
+
+def guarantees(name: str, sizes: Sizes) -> list[Task]:
+    """One process for all stores of a contender: it only forks others, which inherit the imports."""
+    kept = stores(name)[: 1 if sizes.kills == 1 else None]
+    found = [{**one, "kills": sizes.kills} for one in each(kept, "guarantee", range(len(NAMES)))]
+    return [Task(name, found, 60, timed=False, program="guarantees")]
 
 
 def small(name: str, sizes: Sizes) -> list[Task]:
-    """Everything that a contender does, in two processes, not timed."""
+    """Everything that a contender does, in a few processes, of which some run at the same time."""
     tasks = [task for kind in (steps, turns, counts) for task in kind(name, sizes)]
-    together = [one for task in tasks for one in task.measurements]
-    return [Task(name, together, sizes.limit_s, timed=False), *(start(name, sizes))]
+    together = Task(name, [one for task in tasks for one in task.measurements], sizes.limit_s)
+    found = [together, *(task for kind in (start, curves, guarantees) for task in kind(name, sizes))]
+    return [replace(task, timed=False) for task in found]
+
+
+def run(tasks: list[Task]) -> Iterator[Task]:
+    """Run what is timed alone, and what is counted on all cores."""
+
+    def done(task: Task) -> Task:
+        task.run()
+        return task
+
+    yield from map(done, (task for task in tasks if task.timed))
+    with ThreadPoolExecutor(cores()) as pool:
+        yield from pool.map(done, (task for task in tasks if not task.timed))
 
 
 def each(configurations: Iterable[str], work: str, sizes: Iterable[int]) -> list[Line]:
