@@ -14,6 +14,7 @@ Redact = Callable[[AnyEvent], AnyEvent]
 __getattr__ = lazy_names(
     __name__,
     {
+        "accounts": "thread_costs",
         "batch": "Pending",
         "boundaries": "Boundary",
         "disk": "DiskCheckpointer",
@@ -26,6 +27,7 @@ __getattr__ = lazy_names(
         "paging": "read_page",
         "past": "accepted_input past_turn",
         "rewriting": "fork",
+        "spending": "CallCosts RunCosts Spending StepCosts ThreadCosts TurnCosts",
         "store": "CheckedStore finish_work lost_thread open_store unknown_thread",
         "adapter": "threaded",
         "sync_store": "SyncStore",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from ..events import AnyEvent
+from .accounts import thread_costs as thread_costs
 from .adapter import threaded as threaded
 from .batch import Pending as Pending
 from .boundaries import Boundary as Boundary
@@ -23,6 +24,14 @@ from .memory import MemoryCheckpointer as MemoryCheckpointer
 from .paging import read_page as read_page
 from .past import accepted_input as accepted_input, past_turn as past_turn
 from .rewriting import fork as fork
+from .spending import (
+    CallCosts as CallCosts,
+    RunCosts as RunCosts,
+    Spending as Spending,
+    StepCosts as StepCosts,
+    ThreadCosts as ThreadCosts,
+    TurnCosts as TurnCosts,
+)
 from .store import (
     CheckedStore as CheckedStore,
     finish_work as finish_work,

@@ -96,6 +96,7 @@ _COMMANDS = {
     "threads": ("list the threads, most recently used first", ""),
     "show": ("print the messages of a thread", "thread --subagents --agent"),
     "history": ("list the boundaries of a thread, where its turns ended or paused", "thread"),
+    "costs": ("show where the time, bytes, tokens and money of a thread went", "thread --turn --last --json"),
     "fork": ("start a new thread as a copy of another one", "thread --at --name --agent"),
     "export": ("print all messages of a thread and its subagents as lines of JSON", "thread"),
     "delete": ("delete a thread with its subagents and files", "thread"),
@@ -132,6 +133,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--concurrency": {"type": _positive, "default": 1, "metavar": "N", "help": "cases at a time (default: 1)"},
     "--subagents": {"action": _FLAG, "help": "also print the messages of its subagents"},
     "--at": {"type": _positive, "metavar": "N", "help": "copy up to boundary N of `history` (default: everything)"},
+    "--turn": {
+        "type": _positive,
+        "metavar": "N",
+        "help": "the turn to show by step and subagent (default: the newest)",
+    },
+    "--last": {"type": _positive, "metavar": "N", "help": "how many turns to list (default: 10; with --json, all)"},
     "--name": {"help": "the id of the new thread (default: a new one, which is printed)"},
 }
 """The options by their names, as `add_argument` takes them."""

@@ -6,9 +6,10 @@ import uuid
 from contextlib import closing
 
 from ..agent import checked_thread_id
-from ..checkpoint import open_store
+from ..checkpoint import open_store, thread_costs
 from ..errors import ConfigError
 from . import agents
+from .costs import CostsScreen, as_json
 from .places import checked_root, existing_store, writable_store
 from .render import Screen
 from .session import EXIT_CODES
@@ -16,7 +17,22 @@ from .settings import Settings, copy_file, settings_file
 from .text import safe
 from .turns import model_of, opened, plan, reader, resume, run
 
-__all__ = ["check", "delete", "evaluate", "export", "fork", "history", "plan", "resume", "run", "show", "threads"]
+LISTED = 10
+"""Turns that `costs` lists by default."""
+__all__ = [
+    "check",
+    "costs",
+    "delete",
+    "evaluate",
+    "export",
+    "fork",
+    "history",
+    "plan",
+    "resume",
+    "run",
+    "show",
+    "threads",
+]
 
 
 def threads(options: argparse.Namespace) -> int:
@@ -38,6 +54,24 @@ def history(options: argparse.Namespace) -> int:
     """List the boundaries of a thread."""
     with closing(existing_store(options)) as store:
         Screen().history(reader(store).history(options.thread))
+    return 0
+
+
+def costs(options: argparse.Namespace) -> int:
+    """Show what a thread has cost."""
+    screen = CostsScreen()
+    with closing(existing_store(options)) as store:
+        found = thread_costs(open_store(store), options.thread)
+    newest = found.turns[-1].number
+    whole = next((turn for turn in found.turns if turn.number == (options.turn or newest)), None)
+    if whole is None:
+        raise ConfigError(f"thread {options.thread!r} keeps no turn {options.turn}; its newest is {newest}")
+    if options.json:
+        listed = [whole] if options.turn else found.turns[-(options.last or len(found.turns)) :]
+        for line in as_json(found, listed):
+            screen.line(line)
+    else:
+        screen.thread(found, found.turns[-(options.last or LISTED) :], whole)
     return 0
 
 

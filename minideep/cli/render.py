@@ -47,7 +47,7 @@ class Screen:
         if isinstance(out := cast(Any, sys.stdout), io.TextIOWrapper):
             out.reconfigure(errors="backslashreplace")  # Characters that the terminal lacks are spelled out.
         self.console: Console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-        self.icons: dict[str, str] = ICONS if _can_say("".join(ICONS.values())) else ASCII
+        self.icons: dict[str, str] = ICONS if can_say("".join(ICONS.values())) else ASCII
         self._todos: dict[Path, tuple[Todo, ...]] = {}
         self._calls: dict[tuple[Path, str], ToolCall] = {}
         self._midline = self._ran = False
@@ -294,7 +294,8 @@ def size(count: int) -> str:
     return f"{count} B" if count < 1000 else f"{count / 1000:.1f} KB" if count < 1e6 else f"{count / 1e6:.1f} MB"
 
 
-def _can_say(text: str) -> bool:
+def can_say(text: str) -> bool:
+    """Return whether standard output has the characters of *text*."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

@@ -1,0 +1,1 @@
+"""Benchmarks and campaigns: programs of their own, and the package `compare`."""

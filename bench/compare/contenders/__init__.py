@@ -1,0 +1,1 @@
+"""One module a contender; `contender.py` says what each of them has."""

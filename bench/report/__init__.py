@@ -1,0 +1,1 @@
+"""One command that measures everything and writes a page of tables and pictures."""
