@@ -17,7 +17,7 @@ from minideep.runtime.cancel import TurnScope
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 README = ROOT / "README.md"
-PAGES = sorted([*PACKAGE.rglob("README.md"), ROOT / "bench/README.md", ROOT / "tests/README.md"])
+PAGES = sorted([*PACKAGE.rglob("README.md"), *(ROOT / "bench").rglob("README.md"), ROOT / "tests/README.md"])
 TEXT = README.read_text()
 
 

@@ -272,8 +272,10 @@ def main() -> int:
     if sys.argv[1:2] and sys.argv[1].startswith("{"):
         task = json.loads(sys.argv[1])
         for one in task["measurements"]:
-            values = measure(task["contender"], one["configuration"], one["n"])
-            print(json.dumps({"contender": task["contender"], "stopped_at": None, **one, "values": values}), flush=True)
+            for count in one["sizes"]:
+                line = {"contender": task["contender"], "configuration": one["configuration"], "work": "curve"}
+                values = measure(task["contender"], one["configuration"], count)
+                print(json.dumps({**line, "n": count, "stopped_at": None, "values": values}), flush=True)
         return 0
     from .alone import run_alone  # A measurement does not import it.
     from .plan import curves

@@ -393,25 +393,19 @@ def stores(contender: str) -> list[str]:
     return [name for name in kept if not name.startswith("ainvoke ") or name.split()[-1] not in kept]
 
 
-def judge(contender: str, configurations: Iterable[str], kills: int) -> Iterator[dict[str, Any]]:
-    """Put configurations of a contender through everything. With none, it has no store."""
-    if not (configurations := list(configurations)):
-        for number in range(len(NAMES)):
-            yield line_of(contender, "none", number, "no store", "it keeps no threads")
-    for configuration in configurations:
-        with tempfile.TemporaryDirectory() as folder:
-            place = Place(load(contender), configuration, Path(folder), not about(contender).cannot)
-            for number, (good, seen) in enumerate(verdicts(place, kills)):
-                yield line_of(contender, configuration, number, "pass" if good else "fail", seen)
-
-
-def line_of(contender: str, configuration: str, number: int, verdict: str, seen: str) -> dict[str, Any]:
-    about_it = {"contender": contender, "configuration": configuration, "work": "guarantee", "n": number}
-    return {**about_it, "stopped_at": None, "name": NAMES[number], "verdict": verdict, "seen": seen}
+def judge(contender: str, configuration: str, kills: int) -> Iterator[tuple[str, str]]:
+    """Put a configuration of a contender through everything; yield verdicts, and what was seen, in order of `NAMES`."""
+    if configuration not in stores(contender):
+        yield from [("no store", "it keeps no threads")] * len(NAMES)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(load(contender), configuration, Path(folder), "turns" not in about(contender).cannot)
+        for good, seen in verdicts(place, kills):
+            yield "pass" if good else "fail", seen
 
 
 def verdicts(begun: Place, kills: int) -> Iterator[tuple[bool, str]]:
-    """Begin a thread, and judge what becomes of copies of it, in the order of `NAMES`."""
+    """Begin a thread, and judge what becomes of copies of it."""
     for turn in begun.before:
         if problem := asyncio.run(run_turn(begun, Trial(begun.folder), turn)):  # It also imports all that is lazy.
             raise RuntimeError(f"{begun.configuration}: an ordinary turn raised {problem}")
@@ -448,10 +442,11 @@ def table(lines: Iterable[dict[str, Any]]) -> str:
 def main() -> int:
     if sys.argv[1:2] and sys.argv[1].startswith("{"):
         task = json.loads(sys.argv[1])
-        configurations = dict.fromkeys(one["configuration"] for one in task["measurements"])
-        kills = max((one["kills"] for one in task["measurements"]), default=0)
-        for line in judge(task["contender"], configurations, kills):
-            print(json.dumps(line), flush=True)
+        for one in {one["configuration"]: one for one in task["measurements"]}.values():
+            line = {"contender": task["contender"], "configuration": one["configuration"], "work": "guarantee"}
+            for number, (verdict, seen) in enumerate(judge(task["contender"], one["configuration"], one["kills"])):
+                said = {"name": NAMES[number], "verdict": verdict, "seen": seen}
+                print(json.dumps({**line, "n": number, "stopped_at": None, **said}), flush=True)
         return 0
     from .alone import run_alone  # A measurement does not import it.
     from .plan import guarantees

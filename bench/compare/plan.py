@@ -32,14 +32,14 @@ class Sizes:
     """The seconds after which a measurement is stopped."""
     rounds: int
     minutes: float
-    """The time after which no further round begins. The first round always ends."""
+    """The time after which nothing is repeated any more. The first round always ends."""
     dear_s: float
     """The seconds of a task over which it is done in the first round alone."""
 
 
 SIZES: dict[Mode, Sizes] = {
     "smoke": Sizes((4,), (2,), (6,), 4, 3, 1, 20, 1, 1, 20),
-    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 50, 6, 20, 3, 6, 8),
+    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 50, 6, 15, 3, 8, 5),
     "full": Sizes((10, 50, 200, 500, 2000), (10, 100, 200), (120, 400), 200, 50, 60, 60, 5, 24 * 60, 600),
 }
 
@@ -77,15 +77,12 @@ class Task:
         if done.returncode:
             self.failed = done.stderr.strip() or f"exit code {done.returncode}"
 
-    def missing(self) -> list[Line]:
+    def missing(self) -> list[tuple[str, str, int]]:
         """Return the measurements that gave no line. Those larger than one that was stopped are not missing."""
-        there = {key_of(line) for line in self.lines}
+        there = {(line["configuration"], line["work"], line["n"]) for line in self.lines}
+        wanted = [(one["configuration"], one["work"], n) for one in self.measurements for n in one["sizes"]]
         stopped = any(line["stopped_at"] is not None for line in self.lines)
-        return [] if stopped else [one for one in self.measurements if key_of({"contender": "", **one}) not in there]
-
-
-def key_of(line: Line) -> tuple[str, str, int]:
-    return line["configuration"], line["work"], line["n"]
+        return [] if stopped else [key for key in wanted if key not in there]
 
 
 def rounds(mode: Mode, only: Iterable[str]) -> Iterator[list[Task]]:
@@ -97,12 +94,12 @@ def rounds(mode: Mode, only: Iterable[str]) -> Iterator[list[Task]]:
 
 
 def start(name: str, sizes: Sizes) -> list[Task]:
-    return [Task(name, measurements([""], "import", (0,)), 60, program="start")]
+    return [Task(name, each([""], "import", (0,)), 60, program="start")]
 
 
 def steps(name: str, sizes: Sizes) -> list[Task]:
     configurations = about(name).configurations
-    return [Task(name, measurements([one], "steps", sizes.steps), sizes.limit_s) for one in configurations]
+    return [Task(name, each([one], "steps", sizes.steps), sizes.limit_s) for one in configurations]
 
 
 def turns(name: str, sizes: Sizes) -> list[Task]:
@@ -110,7 +107,10 @@ def turns(name: str, sizes: Sizes) -> list[Task]:
     if "turns" in said.cannot:
         return []
     chosen = [one for one, kept in said.configurations.items() if kept == "disk" or one == "none"]
-    return [Task(name, measurements([one], "turns", sizes.turns), sizes.limit_s) for one in chosen]
+    return [
+        Task(name, [{"configuration": one, "work": "turns", "sizes": list(sizes.turns)}], sizes.limit_s)
+        for one in chosen
+    ]
 
 
 def counts(name: str, sizes: Sizes) -> list[Task]:
@@ -118,20 +118,20 @@ def counts(name: str, sizes: Sizes) -> list[Task]:
     configurations = about(name).configurations
     spoken = [one for one in configurations if one in ("none", "compaction")]
     disks = [one for one, kept in configurations.items() if kept == "disk"]
-    found = [*measurements(["none"], "request", (0,)), *measurements(spoken, "session", sizes.session)]
+    found = [*each(["none"], "request", (0,)), *each(spoken, "session", sizes.session)]
     tasks = [Task(name, found, 10 * sizes.limit_s, timed=False)]
-    return tasks + [Task(name, measurements([one], "commits", (sizes.commits,)), 60, timed=False) for one in disks]
+    return tasks + [Task(name, each([one], "commits", (sizes.commits,)), 60, timed=False) for one in disks]
 
 
 def curves(name: str, sizes: Sizes) -> list[Task]:
-    found = [measurements([one], "curve", (sizes.curve,)) for one in CURVES.get(name, ())]
+    found = [each([one], "curve", (sizes.curve,)) for one in CURVES.get(name, ())]
     return [Task(name, one, sizes.limit_s, program="curve") for one in found]
 
 
 def guarantees(name: str, sizes: Sizes) -> list[Task]:
     """One process for all stores of a contender: it only forks others, which inherit the imports."""
-    kept = stores(name)[: 1 if sizes.kills == 1 else None]
-    found = [{**one, "kills": sizes.kills} for one in measurements(kept, "guarantee", range(len(NAMES)))]
+    kept = stores(name)[: 1 if sizes.kills == 1 else None] or ["none"]
+    found = [{**one, "kills": sizes.kills} for one in each(kept, "guarantee", range(len(NAMES)))]
     return [Task(name, found, 60, timed=False, program="guarantees")]
 
 
@@ -140,7 +140,9 @@ def small(name: str, sizes: Sizes) -> list[Task]:
     tasks = [task for kind in (steps, turns, counts) for task in kind(name, sizes)]
     together = [one for task in tasks for one in task.measurements]
     tasks = [Task(name, together, sizes.limit_s, timed=False), *start(name, sizes)]
-    return tasks + [task for kind in (curves, guarantees) for task in kind(name, sizes)]
+    drawn = [one for task in curves(name, sizes) for one in task.measurements]
+    tasks += [Task(name, drawn, sizes.limit_s, timed=False, program="curve")] * bool(drawn)
+    return tasks + guarantees(name, sizes)
 
 
 def run(tasks: list[Task]) -> Iterator[Task]:
@@ -155,8 +157,9 @@ def run(tasks: list[Task]) -> Iterator[Task]:
         yield from pool.map(done, (task for task in tasks if not task.timed))
 
 
-def measurements(configurations: Iterable[str], work: str, sizes: Iterable[int]) -> list[Line]:
-    return [{"configuration": one, "work": work, "n": n} for one in configurations for n in sizes]
+def each(configurations: Iterable[str], work: str, sizes: Iterable[int]) -> list[Line]:
+    """Return a measurement for each configuration and size."""
+    return [{"configuration": one, "work": work, "sizes": [n]} for one in configurations for n in sizes]
 
 
 def cores() -> int:

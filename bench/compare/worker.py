@@ -1,8 +1,9 @@
 """Measure one contender in a process of its own: `python -m bench.compare.worker JSON`.
 
 The argument has a contender, the seconds that one measurement may take, and a list of measurements: a configuration, a
-work and a size each. For each of them one line of JSON is printed as soon as it is there. A measurement that takes
-longer ends the process: its line says at which step or turn it was stopped.
+work and a size each; where turns are counted, several sizes, at which the same thread is measured. For each of them
+one line of JSON is printed as soon as it is there. A measurement that takes longer ends the process: its line says at
+which step or turn it was stopped.
 """
 
 import asyncio
@@ -12,14 +13,14 @@ import sqlite3
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter, process_time
 from typing import Any
 
-from .contender import Contender, load
+from .contender import load
 from .start import peak
 from .work import DONE, Work
 
@@ -31,28 +32,32 @@ TURN = 3
 def main() -> None:
     task = json.loads(sys.argv[1])
     for one in task["measurements"]:
-        line = {"contender": task["contender"], "stopped_at": None, **one}
-        line["values"] = measure(task["contender"], one, line, task["limit_s"])
-        print(json.dumps(line), flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(measure(Run(task["contender"], one, Path(folder), task["limit_s"])))
 
 
-def measure(name: str, one: dict[str, Any], line: dict[str, Any], limit_s: float) -> Values:
-    """Do one measurement. If it takes too long, complete and print *line* instead, and end the process."""
-    contender = load(name)
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(contender, one["configuration"], Path(folder), one["n"], line, limit_s)
-        return asyncio.run(WORKS[one["work"]](run))
+async def measure(run: "Run") -> None:
+    """Do one measurement, and print a line for each size."""
+    async for values in WORKS[run.line["work"]](run):
+        run.say(values)
 
 
 class Run:
     """A configuration of a contender with a folder, and the clock that stops a measurement."""
 
-    def __init__(
-        self, contender: Contender, configuration: str, folder: Path, n: int, line: dict[str, Any], limit_s: float
-    ) -> None:
-        self.contender, self.configuration, self.folder, self.n = contender, configuration, folder, n
-        self.line, self.limit_s = line, limit_s
-        self.stores = contender.CONFIGURATIONS[configuration] == "disk"
+    def __init__(self, name: str, one: dict[str, Any], folder: Path, limit_s: float) -> None:
+        self.contender, self.folder, self.limit_s = load(name), folder, limit_s
+        self.configuration, self.sizes = one["configuration"], one["sizes"]
+        self.line = {"contender": name, "configuration": self.configuration, "work": one["work"]}
+        self.stores = self.contender.CONFIGURATIONS[self.configuration] == "disk"
+
+    @property
+    def n(self) -> int:
+        return self.sizes[0]
+
+    def say(self, values: Values, stopped_at: int | None = None) -> None:
+        """Print the line of the next size."""
+        print(json.dumps({**self.line, "n": self.sizes.pop(0), "stopped_at": stopped_at, "values": values}), flush=True)
 
     async def open(self, work: Work, name: str = "threads") -> Any:
         (self.folder / name).mkdir(exist_ok=True)
@@ -74,13 +79,9 @@ class Run:
         """Stop after the limit, from another OS thread: no contender can hold up or catch that."""
 
         def stop() -> None:
-            asked = len(work.asked_at)
-            turns = self.line["work"] == "turns"
-            self.line["stopped_at"] = asked // (TURN + 1) if turns else asked
-            self.line["values"] = {"disk_bytes": self.size()} if self.stores else {}
-            if not turns:
-                self.line["values"] |= steps_of(work)
-            print(json.dumps(self.line), flush=True)
+            asked, turns = len(work.asked_at), self.line["work"] == "turns"
+            values = ({"disk_bytes": self.size()} if self.stores else {}) | ({} if turns else steps_of(work))
+            self.say(values, asked // (TURN + 1) if turns else asked)
             os._exit(0)
 
         timer = threading.Timer(self.limit_s, stop)
@@ -118,7 +119,7 @@ def steps_of(work: Work) -> Values:
     return {"early_us": mean(times[:part]) * 1e6, "late_us": mean(times[-part:]) * 1e6}
 
 
-async def steps(run: Run) -> Values:
+async def steps(run: Run) -> AsyncIterator[Values]:
     """Run one turn of n steps."""
     work = Work(run.n)
     session = await run.warm(work)
@@ -129,27 +130,32 @@ async def steps(run: Run) -> Values:
     check(said, work, run.n + 1)
     await session.close()
     values = {**steps_of(work), "step_us": wall / run.n * 1e6, "wall_s": wall, "cpu_s": cpu}
-    return values | await run.stored(work, 2 * run.n + 1) | {"peak_rss_mb": peak()}
+    yield values | await run.stored(work, 2 * run.n + 1) | {"peak_rss_mb": peak()}
 
 
-async def turns(run: Run) -> Values:
-    """Run n turns of three steps on one thread."""
-    work = Work(TURN, run.n)
+async def turns(run: Run) -> AsyncIterator[Values]:
+    """Run turns of three steps on one thread. At each size close the store, measure it, and go on in a new session."""
+    work = Work(TURN, run.sizes[-1])
     session = await run.warm(work)
     times: list[float] = []
-    with run.limited(work):
-        for turn in range(run.n):
-            started = perf_counter()
-            said = await session.turn("thread", work.question(turn))
-            times.append(perf_counter() - started)
-    check(said, work, run.n * (TURN + 1))
+    while run.sizes:
+        with run.limited(work):
+            while len(times) < run.n:
+                started = perf_counter()
+                said = await session.turn("thread", work.question(len(times)))
+                times.append(perf_counter() - started)
+        check(said, work, run.n * (TURN + 1))
+        part = min(5, run.n)
+        values = {"first_ms": median(times[:part]) * 1e3, "last_ms": median(times[-part:]) * 1e3, "wall_s": sum(times)}
+        if run.stores:
+            await session.close()
+            values |= await run.stored(work, run.n * 2 * (TURN + 1))
+            session = await run.open(work)
+        yield values
     await session.close()
-    part = min(5, run.n)
-    values = {"first_ms": median(times[:part]) * 1e3, "last_ms": median(times[-part:]) * 1e3, "wall_s": sum(times)}
-    return values | await run.stored(work, run.n * 2 * (TURN + 1))
 
 
-async def commits(run: Run) -> Values:
+async def commits(run: Run) -> AsyncIterator[Values]:
     """Count the commits of one turn of n steps, or the files that are opened to write if nothing is a database."""
     counter = Commits(run.folder / "threads")
     work = Work(run.n)
@@ -159,7 +165,7 @@ async def commits(run: Run) -> Values:
     with run.limited(work):
         await session.turn("thread", work.question(0))
     await session.close()
-    return {"commits": counter.commits or counter.writes}
+    yield {"commits": counter.commits or counter.writes}
 
 
 class Commits:
@@ -225,7 +231,7 @@ def repeated(before: Sequence[str], request: Sequence[str]) -> int:
     return characters
 
 
-async def request(run: Run) -> Values:
+async def request(run: Run) -> AsyncIterator[Values]:
     """Return the tokens, at four characters each, that the first request carries besides the question."""
     seen = Requests()
     work = Work(1, see=seen)
@@ -233,10 +239,10 @@ async def request(run: Run) -> Values:
     work.see = lambda request: (seen(request), setattr(work, "see", None))[0]
     await session.turn("thread", work.question(0))
     await session.close()
-    return {"overhead_tokens": (seen.characters - len(work.question(0))) / 4}
+    yield {"overhead_tokens": (seen.characters - len(work.question(0))) / 4}
 
 
-async def session(run: Run) -> Values:
+async def session(run: Run) -> AsyncIterator[Values]:
     """Run one turn of n steps; return the tokens of all requests, and the share of them that was sent before."""
     seen = Requests()
     work = Work(run.n, see=seen)
@@ -245,7 +251,7 @@ async def session(run: Run) -> Values:
         said = await opened.turn("thread", work.question(0))
     check(said, work, run.n + 1)
     await opened.close()
-    return {"input_tokens": seen.characters / 4, "cached_share": seen.repeated / seen.characters}
+    yield {"input_tokens": seen.characters / 4, "cached_share": seen.repeated / seen.characters}
 
 
 def check(said: str, work: Work, calls: int) -> None:
