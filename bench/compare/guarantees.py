@@ -418,7 +418,7 @@ def verdicts(begun: Place, kills: int) -> Iterator[tuple[bool, str]]:
     runs = [copied(kill, where) for where in sorted(islice(cycle(("tool", "model")), kills))]
     yield judge_kills(runs)
     yield judge_repeats(runs)
-    tries = range(max(1, kills // 3))
+    tries = range(max(1, kills // 2))
     yield judge_conflicts([copied(conflict, who) for who in ("processes", "threads") for _ in tries])
     yield copied(failed_save)
 
