@@ -272,10 +272,10 @@ def main() -> int:
     if sys.argv[1:2] and sys.argv[1].startswith("{"):
         task = json.loads(sys.argv[1])
         for one in task["measurements"]:
-            for count in one["sizes"]:
-                line = {"contender": task["contender"], "configuration": one["configuration"], "work": "curve"}
-                values = measure(task["contender"], one["configuration"], count)
-                print(json.dumps({**line, "n": count, "stopped_at": None, "values": values}), flush=True)
+            (n,) = one.pop("sizes")
+            values = measure(task["contender"], one["configuration"], n)
+            line = {"contender": task["contender"], **one, "n": n, "stopped_at": None, "values": values}
+            print(json.dumps(line), flush=True)
         return 0
     from .alone import run_alone  # A measurement does not import it.
     from .plan import curves

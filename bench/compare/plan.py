@@ -5,7 +5,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Literal
 
@@ -136,13 +136,13 @@ def guarantees(name: str, sizes: Sizes) -> list[Task]:
 
 
 def small(name: str, sizes: Sizes) -> list[Task]:
-    """Everything that a contender does, in a few processes, not timed."""
+    """Everything that a contender does, in a few processes, of which some run at the same time."""
     tasks = [task for kind in (steps, turns, counts) for task in kind(name, sizes)]
-    together = [one for task in tasks for one in task.measurements]
-    tasks = [Task(name, together, sizes.limit_s, timed=False), *start(name, sizes)]
+    together = Task(name, [one for task in tasks for one in task.measurements], sizes.limit_s)
     drawn = [one for task in curves(name, sizes) for one in task.measurements]
-    tasks += [Task(name, drawn, sizes.limit_s, timed=False, program="curve")] * bool(drawn)
-    return tasks + guarantees(name, sizes)
+    found = [together, *start(name, sizes), *guarantees(name, sizes)]
+    found += [Task(name, drawn, sizes.limit_s, program="curve")] * bool(drawn)
+    return [replace(task, timed=False) for task in found]
 
 
 def run(tasks: list[Task]) -> Iterator[Task]:

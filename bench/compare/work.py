@@ -15,8 +15,8 @@ SIZE = 2000
 PLACE = re.compile(r"(from page|Page) (\d+)")
 DONE = "That was the last page."
 SUMMARY = "The librarian wants a book read, page by page. What was read so far: " + "names, numbers and places. " * 50
-WINDOW = 200_000
-"""The tokens that a model takes where compaction is on. Where it is off, the window has no end."""
+WINDOW = 64_000
+"""The tokens that a model takes where compaction is on, which 120 steps fill once. Where it is off, it has no end."""
 SYSTEM = "You read a book for a librarian."
 WORDS = re.findall(
     r"\w+",
