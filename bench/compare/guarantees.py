@@ -274,12 +274,17 @@ def counted(seen: Counter[str], of: int) -> str:
 
 def repeated(again: Counter[int], of: int, caught: int) -> str:
     """Say which calls ran twice, and how often."""
-    words = list[str]()
-    for count, steps in groupby(sorted(again), key=lambda step: again[step]):
-        steps = list(steps)
-        calls = f"calls {steps[0]} to {steps[-1]}" if len(steps) > 1 else f"call {steps[0]}"
-        words.append(f"{calls} in {count} of {of}")
+    counts = groupby(sorted(again), key=lambda step: again[step])
+    words = [f"{calls(list(steps))} in {count} of {of}" for count, steps in counts]
     return f"{', '.join(words) or 'none'} (call {FATAL} was running in {caught})"
+
+
+def calls(steps: Sequence[int]) -> str:
+    """Name calls by their steps."""
+    if len(steps) == 1:
+        return f"call {steps[0]}"
+    in_a_row = steps[-1] - steps[0] == len(steps) - 1
+    return f"calls {steps[0]} to {steps[-1]}" if in_a_row else f"calls {', '.join(map(str, steps))}"
 
 
 # ---- two turns at once
@@ -336,7 +341,8 @@ def judge_conflicts(runs: list[Met]) -> tuple[bool, str]:
 
 def met_in_words(run: Met) -> str:
     what = f"refused with {' and '.join(run.raised)}" if run.raised else "both answered"
-    end = f"lost: {', '.join(run.missing)}" if run.missing else "all there, but mixed" if run.mixed else "all there"
+    lost = ", ".join(part.partition(" of turn ")[0] for part in run.missing)  # Which of the two is a matter of chance.
+    end = f"lost: {lost}" if run.missing else "all there, but mixed" if run.mixed else "all there"
     return f"{what}, {end}"
 
 
@@ -377,7 +383,7 @@ def failed_save(place: Place) -> tuple[bool, str]:
     if said["problem"]:
         words = [f"{said['problem']} after {said['calls']} of {STEPS + 1} model calls"]
         words.append("resumed" if said["resumed"] else "sent again")
-        words += [f"call{'s' * (len(again) > 1)} {', '.join(map(str, again))} ran again"] * bool(again)
+        words += [f"{calls(again)} ran again"] if again else []
     words += [f"then {said[at]}" for at in ("recovery", "later") if said[at]]
     words.append(f"missing in the end: {', '.join(missing)}" if missing else "all is stored in the end")
     good = not (missing or said["recovery"] or said["later"] or [step for step in again if step != FATAL])
