@@ -44,8 +44,9 @@ def arguments() -> argparse.Namespace:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--smoke", action="store_true", help="every contender once, with tiny sizes")
     size.add_argument("--full", action="store_true", help="all sizes and repeats, however long it takes")
-    parser.add_argument("--only", type=known, default=names(), help=f"contenders, of {','.join(names())}")
+    parser.add_argument("--only", type=known, default=names(), help=f"of {', '.join(names())}; all without it")
     parser.add_argument("--out", type=Path, default=environment.FOLDER / "results.json", help="a file for the results")
+    environment.FOLDER.mkdir(exist_ok=True)
     chosen = parser.parse_args()
     if not chosen.out.absolute().parent.is_dir():
         parser.error(f"--out {chosen.out}: there is no folder {chosen.out.parent}")

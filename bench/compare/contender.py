@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 from .work import Work
 
 FOLDER = Path(__file__).parent / "contenders"
+FIRST = ("minideep", "deep_minideep", "langgraph", "deepagents")
 Kept = Literal["caller", "memory", "disk"]
 """Where threads are between turns: with the caller or in the agent itself, in a store in memory, or on a disk."""
 
@@ -77,9 +78,9 @@ def about(name: str) -> About:
 
 
 def names() -> list[str]:
-    """Return the names of all contenders, minideep's first."""
+    """Return the names of all contenders in the order of their rows."""
     found = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
-    return sorted(found, key=lambda name: (name != "minideep", name != "deep_minideep"))
+    return [*(name for name in FIRST if name in found), *(name for name in found if name not in FIRST)]
 
 
 def load(name: str) -> Contender:

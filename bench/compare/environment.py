@@ -42,7 +42,6 @@ def prepare() -> None:
     """Make the environment unless it is there, and compile what is measured."""
     if not ready():
         print("making the environment of the contenders in .bench (minutes, once) ...", file=sys.stderr, flush=True)
-        FOLDER.mkdir(exist_ok=True)
         make()
     compile_own()
 
@@ -53,6 +52,7 @@ def make() -> None:
     Raises:
         RuntimeError: a command of it failed, with what it printed.
     """
+    FOLDER.mkdir(exist_ok=True)
     STAMP.unlink(missing_ok=True)
     shutil.rmtree(FOLDER / "venv", ignore_errors=True)
     uv, venv = shutil.which("uv"), str(FOLDER / "venv")

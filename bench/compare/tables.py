@@ -27,10 +27,12 @@ the contender imports one by then; minideep imports it with the first request. T
     "Tokens": """At four characters each, with requests written as OpenAI's chat API takes them. Overhead: the first
 request without the question. A session is one turn: the sum of all its requests, summaries included, and the share of
 them that an earlier request began with, which a provider's prefix cache can hold. With "compaction" the model has a
-window of 64,000 tokens; without, none compacts. The texts of real tools and summaries differ.""",
+window of 64,000 tokens; without, none compacts; agno compacts between turns alone. The texts of real tools and
+summaries differ.""",
     "Loop and storage apart": """Microseconds a step of a whole turn of N steps, with everything saved: the loop with no
 store; what a store in memory adds, which is encoding or copying; and what a disk adds to that (to the loop, if there
-is no store in memory). A minus is noise, or a way that is shorter with a store.""",
+is no store in memory). minideep without a store has one of its own in memory, and encodes events as it goes. A minus is
+noise, or a way that is shorter with a store.""",
 }
 
 
