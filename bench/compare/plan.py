@@ -25,7 +25,7 @@ class Sizes:
     session: tuple[int, ...]
     commits: int
     curve: int
-    """The rounds of P51's curve."""
+    """The rounds of the curve of files in the state."""
     kills: int
     """For each store of a contender; with 1, only its first store is put to the test."""
     limit_s: float
