@@ -35,7 +35,7 @@ class CallIds:
         taken = self._by_run.get(path)
         if taken is None:
             taken = self._collect(path, states[path], runs)
-        root, changed = states[()], dict[int, ToolCall]()
+        root, blocks = states[()], list(message.content)
         waiting = {wait.call_id for wait in root.interrupts} if root.open else set[str]()
         for place, block in enumerate(message.content):
             if isinstance(block, ToolCall):
@@ -46,12 +46,9 @@ class CallIds:
                 # A slash separates the key of a child from its call.
                 if not call.id or call.id in taken or call.id in waiting or "/" in call.id:
                     call = structs.replace(call, id=_new_id(f"call_{number}_{place}", taken, waiting))
-                if call is not block:
-                    changed[place] = call
+                blocks[place] = call
                 taken.add(call.id)
-        if not changed:
-            return message
-        return AssistantMessage(tuple(changed.get(place, block) for place, block in enumerate(message.content)))
+        return AssistantMessage(tuple(blocks))
 
     def _collect(self, path: Path, state: State, runs: Mapping[Path, object]) -> set[str]:
         """Collect and return the ids of the run at *path*: of the calls in its context, and of its children."""
