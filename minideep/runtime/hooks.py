@@ -42,12 +42,11 @@ async def changed_request(spec: AgentSpec, ctx: ToolContext, request: Request) -
             changed: Any = await middleware.before_model(ctx, request)
         except Exception as exc:
             raise _blamed(middleware, "before_model", exc) from exc
-        if changed is not request:
-            if type(changed) is not Request:
-                _check_outcome(middleware, "before_model", (Request,), changed)
-            if changed.tools is not request.tools:
-                check_shown(f"{middleware.name}.before_model", changed.tools, spec.tools)
-            request = changed
+        if type(changed) is not Request:
+            _check_outcome(middleware, "before_model", (Request,), changed)
+        if changed.tools is not request.tools:
+            check_shown(f"{middleware.name}.before_model", changed.tools, spec.tools)
+        request = changed
     return request
 
 
