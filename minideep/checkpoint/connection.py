@@ -52,7 +52,7 @@ class SharedConnection(AtRest):
 
     def run_now(self, act: Callable[[Connection], T]) -> T | None:
         """Return what *act*, which only reads, returns; None if that would need a connection first, or any waiting."""
-        if self.con is None or not self.lock.acquire(blocking=False):
+        if not self.lock.acquire(blocking=False):
             return None
         try:
             if self.con is None or self.con.in_transaction or self._inode != self.inode():
