@@ -58,9 +58,17 @@ def decide(state: State) -> Effect:
     if state.status != "running":
         raise _illegal(state, "nothing to decide: no turn is running")
     if state.open:
-        return _decide_calls(state)
+        # A call that waits for a person, perhaps for days, does not keep the others from running.
+        ready: list[ToolCall] = []
+        for entry in state.open.values():
+            if entry.result is None and not entry.waits:
+                ready.append(entry.call)
+        if ready and state.limits.tool_calls is not None:
+            return _within_limit(state, ready, state.limits.tool_calls)
+        return CallTools(tuple(ready)) if ready else Pause()
+    last = state.messages[-1] if state.messages else None
     # A provider that cut its own turn short (`continue`) is asked to go on: that is no answer yet.
-    if state.ends or (_replied(state.messages) and state.stop != "continue"):
+    if state.ends or (isinstance(last, AssistantMessage) and state.stop != "continue"):
         return Finish(_reason(state))
     # After the calls: a provider refuses a conversation in which a call has no result.
     if state.limits.steps is not None and state.step >= state.limits.steps:
@@ -68,17 +76,9 @@ def decide(state: State) -> Effect:
     return CALL_MODEL
 
 
-def _decide_calls(state: State) -> Effect:
-    # A call that waits for a person, perhaps for days, does not keep the others from running.
-    ready: list[ToolCall] = []
-    for entry in state.open.values():
-        if entry.result is None and not entry.waits:
-            ready.append(entry.call)
-    if not ready:
-        return Pause()
-    if state.limits.tool_calls is not None:
-        # As many as the limit leaves, or one reply with a hundred calls would overshoot it.
-        ready = ready[: max(0, state.limits.tool_calls - state.tool_calls)]
+def _within_limit(state: State, ready: list[ToolCall], most: int) -> Effect:
+    # As many as the limit leaves, or one reply with a hundred calls would overshoot it.
+    ready = ready[: max(0, most - state.tool_calls)]
     return CallTools(tuple(ready)) if ready else Stop("tool_calls")
 
 

@@ -1,6 +1,5 @@
 """Unique ids for calls: some servers say `call_0` in every reply."""
 
-import itertools
 from collections.abc import Mapping
 
 from msgspec import structs
@@ -41,7 +40,9 @@ class CallIds:
         for place, block in enumerate(message.content):
             if isinstance(block, ToolCall):
                 # Arguments that are not JSON could be written, but a thread that holds them could not be read.
-                call = block if is_json(block.raw) else structs.replace(block, raw=_repaired(block.raw))
+                call, raw = block, block.raw
+                if not is_json(raw):
+                    call = structs.replace(call, raw=parse_arguments(raw.decode(errors="replace")))
                 # A slash separates the key of a child from its call.
                 if not call.id or call.id in taken or call.id in waiting or "/" in call.id:
                     call = structs.replace(call, id=_new_id(f"call_{number}_{place}", taken, waiting))
@@ -63,14 +64,9 @@ class CallIds:
         self._by_run = {path: ids for path, ids in self._by_run.items() if not path}
 
 
-def _repaired(raw: bytes) -> bytes:
-    return parse_arguments(raw.decode(errors="replace"))
-
-
 def _new_id(wanted: str, taken: set[str], waiting: set[str]) -> str:
-    new_id = wanted
-    for count in itertools.count(1):
-        if new_id not in taken and new_id not in waiting:
-            break
+    new_id, count = wanted, 0
+    while new_id in taken or new_id in waiting:
+        count += 1
         new_id = f"{wanted}_{count}"
     return new_id

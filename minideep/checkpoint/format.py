@@ -21,7 +21,7 @@ import zstandard
 from msgspec import Struct
 
 from ..errors import CorruptSegment, IllegalEvent, SegmentTooLarge, UnknownVersion
-from ..events import AnyEvent, Noted
+from ..events import AnyEvent, E, Noted
 from ..messages import too_deep
 from ..state import Path, State
 
@@ -131,11 +131,12 @@ class _Zstd(threading.local):
 _zstd = _Zstd()
 
 
-def encode(number: int, event: AnyEvent, ms: int = 0) -> bytes:
-    """Encode one event with its number in the thread and its time.
+def stored_form(number: int, event: E, ms: int = 0) -> tuple[bytes, E]:
+    """Return the bytes of one event, with its number in the thread and its time, and the event as the bytes say it:
+    its types are checked, and it shares no mutable value with the original.
 
     Raises:
-        IllegalEvent: it holds a value that cannot be stored.
+        IllegalEvent: it holds a value that cannot be stored, or that does not have the type that its class declares.
         SegmentTooLarge: it is over 16 MiB, or holds more than a million values.
     """
     try:
@@ -149,15 +150,19 @@ def encode(number: int, event: AnyEvent, ms: int = 0) -> bytes:
         raise SegmentTooLarge(f"{type(event).__name__} has {len(data):,} bytes; an event may have {MAX_EVENT:,}")
     if len(data) > MAX_ITEMS:  # A value takes at least a byte, and most events are far smaller.
         _check_items(data, type(event).__name__)
-    return data
+    try:
+        return data, _event_decoder.decode(data).event  # pyright: ignore[reportReturnType]
+    except UNREADABLE as exc:
+        raise _unreadable(exc) from None
+
+
+def encode(number: int, event: AnyEvent, ms: int = 0) -> bytes:
+    """Return the bytes of `stored_form`."""
+    return stored_form(number, event, ms)[0]
 
 
 def decode(data: bytes) -> AnyEvent:
-    """Decode an event that `encode` wrote. The result shares no mutable value with the original.
-
-    Raises:
-        IllegalEvent: a field of the original does not have the type that its class declares.
-    """
+    """Decode an event that `encode` wrote."""
     return decode_recorded(data).event
 
 
@@ -166,7 +171,11 @@ def decode_recorded(data: bytes) -> Recorded:
     try:
         return _event_decoder.decode(data)
     except UNREADABLE as exc:
-        raise IllegalEvent(f"an event that cannot be read back: {exc}") from None
+        raise _unreadable(exc) from None
+
+
+def _unreadable(exc: Exception) -> IllegalEvent:
+    return IllegalEvent(f"an event that cannot be read back: {exc}")
 
 
 def number_of(data: bytes) -> int:

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from ..state import FileEntry, Path, State, StateView
 from . import pace
 from .batch import Batch, Pending, Saved
 from .call_ids import CallIds
-from .format import decode_recorded, encode
+from .format import decode_recorded, stored_form
 from .layout import JUMP, Head
 from .log import Log, SegmentRef, Tail
 from .merge_queue import Segments
@@ -120,16 +120,15 @@ class Journal:
         number, pending, now = self.number + 1, self.pending, time_ns() // 1_000_000
         if now < self.base or not (pending or self._segments.tail):
             self.base = now
-        data = encode(number, event, now - self.base)
-        # Applied as decoded: that checks its types, and a later change of the caller's lists cannot change the state.
-        recorded: Any = decode_recorded(data).event
+        # Applied as stored: that checks its types, and a later change of the caller's lists cannot change the state.
+        data, recorded = stored_form(number, event, now - self.base)
         if (state := self.states.get(path)) is None or type(recorded) in APART:
             self._apply(path, number, recorded)
         else:  # Most events, so without a call on the way.
             apply(state, recorded, number)
             self.number = number
         pending.append((path, data, type(recorded) is FileWritten and recorded.blob))
-        return recorded  # pyright: ignore[reportReturnType]
+        return recorded
 
     def _replay(self, pending: Pending) -> None:
         """Record an event again, under its old number."""

@@ -10,7 +10,7 @@ from ..errors import CheckpointError, IllegalEvent
 from ..events import AnyEvent, E, FileEdited, FileWritten
 from ..state import FileEntry, Path, State, as_bytes
 from .batch import Pending
-from .format import Recorded, decode, decode_recorded, encode
+from .format import Recorded, decode_recorded, stored_form
 from .replay import fold
 from .store import CheckedStore
 
@@ -53,8 +53,8 @@ class Redaction:
         number, event = recorded.number, recorded.event
         state, redacted = self.states[path], self.call(event)
         try:
-            data = encode(number, redacted, recorded.ms)
-            fold(self._store, state, number, decode(data))
+            data, kept = stored_form(number, redacted, recorded.ms)
+            fold(self._store, state, number, kept)
         except IllegalEvent as exc:
             if not isinstance(event, FileEdited):
                 raise CheckpointError(f"`redact` returned an event that does not fit the log: {exc}") from None
@@ -62,8 +62,8 @@ class Redaction:
             entry = live.get(event.file)
             content = entry.content if entry else ""
             redacted = self.call(FileWritten(event.file, content, 0, "", event.at, event.by, call_id=event.call_id))
-            data = encode(number, redacted, recorded.ms)
-            fold(self._store, state, number, decode(data))
+            data, kept = stored_form(number, redacted, recorded.ms)
+            fold(self._store, state, number, kept)
         return path, data, isinstance(redacted, FileWritten) and redacted.blob
 
     def call(self, event: E) -> E:

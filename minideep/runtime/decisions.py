@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from ..checkpoint import decode, encode
+from ..checkpoint import encode
 from ..errors import ConfigError, MinideepError
 from ..events import AnyEvent, Decided, Resumed
 from ..messages import is_json
@@ -49,7 +49,7 @@ def _check(name: str, decision: Decision) -> None:
         raise ConfigError(f"{name!r}: an Edit takes the call's arguments as a mapping, not {decision.raw!r}")
     # As the log will do it: one that cannot be stored would leave those before it half recorded.
     try:
-        decode(encode(1, Decided(name, decision)))
+        encode(1, Decided(name, decision))
     except MinideepError as exc:
         raise ConfigError(f"{name!r}: {decision!r} cannot be kept: {exc}") from None
 

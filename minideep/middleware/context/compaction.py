@@ -18,7 +18,7 @@ from ...messages import AnyBlock, AssistantMessage, Document, Image, Message, To
 from ...models import resolve
 from ...ports import Ask, Backend, Middleware, Model, Reply, Request
 from ...spec import Runnable
-from ...state import State
+from ...state import State, behind
 from ...tools import Tool
 from ..known import Known
 from . import spill, tokens
@@ -130,7 +130,7 @@ class SummarizationMiddleware(Middleware):
 
     async def compact_conversation(self, ctx: ToolContext) -> str:
         size = self._corrected(ctx)
-        if not size.follows(ctx.state.messages):
+        if size.history is not behind(ctx.state).messages:
             size.recount(ctx.state)
         before = size.tokens
         if not await self._summarize(ctx, size, MIN_REPLACED):

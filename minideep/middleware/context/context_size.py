@@ -9,7 +9,7 @@ from ...context import ToolContext
 from ...events import Noted
 from ...messages import Message, ToolMessage, Usage, UserMessage
 from ...ports import Backend, Request
-from ...state import AnyState, FileEntry
+from ...state import AnyState, FileEntry, behind
 from . import tokens
 from .spill import result_stub, with_short_arguments
 from .view import View
@@ -69,29 +69,29 @@ class ContextSize(View):
             self._system, self._tools = request.system, request.tools
             self._head, before = tokens.of_head(request), self._head
             self.counted += self._head - before
-        history = state.messages
-        if not self.follows(history):
+        history = behind(state).messages
+        if self.history is not history:
             self._restart(state)
         self.given = request.messages
-        self._add(state.files, request.messages[len(self.messages) : len(history)])
+        self._add(state, request.messages[len(self.messages) : len(history)])
 
     def recount(self, state: AnyState) -> None:
         """Count all messages again, because they, or notes on how they are shown, have changed."""
         self._restart(state)
         self.recounted = True
-        self._add(state.files, state.messages)
+        self._add(state, state.messages)
 
     def _restart(self, state: AnyState) -> None:
-        self.restart(state.messages)
+        self.restart(behind(state).messages)
         self._read_notes(state.notes)
         self.sizes, self.counted, self.recounted = [], self._head, False
 
-    def _add(self, files: Mapping[str, FileEntry], new: Sequence[Message]) -> None:
+    def _add(self, state: AnyState, new: Sequence[Message]) -> None:
         messages, sizes, counted, plain = self.messages, self.sizes, self.counted, not self.notes
         for message in new:
             shown = message
             if not plain or type(message) is UserMessage:  # Without notes only a user's message can be a stub.
-                shown = self._shown(files, message, len(sizes))
+                shown = self._shown(state.files, message, len(sizes))
                 if shown is not message:
                     self.note_change()
             size = tokens.of_message(shown)

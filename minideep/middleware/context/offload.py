@@ -9,6 +9,7 @@ from ...context import ToolContext
 from ...kinds import Positive
 from ...messages import ToolCall, ToolResult, UserMessage
 from ...ports import Backend, Middleware, Request
+from ...state import behind
 from ..known import Known
 from . import spill, tokens
 from .view import View
@@ -54,8 +55,8 @@ class OffloadMiddleware(Middleware):
         return structs.replace(result, content=spill.result_stub(result, path)) if path else result
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        history, view = ctx.state.messages, ctx.scratch.get(self._known) or self._begun(ctx, request)
-        if not view.follows(history):  # Nothing is known of the run, or it was compacted.
+        history, view = behind(ctx.state).messages, ctx.scratch.get(self._known) or self._begun(ctx, request)
+        if view.history is not history:  # Nothing is known of the run, or it was compacted.
             view.restart(history)
         view.given = request.messages
         for message in request.messages[len(view.messages) : len(history)]:

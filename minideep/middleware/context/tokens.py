@@ -31,7 +31,7 @@ def of_message(message: Message) -> float:
         return MESSAGE + (len(content) / 4 if content.isascii() else of_text(content))
     total = MESSAGE
     for block in content:
-        total += _of_call(block) if type(block) is ToolCall else _of_block(block)
+        total += _of_block(block)
     return total
 
 
@@ -55,15 +55,10 @@ def fitted(text: str, room: float) -> str:
     return text
 
 
-def _of_call(call: ToolCall) -> float:
-    raw = call.raw
-    return MESSAGE + len(call.name) / 4 + (len(raw) / 4 if raw.isascii() else _of_bytes(raw))
-
-
 def _of_block(block: AnyBlock) -> float:
     match block:
-        case ToolCall():
-            return _of_call(block)
+        case ToolCall(name, raw):
+            return MESSAGE + len(name) / 4 + (len(raw) / 4 if raw.isascii() else _of_bytes(raw))
         case Text(text):
             return of_text(text)
         case Image():

@@ -16,19 +16,20 @@ class View:
     A new one goes on with a copy of *before*, the view of the turn before, if there is one.
     """
 
-    __slots__ = ("_backend", "_history", "_in_files", "_large", "changed", "given", "messages")
+    __slots__ = ("_backend", "_in_files", "_large", "changed", "given", "history", "messages")
 
     def __init__(self, backend: Backend, before: "View | None" = None) -> None:
         self._backend = backend
         self.restart(())
         if before is not None:
-            self._history, self.given, self.changed = before._history, before.given, before.changed
+            self.history, self.given, self.changed = before.history, before.given, before.changed
             self.messages = before.messages.copy()
             self._large, self._in_files = before._large.copy(), before._in_files.copy()
 
     def restart(self, history: Sequence[Message]) -> None:
         """Begin to show the messages of *history*, of which none has been looked at."""
-        self._history = history
+        self.history = history
+        """The list of the state whose first messages were looked at: a compaction begins another one."""
         self.given: Sequence[Message] = ()
         """The messages of the last request, as hooks before have left them."""
         self.messages: list[Message] = []
@@ -41,10 +42,6 @@ class View:
     def note_change(self) -> None:
         """Note that a message is shown in another form."""
         self.changed = True
-
-    def follows(self, history: Sequence[Message]) -> bool:
-        """Return whether the messages looked at are the first ones of *history*: a compaction begins another one."""
-        return history.same_list(self._history) if type(history) is Messages else history is self._history
 
     def still_right(self, given: Sequence[Message], files: Mapping[str, FileEntry]) -> bool:
         """Return whether *given*, what a new turn shows before this view, and its files do not change what is shown."""

@@ -5,13 +5,15 @@ import contextlib
 import threading
 import time
 
+import msgspec
 import pytest
 from harness.agents import answers, cancelled, hang, ping, pings, results, stored, sub, task
-from harness.stores import InstrumentedStore
+from harness.stores import InstrumentedStore, plain
 
 from minideep import (
     Agent,
     Limits,
+    MemoryCheckpointer,
     Middleware,
     ModelError,
     ThreadConflict,
@@ -96,6 +98,34 @@ async def test_a_lost_turn_stays_lost_when_it_is_cancelled():
     scope.request_cancel()
     await waiting
     assert scope.status == "lost"  # Otherwise its input would be kept, for a thread that another writer continued.
+
+
+async def test_once_a_thread_is_lost_the_calls_beside_the_one_that_noticed_are_cancelled():
+    store, ended = MemoryCheckpointer(), []
+
+    @tool
+    async def slow() -> str:
+        """Take long."""
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        return "slow"
+
+    @tool
+    async def meddle(ctx: ToolContext) -> str:
+        """Let another writer be first."""
+        head = plain(store).head("t")
+        number, epoch, *rest = msgspec.msgpack.decode(head)
+        plain(store).append("t", head, msgspec.msgpack.encode([number, epoch[::-1], *rest]), {})
+        return "done"
+
+    script = [[ToolCall("slow"), ToolCall("meddle")], "never"]
+    agent = Agent(ScriptedModel(script), [slow, meddle], checkpointer=store, durability="tool")
+    async with asyncio.timeout(30):
+        turn = await agent.run("go", "t")
+    assert (turn.status, type(turn.error), ended) == ("failed", ThreadConflict, ["cancelled"])
 
 
 async def test_a_tool_that_swallows_a_cancel_does_not_keep_its_turn_from_ending():
