@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -79,7 +80,7 @@ class Batch:
         self._runs: dict[Path, RunRow] = {}
         self._root: dict[str, object] = {}
         """The fields of the head that tell of the main run."""
-        self._tail: tuple[SegmentRef, _Part, list[bytes]] | None = None
+        self._tail: tuple[_Part, list[bytes]] | None = None
         self._replaced: Tail | None = None
         self._last = log.head.number
         self._truncation = log.head.truncation
@@ -114,7 +115,7 @@ class Batch:
         pieces: list[tuple[list[bytes], Named]] = []
         size, events, named, prior = 0, list[bytes](), Named(), self.log.last(path)
         if tail is not None:
-            self._replaced, prior, size = tail, tail.header.prior, tail.ref.bytes_raw
+            self._replaced, prior, size = tail, tail.header.prior, tail.header.bytes_raw
             pieces.append((events := [*tail.events], named))
         for data, apart in entries:
             found: Named | None = None
@@ -133,10 +134,13 @@ class Batch:
             prior = format.number_of(events[-1])
             key = layout.segment_key(self.log.thread_id, path, first, prior)
             header = self._header(path, first, prior, prior_last, size, named)
-            self._add(key, header, lambda header=header, events=events: format.seal(header, events))
+            grows = not path and is_open(header)
+            # The turn that runs will replace it.
+            briefly = grows and self._root.get("status") == "running"
+            self._add(key, header, partial(format.seal, header, events, briefly=briefly))
             refs.append(SegmentRef(key, size, prior))
             if not path:
-                self._tail = (refs[-1], self._parts[-1], events) if is_open(header) else None
+                self._tail = (self._parts[-1], events) if grows else None
         return refs
 
     def snapshot(self, path: Path, state: State, prior: int | None = None) -> None:
@@ -196,7 +200,7 @@ class Batch:
         if not self.head_row:
             await self._sealed()
         store, thread_id = self.log.store, self.log.thread_id
-        deletes = [self._replaced.ref.key, *self._deletes] if self._replaced else self._deletes
+        deletes = [self._replaced.key, *self._deletes] if self._replaced else self._deletes
         change = (self.log.head_row, self.head_row, self._rows, deletes)
         self.in_doubt = True
         try:
@@ -234,10 +238,10 @@ class Batch:
         """Return the segment that the next append may go on with. A reader that begins with a snapshot needs a segment
         that begins behind it, so none reaches over one.
         """
-        if self._tail is None or self.head.snapshot == self._tail[0].last:
+        if self._tail is None or self.head.snapshot == self._tail[0].header.last:
             return None
-        ref, part, events = self._tail
-        return Tail(ref, part.header, events, len(part.row))
+        part, events = self._tail
+        return Tail(part.key, part.header, events, len(part.row))
 
     def _add(self, key: str, header: Header, compress: Callable[[], bytes]) -> None:
         self._parts.append(_Part(key, header, compress))
@@ -312,7 +316,7 @@ class Batch:
         if self._deletes:  # Nothing else takes a reference away.
             self._drop_references()
         if self._replaced:
-            raw, stored = raw - self._replaced.ref.bytes_raw, max(0, stored - self._replaced.stored)
+            raw, stored = raw - self._replaced.header.bytes_raw, stored - self._replaced.stored
         self.saved = Saved(raw, stored)
         self.head = self._next_head(by_path.get((), []))
         self.head_row = msgspec.msgpack.encode(self.head)

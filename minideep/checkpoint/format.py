@@ -208,10 +208,10 @@ def event_in_blob(content: bytes, name: str) -> AnyEvent:
     return decoded(_blob_decoder.decode, content, f"blob {name!r}")
 
 
-def seal(header: Header, events: list[bytes]) -> bytes:
-    """Make the segment of *events*, each as `encode` wrote it."""
+def seal(header: Header, events: list[bytes], *, briefly: bool = False) -> bytes:
+    """Make the segment of *events*, each as `encode` wrote it. One that is kept only *briefly* is compressed less."""
     # Joined, not encoded again: each event was encoded when it happened.
-    return _sealed(SEGMENT, header, _array(len(events)) + b"".join(events))
+    return _sealed(SEGMENT, header, _array(len(events)) + b"".join(events), briefly)
 
 
 def raw_size(events: list[bytes]) -> int:
@@ -301,9 +301,9 @@ def read_blob(data: bytes, name: str) -> bytes:
     return content
 
 
-def _sealed(magic: bytes, header: Header, raw: bytes) -> bytes:
-    # A few bytes hardly shrink, and cost most of an append; a merge compresses them better.
-    compressor = _zstd.quick if len(raw) < SMALL else _zstd.compressor
+def _sealed(magic: bytes, header: Header, raw: bytes, briefly: bool = False) -> bytes:
+    # A few bytes hardly shrink, and cost most of an append; what replaces them compresses them better.
+    compressor = _zstd.quick if briefly or len(raw) < SMALL else _zstd.compressor
     return frame(magic, _encoder.encode(header), compressor.compress(raw))
 
 

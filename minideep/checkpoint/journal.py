@@ -21,7 +21,7 @@ from .call_ids import CallIds
 from .format import decode_recorded, stored_form
 from .layout import JUMP, Head
 from .log import Log, SegmentRef, Tail
-from .merge_queue import Segments
+from .segments import Segments
 from .store import CheckedStore, lost_thread
 from .written import Written
 
@@ -91,7 +91,7 @@ class Journal:
             journal.number = (journal.number // JUMP + 1) * JUMP
         if (tail := read_tail(log, found)) is not None:
             journal.base = tail.header.base
-        journal._segments.opened((), refs, tail)
+        journal._segments.add((), refs, tail)
         return journal
 
     @property
@@ -160,7 +160,7 @@ class Journal:
         """Return the state of the run at *path*: of this turn, from the store, or new. All share the thread's files."""
         if path not in self.states:
             state, refs = self.saved_run(path)
-            self._segments.opened(path, refs)
+            self._segments.add(path, refs)
             share_files(state, self.root)  # Files are the thread's: what a child writes its parent reads.
             self.states[path] = state
         return self.states[path]
@@ -306,7 +306,7 @@ class Journal:
             self.redaction.done(work.count, set(self.states))
         for path, refs in work.refs.items():
             tail = None if path else batch.tail()
-            self._segments.landed(path, refs, tail, work.tail, closes=path in work.compacted)
+            self._segments.add(path, refs, tail, work.tail, closes=path in work.compacted)
         return batch.saved
 
     async def _catch_up(self) -> Saved | None:
@@ -378,8 +378,8 @@ class Journal:
         """Hand the maintenance that is due to its thread. No turn may hold the thread any more."""
         retention = self.store.retention
         retains = self._planned and (retention.boundaries is not None or retention.seconds is not None)
-        self._planned = False
-        if (merges := self._segments.take_merges()) or retains:
+        (merges, self._segments.merges), self._planned = (self._segments.merges, []), False
+        if merges or retains:
             from .maintenance import schedule  # Most turns leave nothing to do.
 
             schedule(self.log, merges, self._segments.reclaimed, retains=retains)

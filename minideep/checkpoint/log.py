@@ -49,11 +49,15 @@ class SegmentRef(Struct, frozen=True):
 class Tail(Struct, frozen=True):
     """The last segment of the main run, while it is small: the next append replaces it by one that goes on with it."""
 
-    ref: SegmentRef
+    key: str
     header: Header
     events: list[bytes]
     stored: int
     """The bytes of its row."""
+
+    @property
+    def ref(self) -> SegmentRef:
+        return SegmentRef(self.key, self.header.bytes_raw, self.header.last)
 
 
 def is_open(header: Header) -> bool:

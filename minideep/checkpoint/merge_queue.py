@@ -1,10 +1,9 @@
-"""Which segments are replaced: the last one by the next append, and small ones by merges."""
+"""`MergeQueue`: which small segments of a run are to be merged into larger ones."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from ..state import Path
 from .layout import merged_key
-from .log import SegmentRef, Tail
+from .log import SegmentRef
 
 BLOCK = 256 * 1024
 """Bytes of events, before compression, at which a segment is large enough."""
@@ -60,55 +59,3 @@ class MergeQueue:
         if len(self._open) > 1:  # One alone is merged already.
             self._groups.append([ref for ref, _ in self._open])
         self._open, self._size = [], 0
-
-
-class Segments:
-    """The segments of a thread in memory that something will replace."""
-
-    def __init__(self) -> None:
-        self.tail: Tail | None = None
-        """The main run's last segment, while it is small. It is not merged before it has grown: an append that goes on
-        with it would find its row gone.
-        """
-        self.reclaimed: list[int] = []
-        """Bytes that each merge since the last append has saved."""
-        self._queues: dict[Path, MergeQueue] = {}
-        self._merges: list[list[str]] = []
-
-    def opened(self, path: Path, refs: list[SegmentRef], tail: Tail | None = None) -> None:
-        """Take the segments of a run as the store has them; the last of those of the main run may be a *tail*."""
-        if not path:
-            self.tail = tail
-        self._queues[path] = MergeQueue(refs[:-1] if tail else refs)
-
-    def tail_from(self, base: int) -> Tail | None:
-        """Return the tail, if the times of its events count from *base*: not after a clock that went back."""
-        return self.tail if self.tail is not None and self.tail.header.base == base else None
-
-    def landed(
-        self, path: Path, refs: list[SegmentRef], tail: Tail | None, replaced: Tail | None, *, closes: bool
-    ) -> None:
-        """Take the segments that an append has added to a run: the first of them *replaced* the tail, unless None, and
-        the last one is the next *tail*, unless None. *closes* says that a snapshot stands behind them.
-        """
-        if not path:
-            if self.tail is not None and replaced is None:
-                refs = [self.tail.ref, *refs]
-            self.tail = tail
-        queue = self._queues.get(path) or self._queues.setdefault(path, MergeQueue())
-        for ref in refs[:-1] if tail else refs:
-            queue.add(ref, closes=closes and ref is refs[-1])
-
-    def keep(self, paths: Iterable[Path]) -> None:
-        """Forget the segments of all runs but those at *paths*."""
-        self._queues = {path: self._queues[path] for path in paths if path in self._queues}
-
-    def plan(self, over: Callable[[Path], bool]) -> None:
-        """Note the merges that are due now; of the runs that are *over* also those of a few small segments."""
-        for path, queue in self._queues.items():
-            self._merges += ([ref.key for ref in group] for group in queue.take(over=over(path)))
-
-    def take_merges(self) -> list[list[str]]:
-        """Remove and return the merges that are due, each as the keys of its segments."""
-        merges, self._merges = self._merges, []
-        return merges

@@ -307,9 +307,8 @@ def run_rows(log: Log, path: Path) -> RunRows:
 def read_tail(log: Log, found: RunRows) -> Tail | None:
     """Return the last segment of the main run, of which *found* are the rows, if the next append may go on with it."""
     for key, data in found[1][-1:]:
-        header, body = format.unseal(data, key, format.SEGMENT)
+        header = format.read_header(data, key)
         if is_open(header) and header.last == log.head.last:
-            return Tail(
-                SegmentRef(key, header.bytes_raw, header.last), header, format.split_events(body, key), len(data)
-            )
+            _, body = format.unseal(data, key, format.SEGMENT)
+            return Tail(key, header, format.split_events(body, key), len(data))
     return None
