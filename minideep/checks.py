@@ -124,7 +124,7 @@ class _Arguments:
     def checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments, with an iterator replaced by one that checks its items as they are read."""
         for place, ((name, kind), value) in enumerate(zip(self._positional, args, strict=False)):
-            if kind is not ANYTHING and (items := self._items(name, kind, value)):
+            if type(value) not in kind.exact and kind is not ANYTHING and (items := self._items(name, kind, value)):
                 args = (*args[:place], items, *args[place + 1 :])
         for name, value in kwargs.items():
             kind = self._kinds.get(name, ANYTHING)
@@ -132,7 +132,7 @@ class _Arguments:
                 from .mistakes import unexpected
 
                 raise TypeError(unexpected(self._owner, name, self._function))
-            if kind is not ANYTHING and (items := self._items(name, kind, value)):
+            if type(value) not in kind.exact and kind is not ANYTHING and (items := self._items(name, kind, value)):
                 kwargs = {**kwargs, name: items}
         return args, kwargs
 
@@ -147,7 +147,8 @@ def _check(value: Any, kind: Kind, name: str, owner: str) -> Shape:
         if shape.accepts(value):
             if shape.parts is not None:
                 for place, inner, part in shape.parts(value):
-                    _check(part, inner, name + place, owner)
+                    if type(part) not in inner.exact:
+                        _check(part, inner, name + place, owner)
             return shape
     hint = _remedy(value, kind)
     raise ConfigError(f"{owner}: {name} must be {kind.wanted}, not {shown(value)}{hint and f'; {hint}'}")

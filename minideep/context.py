@@ -12,8 +12,8 @@ from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosW
 from .kinds import Rule, having
 from .ledger import Spent
 from .messages import Input
+from .parameters import Injected
 from .state import Decision, OpenCall, Path, StateView
-from .tools import Injected
 from .turn import Turn
 
 M = TypeVar("M")

@@ -29,7 +29,7 @@ from .models import profile_of, resolve
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
 from .state import Limits
-from .tools import Tool
+from .tools import Tool, as_tool
 
 GENERAL_PURPOSE = Subagent(
     name="general-purpose",
@@ -83,7 +83,8 @@ def create_deep_agent(
     parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
     parts |= {"middleware": middleware, "interrupt_on": interrupt_on}
     children = _with_general_purpose(subagents, skills, middleware)
-    defaults = _Defaults(resolve(model), tuple(tools), backend or StateBackend(), limits)
+    model, files = resolve(model), backend or StateBackend()
+    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
     built = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
     _check_profile(defaults.model, built.known)
     agent = built.agent
@@ -119,6 +120,8 @@ class _Defaults(Struct, frozen=True):
     tools: tuple[Tool | Callable[..., Any], ...]
     files: Backend
     limits: Limits | None
+    usual: tuple[Middleware, ...]
+    """The built-in middleware that all agents with this model share."""
     interrupt_on: dict[str, bool] = {}
     approvals: tuple[Middleware, ...] = ()
     """The one of this agent, if some of its calls wait for a person."""
@@ -130,11 +133,13 @@ class _Defaults(Struct, frozen=True):
     def of(self, subagent: Subagent) -> "_Defaults":
         """Return the settings of *subagent*: its own, and these for all others."""
         interrupt_on = self.interrupt_on | dict(subagent.interrupt_on or {})
+        model = resolve(subagent.model) if subagent.model else self.model
         return _Defaults(
-            resolve(subagent.model) if subagent.model else self.model,
-            self.tools if subagent.tools is None else tuple(subagent.tools),
+            model,
+            self.tools if subagent.tools is None else tuple(map(as_tool, subagent.tools)),
             self.files,
             subagent.limits or self.limits,
+            _usual(model, self.files) if model is not self.model else self.usual,
             interrupt_on,
             (HumanInTheLoopMiddleware(interrupt_on),) if any(interrupt_on.values()) else (),
             (*self.approvals_above, *self.approvals),
@@ -152,8 +157,9 @@ class _Defaults(Struct, frozen=True):
         delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []
         stack = own.middleware(subagent, delegation)
         agent = Agent(own.model, own.tools, subagent.system_prompt, stack, limits=own.limits, name=subagent.name)
-        # Each agent has a built-in list of its own, or its hooks would run twice in a subagent. Approvals are inherited
-        # by other agents that a tool runs. Those from above are listed so that this agent does not inherit them again.
+        # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Approvals
+        # are inherited by other agents that a tool runs. Those from above are listed so that this agent does not
+        # inherit them again.
         inherited = (*inheritable(subagent.middleware), *own.approvals, *own.approvals_above)
         agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
         for owner, limits in self.budgets:
@@ -166,21 +172,26 @@ class _Defaults(Struct, frozen=True):
 
     def middleware(self, subagent: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
         """Return the built-in list with the middleware of *subagent*: in place of a built-in of its class, or after."""
-        files = self.files
-        usual: list[Middleware] = [
-            TodoListMiddleware(),
-            FilesystemMiddleware(files),
-            OffloadMiddleware(files),
-            *delegation,
-            SummarizationMiddleware(self.model, files),
-            PromptCachingMiddleware(),
-            PatchToolCallsMiddleware(),
-            *([SkillsMiddleware(subagent.skills, files)] if subagent.skills else []),
-            *([MemoryMiddleware(subagent.memory, files)] if subagent.memory else []),
-        ]
-        given = subagent.middleware
+        todos, files, offload, *others = self.usual
+        if subagent.skills:
+            others.append(SkillsMiddleware(subagent.skills, self.files))
+        if subagent.memory:
+            others.append(MemoryMiddleware(subagent.memory, self.files))
+        usual, given = [todos, files, offload, *delegation, *others], subagent.middleware
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.approvals]
+
+
+def _usual(model: Model, files: Backend) -> tuple[Middleware, ...]:
+    # None of these knows its agent, so that one of each serves all agents, and a service builds an agent a request.
+    return (
+        TodoListMiddleware(),
+        FilesystemMiddleware(files),
+        OffloadMiddleware(files),
+        SummarizationMiddleware(model, files),
+        PromptCachingMiddleware(),
+        PatchToolCallsMiddleware(),
+    )
 
 
 def _check_names(subagent: Subagent, known: frozenset[str]) -> None:

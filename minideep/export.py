@@ -15,9 +15,7 @@ ABOUT = ("path", "number", "id", "at")
 FILE_FIELDS = {"content", "sha256"}
 """What `FileEntry` and `FileWritten` have in common."""
 ROLES = {"user": "human", "assistant": "ai", "tool": "tool"}
-_UNSEEN = re.compile(
-    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
+_UNSEEN = "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 """Characters that a terminal may obey or hide and JSON leaves as they are: DEL, C1, line and direction controls."""
 
 
@@ -30,7 +28,7 @@ def json_line(value: Any) -> str:
     Raises:
         TypeError: *value* holds something that JSON cannot express.
     """
-    return _UNSEEN.sub(_escaped, to_json(value).decode())
+    return re.sub(_UNSEEN, _escaped, to_json(value).decode())
 
 
 def _escaped(found: re.Match[str]) -> str:

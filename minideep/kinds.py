@@ -6,13 +6,13 @@ A bound of a number is added as a `msgspec.Meta`, everything else as a `Rule`.
 import operator
 import os
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache, partial
 from importlib import import_module
 from inspect import isclass, iscoroutinefunction, isfunction
 from reprlib import Repr
-from types import NoneType, UnionType
+from types import FunctionType, MethodType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 from weakref import WeakSet
 
@@ -21,13 +21,12 @@ from msgspec import Meta, Struct, structs
 C = TypeVar("C", bound=type[Any])
 _repr = Repr()  # Shortens long values, and survives a `__repr__` that raises.
 _repr.maxstring = _repr.maxother = 100
-_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 _remedies: dict[type, str] = {}
 
 
 def shown(value: Any) -> str:
     """Render a wrong value for an error message, on one line and without its address."""
-    return _ADDRESS.sub("", _repr.repr(value)).replace("\n", " ")
+    return re.sub(" at 0x[0-9a-fA-F]+", "", _repr.repr(value)).replace("\n", " ")
 
 
 def _words(name: str, *about: Any) -> Any:
@@ -61,8 +60,8 @@ class Shape(Struct, frozen=True):
 
     accepts: Callable[[Any], object]
     """Tests the value itself, not its parts."""
-    parts: "Callable[[Any], Iterable[tuple[str, Kind, Any]]] | None" = None
-    """Yields the parts of an accepted value to check as well: place, kind and part."""
+    parts: "Callable[[Any], Sequence[tuple[str, Kind, Any]]] | None" = None
+    """Returns the parts of an accepted value to check as well: place, kind and part."""
     items: "Kind | None" = None
     """The kind of the items of an iterable."""
     hint: Callable[[Any], str] | None = None
@@ -76,6 +75,8 @@ class Kind(Struct, frozen=True):
 
     wanted: str
     shapes: tuple[Shape, ...]
+    exact: frozenset[type] = frozenset()
+    """Types of which every value is accepted, and has no parts to check: most values need no further look."""
 
     def accepts(self, value: Any) -> bool:
         return any(shape.accepts(value) for shape in self.shapes)
@@ -115,8 +116,9 @@ def kind_of(hint: Any) -> Kind:
         return _narrowed(kind_of(args[0]), args[1:])
     if origin in (Union, UnionType):
         kinds = [kind_of(arg) for arg in args]
-        wanted, shapes = _either([kind.wanted for kind in kinds]), (shape for kind in kinds for shape in kind.shapes)
-        return ANYTHING if ANYTHING in kinds else Kind(wanted, tuple(shapes))
+        shapes = tuple(shape for kind in kinds for shape in kind.shapes)
+        exact = frozenset[type]().union(*(kind.exact for kind in kinds))
+        return ANYTHING if ANYTHING in kinds else Kind(_either([kind.wanted for kind in kinds]), shapes, exact)
     if origin is Literal:
         # Equal is not enough: 1 is equal to True.
         def same(value: Any) -> bool:
@@ -157,7 +159,8 @@ def _plain(kind: type) -> Kind:
         return f"convert it with {kind.__name__}(), as a subclass cannot be stored" if is_subclass else ""
 
     meant = partial(_words, "number", kind) if kind in (int, float) else None
-    return Kind(_NAMES[kind], (Shape(accepts, hint=hint, meant=meant),))
+    # A float may be NaN.
+    return Kind(_NAMES[kind], (Shape(accepts, hint=hint, meant=meant),), frozenset({*exact} - {float}))
 
 
 # ---- conditions that `Annotated` adds
@@ -208,10 +211,11 @@ def _generic(origin: type[Any], args: Sequence[Any]) -> Kind:
 
 
 def _mapping(key: Kind, value: Kind) -> Kind:
-    def parts(given: Mapping[Any, Any]) -> Iterator[tuple[str, Kind, Any]]:
-        for name, item in given.items():
-            yield f"'s key {shown(name)}", key, name
-            yield f"[{shown(name)}]", value, item
+    def parts(given: Mapping[Any, Any]) -> list[tuple[str, Kind, Any]]:
+        both = [
+            ((f"'s key {shown(name)}", key, name), (f"[{shown(name)}]", value, item)) for name, item in given.items()
+        ]
+        return [part for parts in both for part in parts]
 
     def hint(given: Any) -> str:
         return _words("item_of_mapping", key, value, given)
@@ -223,20 +227,23 @@ def _row(kinds: list[Kind]) -> Kind:
     def accepts(given: Any) -> bool:
         return isinstance(given, tuple) and len(cast(Sequence[Any], given)) == len(kinds)
 
-    def parts(given: Sequence[Any]) -> Iterator[tuple[str, Kind, Any]]:
-        return ((f"[{place}]", kind, item) for place, (kind, item) in enumerate(zip(kinds, given, strict=True)))
+    def parts(given: Sequence[Any]) -> list[tuple[str, Kind, Any]]:
+        return [(f"[{place}]", kind, item) for place, (kind, item) in enumerate(zip(kinds, given, strict=True))]
 
     return Kind(f"a tuple of {len(kinds)}: {', '.join(kind.wanted for kind in kinds)}", (Shape(accepts, parts),))
 
 
 def _several(origin: type, item: Kind) -> Kind:
+    plain = {kind for kind in (list, tuple) if issubclass(kind, origin)}
+
     def accepts(given: Any) -> bool:
         # A text is a sequence of texts, and a mapping one of its keys; neither is ever meant.
-        return isinstance(given, origin) and not isinstance(given, str | bytes | Mapping)
+        return type(given) in plain or (isinstance(given, origin) and not isinstance(given, str | bytes | Mapping))
 
-    def parts(given: Iterable[Any]) -> Iterator[tuple[str, Kind, Any]]:
+    def parts(given: Iterable[Any]) -> Sequence[tuple[str, Kind, Any]]:
         # Reading an iterator here would use it up; its items are checked as they are read.
-        return ((f"[{place}]", item, one) for place, one in enumerate(given if isinstance(given, Collection) else ()))
+        is_read = type(given) in plain or isinstance(given, Collection)
+        return [(f"[{place}]", item, one) for place, one in enumerate(given)] if is_read else ()
 
     def hint(given: Any) -> str:
         return _words("item_of_list", item, given)
@@ -249,7 +256,7 @@ def _function(args: Sequence[Any]) -> Kind:
     returned = args[-1] if args else Any
     origins = [get_origin(hint) for hint in (returned, *get_args(returned))]
     if returned is Any or any(isclass(origin) and issubclass(origin, Awaitable) for origin in origins):
-        return Kind("a function", (Shape(callable, hint=_by_name),))
+        return Kind("a function", (Shape(callable, hint=_by_name),), frozenset({FunctionType, MethodType}))
 
     def hint(given: Any) -> str:
         no_await = "it is a coroutine function, and nobody would await it; write a plain `def`"
@@ -284,7 +291,8 @@ def _instance(kind: type[Any]) -> Kind:
         return _remedies.get(kind, "") or (f"write {_words('written', kind, given)}" if config else "")
 
     article = "an" if kind.__name__[0] in "AEIO" else "a"
-    return Kind(f"{article} `{kind.__name__}`", (Shape(lambda given: isinstance(given, kind), parts, hint=hint),))
+    exact = frozenset[type]() if parts else frozenset({kind})
+    return Kind(f"{article} `{kind.__name__}`", (Shape(kind.__instancecheck__, parts, hint=hint),), exact)
 
 
 def _protocol(kind: type[Any]) -> Kind:
@@ -319,9 +327,14 @@ def _protocol(kind: type[Any]) -> Kind:
     return Kind(f"a `{kind.__name__}`", (Shape(accepts, _members(kind), hint=hint),))
 
 
-def _members(kind: type | None) -> Callable[[Any], Iterator[tuple[str, Kind, Any]]]:
-    """Return a function that yields the attributes that *kind*, or the class of the value itself, declares."""
-    return lambda given: ((f".{name}", inner, getattr(given, name)) for name, inner in fields_of(kind or type(given)))
+def _members(kind: type | None) -> Callable[[Any], Sequence[tuple[str, Kind, Any]]]:
+    """Return a function that returns the attributes that *kind*, or the class of the value itself, declares."""
+
+    def members(given: Any) -> Sequence[tuple[str, Kind, Any]]:
+        fields = fields_of(kind or type(given))
+        return [(f".{name}", inner, getattr(given, name)) for name, inner in fields] if fields else ()
+
+    return members
 
 
 def has(given: Any, name: str, is_method: bool = False) -> bool:

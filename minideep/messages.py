@@ -4,7 +4,6 @@ Every value is frozen, holds only frozen values, and can be written to a log. Te
 all providers. Whatever else a provider sends is kept as its own bytes and goes back to that provider unchanged.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 
@@ -265,9 +264,15 @@ def to_json(value: Any) -> bytes:
     try:
         raw = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        return _written_by_python(value)
     # msgspec, which is faster, writes NaN and the infinities as null: where a null stands, `json` must look again.
-    return json.dumps(value, separators=(",", ":")).encode() if b"null" in raw else raw
+    return _written_by_python(value) if b"null" in raw else raw
+
+
+def _written_by_python(value: Any) -> bytes:
+    import json  # Loaded for what msgspec refuses.
+
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def arguments_json(value: Any) -> bytes:
@@ -305,7 +310,13 @@ def from_json(raw: bytes | str) -> Any:
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError:  # Perhaps only for NaN or a lone surrogate, which msgspec refuses.
-        return json.loads(raw)
+        return _read_by_python(raw)
+
+
+def _read_by_python(raw: bytes | str) -> Any:
+    import json
+
+    return json.loads(raw)
 
 
 def is_json(raw: bytes) -> bool:
@@ -314,7 +325,7 @@ def is_json(raw: bytes) -> bool:
         _syntax.decode(raw)
     except msgspec.DecodeError:
         try:
-            json.loads(raw)
+            _read_by_python(raw)
         except (ValueError, RecursionError):
             return False
     return True

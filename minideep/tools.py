@@ -2,19 +2,19 @@
 
 import inspect
 import logging
-import re
 import threading
 from collections.abc import Callable
-from functools import update_wrapper
-from typing import TYPE_CHECKING, Annotated, Any, Generic, cast, get_args, get_type_hints, overload
+from functools import cached_property, lru_cache, update_wrapper
+from string import ascii_letters, digits
+from typing import TYPE_CHECKING, Annotated, Any, Generic, cast, overload
 
 import msgspec
-from msgspec import Struct
 
 from .checks import checked
 from .errors import ConfigError, ToolError
 from .kinds import Rule, Seconds, remedy, shown
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
+from .parameters import Injected, tool_parameters
 
 if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stays complete for a strict type checker.
     from typing_extensions import ParamSpec, TypeVar
@@ -31,10 +31,6 @@ one goes into a file; otherwise it becomes an error result.
 """
 MAX_MEDIA = 10_000_000
 """The maximum number of bytes of images and documents in one result."""
-
-
-class Injected:
-    """Base class of parameters that the run fills in, and that are not in a tool's schema."""
 
 
 @remedy("pass a function, or decorate one with `@tool`")
@@ -62,14 +58,11 @@ class Tool(Generic[P, R]):
         update_wrapper(self, function, updated=())
         self.function: Callable[..., Any] = function
         self.name: str = name or getattr(function, "__name__", type(function).__name__)
-        self.description: str = description or inspect.getdoc(function) or ""
-        self.is_async: bool = inspect.iscoroutinefunction(function)
+        self.description: str = description or _description(function)
+        self._parameters = tool_parameters(self.name, function)
+        self.is_async: bool = self._parameters.is_async
         self.timeout = timeout  # The property below checks it.
-        arguments, self._context = _arguments(self.name, function)
-        self.takes_context: bool = bool(self._context)
-        self._arguments = arguments
-        self.schema: dict[str, Any] = _schema(self.name, arguments)
-        self._decoder = _decoder(self.name, arguments)
+        self.takes_context: bool = bool(self._parameters.context)
         _check_wording(self)
 
     @property
@@ -103,19 +96,19 @@ class Tool(Generic[P, R]):
             ToolError: they do not fit; the text says what is wrong and what the tool takes.
         """
         try:
-            checked: Any = self._decoder.decode(call.raw)
+            checked: Any = self._parameters.decoder.decode(call.raw)
         except msgspec.ValidationError as exc:
             raise self._refusal(call, str(exc)) from None
         except msgspec.DecodeError:  # NaN or lone surrogates, which only `json` reads.
             checked = self._convert(call)
         given = msgspec.structs.asdict(checked)
-        if self._context:
-            given[self._context] = ctx
+        if context := self._parameters.context:
+            given[context] = ctx
         return given
 
     def _convert(self, call: ToolCall) -> Any:
         try:
-            return msgspec.convert(from_json(call.raw), self._arguments)
+            return msgspec.convert(from_json(call.raw), self._parameters.arguments)
         except msgspec.ValidationError as exc:
             raise self._refusal(call, str(exc)) from None
 
@@ -123,6 +116,12 @@ class Tool(Generic[P, R]):
         if call.malformed:
             problem = f"the arguments are not a JSON object: {call.malformed[:200]!r}"
         return ToolError(f"{self.name}: {problem}; it takes {self.signature}; fix the arguments and call it again")
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments."""
+        # Few of the agents that a service builds use all of their tools, and each may change its own.
+        return from_json(self._parameters.schema)
 
     @property
     def signature(self) -> str:
@@ -179,7 +178,7 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
         ConfigError: it is neither.
     """
     if isinstance(value, Tool):
-        return cast(Tool, value)
+        return value  # pyright: ignore
     if not callable(value):
         raise ConfigError(f"a tool must be a function or a `Tool`, not {value!r}")
     return Tool(value)
@@ -238,81 +237,22 @@ def capped(result: ToolResult) -> ToolResult:
     return ToolResult(f"{problem}. It begins: {result.text[:1000]}", is_error=True)
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-"""What providers accept as the name of a tool."""
+_LETTERS = frozenset(f"{ascii_letters}{digits}_-")
+"""The characters that providers accept in the name of a tool."""
 logger: logging.Logger = logging.getLogger("minideep")
+_cleaned = lru_cache(maxsize=1000)(inspect.cleandoc)
+
+
+def _description(function: Callable[..., Any]) -> str:
+    doc = function.__doc__
+    # A method without a docstring has that of its base class.
+    return _cleaned(doc) if type(doc) is str else inspect.getdoc(function) or ""
 
 
 def _check_wording(tool: Tool) -> None:
     """Refuse a name that providers would refuse, and warn of a tool that a model could not choose."""
-    if not _NAME.fullmatch(tool.name):
+    if not 1 <= len(tool.name) <= 128 or not _LETTERS.issuperset(tool.name):
         name = "`@tool(name=...)` gives another name"
         raise ConfigError(f"tool {shown(tool.name)}: its name must be 1 to 128 letters, digits, '_' or '-'; {name}")
     if not tool.description.strip():
         logger.warning("tool %r has no description; give its function a docstring, which the model reads", tool.name)
-
-
-def _check_kind(name: str, function: Callable[..., Any]) -> None:
-    if inspect.isclass(function) or not inspect.isroutine(function):
-        raise ConfigError(f"tool {name!r} must be a function, or a method of an object, not {shown(function)}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(f"tool {name!r} must return one value, and not `yield`; return a list")
-
-
-def _arguments(name: str, function: Callable[..., Any]) -> tuple[type[Struct], str]:
-    """Return the function's parameters as a Struct, and the name of the one that takes the context.
-
-    A Struct, for msgspec then decodes, checks and describes the arguments, all in one pass over the call's JSON.
-    """
-    _check_kind(name, function)
-    try:
-        hints = get_type_hints(function, include_extras=True)
-        parameters = inspect.signature(function).parameters.values()
-    except (ArithmeticError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError) as exc:
-        # An annotation may be any text, and Python evaluates it here, so a typing mistake can raise any of these.
-        raise ConfigError(f"tool {name!r}: its signature cannot be read: {type(exc).__name__}: {exc}") from exc
-    fields: list[Any] = []
-    context = ""
-    for parameter in parameters:
-        hint = hints.get(parameter.name)
-        if any(inspect.isclass(kind) and issubclass(kind, Injected) for kind in (hint, *get_args(hint))):
-            context = parameter.name
-        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            problem = f"parameter {str(parameter).partition(':')[0]!r} of its function cannot be passed by name"
-            raise ConfigError(f"tool {name!r}: {problem}; take a list or a dict, such as `names: list[str]`")
-        elif parameter.name not in hints:
-            from .mistakes import untyped
-
-            problem = f"parameter {parameter.name!r} of its function has no type hint"
-            raise ConfigError(f"tool {name!r}: {problem}; {untyped(parameter.name)}")
-        else:
-            default = () if parameter.default is parameter.empty else (parameter.default,)
-            fields.append((parameter.name, hints[parameter.name], *default))
-    try:
-        return msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True), context
-    except (TypeError, ValueError) as exc:
-        raise ConfigError(f"tool {name!r}: {exc}") from exc
-
-
-def _decoder(name: str, arguments: type[Struct]) -> "msgspec.json.Decoder[Any]":
-    try:
-        return msgspec.json.Decoder(arguments)
-    except TypeError as exc:
-        raise _unsupported(name, exc) from exc
-
-
-def _unsupported(name: str, exc: Exception) -> ConfigError:
-    # The last line of msgspec's message names the type. The lines before it are advice to users of msgspec.
-    problem = str(exc).rpartition("\n")[2]
-    problem = f"its function has a parameter of a type that JSON cannot express: {problem}"
-    return ConfigError(f"tool {name!r}: {problem}; take plain data there, and objects from `ctx.context`")
-
-
-def _schema(name: str, arguments: type[Struct]) -> dict[str, Any]:
-    try:
-        (schema,), parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
-    except TypeError as exc:
-        raise _unsupported(name, exc) from exc
-    own = parts.pop(schema["$ref"].rpartition("/")[2])  # Providers want an object at the top, not a reference.
-    own.pop("title", None)  # The Struct's name, which is ours.
-    return {**own, "$defs": parts} if parts else own

@@ -27,7 +27,7 @@ LAYERS = [
         "structured",
     ],
     ["costs", "state", "export", "forms", "decoding", "events", "effects"],
-    ["core", "ledger", "tools"],
+    ["core", "ledger", "parameters", "tools"],
     ["turn", "context"],
     ["exchange", "ports", "spec"],
     ["checkpoint", "backends"],

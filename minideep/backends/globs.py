@@ -14,8 +14,8 @@ MAX_CHOICES = 100
 MAX_LENGTH = 1000
 """The longest pattern, in characters."""
 
-_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_MAGIC = re.compile(r"[*?\[]")
+_CHOICE = r"\{([^{}]*,[^{}]*)\}"
+_MAGIC = r"[*?\[]"
 
 
 class Glob:
@@ -69,7 +69,7 @@ def _expanded(pattern: str) -> list[str]:
             limits = f"at most {MAX_LENGTH:,} characters, and braces for at most {MAX_CHOICES} patterns"
             raise ToolError(f"pattern {quoted(pattern[:200])} is too large: {limits}; use several calls")
         text = rest.pop()
-        if found := _CHOICE.search(text):
+        if found := re.search(_CHOICE, text):
             rest += [text[: found.start()] + choice + text[found.end() :] for choice in found[1].split(",")]
         else:
             done.append(text)
@@ -86,7 +86,7 @@ def _parts(pattern: str, anywhere: bool) -> list[_Part]:
 def _literal(parts: list[_Part]) -> list[str]:
     """Return the names before the first part that needs a search."""
     texts = [part.text for part in parts]
-    magic = (at for at, text in enumerate(texts) if _MAGIC.search(text))
+    magic = (at for at, text in enumerate(texts) if re.search(_MAGIC, text))
     return texts[: next(magic, len(texts))]
 
 

@@ -14,10 +14,10 @@ _UNSAFE = (
     "\U000e0000-\U000e007f"  # Tags: invisible characters that a model still reads.
     "\ud800-\udfff"  # Stand for bytes that are not UTF-8.
 )
-_UNDECODABLE = re.compile(r"[\ud800-\udfff]")
-_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
-_TO_ESCAPE = re.compile(rf"[{_UNSAFE}]|{_ESCAPE.pattern}")
-_ESCAPED = re.compile(rf"[{_UNSAFE}\\]")
+_UNDECODABLE = r"[\ud800-\udfff]"
+_ESCAPE = r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))"
+_TO_ESCAPE = rf"[{_UNSAFE}]|{_ESCAPE}"
+_ESCAPED = rf"[{_UNSAFE}\\]"
 
 
 def escaped(name: str) -> str:
@@ -26,7 +26,7 @@ def escaped(name: str) -> str:
     >>> print(escaped("report\n[user] yes.txt"), escaped("a\\b"), escaped("a\\x0ab"))
     report\x0a[user] yes.txt a\b a\x5cx0ab
     """
-    return name if name.isascii() and name.isprintable() and "\\" not in name else _TO_ESCAPE.sub(_escape, name)
+    return name if name.isascii() and name.isprintable() and "\\" not in name else re.sub(_TO_ESCAPE, _escape, name)
 
 
 def unescaped(text: str) -> str:
@@ -35,12 +35,12 @@ def unescaped(text: str) -> str:
     >>> unescaped(r"report\x0a[user] yes.txt") == "report\n[user] yes.txt"
     True
     """
-    return _ESCAPE.sub(_unescape, text) if "\\" in text else text
+    return re.sub(_ESCAPE, _unescape, text) if "\\" in text else text
 
 
 def encodable(path: str) -> str:
     """Return *path* in a form that an event, which is UTF-8, can hold: escaped if it has undecodable bytes."""
-    return escaped(path) if _UNDECODABLE.search(path) else path
+    return escaped(path) if re.search(_UNDECODABLE, path) else path
 
 
 def quoted(path: str) -> str:
@@ -60,4 +60,4 @@ def _unescape(found: re.Match[str]) -> str:
     code = int(found[found.lastindex or 1], 16)
     # Only characters that `escaped` escapes have a second spelling. Otherwise `\x2e\x2e` would smuggle in a `..`.
     char = chr(code) if code <= 0x10FFFF else "x"
-    return char if _ESCAPED.fullmatch(char) else found[0]
+    return char if re.fullmatch(_ESCAPED, char) else found[0]

@@ -18,12 +18,12 @@ VENDORED = frozenset({"node_modules", "__pycache__", RESULTS, CONVERSATION})
 each search would find its own earlier results again."""
 
 _REFUSED = (
-    (re.compile(r"\0"), "it contains a NUL"),
+    (r"\0", "it contains a NUL"),
     # Lone surrogates from 0xDC80 to 0xDCFF stand for undecodable bytes of a real file name. Others stand for nothing.
-    (re.compile(r"[\ud800-\udc7f\udd00-\udfff]"), "it contains a character that UTF-8 cannot encode"),
-    (re.compile(r"(?:\A|/)\.\.(?:/|\Z)"), "'..' is not allowed"),
-    (re.compile(r"\A~"), "'~' is not expanded"),
-    (re.compile(r"\A[A-Za-z]:[\\/]"), "drive letters are not supported"),
+    (r"[\ud800-\udc7f\udd00-\udfff]", "it contains a character that UTF-8 cannot encode"),
+    (r"(?:\A|/)\.\.(?:/|\Z)", "'..' is not allowed"),
+    (r"\A~", "'~' is not expanded"),
+    (r"\A[A-Za-z]:[\\/]", "drive letters are not supported"),
 )
 
 
@@ -45,7 +45,7 @@ def normalized(path: str, home: str = "/") -> str:
     """
     _check_length(path, len(path))
     for pattern, problem in _REFUSED:
-        if pattern.search(path):
+        if re.search(pattern, path):
             raise _refused(path, problem)
     start = "" if path.startswith("/") else home
     parts = [part for part in f"{start}/{path}".split("/") if part not in ("", ".")]

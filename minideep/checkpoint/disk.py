@@ -5,16 +5,13 @@ import os
 import socket
 import sys
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import folders
 from ..checks import checked
 from ..errors import CheckpointError, ConfigError
 from ..kinds import Pathname, Seconds
 from ..ports import Retention
 from .adapter import TIMEOUT, Threaded
-from .disk_rows import DiskRows
 from .store import open_store
 
 if TYPE_CHECKING:
@@ -51,6 +48,11 @@ class DiskCheckpointer(Threaded):
         lease: Seconds | None = None,
         timeout: Seconds = TIMEOUT,
     ) -> None:
+        from pathlib import Path  # Loaded by those who make one, and so is the database.
+
+        from .. import folders
+        from .disk_rows import DiskRows
+
         self.directory: Path = Path(directory).expanduser()
         with contextlib.suppress(OSError):  # Where it may not be looked at, the first read says so.
             if self.directory.is_file():  # It would read as a store without threads.
@@ -96,12 +98,11 @@ class DiskCheckpointer(Threaded):
         Raises:
             CheckpointError: the store cannot be read at all.
         """
-        from .verify import Damage, database_problems, verify  # Seldom needed.
+        from .verify import Damage, verify  # Seldom needed.
 
         if not self.plain.exists():
             return []  # Nothing was ever written.
-        with self.plain.errors["read"], self.plain.connection() as connection:
-            found = [Damage("", "cache.db", problem) for problem in database_problems(connection)]
+        found = [Damage("", "cache.db", problem) for problem in self.plain.problems()]
         try:
             return [*found, *verify(open_store(self))]
         except CheckpointError:
@@ -121,6 +122,8 @@ class DiskCheckpointer(Threaded):
             ConfigError: *path* exists and is not an empty directory.
             CheckpointError: the store cannot be read or the copy not be written; nothing is left of the copy.
         """
+        from pathlib import Path
+
         from .backup import copy_database, new_directory  # Seldom needed.
 
         with (

@@ -174,6 +174,18 @@ class DiskRows:
         """Return whether anything was ever written."""
         return bool(self._reader.inode())
 
+    def problems(self) -> list[str]:
+        """Have SQLite check its file, and count the rows whose keys are not text."""
+        with self.errors["read"], self.connection() as connection:
+            try:
+                lines, (others,) = connection.run(database.checked_database, TIMEOUT)
+            except sqlite3.OperationalError:  # Locked or out of reach is not damaged.
+                raise
+            except sqlite3.DatabaseError as exc:
+                return [str(exc)]
+        foreign = [f"{others} rows are not ours: their keys are not text"] if others else []
+        return [line for line in lines if line != "ok"] + foreign
+
     def connection(self) -> contextlib.closing[SharedConnection]:
         """Return a connection of its own for work that takes long."""
         return contextlib.closing(SharedConnection(self.file, self._connect_to_read))

@@ -1,11 +1,11 @@
 """`Journal`: a thread in memory, with the states of its runs and the events that are not saved yet."""
 
 import asyncio
-import secrets
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -52,7 +52,7 @@ class Journal:
     """
 
     def __init__(self, thread_id: str, store: CheckedStore) -> None:
-        self.log: Log = Log(store, thread_id, None, Head(0, secrets.token_bytes(8), b""), {})
+        self.log: Log = Log(store, thread_id, None, Head(0, os.urandom(8), b""), {})
         """The thread as the store has it."""
         self.thread_id: str = thread_id
         self.store: CheckedStore = store

@@ -14,9 +14,10 @@ Names are percent-encoded, so that no thread's rows stand between another's. Fie
 goes last and has a default.
 """
 
-import secrets
+import os
+import re
 from functools import lru_cache
-from urllib.parse import quote, unquote
+from string import ascii_letters, digits
 
 import msgspec
 from msgspec import Struct, structs
@@ -112,23 +113,43 @@ KINDS = (*SEALED, "run", "use", "key", "mark")
 """The kinds of rows whose keys continue with the thread."""
 
 
+_PLAIN = frozenset(f"{ascii_letters}{digits}_.-~")
+
+
+def quoted(name: str) -> str:
+    """Return *name* percent-encoded, as `urllib.parse.quote` does, whose import takes longer than this module's.
+
+    Slashes and commas too: in an id, they would put its rows among those of another thread or run.
+    """
+    if _PLAIN.issuperset(name):
+        return name
+    return "".join([char if (char := chr(byte)) in _PLAIN else f"%{byte:02X}" for byte in name.encode()])
+
+
+def unquoted(text: str) -> str:
+    """Return the name that `quoted` made *text* of."""
+    if "%" not in text:
+        return text
+    raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode())
+    return raw.decode(errors="replace")
+
+
 def after_a_gap(number: int) -> int:
     """Return the number to go on from in a thread of which the store does not know all events: another process that
     continues it from there must not use the same ones.
     """
-    return (number // JUMP + 1 + secrets.randbelow(JUMP)) * JUMP
+    return (number // JUMP + 1 + int.from_bytes(os.urandom(8), "big") % JUMP) * JUMP
 
 
 @lru_cache(maxsize=1024)  # Each turn asks for them several times.
 def head_key(thread_id: str) -> str:
-    return f"head/{quote(thread_id, safe='')}"
+    return f"head/{quoted(thread_id)}"
 
 
 @lru_cache(maxsize=1024)
 def thread_prefix(kind: str, thread_id: str) -> str:
     """Return the beginning of the keys of a thread's rows of one kind."""
-    # `safe=''`: a slash in an id would put its rows among those of another thread.
-    return f"{kind}/{quote(thread_id, safe='')}/"
+    return f"{kind}/{quoted(thread_id)}/"
 
 
 @lru_cache(maxsize=1024)
@@ -171,7 +192,7 @@ def run_key(thread_id: str, path: Path) -> str:
 
 
 def input_key(thread_id: str, key: str) -> str:
-    return thread_prefix("key", thread_id) + quote(key, safe="")
+    return thread_prefix("key", thread_id) + quoted(key)
 
 
 def blob_key(name: str) -> str:
@@ -180,7 +201,7 @@ def blob_key(name: str) -> str:
 
 def reference_rows(thread_id: str, name: str) -> dict[str, bytes]:
     """Return the two rows that say that a thread refers to a blob: one to find it by thread, one by blob."""
-    return {f"{thread_prefix('use', thread_id)}{name}": b"", f"ref/{name}/{quote(thread_id, safe='')}": b""}
+    return {f"{thread_prefix('use', thread_id)}{name}": b"", f"ref/{name}/{quoted(thread_id)}": b""}
 
 
 def lock_name(thread_id: str, purpose: str) -> str:
@@ -192,12 +213,12 @@ def lock_name(thread_id: str, purpose: str) -> str:
 
 def thread_of(key: str) -> str:
     """Return the thread of the row under *key*, which is of any kind but `ref` and `blob`."""
-    return unquote(key.split("/")[1])
+    return unquoted(key.split("/")[1])
 
 
 def run_path(key: str) -> Path:
     """Return the path of the run that the row under *key* belongs to."""
-    return tuple(unquote(part) for part in key.rpartition("/")[2].split(","))
+    return tuple(unquoted(part) for part in key.rpartition("/")[2].split(","))
 
 
 def after(prefix: str) -> str:
@@ -251,5 +272,4 @@ def _in_range(row: Head | RunRow) -> bool:
 
 
 def _path_key(path: Path) -> str:
-    # `safe=''`: the id of a call may hold commas and slashes, which separate names here.
-    return ",".join(quote(part, safe="") for part in path)
+    return ",".join(quoted(part) for part in path)

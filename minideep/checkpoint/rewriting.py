@@ -1,7 +1,7 @@
 """Rewriting a log: small segments are merged, old boundaries are cut off, and a fork begins as a copy."""
 
 import contextlib
-import secrets
+import os
 from collections.abc import Generator
 
 import msgspec
@@ -155,9 +155,7 @@ def fork(store: CheckedStore, source: str, at: int | None, new_id: str) -> None:
 def _copied(log: Log, at: int | None, new_id: str) -> Batch:
     """Collect the rows of the new thread."""
     root, extent = root_at(log, at)
-    head = structs.replace(
-        log.head, number=extent, epoch=secrets.token_bytes(8), bytes_raw=0, bytes_stored=0, snapshot=0
-    )
+    head = structs.replace(log.head, number=extent, epoch=os.urandom(8), bytes_raw=0, bytes_stored=0, snapshot=0)
     paths = runs_at(log, extent)
     rows = {path: structs.replace(log.runs[path], bytes_raw=0, bytes_stored=0, snapshot=0) for path in paths}
     batch = Batch(Log(log.store, new_id, None, head, rows))

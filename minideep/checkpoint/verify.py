@@ -6,7 +6,6 @@ damage found every time is reported.
 """
 
 import contextlib
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import structs
@@ -15,10 +14,7 @@ from ..documented import Struct
 from ..errors import CheckpointError, CorruptSegment, HistoryCut
 from ..state import Path, State
 from . import layout
-from .adapter import TIMEOUT
 from .boundaries import beginning
-from .connection import SharedConnection
-from .database import checked_database
 from .format import Header, encode_state, read_blob, read_segment, read_snapshot
 from .log import Log
 from .maintenance import read_mark
@@ -60,18 +56,6 @@ def verify(store: CheckedStore) -> list[Damage]:
         thread_id = layout.run_path(key)[0]
         found += _lasting(store, thread_id, lambda key=key, thread_id=thread_id: _reference(store, thread_id, key))
     return found + _strays(store, sorted(f"{key.removeprefix('head/')}/" for key in heads if _is_head(key)))
-
-
-def database_problems(connection: SharedConnection) -> list[str]:
-    """Have SQLite check its file, and count the rows whose keys are not text."""
-    try:
-        lines, (others,) = connection.run(checked_database, TIMEOUT)
-    except sqlite3.DatabaseError as exc:
-        if isinstance(exc, sqlite3.OperationalError):  # Locked or out of reach is not damaged.
-            raise
-        return [str(exc)]
-    foreign = [f"{others} rows are not ours: their keys are not text"] if others else []
-    return [line for line in lines if line != "ok"] + foreign
 
 
 def _is_head(key: str) -> bool:

@@ -17,8 +17,8 @@ MAX_DESCRIPTION = 1024
 """Characters, as in https://agentskills.io/specification."""
 
 _MAX_DEPTH = 10
-_HEAD = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_HEAD = rb"(?ms)\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$"
+_NAME = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 
 
 class Skill(Struct, frozen=True):
@@ -35,7 +35,7 @@ def parse_skill(folder: str, data: bytes) -> Skill | str:
     >>> parse_skill("notes", b"---\nname: notes\ndescription: Take notes.\n---\nFirst, ...")
     Skill(name='notes', description='Take notes.')
     """
-    head = _HEAD.match(data[:MAX_HEAD])
+    head = re.match(_HEAD, data[:MAX_HEAD])
     if head is None:
         return f"it does not begin with a head between two '---' lines, within {MAX_HEAD:,} bytes"
     return _parsed(folder, head[1])
@@ -57,7 +57,7 @@ def _checked(folder: str, fields: dict[str | None, str | None]) -> Skill | str:
     name, description = fields.get("name"), fields.get("description")
     if not name:
         return "its head has no name (text)"
-    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
+    if len(name) > MAX_NAME or not re.fullmatch(_NAME, name):
         rule = f"at most {MAX_NAME} lowercase letters, digits and single hyphens between them"
         return f"its name {shown(name)} is not {rule}"
     if name != folder:

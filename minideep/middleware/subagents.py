@@ -8,7 +8,6 @@ from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolMessage, ToolResult
-from ..mistakes import did_you_mean
 from ..ports import Middleware, Model
 from ..spec import Runnable
 from ..state import Limits
@@ -78,6 +77,8 @@ def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
         given["system_prompt"] = given.pop("prompt")
     for key in given:
         if key not in known:
+            from ..mistakes import did_you_mean
+
             meant = did_you_mean(key, known, f"; the keys are {', '.join(known)}")
             raise ConfigError(f"{place}: {shown(key)} is not a key of a subagent{meant}")
     for key in ("name", "description"):

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from difflib import get_close_matches
-from functools import cache
+from functools import lru_cache, partial
 from inspect import iscoroutinefunction, signature, unwrap
+from itertools import chain
 from typing import Any
 
 from msgspec import structs
@@ -25,7 +25,8 @@ EVERYWHERE: list[tuple[object, Model]] = []
 """The overrides that hold in the whole process, as they were made where no event loop runs: in a fixture, for example,
 whose test runs in another context.
 """
-HOOKS = tuple(name for name, member in vars(Middleware).items() if iscoroutinefunction(member))
+PACKAGE = __name__.partition(".")[0]
+HOOKS = {name: member for name, member in vars(Middleware).items() if iscoroutinefunction(member)}
 
 
 def build_spec(
@@ -44,38 +45,47 @@ def build_spec(
         ConfigError: two tools have one name, a hook is misspelt or not `async def`, or the model's `profile` is not a
             `Profile`.
     """
-    for place, part in enumerate(middleware):
-        if any(part is other for other in middleware[:place]):  # Each of its hooks would run twice.
-            raise ConfigError(f"middleware lists the same {part.name} twice; leave one out, or make a second object")
-        check_hooks(type(part))
-        # Hooks are looked up in the class, once: one on the object would silently never run.
-        for hook in HOOKS:
-            if hook in getattr(part, "__dict__", ()):
-                problem = f"{part.name}.{hook} is set on the object, where nobody looks for it"
-                raise ConfigError(f"{problem}; define it in the class, as `async def {hook}(self, ...)`")
+    _check_middleware(middleware)
+    hooks = _overridden(middleware)
     profile = profile_of(model)
-    by_name = {name: profile.worded(tool) for name, tool in _tools_by_name(middleware, tools).items()}
+    by_name = _tools_by_name(middleware, tools)
+    if profile.descriptions:
+        by_name = {name: profile.worded(tool) for name, tool in by_name.items()}
     return AgentSpec(
         name,
         model,
-        _joined(system_prompt, *(part.prompt for part in middleware), profile.suffix),
+        _joined(system_prompt, *[part.prompt for part in middleware], profile.suffix),
         by_name,
         limits,
-        _overriding("before_model", middleware),
-        _overriding("wrap_model", middleware),
+        hooks["before_model"],
+        hooks["wrap_model"],
         _tool_hooks(middleware),
-        _overriding("wrap_tool", middleware),
-        _overriding("before_finish", middleware),
+        hooks["wrap_tool"],
+        hooks["before_finish"],
         tuple(by_name.values()),
         inheritable(middleware),
-        other_models=tuple(model for part in middleware for model in part.models),
+        other_models=tuple([model for part in middleware for model in part.models]),
         origin=object(),
     )
 
 
+def _check_middleware(middleware: tuple[Middleware, ...]) -> None:
+    seen: set[int] = set()
+    for part in middleware:
+        if id(part) in seen:  # Each of its hooks would run twice.
+            raise ConfigError(f"middleware lists the same {part.name} twice; leave one out, or make a second object")
+        seen.add(id(part))
+        if not type(part).__module__.startswith(f"{PACKAGE}."):  # Ours are checked by a test.
+            check_hooks(type(part), *map(partial(getattr, type(part)), HOOKS))
+        # Hooks are looked up in the class, once: one on the object would silently never run.
+        for hook in HOOKS.keys() & getattr(part, "__dict__", {}):
+            problem = f"{part.name}.{hook} is set on the object, where nobody looks for it"
+            raise ConfigError(f"{problem}; define it in the class, as `async def {hook}(self, ...)`")
+
+
 def _tools_by_name(middleware: tuple[Middleware, ...], tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
     by_name: dict[str, Tool] = {}
-    for tool in map(as_tool, [*(tool for part in middleware for tool in part.tools), *tools]):
+    for tool in map(as_tool, [*chain.from_iterable([part.tools for part in middleware]), *tools]):
         # A model calls a tool by its name, so one of the two would never run.
         if tool.name in by_name:
             owner = next((part.name for part in middleware if tool.name in {own.name for own in part.tools}), "")
@@ -85,25 +95,33 @@ def _tools_by_name(middleware: tuple[Middleware, ...], tools: Iterable[Tool | Ca
     return by_name
 
 
-@cache
-def check_hooks(kind: type[Middleware]) -> None:
-    """Check that the hooks of a middleware can be awaited, and that no other method of it is named like a hook: it
+@lru_cache(maxsize=256)
+def check_hooks(kind: type[Middleware], *hooks: Any) -> None:
+    """Check that the *hooks* of a middleware can be awaited, and that no other method of it is named like a hook: it
     would never be called.
 
     Raises:
         ConfigError: names the method, and the hook that was probably meant.
     """
-    for name in HOOKS:
-        # A decorator may have wrapped an `async def` in a plain function.
-        if not iscoroutinefunction(unwrap(getattr(kind, name))):
-            raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
-        _check_parameters(kind, name)
+    for name, hook in zip(HOOKS, hooks, strict=True):
+        if hook is not HOOKS[name]:
+            # A decorator may have wrapped an `async def` in a plain function.
+            if not iscoroutinefunction(unwrap(hook)):
+                raise ConfigError(f"{kind.__name__}.{name} must be an `async def`, as it is awaited")
+            _check_parameters(kind, name)
     for name in sorted({*dir(kind)} - {*dir(Middleware)}):
-        # A guard with a misspelt hook would be built without complaint, and guard nothing.
-        alike = get_close_matches(name, HOOKS, 1, 0.8)
-        if callable(getattr(kind, name)) and (alike or name.startswith(("before_", "after_", "wrap_"))):
-            meant = f"did you mean {alike[0]}? " if alike else ""
-            raise ConfigError(f"{kind.__name__}.{name} is not a hook; {meant}the hooks are {', '.join(HOOKS)}")
+        if callable(getattr(kind, name)):
+            _check_name(kind, name)
+
+
+def _check_name(kind: type[Middleware], name: str) -> None:
+    """Refuse a misspelt hook: a guard that has one would be built without complaint, and guard nothing."""
+    from difflib import get_close_matches  # Most agents have no middleware but ours.
+
+    alike = get_close_matches(name, HOOKS, 1, 0.8)
+    if alike or name.startswith(("before_", "after_", "wrap_")):
+        meant = f"did you mean {alike[0]}? " if alike else ""
+        raise ConfigError(f"{kind.__name__}.{name} is not a hook; {meant}the hooks are {', '.join(HOOKS)}")
 
 
 def _check_parameters(kind: type[Middleware], name: str) -> None:
@@ -129,7 +147,7 @@ def inheritable(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
         if part.inherit not in (None, True, False):
             raise ConfigError(f"{part.name}.inherit must be True, False or None, not {part.inherit!r}")
     # By default the tool hooks: delegating must not lead around a guard.
-    return tuple(part for part in middleware if part.inherit or (part.inherit is None and _is_guard(part)))
+    return tuple([part for part in middleware if part.inherit or (part.inherit is None and _is_guard(type(part)))])
 
 
 def below(spec: AgentSpec, parent: AgentSpec) -> AgentSpec:
@@ -151,18 +169,19 @@ def overridden(spec: AgentSpec, parent: AgentSpec | None = None) -> AgentSpec:
 def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:
     """Return *spec* with *parts* outside its own middleware, as far as each says that it is inherited."""
     whole = tuple(part for part in parts if part.inherit)
+    hooks = _overridden(whole)
     # The agent's own tool wins over an inherited one of its name.
     tools = {tool.name: tool for part in whole for tool in map(profile_of(spec.model).worded, part.tools)} | spec.tools
     return structs.replace(
         spec,
         system=_joined(spec.system, *(part.prompt for part in whole)),
         tools=tools,
-        before_model=(*_overriding("before_model", whole), *spec.before_model),
-        wrap_model=(*_overriding("wrap_model", whole), *spec.wrap_model),
+        before_model=(*hooks["before_model"], *spec.before_model),
+        wrap_model=(*hooks["wrap_model"], *spec.wrap_model),
         # Outermost: no hook of the agent itself can answer a call before a guard above has seen it.
         tool_hooks=(*_tool_hooks(parts), *spec.tool_hooks),
-        wrap_tool=(*_overriding("wrap_tool", parts), *spec.wrap_tool),
-        before_finish=(*_overriding("before_finish", whole), *spec.before_finish),
+        wrap_tool=(*_overridden(parts)["wrap_tool"], *spec.wrap_tool),
+        before_finish=(*hooks["before_finish"], *spec.before_finish),
         tool_list=tuple(tools.values()),
         inherited=(*parts, *spec.inherited),
         other_models=(*spec.other_models, *(model for part in parts for model in part.models)),
@@ -195,22 +214,32 @@ def check_price(agent: str, model: Model, limits: Limits, owner: str) -> None:
 
 
 def _joined(*prompts: str) -> str:
-    return "\n\n".join(prompt.strip() for prompt in prompts if prompt.strip())
+    return "\n\n".join(filter(None, map(str.strip, prompts)))
 
 
-def _is_guard(part: Middleware) -> bool:
-    return any(_overrides(part, hook) for hook in ("before_tool", "wrap_tool", "after_tool"))
+def _is_guard(kind: type[Middleware]) -> bool:
+    return any(getattr(kind, hook) is not HOOKS[hook] for hook in ("before_tool", "wrap_tool", "after_tool"))
 
 
 def _tool_hooks(middleware: Iterable[Middleware]) -> tuple[ToolHook, ...]:
-    hooks = (ToolHook(part, _overrides(part, "before_tool"), _overrides(part, "after_tool")) for part in middleware)
-    return tuple(hook for hook in hooks if hook.before or hook.after)
+    found: list[ToolHook] = []
+    for part in middleware:
+        before = type(part).before_tool is not Middleware.before_tool
+        after = type(part).after_tool is not Middleware.after_tool
+        if before or after:
+            found.append(ToolHook(part, before, after))
+    return tuple(found)
 
 
-def _overriding(hook: str, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
-    return tuple(part for part in middleware if _overrides(part, hook))
+def _overridden(middleware: Iterable[Middleware]) -> dict[str, tuple[Middleware, ...]]:
+    """Return, for each hook, the middleware whose class overrides it.
 
-
-def _overrides(part: Middleware, hook: str) -> bool:
-    # Asked once, when the spec is built, so that a hook that nobody overrides costs a step nothing.
-    return getattr(type(part), hook) is not getattr(Middleware, hook)
+    Asked once, when the spec is built, so that a hook that nobody overrides costs a step nothing.
+    """
+    found: dict[str, list[Middleware]] = {hook: [] for hook in HOOKS}
+    for part in middleware:
+        kind = type(part)
+        for hook, member in HOOKS.items():
+            if getattr(kind, hook) is not member:
+                found[hook].append(part)
+    return {hook: tuple(parts) for hook, parts in found.items()}

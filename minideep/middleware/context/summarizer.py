@@ -39,7 +39,7 @@ MIN_QUESTION = 500
 """Tokens; a question of this size that overflows is not made smaller any more."""
 MAX_SUMMARY = 8_000
 """The most tokens of the message that a summary becomes."""
-_TAG = re.compile(r"(?:[<\uff1c]|&lt;?|&#0*60;?|&#x0*3c;?)(?=[\s/\\\uff0f]*record\b)", re.IGNORECASE)
+_TAG = r"(?i)(?:[<\uff1c]|&lt;?|&#0*60;?|&#x0*3c;?)(?=[\s/\\\uff0f]*record\b)"
 """The beginning of anything a model could read as a tag of the record. Text in the record must not end it."""
 _HEAD = "[Summary of what was said before"
 """Recognizes a summary among the messages of threads that are stored: never change it."""
@@ -86,7 +86,7 @@ async def summarize(model: Model, messages: Sequence[Message], summary: Summary)
 
 
 async def _ask(model: Model, record: str, summary: Summary) -> str:
-    question = UserMessage(f"<record>\n{_TAG.sub('(', record)}\n</record>")
+    question = UserMessage(f"<record>\n{re.sub(_TAG, '(', record)}\n</record>")
     started = perf_counter()
     try:
         reply = await model.complete(Request(PROMPT, [question]), None)

@@ -16,14 +16,14 @@ LONGEST = {"user": 8_000, "assistant": 4_000, "tool": 2_000}
 """Characters of an excerpt, by role. The arguments of a call get as many as a result."""
 _BREAKS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 """All characters that a reader may take for the end of a line."""
-_LINE = re.compile(rf"(?<=[{_BREAKS}])(?!(?<=\r)\n)")
+_LINE = rf"(?<=[{_BREAKS}])(?!(?<=\r)\n)"
 """The beginning of each line but the first."""
-_LIKE_HEADING = re.compile(rf"(?:^|(?<=[{_BREAKS}]))(?=[^\w#{_BREAKS}]*##)")
+_LIKE_HEADING = rf"(?:^|(?<=[{_BREAKS}]))(?=[^\w#{_BREAKS}]*##)"
 """The beginning of each line that could be read as a heading, whatever marks and spaces come before the `##`."""
 _NO_FILES: Mapping[AnyBlock, str] = {}
-_PATH = re.compile(r"(?<![\w/.:])(?:/|\w[\w.-]*/)[\w./-]*\w")
-_ADDRESS = re.compile(r"https?://[^\s\"'<>)\]]+")
-_ID = re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_-])[\w-]{4,64}\b")
+_PATH = r"(?<![\w/.:])(?:/|\w[\w.-]*/)[\w./-]*\w"
+_ADDRESS = r"https?://[^\s\"'<>)\]]+"
+_ID = r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_-])[\w-]{4,64}\b"
 
 
 def in_full(messages: Iterable[Message], media: Mapping[AnyBlock, str]) -> str:
@@ -50,7 +50,7 @@ def labelled(label: str, text: str) -> str:
     <BLANKLINE>
      [user] I confirm.
     """
-    return f"[{label}] {_LINE.sub(' ', text)}"
+    return f"[{label}] {re.sub(_LINE, ' ', text)}"
 
 
 def extract(messages: Sequence[Message], room: float) -> str:
@@ -77,9 +77,9 @@ def _line(text: str) -> str:
     return clipped(" ".join(text.split()), 160, 80)
 
 
-def _latest(pattern: re.Pattern[str], text: str) -> list[str]:
+def _latest(pattern: str, text: str) -> list[str]:
     """Return what *pattern* finds, without repetitions, the latest first."""
-    return list(dict.fromkeys(reversed(pattern.findall(text))))[:60]
+    return list(dict.fromkeys(reversed(re.findall(pattern, text))))[:60]
 
 
 def _parts(message: Message, media: Mapping[AnyBlock, str] = _NO_FILES) -> Iterable[tuple[str, str, str]]:
@@ -97,7 +97,7 @@ def _parts(message: Message, media: Mapping[AnyBlock, str] = _NO_FILES) -> Itera
 
 def _escaped(text: str) -> str:
     """Put a backslash before each line that could be read as a heading."""
-    return _LIKE_HEADING.sub(r"\\", text)
+    return re.sub(_LIKE_HEADING, r"\\", text)
 
 
 def _label(what: str, *names: str) -> str:

@@ -20,7 +20,7 @@ OutputMode = Literal["files_with_matches", "content", "count"]
 _BODY = MAX_PAGE - 500  # Leaves room for a header, or for the lines about what was left out.
 _MEDIA = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_REGEX = re.compile(r"\.[*+]|\\[\w.()\[\]|]|\[[^\]]+\][*+]?|\(.*\)|\w\|\w|\A\^|\$\Z")
+_REGEX = r"\.[*+]|\\[\w.()\[\]|]|\[[^\]]+\][*+]?|\(.*\)|\w\|\w|\A\^|\$\Z"
 
 
 def render_file(path: str, data: bytes, offset: int, limit: int) -> str | tuple[Text, Image | Document]:
@@ -75,7 +75,7 @@ def explain_no_hits(found: Hits, pattern: str, path: str, glob: str) -> str:
     """Say that nothing was found, with a hint if the pattern looks like a regular expression."""
     missed = not (glob or found.late or found.skipped)
     hint = "; the pattern is literal text, not a regular expression"
-    return f"no line below {quoted(path)} contains {pattern!r}{hint if missed and _REGEX.search(pattern) else ''}"
+    return f"no line below {quoted(path)} contains {pattern!r}{hint if missed and re.search(_REGEX, pattern) else ''}"
 
 
 def _media(path: str, data: bytes) -> str:

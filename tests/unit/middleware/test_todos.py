@@ -252,7 +252,7 @@ def test_the_rules_are_said_and_cost_little_room():
     told = [write_todos.name, write_todos.description, write_todos.schema, middleware.prompt]
     assert len(json.dumps(told, separators=(",", ":"))) <= 1000
     todo = write_todos.schema["properties"]["todos"]["items"]
-    assert (todo["required"], todo["properties"]["status"]["enum"]) == (["content", "status"], STATUSES)
+    assert (todo["required"], todo["properties"]["status"]["enum"]) == (["content", "status"], list(STATUSES))
 
 
 # ---- who sees it

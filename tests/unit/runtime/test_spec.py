@@ -1,12 +1,14 @@
 """Misspelt hooks are refused when the agent is built: such a method would never be called."""
 
 import functools
+import importlib
 
 import pytest
 
-from minideep import Agent, ConfigError, Middleware, create_deep_agent
+from minideep import Agent, ConfigError, Middleware, create_deep_agent, middleware
 from minideep.middleware import TodoListMiddleware
 from minideep.models import ScriptedModel
+from minideep.runtime.spec import HOOKS, check_hooks
 
 
 def having(*names):
@@ -91,3 +93,28 @@ def test_a_hook_that_is_set_on_the_object_is_refused():
 
     with pytest.raises(ConfigError, match=r"^Guard\.before_tool is set on the object"):
         Agent(ScriptedModel([]), middleware=[Guard()])
+
+
+def test_a_hook_that_is_set_on_its_class_later_is_checked_again():
+    class Mine(Middleware):
+        async def before_model(self, ctx, request):
+            return request
+
+    Agent(ScriptedModel([]), middleware=[Mine()])
+    Mine.before_model = lambda self, ctx, request: request
+    with pytest.raises(ConfigError, match="must be an `async def`"):
+        Agent(ScriptedModel([]), middleware=[Mine()])
+
+
+def ours(kind):
+    return [kind, *(one for below in kind.__subclasses__() if "minideep" in below.__module__ for one in ours(below))]
+
+
+def test_the_hooks_of_our_own_classes_are_right():
+    """They are not checked when an agent is built."""
+    for module in ("blueprint.graph", "cli.approval", "evals.trajectory", "middleware.output"):
+        importlib.import_module(f"minideep.{module}")
+    kinds = {getattr(middleware, name) for name in middleware.__all__} & {*ours(Middleware)}
+    assert len(kinds) == 11
+    for kind in ours(Middleware):
+        check_hooks(kind, *[getattr(kind, hook) for hook in HOOKS])

@@ -1,0 +1,148 @@
+"""What the function of a tool takes: its parameters as a JSON Schema, and as a decoder of a call's arguments.
+
+A service that builds an agent for each request makes tools of the same functions again and again, or of functions that
+the same `def` makes for each request. So what was read is kept with the code of the function.
+"""
+
+import inspect
+from collections.abc import Callable
+from operator import is_
+from types import CodeType, FunctionType, NoneType
+from typing import Any, get_args, get_type_hints
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import Struct
+
+from .errors import ConfigError
+from .kinds import shown
+from .messages import to_json
+
+
+class Injected:
+    """Base class of parameters that the run fills in, and that are not in a tool's schema."""
+
+
+class Parameters(Struct, frozen=True, eq=False):
+    """The parameters of a function."""
+
+    arguments: type[Struct]
+    """Those that a model gives, as fields: msgspec decodes, checks and describes them, all in one pass over the call's
+    JSON.
+    """
+    decoder: "msgspec.json.Decoder[Any]"
+    schema: bytes
+    """JSON, as each tool has a schema of its own, which may be changed."""
+    is_async: bool
+    context: str
+    """The parameter that the run fills in; an empty string if there is none."""
+
+
+class _Kept(Struct, frozen=True, eq=False):
+    """Parameters that were read before."""
+
+    source: list[Any]
+    hints: dict[str, Any] | None
+    """The annotations, if some hold names as text, which may stand for something else by now."""
+    parameters: Parameters
+
+
+_kept: WeakKeyDictionary[CodeType, _Kept] = WeakKeyDictionary()
+
+
+def tool_parameters(name: str, function: Callable[..., Any]) -> Parameters:
+    """Return the parameters of the function of the tool *name*.
+
+    Raises:
+        ConfigError: it is not a function, or a model cannot give what it takes.
+    """
+    try:
+        code, source = _source(function)
+        kept = _kept.get(code) if code else None
+        if kept and (len(kept.source) != len(source) or not all(map(is_, kept.source, source))):
+            kept = None
+        if kept and kept.hints is None:
+            return kept.parameters
+        _check_kind(name, function)
+        hints = get_type_hints(function, include_extras=True)
+        if kept and kept.hints == hints:
+            return kept.parameters
+        signature = inspect.signature(function)
+    except (ArithmeticError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError) as exc:
+        # An annotation may be any text, and Python evaluates it here, so a typing mistake can raise any of these.
+        raise ConfigError(f"tool {name!r}: its signature cannot be read: {type(exc).__name__}: {exc}") from exc
+    parameters = _read(name, signature, hints, inspect.iscoroutinefunction(function))
+    if code:
+        _kept[code] = _Kept(source, hints if _names_are_text(function, hints) else None, parameters)
+    return parameters
+
+
+def _source(function: Callable[..., Any]) -> tuple[CodeType | None, list[Any]]:
+    """Return the code of a function, below its decorators, and every object that its signature is read from: most of
+    them can be set after the function was made. None: the signature is read from something else.
+    """
+    part = getattr(function, "__func__", function)
+    code: CodeType | None = None
+    source: list[Any] = [part is function]  # A method takes one parameter less.
+    while part is not None:
+        if type(part) is not FunctionType:
+            return None, []
+        code = part.__code__
+        source += (code, part.__defaults__, part.__dict__.get("__signature__"))
+        for named in (part.__annotations__, part.__kwdefaults__ or {}):
+            source += named
+            source += named.values()
+        part = part.__dict__.get("__wrapped__")
+    return code, source
+
+
+def _names_are_text(function: Callable[..., Any], hints: dict[str, Any]) -> bool:
+    written = function.__annotations__
+    return any(hint is not written[name] and hint is not NoneType for name, hint in hints.items())
+
+
+def _check_kind(name: str, function: Callable[..., Any]) -> None:
+    if inspect.isclass(function) or not inspect.isroutine(function):
+        raise ConfigError(f"tool {name!r} must be a function, or a method of an object, not {shown(function)}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(f"tool {name!r} must return one value, and not `yield`; return a list")
+
+
+def _read(name: str, signature: inspect.Signature, hints: dict[str, Any], is_async: bool) -> Parameters:
+    fields: list[Any] = []
+    context = ""
+    for parameter in signature.parameters.values():
+        hint = hints.get(parameter.name)
+        if any(inspect.isclass(kind) and issubclass(kind, Injected) for kind in (hint, *get_args(hint))):
+            context = parameter.name
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            problem = f"parameter {str(parameter).partition(':')[0]!r} of its function cannot be passed by name"
+            raise ConfigError(f"tool {name!r}: {problem}; take a list or a dict, such as `names: list[str]`")
+        elif parameter.name not in hints:
+            from .mistakes import untyped
+
+            problem = f"parameter {parameter.name!r} of its function has no type hint"
+            raise ConfigError(f"tool {name!r}: {problem}; {untyped(parameter.name)}")
+        else:
+            default = () if parameter.default is parameter.empty else (parameter.default,)
+            fields.append((parameter.name, hint, *default))
+    try:
+        arguments = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"tool {name!r}: {exc}") from exc
+    try:
+        decoder, schema = msgspec.json.Decoder(arguments), to_json(_schema(arguments))
+        return Parameters(arguments, decoder, schema, is_async, context)
+    except TypeError as exc:
+        # The last line of msgspec's message names the type. The lines before it are advice to users of msgspec.
+        problem = str(exc).rpartition("\n")[2]
+        problem = f"its function has a parameter of a type that JSON cannot express: {problem}"
+        problem = f"{problem}; take plain data there, and objects from `ctx.context`"
+        raise ConfigError(f"tool {name!r}: {problem}") from exc
+
+
+def _schema(arguments: type[Struct]) -> dict[str, Any]:
+    (schema,), parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    own = parts.pop(schema["$ref"].rpartition("/")[2])  # Providers want an object at the top, not a reference.
+    own.pop("title", None)  # The Struct's name, which is ours.
+    return {**own, "$defs": parts} if parts else own
