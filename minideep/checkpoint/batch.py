@@ -15,7 +15,7 @@ from ..ports import Lease
 from ..state import FileEntry, Path, State, as_bytes
 from . import format, layout, pace
 from .format import Header
-from .layout import Head, RunRow, Truncation
+from .layout import Head, RunRow
 from .log import Log, SegmentRef, Tail, is_open
 from .waiting import may_block
 from .written import LARGE
@@ -158,35 +158,9 @@ class Batch:
         header = self._header(path, number, number, prior, len(body), named, state.turn)
         self._add(key, header, lambda: format.seal_snapshot(header, body))
 
-    def truncate(self, state: State, time: float) -> None:
-        """Let the thread begin with the boundary at which *state* stands, reached at *time*: a snapshot of it replaces
-        all events before. The caller deletes those.
-
-        Raises:
-            SegmentTooLarge: as `snapshot`.
-        """
-        self.snapshot((), state, prior=0)
-        self._truncation = Truncation(state.number, state.turn, time)
-
-    def copy(self, data: bytes, key: str) -> None:
-        """Add a stored segment or snapshot, found under *key*, that was rewritten for this thread."""
-        header = format.read_header(data, key)
-        if key.startswith("base/"):
-            place = layout.snapshot_key(self.log.thread_id, header.path, header.last)
-        else:
-            place = layout.segment_key(self.log.thread_id, header.path, header.first, header.last)
-        # Under a key of its own: a segment that was cut begins or ends elsewhere than the row it comes from.
-        self._add(place, header, lambda: data)
-
     def put(self, key: str, data: bytes) -> None:
         """Add a row as it is stored, such as a blob that another thread has as well."""
         self._rows[key] = data  # Not counted: the bytes are shared.
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete segments, snapshots or run rows, and then the references to blobs that nothing else makes."""
-        for key in keys:
-            self._deletes.append(key)
-            self.reclaimed += len(self.log.store.get(key) or b"")
 
     async def commit(self, lease: Lease | None = None, *, release: bool = False) -> None:
         """Write everything in one transaction, or find that it was written though the store reported a failure.
@@ -221,12 +195,6 @@ class Batch:
             sealing = self.log.store.off_loop(self.seal)
             await pace.through(sealing)
             sealing.result()
-
-    def commit_now(self) -> None:
-        """`commit`, from plain code."""
-        if not self.head_row:
-            self.seal()  # Here: what is deleted makes it read the store, for which no event loop should wait.
-        self.log.store.wait_for(self.commit)
 
     def log_after(self) -> Log:
         """Return the thread as it is after the commit."""
@@ -313,8 +281,6 @@ class Batch:
         for path, row in self._runs.items():
             self._runs[path] = row = _with_parts(row, by_path[path])
             rows[layout.run_key(thread_id, path)] = msgspec.msgpack.encode(row)
-        if self._deletes:  # Nothing else takes a reference away.
-            self._drop_references()
         if self._replaced:
             raw, stored = raw - self._replaced.header.bytes_raw, stored - self._replaced.stored
         self.saved = Saved(raw, stored)
@@ -349,25 +315,6 @@ class Batch:
             truncation=self._truncation,
             **self._root,
         )
-
-    def _drop_references(self) -> None:
-        """Delete the thread's references to blobs that no row refers to any more, and repair the others."""
-        store, thread_id, gone = self.log.store, self.log.thread_id, {*self._deletes, *self._rows}
-        prefix = layout.thread_prefix("use", thread_id)
-        known = {key.rpartition("/")[2] for key in store.keys(prefix, layout.after(prefix))}
-        used = {name for part in self._parts for name in part.header.blobs}
-        # Most threads have no blobs, and need not be read to find that out.
-        if not known | used:
-            return
-        for kind in layout.SEALED:
-            prefix = layout.thread_prefix(kind, thread_id)
-            kept = ((key, data) for key, data in store.rows(prefix, layout.after(prefix)) if key not in gone)
-            # Read from the rows that stay, not from a count: one that was wrong once would lose a content for good.
-            used |= {name for key, data in kept for name in format.read_header(data, key).blobs}
-        for name in used:
-            self._rows |= layout.reference_rows(thread_id, name)
-        for name in known - used:
-            self._deletes += layout.reference_rows(thread_id, name)
 
 
 def _with_parts(row: RunRow, parts: list[_Part]) -> RunRow:

@@ -17,9 +17,7 @@ from typing import Protocol
 
 from .atfork import AtRest
 
-if sys.platform == "win32":
-    import msvcrt
-else:
+if sys.platform != "win32":
     import fcntl
 
 FILE = "threads.lock"
@@ -58,7 +56,7 @@ class Locks(Protocol):
         ...
 
 
-class _OneFile:
+class OneFile:
     """Opens one file in which each name is a byte."""
 
     bits = 62
@@ -77,11 +75,11 @@ class _OneFile:
 
 if sys.platform == "linux":
 
-    class OpenFileLocks(_OneFile):
+    class OpenFileLocks(OneFile):
         """Open-file-description locks: each name is a byte of one file."""
 
         def lock(self, name: str) -> bool:
-            return _is_free(fcntl.fcntl, self._file, fcntl.F_OFD_SETLK, self._range(fcntl.F_WRLCK, name))
+            return is_free(fcntl.fcntl, self._file, fcntl.F_OFD_SETLK, self._range(fcntl.F_WRLCK, name))
 
         def unlock(self, name: str) -> None:
             fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, self._range(fcntl.F_UNLCK, name))
@@ -105,101 +103,18 @@ if sys.platform == "linux":
         return True
 
 
-if sys.platform != "win32":
-
-    class WholeFileLocks:
-        """`flock`: a file for each locked name, which is removed with the lock."""
-
-        def __init__(self, directory: str) -> None:
-            self._path = Path(directory, FILE)
-            # File tools know the folder of a store by this file, and keep out.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._files: dict[str, int] = {}
-
-        def lock(self, name: str) -> bool:
-            while True:
-                file = os.open(self._path_of(name), os.O_RDWR | os.O_CREAT, 0o600)
-                try:
-                    if not _is_free(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                        os.close(file)
-                        return False
-                    if self._is_there(name, file):
-                        self._files[name] = file  # Open for as long as it is held.
-                        return True
-                except OSError:
-                    os.close(file)
-                    raise
-                os.close(file)  # Its last holder removed it since it was opened.
-
-        def unlock(self, name: str) -> None:
-            file = self._files.pop(name)
-            try:
-                if self._is_there(name, file):
-                    self._path_of(name).unlink()  # While locked: those who opened it before see that it is gone.
-                fcntl.flock(file, fcntl.LOCK_UN)  # Closing is not enough: a child forked by C code has it open too.
-            finally:
-                os.close(file)
-
-        def is_locked(self, name: str) -> bool:
-            try:
-                file = os.open(self._path_of(name), os.O_RDONLY)
-            except FileNotFoundError:  # It is removed with the lock.
-                return False
-            try:
-                # A moment's shared lock: `flock` cannot be asked. Who wants the lock meanwhile tries again.
-                return not _is_free(fcntl.flock, file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            finally:
-                os.close(file)
-
-        def close(self) -> None:
-            while self._files:
-                os.close(self._files.popitem()[1])
-
-        def _path_of(self, name: str) -> Path:
-            return self._path.with_suffix(f".{blake2b(name.encode(), digest_size=16).hexdigest()}")
-
-        def _is_there(self, name: str, file: int) -> bool:
-            try:
-                return os.path.samestat(self._path_of(name).stat(), os.fstat(file))
-            except FileNotFoundError:
-                return False
-
-
-if sys.platform == "win32":
-
-    class RegionLocks(_OneFile):
-        """`msvcrt.locking`: each name is a byte of one file. Offsets are signed and have 32 bits."""
-
-        bits = 31
-
-        def lock(self, name: str) -> bool:
-            return _is_free(self._set, msvcrt.LK_NBLCK, name)
-
-        def unlock(self, name: str) -> None:
-            self._set(msvcrt.LK_UNLCK, name)
-
-        def is_locked(self, name: str) -> bool:
-            if not self.lock(name):  # Windows cannot be asked: this takes the lock for a moment.
-                return True
-            self.unlock(name)
-            return False
-
-        def _set(self, mode: int, name: str) -> None:
-            os.lseek(self._file, self._byte(name), os.SEEK_SET)  # `locking` begins at the file's position.
-            msvcrt.locking(self._file, mode, 1)
-
-
 @cache
 def best() -> type[Locks]:
     """Return the kind of lock that this system has."""
-    if sys.platform == "win32":
-        return RegionLocks
     if sys.platform == "linux" and has_open_file_locks():
         return OpenFileLocks
-    return WholeFileLocks
+    from . import locks_elsewhere  # Not on Linux, as a rule.
+
+    return locks_elsewhere.RegionLocks if sys.platform == "win32" else locks_elsewhere.WholeFileLocks
 
 
-def _is_free(lock: Callable[..., object], *args: object) -> bool:
+def is_free(lock: Callable[..., object], *args: object) -> bool:
+    """Call *lock*; return False if that says that somebody else has the lock."""
     try:
         lock(*args)
     except OSError as exc:

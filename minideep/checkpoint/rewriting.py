@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
 import msgspec
 from msgspec import structs
@@ -14,13 +14,74 @@ from . import format, layout
 from .batch import Batch
 from .boundaries import boundaries, root_at, run_at, runs_at, state_at
 from .format import read_header
-from .layout import Head
+from .layout import Head, Truncation
 from .log import Log
 from .replay import check_owner, read_consistently
 from .store import CheckedStore, unknown_thread
 
 MERGE_TRIES = 100
 TRIES = 10
+
+
+class Rewrite(Batch):
+    """A batch that also copies and deletes rows, as only maintenance and a fork do."""
+
+    def truncate(self, state: State, time: float) -> None:
+        """Let the thread begin with the boundary at which *state* stands, reached at *time*: a snapshot of it replaces
+        all events before. The caller deletes those.
+
+        Raises:
+            SegmentTooLarge: as `snapshot`.
+        """
+        self.snapshot((), state, prior=0)
+        self._truncation = Truncation(state.number, state.turn, time)
+
+    def copy(self, data: bytes, key: str) -> None:
+        """Add a stored segment or snapshot, found under *key*, that was rewritten for this thread."""
+        header = format.read_header(data, key)
+        if key.startswith("base/"):
+            place = layout.snapshot_key(self.log.thread_id, header.path, header.last)
+        else:
+            place = layout.segment_key(self.log.thread_id, header.path, header.first, header.last)
+        # Under a key of its own: a segment that was cut begins or ends elsewhere than the row it comes from.
+        self._add(place, header, lambda: data)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete segments, snapshots or run rows, and then the references to blobs that nothing else makes."""
+        for key in keys:
+            self._deletes.append(key)
+            self.reclaimed += len(self.log.store.get(key) or b"")
+
+    def commit_now(self) -> None:
+        """`commit`, from plain code."""
+        if not self.head_row:
+            self.seal()  # Here: what is deleted makes it read the store, for which no event loop should wait.
+        self.log.store.wait_for(self.commit)
+
+    def seal(self) -> None:
+        if self._deletes:  # Nothing else takes a reference away.
+            self._drop_references()
+        super().seal()
+
+    def _drop_references(self) -> None:
+        """Delete the thread's references to blobs that no row refers to any more, and repair the others."""
+        store, thread_id = self.log.store, self.log.thread_id
+        gone = {*self._deletes, *self._rows, *(part.key for part in self._parts)}
+        prefix = layout.thread_prefix("use", thread_id)
+        known = {key.rpartition("/")[2] for key in store.keys(prefix, layout.after(prefix))}
+        used = {name for part in self._parts for name in part.header.blobs}
+        # Most threads have no blobs, and need not be read to find that out.
+        if not known | used:
+            return
+        for kind in layout.SEALED:
+            prefix = layout.thread_prefix(kind, thread_id)
+            kept = ((key, data) for key, data in store.rows(prefix, layout.after(prefix)) if key not in gone)
+            # Read from the rows that stay, not from a count: one that was wrong once would lose a content for good.
+            used |= {name for key, data in kept for name in format.read_header(data, key).blobs}
+        for name in used:
+            self._rows |= layout.reference_rows(thread_id, name)
+        for name in known - used:
+            self._deletes += layout.reference_rows(thread_id, name)
 
 
 @contextlib.contextmanager
@@ -98,7 +159,7 @@ def truncate(store: CheckedStore, thread_id: str) -> None:
 
 def _truncate(log: Log, turn: int) -> None:
     """Let the thread begin with the boundary *turn*."""
-    store, thread_id, batch = log.store, log.thread_id, Batch(log)
+    store, thread_id, batch = log.store, log.thread_id, Rewrite(log)
     state, extent = state_at(log, turn)
     number = state.number
     batch.truncate(state, next(one.time for one in boundaries(log) if one.at == turn))
@@ -152,13 +213,13 @@ def fork(store: CheckedStore, source: str, at: int | None, new_id: str) -> None:
         raise ConfigError(f"thread {new_id!r} exists already; give the fork another id") from None
 
 
-def _copied(log: Log, at: int | None, new_id: str) -> Batch:
+def _copied(log: Log, at: int | None, new_id: str) -> Rewrite:
     """Collect the rows of the new thread."""
     root, extent = root_at(log, at)
     head = structs.replace(log.head, number=extent, epoch=os.urandom(8), bytes_raw=0, bytes_stored=0, snapshot=0)
     paths = runs_at(log, extent)
     rows = {path: structs.replace(log.runs[path], bytes_raw=0, bytes_stored=0, snapshot=0) for path in paths}
-    batch = Batch(Log(log.store, new_id, None, head, rows))
+    batch = Rewrite(Log(log.store, new_id, None, head, rows))
     batch.state((), root)
     names = _copy_run(log, (), extent, batch)
     for path in paths:
@@ -172,7 +233,7 @@ def _copied(log: Log, at: int | None, new_id: str) -> Batch:
     return batch
 
 
-def _copy_run(log: Log, path: Path, extent: int, batch: Batch) -> set[str]:
+def _copy_run(log: Log, path: Path, extent: int, batch: Rewrite) -> set[str]:
     """Copy the segments and snapshots of one run up to the event *extent*; return the blobs that they refer to."""
     new_id, names = batch.log.thread_id, set[str]()
     start, stop = layout.log_prefix(log.thread_id, path), layout.segments_from(log.thread_id, path, extent + 1)
@@ -192,7 +253,7 @@ def _copy_run(log: Log, path: Path, extent: int, batch: Batch) -> set[str]:
     return names
 
 
-def _copy_keys(log: Log, extent: int, batch: Batch) -> None:
+def _copy_keys(log: Log, extent: int, batch: Rewrite) -> None:
     """Copy the rows of the keys of inputs up to the event *extent*."""
     start, source = layout.thread_prefix("key", batch.log.thread_id), layout.thread_prefix("key", log.thread_id)
     for key, data in log.store.rows(source, layout.after(source)):

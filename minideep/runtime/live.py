@@ -21,7 +21,7 @@ from .cancel import Cut, TurnScope
 if TYPE_CHECKING:
     from .feed import Feed
 
-SHORT = 0.1
+SHORT = 0.05
 """Seconds that a turn must last for other processes to be able to ask it: an address costs a short one too much."""
 Answering = Callable[["LiveTurn", bytes], AsyncIterator[bytes]]
 SAY = "say"

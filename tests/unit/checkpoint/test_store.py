@@ -8,12 +8,12 @@ from harness.stores import plain
 
 from minideep import CheckpointError, ConfigError, MemoryCheckpointer, ThreadConflict
 from minideep.checkpoint import CheckedStore, open_store
-from minideep.checkpoint.batch import Batch
 from minideep.checkpoint.format import SEGMENT_SIZE, encode, read_header
 from minideep.checkpoint.journal import Journal
 from minideep.checkpoint.layout import Head, lock_name
 from minideep.checkpoint.log import Log
 from minideep.checkpoint.maintenance import put
+from minideep.checkpoint.rewriting import Rewrite
 from minideep.events import FileWritten, Noted
 from minideep.state import FileEntry, State
 
@@ -110,7 +110,7 @@ def test_the_name_of_a_lock_beside_a_thread_is_never_that_of_a_thread():
 
 
 def new_batch(store):
-    return Batch(Log(open_store(store), "t", None, Head(0, b"epoch", b""), {}))
+    return Rewrite(Log(open_store(store), "t", None, Head(0, b"epoch", b""), {}))
 
 
 def test_a_segment_refers_to_the_blobs_of_its_own_events_and_to_no_other():

@@ -111,7 +111,7 @@ async def test_what_is_said_from_elsewhere_is_heard(pair):
     runner, other = Agent(talker, checkpointer=pair[0]), Agent("offline:", checkpointer=pair[1])
     handle = await runner.start("go", "t")
     saying = asyncio.ensure_future(other.say("t", "and hurry"))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.2)
     await talker.say(1)
     talker.let.release()
     assert await saying

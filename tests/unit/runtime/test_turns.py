@@ -6,7 +6,7 @@ from harness.calls import calls_of
 from minideep import Agent, DiskCheckpointer
 from minideep.models import ScriptedModel
 
-MOST = 423
+MOST = 409
 """Python calls of a turn without tools: those of the event loop and of the model are among them."""
 
 
