@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import structs
 
@@ -223,6 +223,24 @@ class Agent(LiveThreads):
         preload = getattr(overridden(self.spec).model, "preload", None)
         if preload is not None:
             await preload()
+
+    async def __aenter__(self) -> Self:
+        """Begin to import the SDKs of the models in the background: a first question waits for the rest of that only.
+
+        Leaving the block is `aclose`.
+        """
+        from .models import begin_imports
+
+        begin_imports(*self._models())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    def _models(self) -> tuple[Model, ...]:
+        """Return the models that a turn may ask."""
+        spec = overridden(self.spec)
+        return (spec.model,) if spec.override else (spec.model, *spec.other_models)
 
     @contextmanager
     def override(self, *, model: str | Model) -> Generator[None, None, None]:

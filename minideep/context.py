@@ -9,10 +9,9 @@ from msgspec import structs
 from .checks import checked
 from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosWritten, TurnEscalated
-from .kinds import Rule, having
+from .kinds import Injected, Rule, having
 from .ledger import Spent
 from .messages import Input
-from .parameters import Injected
 from .state import Decision, OpenCall, Path, StateView
 from .turn import Turn
 

@@ -44,6 +44,10 @@ def remedy(text: str) -> Callable[[C], C]:
     return put
 
 
+class Injected:
+    """Base class of parameters that the run fills in, and that are not in a tool's schema."""
+
+
 class Rule(Struct, frozen=True):
     """A condition besides a type; *wanted* describes both: `Annotated[str, Rule(str.isascii, "ASCII text")]`."""
 

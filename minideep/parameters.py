@@ -15,12 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from .errors import ConfigError
-from .kinds import shown
+from .kinds import Injected, shown
 from .messages import to_json
-
-
-class Injected:
-    """Base class of parameters that the run fills in, and that are not in a tool's schema."""
 
 
 class Parameters(Struct, frozen=True, eq=False):

@@ -12,9 +12,8 @@ import msgspec
 
 from .checks import checked
 from .errors import ConfigError, ToolError
-from .kinds import Rule, Seconds, remedy, shown
+from .kinds import Injected, Rule, Seconds, remedy, shown
 from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
-from .parameters import Injected, tool_parameters
 
 if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stays complete for a strict type checker.
     from typing_extensions import ParamSpec, TypeVar
@@ -53,6 +52,8 @@ class Tool(Generic[P, R]):
         description: str | None = None,
         timeout: Seconds | None = None,
     ) -> None:
+        from .parameters import tool_parameters  # Loaded with the first tool.
+
         # `tool(name="other")(shout)` is another tool of the same function.
         function = cast(Any, function).function if isinstance(function, Tool) else function
         update_wrapper(self, function, updated=())

@@ -124,6 +124,11 @@ class Blueprint(Agent):
             for agent in self.agents.values():
                 await agent.preload()
 
+    def _models(self) -> tuple[Model, ...]:
+        if overridden(self.spec) is not self.spec:
+            return super()._models()
+        return tuple(agent.spec.model for agent in self.agents.values())
+
     def board(self, thread_id: ThreadId, *, at: BoundaryNumber | None = None) -> Board:
         """Return what the blueprint remembers of a thread, now or at a boundary: goal, plan, files, decision, ledger.
 

@@ -16,6 +16,7 @@ from ..agent import checked_thread_id
 from ..checkpoint import finish_work, wait_for
 from ..errors import ConfigError, UnknownThread
 from ..messages import as_message
+from ..models import begin_imports, resolve
 from ..ports import Store
 from ..state import Decision
 from . import agents
@@ -83,8 +84,10 @@ def _session(agent: Agent | None, state: State | None, store: Store, options: ar
     if agent is not None:
         if state is not None and recorded(state) is not None:
             raise ConfigError(f"thread {options.thread!r} belongs to this command's own agent; omit --agent")
+        begin_imports(agent.spec.model)
         return Session(agent, f"agent {options.agent}", kept=kept)
     found = _settings(state, store, options)
+    begin_imports(resolve(found.model))  # While the agent is built, and the person is asked.
     if found.command == "plan":
         return Session(agents.blueprint(found, store), str(found), kept=kept)
     guard = AskBeforeChanges(

@@ -11,6 +11,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "anthropic.messages": "Anthropic",
+        "background": "begin_imports",
         "catalog": "ModelInfo Price add_model_info model_info",
         "fallback": "FallbackModel",
         "forbidden": "forbid_requests",

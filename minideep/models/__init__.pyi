@@ -1,6 +1,7 @@
 """The names of the models package, for type checkers."""
 
 from .anthropic.messages import Anthropic as Anthropic
+from .background import begin_imports as begin_imports
 from .catalog import (
     ModelInfo as ModelInfo,
     Price as Price,

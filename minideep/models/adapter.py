@@ -21,6 +21,7 @@ from ..messages import AnyBlock, Message, ProviderBlock, Thinking
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
 from .attempts import first_reply
+from .background import IMPORTING
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .failures import StreamBroke, model_error
 from .forbidden import are_forbidden, check_allowed
@@ -34,6 +35,8 @@ Wire = dict[str, Any]
 class Adapter(ABC, Generic[T]):
     """A model behind an SDK whose client is a *T*: the *client* given, or the one that *connect* makes at first use."""
 
+    sdk: str = ""
+    """The package that the first request imports."""
     key_variable: str
     """The environment variable with the API key."""
     unreachable: str = ""
@@ -160,7 +163,8 @@ class Client(Generic[T]):
         # though they belong to a loop that is closed.
         if self._clients.drop_closed():
             gc.collect()
-        return self._connect()
+        with IMPORTING:
+            return self._connect()
 
 
 # ---- what a request says

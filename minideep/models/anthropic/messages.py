@@ -61,6 +61,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
       (https://platform.claude.com/docs/en/api/migration-2026-10-21).
     """
 
+    sdk = "anthropic"
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
     phrases: ClassVar[Mapping[str, type[ModelError]]] = {

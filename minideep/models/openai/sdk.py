@@ -59,6 +59,7 @@ class Stream(Protocol):
 class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     """A model behind OpenAI's SDK. A subclass is one of the two APIs."""
 
+    sdk = "openai"
     key_variable = "OPENAI_API_KEY"
     # Sent by the SDK without a key, and by compatible servers that have no codes of their own.
     phrases: ClassVar[Mapping[str, type[ModelError]]] = {
