@@ -80,7 +80,7 @@ def parts(saved: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "group": one["group"] or "",
-            "name": one["param"] or one["name"].removeprefix("test_").replace("_", " "),
+            "name": (one["param"] or "").replace("-", ", ") or one["name"].removeprefix("test_").replace("_", " "),
             "extra_info": one["extra_info"],
             **{name: one["stats"][name] for name in ("median", "min", "max", "rounds")},
         }
