@@ -4,24 +4,20 @@
 
 A round is planner, one subtask, reflection and cleanup, with models that answer at once. Prints with bounds: appends;
 the size of the state; late rounds against early ones; saving 50 rounds against saving 5; with `durability="step"` the
-appends of a late round against those of an early one; a wave of 8 subtasks against a wave of 1. If `langgraph` is
-installed, it also runs as many rounds of a graph of four nodes that answer at once, with `MemorySaver` and all files in
-its state. Each turn has a process of its own, because memory that another one has used is faster.
+appends of a late round against those of an early one; a wave of 8 subtasks against a wave of 1. Each turn has a process
+of its own, because memory that another one has used is faster. `bench.compare.curve` has the rounds beside LangGraph's.
 """
 
 import asyncio
-import importlib.util
 import pickle
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version
 from itertools import pairwise
 from multiprocessing import get_context
-from operator import or_
 from time import perf_counter
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from boundary import prose
 from bounds import bound, verdict
@@ -49,18 +45,11 @@ def middle(times: Iterable[float]) -> float:
     return statistics.median(times) * 1000
 
 
-def early_and_late(what: str, runs: list[list[float]], most: float | None = None) -> None:
+def early_and_late(what: str, runs: list[list[float]], most: float) -> None:
     """Print the medians of early and late rounds, in the best of all runs for each round."""
     best = [min(times) for times in zip(*runs, strict=True)]
     early, late = middle(best[EARLY]), middle(best[LATE])
-    line = f"{what}: {early:.2f} ms early, {late:.2f} ms late, ratio"
-    if most is None:
-        print(f"  {line:66} {late / early:10,.2f}")
-    else:
-        bound(line, late / early, most)
-
-
-# ---- minideep
+    bound(f"{what}: {early:.2f} ms early, {late:.2f} ms late, ratio", late / early, most)
 
 
 class Counting(DiskCheckpointer):
@@ -171,92 +160,9 @@ def fan_out() -> None:
     bound(f"1 subtask {one:.1f} ms, 8 subtasks {eight:.1f} ms, ratio", eight / one, 1.3)
 
 
-# ---- LangGraph
-
-
-class GraphState(TypedDict):
-    messages: list
-    plan: dict
-    files: Annotated[dict, or_]
-    step: int
-    reflection_depth: int
-
-
-class GraphRun(NamedTuple):
-    seconds: float
-    rounds: list[float]
-    puts: list[float]
-    sizes: list[int]
-    """Bytes of each put."""
-
-
-def dispatch(state: GraphState) -> dict:
-    step = state["step"]
-    return {"files": {f"part{step}.md": {"content": TEXTS[step], "written_at_step": step}}, "step": step + 1}
-
-
-def clean_up(state: GraphState) -> dict:
-    """Leave out files older than 20 steps, which the reducer, a union with the old files, adds again."""
-    files = state["files"].items()
-    return {"files": {name: one for name, one in files if state["step"] - one["written_at_step"] <= 20}}
-
-
-def run_graph(durability: Any) -> GraphRun:
-    """Run planner, dispatcher, cleanup and reflection as plain nodes."""
-    from langgraph.checkpoint.memory import MemorySaver
-    from langgraph.graph import END, StateGraph
-
-    puts, sizes, marks = list[float](), list[int](), list[float]()
-
-    class Saver(MemorySaver):
-        def put(self, config, checkpoint, metadata, new_versions):
-            started = perf_counter()
-            saved = super().put(config, checkpoint, metadata, new_versions)
-            puts.append(perf_counter() - started)
-            where = config["configurable"]["thread_id"], config["configurable"]["checkpoint_ns"]
-            sizes.append(sum(len(self.blobs[(*where, *channel)][1]) for channel in new_versions.items()))
-            return saved
-
-    def reflect(state: GraphState) -> dict:
-        marks.append(perf_counter())
-        return {"reflection_depth": state["reflection_depth"] + 1}
-
-    graph = StateGraph(GraphState)
-    graph.add_node("planner", lambda state: {"plan": {"subtasks": [f"part{state['step']}.md"]}})
-    graph.add_node("dispatcher", dispatch)
-    graph.add_node("cleanup", clean_up)
-    graph.add_node("reflection", reflect)
-    graph.set_entry_point("planner")
-    for before, after in pairwise(("planner", "dispatcher", "cleanup", "reflection")):
-        graph.add_edge(before, after)
-    graph.add_conditional_edges("reflection", lambda state: "planner" if state["reflection_depth"] < ROUNDS else END)
-    app = graph.compile(checkpointer=Saver())
-    begun = {"messages": ["Write all parts"], "plan": {}, "files": {}, "step": 0, "reflection_depth": 0}
-    config = {"configurable": {"thread_id": "t"}, "recursion_limit": 1000}
-    marks.append(perf_counter())
-    assert len(app.invoke(begun, config, durability=durability)["files"]) == ROUNDS
-    return GraphRun(perf_counter() - marks[0], [end - start for start, end in pairwise(marks)], puts, sizes)
-
-
-def graphs() -> None:
-    if importlib.util.find_spec("langgraph") is None:
-        print("LangGraph is not installed; with it, its figures are printed here")
-        return
-    for durability in ("async", "sync", "exit"):
-        runs = fresh(run_graph, durability)
-        print(
-            f'LangGraph {version("langgraph")}, durability="{durability}": {middle(run.seconds for run in runs):.0f} ms'
-        )
-        print(f"  {len(runs[-1].puts)} puts, {sum(runs[-1].sizes):,} B")
-        early_and_late("a round", [run.rounds for run in runs])
-        if durability != "exit":  # The first two puts are of the input.
-            early_and_late("its puts", [[sum(run.puts[i : i + 4]) for i in range(2, 202, 4)] for run in runs])
-
-
 def main() -> int:
     turns()
     fan_out()
-    graphs()
     return verdict()
 
 

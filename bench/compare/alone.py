@@ -1,6 +1,7 @@
 """Part of the comparison from its own command line."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def run_alone(
     results, broken = Results(mode, only), list[Task]()
     for _ in range(SIZES[mode].rounds if repeat else 1):
         for task in run([task for name in only for task in kind(name, SIZES[mode])]):
+            print(f"{task.name}: {task.took_s:.1f} s", file=sys.stderr, flush=True)
             results.add(task.lines)
             broken += [task] * bool(task.failed or task.missing())
     results.finish()

@@ -1,4 +1,4 @@
-"""P51's curve: the milliseconds and bytes of each of 50 rounds, when every round writes a new file of 160 KB.
+"""Files in the state: the milliseconds and bytes of each of 50 rounds that write a new file of 160 KB each.
 
     python -m bench.compare.curve [--smoke | --full] [--only minideep,langgraph] [--out FILE.json]
 
@@ -248,7 +248,7 @@ def table(lines: Iterable[dict[str, Any]]) -> str:
     head = ("", "", "a round", "a round", "late /", "the last", "a put", "a put", "stored", "stored", "the turn")
     under = ("", "", "3-7, ms", "late, ms", "early", "round", "3-7, ms", "late, ms", "half, MB", "all, MB", "s")
     rows = [row_of(line) for line in lines if line["work"] == "curve"]
-    return "\n".join(["P51's curve", LINE.format(*head), LINE.format(*under), *rows, NOTE])
+    return "\n".join(["Files in the state", LINE.format(*head), LINE.format(*under), *rows, NOTE])
 
 
 def row_of(line: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ class Sizes:
     session: tuple[int, ...]
     commits: int
     curve: int
-    """The rounds of P51's curve."""
+    """The rounds of the curve of files in the state."""
     kills: int
     """For each store of a contender; with 1, only its first store is put to the test."""
     limit_s: float
@@ -120,7 +120,9 @@ def counts(name: str, sizes: Sizes) -> list[Task]:
     disks = [one for one, kept in configurations.items() if kept == "disk"]
     found = [*each(["none"], "request", (0,)), *each(spoken, "session", sizes.session)]
     tasks = [Task(name, found, 10 * sizes.limit_s, timed=False)]
-    return tasks + [Task(name, each([one], "commits", (sizes.commits,)), 60, timed=False) for one in disks]
+    return tasks + [
+        Task(name, each([one], "commits", (sizes.commits,)), 10 * sizes.limit_s, timed=False) for one in disks
+    ]
 
 
 def curves(name: str, sizes: Sizes) -> list[Task]:
@@ -130,7 +132,7 @@ def curves(name: str, sizes: Sizes) -> list[Task]:
 
 def guarantees(name: str, sizes: Sizes) -> list[Task]:
     """One process for all stores of a contender: it only forks others, which inherit the imports."""
-    kept = stores(name)[: 1 if sizes.kills == 1 else None]
+    kept = stores(name)[: 1 if sizes.kills == 1 else None] or ["none"]
     found = [{**one, "kills": sizes.kills} for one in each(kept, "guarantee", range(len(NAMES)))]
     return [Task(name, found, 60, timed=False, program="guarantees")]
 
@@ -139,7 +141,9 @@ def small(name: str, sizes: Sizes) -> list[Task]:
     """Everything that a contender does, in a few processes, of which some run at the same time."""
     tasks = [task for kind in (steps, turns, counts) for task in kind(name, sizes)]
     together = Task(name, [one for task in tasks for one in task.measurements], sizes.limit_s)
-    found = [together, *(task for kind in (start, curves, guarantees) for task in kind(name, sizes))]
+    drawn = [one for task in curves(name, sizes) for one in task.measurements]
+    found = [together, *start(name, sizes), *guarantees(name, sizes)]
+    found += [Task(name, drawn, sizes.limit_s, program="curve")] * bool(drawn)
     return [replace(task, timed=False) for task in found]
 
 

@@ -9,6 +9,7 @@ which step or turn it was stopped.
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from statistics import mean, median
 from time import perf_counter, process_time
 from typing import Any
 
+from . import environment
 from .contender import load
 from .start import peak
 from .work import DONE, Work
@@ -32,7 +34,7 @@ TURN = 3
 def main() -> None:
     task = json.loads(sys.argv[1])
     for one in task["measurements"]:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=environment.FOLDER) as folder:  # A system's /tmp may be in memory.
             asyncio.run(measure(Run(task["contender"], one, Path(folder), task["limit_s"])))
 
 
@@ -82,6 +84,7 @@ class Run:
             asked, turns = len(work.asked_at), self.line["work"] == "turns"
             values = ({"disk_bytes": self.size()} if self.stores else {}) | ({} if turns else steps_of(work))
             self.say(values, asked // (TURN + 1) if turns else asked)
+            shutil.rmtree(self.folder, ignore_errors=True)
             os._exit(0)
 
         timer = threading.Timer(self.limit_s, stop)
