@@ -1,6 +1,7 @@
 """A request to a provider over its real SDK, to a server on loopback. The time is the CPU's, without the server's."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
@@ -31,7 +32,8 @@ RESOURCES: dict[str, Callable[[Any], Any]] = {
 def servers():
     """Return the address of a server for each wire format. They run in a process of their own."""
     command = [sys.executable, str(Path(__file__).with_name("wire_servers.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}  # As pytest.ini has set it.
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield json.loads(process.stdout.readline())
         process.stdin.close()  # It ends then.
 

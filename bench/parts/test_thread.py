@@ -53,8 +53,8 @@ async def lived(agent: Agent, turns: int) -> None:
 def thread(tmp_path_factory):
     """Return a function that returns the folder of a store whose thread `t` has some turns, and perhaps compactions."""
 
-    @cache
-    def made(turns: int, compacted: bool = False) -> Any:
+    @cache  # By how it is called: always with both.
+    def made(turns: int, compacted: bool) -> Any:
         folder = tmp_path_factory.mktemp("thread")
         with DiskCheckpointer(folder) as store:
             asyncio.run(lived(agent_on(store, *[Compacting()] * compacted), turns))
@@ -110,7 +110,7 @@ def test_resume_time(measure, runner, thread, turns, compacted):
 @AGES
 def test_a_turn_by_a_new_agent(measure, runner, thread, turns):
     """A turn of 3 steps by an agent that is built for it, on a store that is open, as in a service."""
-    with DiskCheckpointer(thread(turns)) as store:
+    with DiskCheckpointer(thread(turns, False)) as store:
 
         def forked() -> str:
             PAGES.print(3)
@@ -136,7 +136,7 @@ READS = {
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_reading(measure, thread, turns, read):
     """Reading a thread."""
-    with DiskCheckpointer(thread(turns)) as store:
+    with DiskCheckpointer(thread(turns, False)) as store:
         agent = agent_on(store)
         measure(lambda: read(agent), rounds=5)
 

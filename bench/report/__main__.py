@@ -16,6 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -37,7 +39,7 @@ def main() -> int:
         failed = measure(chosen, results)
     elif Path(chosen.source).resolve() != results.resolve():
         shutil.copy(chosen.source, results)
-    return bool(run("bench.report.draw", str(results), str(folder)) or failed)
+    return bool(run(["bench.report.draw", str(results), str(folder)]) or failed)
 
 
 def arguments() -> argparse.Namespace:
@@ -59,16 +61,18 @@ def measure(chosen: argparse.Namespace, results: Path) -> bool:
     began, how = perf_counter(), ["--smoke"] if chosen.smoke else ["--full"] if chosen.full else []
     with tempfile.TemporaryDirectory() as folder:
         compared, benchmarked = Path(folder, "compare.json"), Path(folder, "parts.json")
-        failed = run("bench.compare", *how, "--out", str(compared))
+        saved = ["--benchmark-disable"] if chosen.smoke else [f"--benchmark-json={benchmarked}"]
+        compare = ["bench.compare", *how, "--out", str(compared)]
+        benchmark = ["pytest", "-q", "bench", *saved, *(["-m", ""] if chosen.full else [])]
+        with ThreadPoolExecutor(2 if chosen.smoke else 1) as pool:  # Both at once where no time is measured.
+            failed = any(list(pool.map(run, (compare, benchmark))))
         if not compared.exists():
             sys.exit("the comparison gave no results")
         document: dict[str, Any] = json.loads(compared.read_text())
-        saved = ["--benchmark-disable"] if chosen.smoke else [f"--benchmark-json={benchmarked}"]
-        broken = run("pytest", "-q", "bench", *saved, *(["-m", ""] if chosen.full else []))
         document["parts"] = parts(json.loads(benchmarked.read_text())) if benchmarked.exists() else []
     document["minutes"] = round((perf_counter() - began) / 60, 1)
     results.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    return bool(failed or broken)
+    return failed
 
 
 def parts(saved: dict[str, Any]) -> list[dict[str, Any]]:
@@ -76,7 +80,7 @@ def parts(saved: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "group": one["group"] or "",
-            "name": one["param"] or one["name"].removeprefix("test_").replace("_", " "),
+            "name": (one["param"] or "").replace("-", ", ") or one["name"].removeprefix("test_").replace("_", " "),
             "extra_info": one["extra_info"],
             **{name: one["stats"][name] for name in ("median", "min", "max", "rounds")},
         }
@@ -84,9 +88,10 @@ def parts(saved: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def run(module: str, *args: str) -> int:
-    command = [str(environment.PYTHON), "-m", module, *args]
-    return subprocess.run(command, cwd=environment.ROOT, env=environment.variables(), check=False).returncode
+def run(command: Sequence[str]) -> int:
+    """Run a module with its arguments in the environment of the comparison."""
+    whole = [str(environment.PYTHON), "-m", *command]
+    return subprocess.run(whole, cwd=environment.ROOT, env=environment.variables(), check=False).returncode
 
 
 if __name__ == "__main__":

@@ -46,6 +46,10 @@ class Document:
         known = title if row.is_ours else re.sub(r" (create_\w+|[A-Z]\w+)$", "", title)
         return f"{known}, {row.configuration}" if row.configuration not in ("", "none") else known
 
+    def graph(self, row: Row) -> str:
+        """Return the name of a row of the curve, where both are graphs of nodes and neither an agent of its own."""
+        return f"{'minideep' if row.is_ours else 'LangGraph'}, {row.configuration}"
+
     def kept(self, row: Row) -> str:
         """Return where its threads are: `caller`, `memory` or `disk`."""
         return self.data["kept"].get(row.contender, {}).get(row.configuration, "caller")

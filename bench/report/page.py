@@ -25,6 +25,10 @@ same place. Below 1 the other one is better.
 """
 
 
+ROUND = """A round plans, writes one new file of 160 KB, and reflects. LangGraph keeps every file in its state, but for
+`files on disk`. Early: rounds 3 to 7; late: the last five. A put is a call that writes to the store; with `turn` and
+`exit` there is one, in the last round, and with `async` they go on behind the rounds, until the turn ends.
+"""
 MEANING = "What each word means, and how it is tried, is on [the page of the comparison](../compare/README.md)."
 
 
@@ -51,7 +55,7 @@ def markdown(document: Document, pictures: dict[str, str]) -> str:
             parts.append(f"![{pictures[name]}]({name}.svg)\n")
         if name in MAIN:
             parts += compared(document, *MAIN[name](document))
-        parts.append(folded(body))
+        parts.append(folded(body) if name else body)
         if note:
             parts.append(f"{NOTES[note]}\n")
     parts += own_parts(document)
@@ -207,14 +211,15 @@ def prompts(document: Document) -> str:
 def curves(document: Document) -> str:
     """Return early rounds beside late ones: the five around the fifth, and the last five."""
     n = document.size("curve", 50)
-    lines = [["", "kept after it", "a round, early", "late", "×", "a put, early", "late", "×"]]
+    lines = [["", "the whole turn", "kept after it", "a round, early", "late", "×", "a put, early", "late", "×"]]
     for row in document.rows("curve"):
         line = document.line(row, "curve", n)
         values = line["values"] if line else {}
         cells = [*pair(values.get("round_ms", [])), *pair(values.get("put_ms", []))]
         kept = median(repeat[-1] for repeat in values["stored_mb"])
-        lines.append([document.title(row), megabytes(kept), *cells])
-    return rows_of(lines) if len(lines) > 1 else ""
+        whole = median(sum(repeat) for repeat in values["round_ms"])
+        lines.append([document.graph(row), millis(whole), megabytes(kept), *cells])
+    return f"{rows_of(lines)}\n{ROUND}" if len(lines) > 1 else ""
 
 
 def pair(repeats: list[list[float]]) -> list[str]:

@@ -75,7 +75,10 @@ def curve(document: Document) -> Figure | None:
     panels = [
         (heading, [found for row in chosen if (found := rounds(document, row, n, name, number))], words)
         for number, (heading, name, words) in enumerate(
-            [("kept on the disk", "stored_mb", megabytes), ("time of a round", "round_ms", millis)]
+            [
+                ("kept on the disk", "stored_mb", megabytes),
+                ("time of a round; the last one has what is saved at the end", "round_ms", millis),
+            ]
         )
     ]
     title = f"How do bytes and latency grow over {n} rounds that each write a file of 160 KB?"
@@ -83,17 +86,18 @@ def curve(document: Document) -> Figure | None:
 
 
 def rounds(document: Document, row: Row, n: int, name: str, smooth: int) -> Line | None:
-    """Return the median of each round over all repeats. With *smooth*, that of five rounds at a time."""
+    """Return the median of each round over all repeats. With *smooth*, that of five rounds at a time, but for the last
+    round.
+    """
     line = document.line(row, "curve", n)
     repeats = line["values"].get(name) if line else None
     if not repeats:
         return None
     values = [median(found) for found in zip(*repeats, strict=True)]
     if smooth:
-        values = [median(values[max(0, at - 2) : at + 3]) for at in range(len(values))]
+        values = [median(values[max(0, at - 2) : at + 3]) for at in range(len(values) - 1)] + values[-1:]
     found = [(at, value) for at, value in enumerate(values, 1) if value > 0]
-    name = f"{'minideep' if row.is_ours else 'LangGraph'}, {row.configuration}"
-    return Line(name, *zip(*found, strict=True), row.is_ours) if found else None
+    return Line(document.graph(row), *zip(*found, strict=True), row.is_ours) if found else None
 
 
 def tokens(document: Document) -> Figure | None:
