@@ -35,8 +35,8 @@ def main() -> int:
     print(tables(results), curve.table(lines), guarantees.table(lines), sep="\n\n")
     for task in broken:
         print(f"\nBROKEN: {task.name}\n{task.failed[-2000:]}\nmissing: {task.missing()}")
-    held = mode == "smoke" or bounds(results)
-    return bool(broken) or not held
+    held = [guarantees.held(lines), mode == "smoke" or bounds(results)]
+    return bool(broken) or not all(held)
 
 
 def arguments() -> argparse.Namespace:

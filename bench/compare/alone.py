@@ -17,10 +17,11 @@ def run_alone(
     table: Callable[[Iterable[dict[str, Any]]], str],
     about: str | None,
     repeat: bool = False,
+    held: Callable[[Iterable[dict[str, Any]]], bool] = lambda lines: True,
 ) -> int:
     """Do the tasks of one kind for the contenders that the command line names, and print their table.
 
-    With *repeat*, as often as the mode measures times. Return 1 if a contender breaks.
+    With *repeat*, as often as the mode measures times. Return 1 if a contender breaks, or a bound that *held* prints.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group()
@@ -38,9 +39,10 @@ def run_alone(
             results.add(task.lines)
             broken += [task] * bool(task.failed or task.missing())
     results.finish()
-    print(table(results.measurements.values()))
+    lines = results.measurements.values()
+    print(table(lines))
     for task in broken:
         print(f"\nBROKEN: {task.name}\n{task.failed[-2000:]}")
     if given.out:
         results.write(given.out)
-    return bool(broken)
+    return bool(broken) or not held(lines)
