@@ -120,7 +120,9 @@ def counts(name: str, sizes: Sizes) -> list[Task]:
     disks = [one for one, kept in configurations.items() if kept == "disk"]
     found = [*each(["none"], "request", (0,)), *each(spoken, "session", sizes.session)]
     tasks = [Task(name, found, 10 * sizes.limit_s, timed=False)]
-    return tasks + [Task(name, each([one], "commits", (sizes.commits,)), 60, timed=False) for one in disks]
+    return tasks + [
+        Task(name, each([one], "commits", (sizes.commits,)), 10 * sizes.limit_s, timed=False) for one in disks
+    ]
 
 
 def curves(name: str, sizes: Sizes) -> list[Task]:

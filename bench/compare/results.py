@@ -36,7 +36,7 @@ class Results:
         for (contender, configuration, work, n), line in list(self.measurements.items()):
             if work == "commits":  # Counted apart, as a trace of all statements takes time.
                 steps = self.measurements.get((contender, configuration, "steps", n))
-                if steps:
+                if steps and "commits" in line["values"]:
                     steps["values"]["commits"] = line["values"]["commits"]
 
     @property
