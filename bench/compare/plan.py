@@ -21,6 +21,8 @@ Line = dict[str, Any]
 @dataclass
 class Sizes:
     steps: tuple[int, ...]
+    aside: tuple[int, ...]
+    """The steps where threads are in memory, where a contender's other entry is used, and with compaction."""
     turns: tuple[int, ...]
     session: tuple[int, ...]
     commits: int
@@ -38,9 +40,11 @@ class Sizes:
 
 
 SIZES: dict[Mode, Sizes] = {
-    "smoke": Sizes((4,), (2,), (6,), 4, 3, 1, 20, 1, 1, 20),
-    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 50, 6, 15, 3, 8, 5),
-    "full": Sizes((10, 50, 200, 500, 2000), (10, 100, 200), (120, 400), 200, 50, 60, 60, 5, 24 * 60, 600),
+    "smoke": Sizes((4,), (4,), (2,), (6,), 4, 3, 1, 20, 1, 1, 20),
+    "default": Sizes((10, 50, 200, 500), (200,), (10, 100, 200), (120, 400), 200, 50, 6, 15, 3, 7, 5),
+    "full": Sizes(
+        (10, 50, 200, 500, 2000), (50, 200, 500), (10, 100, 200), (120, 400), 200, 50, 60, 60, 5, 24 * 60, 600
+    ),
 }
 
 
@@ -98,18 +102,26 @@ def start(name: str, sizes: Sizes) -> list[Task]:
 
 
 def steps(name: str, sizes: Sizes) -> list[Task]:
-    configurations = about(name).configurations
-    return [Task(name, each([one], "steps", sizes.steps), sizes.limit_s) for one in configurations]
+    chosen = main_ones(name)
+    return [
+        Task(name, each([one], "steps", sizes.steps if one in chosen else sizes.aside), sizes.limit_s)
+        for one in about(name).configurations
+    ]
+
+
+def main_ones(name: str) -> list[str]:
+    """Return the configurations that are measured at all sizes: no store, and each way of storing on a disk."""
+    aside = ("ainvoke", "compaction")
+    configurations = about(name).configurations.items()
+    return [one for one, kept in configurations if one == "none" or (kept == "disk" and not one.startswith(aside))]
 
 
 def turns(name: str, sizes: Sizes) -> list[Task]:
-    said = about(name)
-    if "turns" in said.cannot:
+    if "turns" in about(name).cannot:
         return []
-    chosen = [one for one, kept in said.configurations.items() if kept == "disk" or one == "none"]
     return [
         Task(name, [{"configuration": one, "work": "turns", "sizes": list(sizes.turns)}], sizes.limit_s)
-        for one in chosen
+        for one in main_ones(name)
     ]
 
 
