@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from . import curve, environment, guarantees
-from .contender import names
+from .contender import known, names
 from .plan import SIZES, Mode, Task, rounds, run
 from .results import Results
 from .tables import bounds, tables
@@ -35,8 +35,8 @@ def main() -> int:
     print(tables(results), curve.table(lines), guarantees.table(lines), sep="\n\n")
     for task in broken:
         print(f"\nBROKEN: {task.name}\n{task.failed[-2000:]}\nmissing: {task.missing()}")
-    held = mode == "smoke" or bounds(results)
-    return bool(broken) or not held
+    held = [guarantees.held(lines), mode == "smoke" or bounds(results)]
+    return bool(broken) or not all(held)
 
 
 def arguments() -> argparse.Namespace:
@@ -51,14 +51,6 @@ def arguments() -> argparse.Namespace:
     if not chosen.out.absolute().parent.is_dir():
         parser.error(f"--out {chosen.out}: there is no folder {chosen.out.parent}")
     return chosen
-
-
-def known(text: str) -> list[str]:
-    chosen = text.split(",")
-    unknown = [name for name in chosen if name not in names()]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no contender {', '.join(unknown)}; there are {', '.join(names())}")
-    return [name for name in names() if name in chosen]
 
 
 def measure(mode: Mode, only: Iterable[str], results: Results) -> list[Task]:

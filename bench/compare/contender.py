@@ -1,5 +1,6 @@
 """What each module in `contenders/` has: a title, its packages, its configurations, and an agent that does the work."""
 
+import argparse
 import ast
 from importlib import import_module
 from pathlib import Path
@@ -81,6 +82,15 @@ def names() -> list[str]:
     """Return the names of all contenders in the order of their rows."""
     found = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
     return [*(name for name in FIRST if name in found), *(name for name in found if name not in FIRST)]
+
+
+def known(text: str) -> list[str]:
+    """Return the contenders that a command line names, separated by commas."""
+    chosen = text.split(",")
+    unknown = [name for name in chosen if name not in names()]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no contender {', '.join(unknown)}; there are {', '.join(names())}")
+    return [name for name in names() if name in chosen]
 
 
 def load(name: str) -> Contender:
