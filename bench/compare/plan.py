@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from subprocess import PIPE, Popen, TimeoutExpired
 from time import perf_counter
 from typing import Any, Literal
 
@@ -73,13 +73,20 @@ class Task:
         task = {"contender": self.contender, "measurements": self.measurements, "limit_s": self.limit_s}
         argument = self.contender if self.program == "start" else json.dumps(task)
         command = [str(environment.PYTHON), "-W", "ignore", "-m", f"{__package__}.{self.program}", argument]
-        done = subprocess.run(
-            command, cwd=environment.ROOT, env=environment.variables(), capture_output=True, text=True
-        )
-        self.lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"contender"')]
+        until = 120 + self.limit_s * sum(len(one["sizes"]) for one in self.measurements)
+        with Popen(
+            command, cwd=environment.ROOT, env=environment.variables(), stdout=PIPE, stderr=PIPE, text=True
+        ) as run:
+            try:
+                out, errors = run.communicate(timeout=until)
+            except TimeoutExpired:  # What is limited ends by itself; a contender hangs where nothing is measured.
+                run.kill()
+                out, errors = run.communicate()
+                self.failed = f"{self.name} did not end within {until:.0f} s\n"
+        self.lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"contender"')]
         self.took_s = perf_counter() - started
-        if done.returncode:
-            self.failed = done.stderr.strip() or f"exit code {done.returncode}"
+        if run.returncode:
+            self.failed += errors.strip() or f"exit code {run.returncode}"
 
     def missing(self) -> list[tuple[str, str, int]]:
         """Return the measurements that gave no line. Those larger than one that was stopped are not missing."""
