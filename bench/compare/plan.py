@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from subprocess import PIPE, Popen, TimeoutExpired
 from time import perf_counter
 from typing import Any, Literal
 
@@ -21,6 +21,8 @@ Line = dict[str, Any]
 @dataclass
 class Sizes:
     steps: tuple[int, ...]
+    aside: tuple[int, ...]
+    """The steps where threads are in memory, where a contender's other entry is used, and with compaction."""
     turns: tuple[int, ...]
     session: tuple[int, ...]
     commits: int
@@ -38,9 +40,11 @@ class Sizes:
 
 
 SIZES: dict[Mode, Sizes] = {
-    "smoke": Sizes((4,), (2,), (6,), 4, 3, 1, 20, 1, 1, 20),
-    "default": Sizes((10, 50, 200, 500), (10, 100, 200), (120, 400), 200, 50, 6, 15, 3, 8, 5),
-    "full": Sizes((10, 50, 200, 500, 2000), (10, 100, 200), (120, 400), 200, 50, 60, 60, 5, 24 * 60, 600),
+    "smoke": Sizes((4,), (4,), (2,), (6,), 4, 3, 1, 20, 1, 1, 20),
+    "default": Sizes((10, 50, 200, 500), (200,), (10, 100, 200), (120, 400), 200, 50, 6, 15, 3, 7, 5),
+    "full": Sizes(
+        (10, 50, 200, 500, 2000), (50, 200, 500), (10, 100, 200), (120, 400), 200, 50, 60, 60, 5, 24 * 60, 600
+    ),
 }
 
 
@@ -69,13 +73,20 @@ class Task:
         task = {"contender": self.contender, "measurements": self.measurements, "limit_s": self.limit_s}
         argument = self.contender if self.program == "start" else json.dumps(task)
         command = [str(environment.PYTHON), "-W", "ignore", "-m", f"{__package__}.{self.program}", argument]
-        done = subprocess.run(
-            command, cwd=environment.ROOT, env=environment.variables(), capture_output=True, text=True
-        )
-        self.lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"contender"')]
+        until = 120 + self.limit_s * sum(len(one["sizes"]) for one in self.measurements)
+        with Popen(
+            command, cwd=environment.ROOT, env=environment.variables(), stdout=PIPE, stderr=PIPE, text=True
+        ) as run:
+            try:
+                out, errors = run.communicate(timeout=until)
+            except TimeoutExpired:  # What is limited ends by itself; a contender hangs where nothing is measured.
+                run.kill()
+                out, errors = run.communicate()
+                self.failed = f"{self.name} did not end within {until:.0f} s\n"
+        self.lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"contender"')]
         self.took_s = perf_counter() - started
-        if done.returncode:
-            self.failed = done.stderr.strip() or f"exit code {done.returncode}"
+        if run.returncode:
+            self.failed += errors.strip() or f"exit code {run.returncode}"
 
     def missing(self) -> list[tuple[str, str, int]]:
         """Return the measurements that gave no line. Those larger than one that was stopped are not missing."""
@@ -98,18 +109,26 @@ def start(name: str, sizes: Sizes) -> list[Task]:
 
 
 def steps(name: str, sizes: Sizes) -> list[Task]:
-    configurations = about(name).configurations
-    return [Task(name, each([one], "steps", sizes.steps), sizes.limit_s) for one in configurations]
+    chosen = main_ones(name)
+    return [
+        Task(name, each([one], "steps", sizes.steps if one in chosen else sizes.aside), sizes.limit_s)
+        for one in about(name).configurations
+    ]
+
+
+def main_ones(name: str) -> list[str]:
+    """Return the configurations that are measured at all sizes: no store, and each way of storing on a disk."""
+    aside = ("ainvoke", "compaction")
+    configurations = about(name).configurations.items()
+    return [one for one, kept in configurations if one == "none" or (kept == "disk" and not one.startswith(aside))]
 
 
 def turns(name: str, sizes: Sizes) -> list[Task]:
-    said = about(name)
-    if "turns" in said.cannot:
+    if "turns" in about(name).cannot:
         return []
-    chosen = [one for one, kept in said.configurations.items() if kept == "disk" or one == "none"]
     return [
         Task(name, [{"configuration": one, "work": "turns", "sizes": list(sizes.turns)}], sizes.limit_s)
-        for one in chosen
+        for one in main_ones(name)
     ]
 
 

@@ -13,7 +13,8 @@ NOTES = {
     "A step": """From one model call to the next in the last tenth of one turn of N steps, in microseconds. Model and
 tools answer at once, so that a real step takes as much longer as they do. x: times minideep's row that keeps threads
 in the same place (create_deep_agent's for deepagents, Agent's for all others). Saving that goes on after a model call
-is in it as far as it delays the next one; the whole turn with everything saved is in the table of storage.""",
+is in it as far as it delays the next one; the whole turn with everything saved is in "Loop and storage apart". A value
+with > is that at the moment at which the work was stopped.""",
     "A turn": """The latency of a turn of three steps on one thread: the median of its first five and of its last five,
 in milliseconds. "none": the caller or the agent keeps the messages. Reading the thread before each turn and saving it
 after it are in it where a contender does that.""",
@@ -132,7 +133,8 @@ def cell(results: Results, row: Row, column: Column) -> str:
     if value is None:
         return "-"
     ours = results.one(*row.ours, column.work, column.n, column.value)
-    text = number(value * column.scale)
+    cut = results.stopped(*row, column.work)
+    text = f"{'>' * bool(cut and cut[0] == column.n)}{number(value * column.scale)}"
     return f"{text} x{number(value / ours)}" if ours and column.ratio and row.ours != row else text
 
 

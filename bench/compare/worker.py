@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean, median
@@ -48,7 +48,8 @@ class Run:
     """A configuration of a contender with a folder, and the clock that stops a measurement."""
 
     def __init__(self, name: str, one: dict[str, Any], folder: Path, limit_s: float) -> None:
-        self.contender, self.folder, self.limit_s = load(name), folder, limit_s
+        self.contender, self.limit_s = load(name), limit_s
+        self.all, self.folder = folder, folder / "threads"
         self.configuration, self.sizes = one["configuration"], one["sizes"]
         self.line = {"contender": name, "configuration": self.configuration, "work": one["work"]}
         self.stores = self.contender.CONFIGURATIONS[self.configuration] == "disk"
@@ -61,30 +62,31 @@ class Run:
         """Print the line of the next size."""
         print(json.dumps({**self.line, "n": self.sizes.pop(0), "stopped_at": stopped_at, "values": values}), flush=True)
 
-    async def open(self, work: Work, name: str = "threads") -> Any:
-        (self.folder / name).mkdir(exist_ok=True)
-        return await self.contender.open(self.configuration, self.folder / name, work)
+    async def open(self, work: Work) -> Any:
+        self.folder.mkdir(exist_ok=True)
+        return await self.contender.open(self.configuration, self.folder, work)
 
     async def warm(self, work: Work) -> Any:
-        """Return a session after a small turn in another store, so that what is loaded at first use is there."""
-        small = Work(TURN)
-        session = await self.open(small, "warm-up")
-        await session.turn("thread", small.question(0))
-        await session.messages("thread")
-        await session.close()
+        """Return a session after a turn of one step on another thread: what first use loads or makes is there."""
         session = await self.open(work)
-        await session.messages("thread")
+        steps, work.steps = work.steps, 1
+        await session.turn("warm-up", work.question(0))
+        await session.messages("warm-up")
+        work.steps = steps
+        work.asked_at.clear()
         return session
 
     @contextmanager
-    def limited(self, work: Work) -> Iterator[None]:
-        """Stop after the limit, from another OS thread: no contender can hold up or catch that."""
+    def limited(self, at: Callable[[], tuple[int, Values]]) -> Iterator[None]:
+        """Stop after the limit, from another OS thread: no contender can hold up or catch that.
+
+        *at* returns where the work is then, and the values so far.
+        """
 
         def stop() -> None:
-            asked, turns = len(work.asked_at), self.line["work"] == "turns"
-            values = ({"disk_bytes": self.size()} if self.stores else {}) | ({} if turns else steps_of(work))
-            self.say(values, asked // (TURN + 1) if turns else asked)
-            shutil.rmtree(self.folder, ignore_errors=True)
+            place, values = at()
+            self.say(values | ({"disk_bytes": self.size()} if self.stores else {}), place)
+            shutil.rmtree(self.all, ignore_errors=True)
             os._exit(0)
 
         timer = threading.Timer(self.limit_s, stop)
@@ -96,7 +98,7 @@ class Run:
             timer.cancel()
 
     def size(self) -> int:
-        return sum(path.stat().st_size for path in (self.folder / "threads").rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
     async def stored(self, work: Work, messages: int) -> Values:
         """Measure what is on the disk now, and how long an agent takes to open it and read the thread."""
@@ -123,17 +125,25 @@ def steps_of(work: Work) -> Values:
 
 
 async def steps(run: Run) -> AsyncIterator[Values]:
-    """Run one turn of n steps."""
+    """Run one turn of n steps; if that is short, up to five times, each in a new store, and take the median."""
+    found: list[Values] = []
+    while not found or (len(found) < 5 and sum(values["wall_s"] for values in found) < 1):
+        run.folder = run.all / f"threads-{len(found)}"
+        found.append(await one_turn(run))
+    yield {name: median(values[name] for values in found) for name in found[0]}
+
+
+async def one_turn(run: Run) -> Values:
     work = Work(run.n)
     session = await run.warm(work)
-    with run.limited(work):
+    with run.limited(lambda: (len(work.asked_at), steps_of(work))):
         started, cpu = perf_counter(), process_time()
         said = await session.turn("thread", work.question(0))
         wall, cpu = perf_counter() - started, process_time() - cpu
     check(said, work, run.n + 1)
     await session.close()
     values = {**steps_of(work), "step_us": wall / run.n * 1e6, "wall_s": wall, "cpu_s": cpu}
-    yield values | await run.stored(work, 2 * run.n + 1) | {"peak_rss_mb": peak()}
+    return values | await run.stored(work, 2 * run.n + 1) | {"peak_rss_mb": peak()}
 
 
 async def turns(run: Run) -> AsyncIterator[Values]:
@@ -142,14 +152,13 @@ async def turns(run: Run) -> AsyncIterator[Values]:
     session = await run.warm(work)
     times: list[float] = []
     while run.sizes:
-        with run.limited(work):
+        with run.limited(lambda: (len(times), turns_of(times))):
             while len(times) < run.n:
                 started = perf_counter()
                 said = await session.turn("thread", work.question(len(times)))
                 times.append(perf_counter() - started)
         check(said, work, run.n * (TURN + 1))
-        part = min(5, run.n)
-        values = {"first_ms": median(times[:part]) * 1e3, "last_ms": median(times[-part:]) * 1e3, "wall_s": sum(times)}
+        values = turns_of(times)
         if run.stores:
             await session.close()
             values |= await run.stored(work, run.n * 2 * (TURN + 1))
@@ -158,14 +167,21 @@ async def turns(run: Run) -> AsyncIterator[Values]:
     await session.close()
 
 
+def turns_of(times: Sequence[float]) -> Values:
+    """Return the milliseconds of the first and of the last turns, each the median of five."""
+    part = min(5, len(times))
+    if not part:
+        return {}
+    return {"first_ms": median(times[:part]) * 1e3, "last_ms": median(times[-part:]) * 1e3, "wall_s": sum(times)}
+
+
 async def commits(run: Run) -> AsyncIterator[Values]:
     """Count the commits of one turn of n steps, or the files that are opened to write if nothing is a database."""
-    counter = Commits(run.folder / "threads")
+    counter = Commits(run.folder)
     work = Work(run.n)
-    session = await run.open(work)
-    await session.turn("warm-up", work.question(0))
+    session = await run.warm(work)
     counter.commits = counter.writes = 0
-    with run.limited(work):
+    with run.limited(lambda: (len(work.asked_at), {})):
         await session.turn("thread", work.question(0))
     await session.close()
     yield {"commits": counter.commits or counter.writes}
@@ -250,7 +266,7 @@ async def session(run: Run) -> AsyncIterator[Values]:
     seen = Requests()
     work = Work(run.n, see=seen)
     opened = await run.open(work)
-    with run.limited(work):
+    with run.limited(lambda: (len(work.asked_at), {})):
         said = await opened.turn("thread", work.question(0))
     check(said, work, run.n + 1)
     await opened.close()
