@@ -1,6 +1,7 @@
 """The cost of a step, counted in calls of Python functions: unlike a time, it is the same however busy the machine is."""
 
 import asyncio
+import gc
 import sys
 from collections import Counter
 from pathlib import Path
@@ -62,10 +63,12 @@ def counted(make, parallel=1, windows=WINDOWS):
         return replies[asked - 1] if asked <= len(replies) else "done"
 
     model = ScriptedModel(say)
+    gc.disable()  # Other libraries of the tests have functions called with each collection.
     try:
         assert asyncio.run(make(model).run("go")).status == "ended"
     finally:
         sys.setprofile(None)
+        gc.enable()
     return [
         {key: count / (last - first) for key, count in calls.items() if key[0] not in APART}
         for calls, (first, last) in zip(found, windows, strict=True)
