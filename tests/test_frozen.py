@@ -24,7 +24,7 @@ from minideep import (
     Usage,
     events as ev,
 )
-from minideep.checkpoint import format as codec, layout as names
+from minideep.checkpoint import format as codec, layout as names, read_page
 from minideep.checkpoint.rewriting import merge
 from minideep.checkpoint.store import open_store
 from minideep.costs import Costs, Step
@@ -205,6 +205,10 @@ async def test_a_frozen_thread_is_loaded_and_goes_on(path):
         assert [(boundary.at, boundary.text) for boundary in reader.history("cut/ü")] == [(3, "three")]
         assert len(reader.transcript("cut/ü")) == 6
     assert reader.transcript("thread/ü")[0].text == "hi"
+    numbers = [event.number for event in read_page(open_store(store), "thread/ü", 0).events]
+    for place, number in enumerate(numbers):
+        page = read_page(open_store(store), "thread/ü", number)
+        assert [event.number for event in page.events] == numbers[place + 1 :]
     turn = await reader.run("never mind", "thread/ü")
     assert (turn.status, turn.saved) == ("ended", True)
     assert [state.status for state in reader.get_state("thread/ü", subagents=True).subagents.values()] == ["cancelled"]

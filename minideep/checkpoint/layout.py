@@ -167,12 +167,6 @@ def segment_key(thread_id: str, path: Path, first: int, last: int) -> str:
     return f"{segments_from(thread_id, path, first)}-{last:016d}"
 
 
-def segment_numbers(key: str) -> tuple[int, int]:
-    """Return the numbers of the first and the last event of the segment under *key*."""
-    first, _, last = key.rpartition("/")[2].partition("-")
-    return int(first), int(last)
-
-
 def merged_key(key: str, last: int) -> str:
     """Return the key of the segment that begins like the one under *key* and ends with the event *last*."""
     prefix, _, numbers = key.rpartition("/")

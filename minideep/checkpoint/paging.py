@@ -77,7 +77,7 @@ def _page(log: Log, after: int, limit: int) -> Page:
 def _read_run(log: Log, path: Path, after: int) -> _Part:
     start, stop = (layout.segments_from(log.thread_id, path, number) for number in (0, log.head.number + 1))
     for _ in range(TRIES):
-        later = [key for key in log.store.keys(start, stop) if layout.segment_numbers(key)[1] > after]
+        later = _segments_after(log.store.keys(start, stop), after)
         whole = len(later) <= SEGMENTS
         # In one query: between two of them a merge could take segments away.
         rows = log.store.rows(later[0], stop if whole else later[SEGMENTS]) if later else []
@@ -100,3 +100,12 @@ def _read_run(log: Log, path: Path, after: int) -> _Part:
             if last is not None and (last >= log.last(path) or not whole):
                 return part
     raise CorruptSegment(f"events after {after} of run {path!r} of thread {log.thread_id!r} are missing")
+
+
+def _segments_after(keys: list[str], number: int) -> list[str]:
+    """Return those of a run's *keys*, in order, whose segments hold events after *number*, or may."""
+    numbers = [key.rpartition("/")[2].partition("-") for key in keys]
+    # In format 1.0 a key says where its segment begins, and the next one where it ends.
+    followers = [*(int(first) - 1 for first, _, _ in numbers[1:]), layout.MAX_NUMBER]
+    lasts = (int(last or follower) for (_, _, last), follower in zip(numbers, followers, strict=False))
+    return [key for key, last in zip(keys, lasts, strict=True) if last > number]
