@@ -89,11 +89,11 @@ class Task:
             self.failed += errors.strip() or f"exit code {run.returncode}"
 
     def missing(self) -> list[tuple[str, str, int]]:
-        """Return the measurements that gave no line. Those larger than one that was stopped are not missing."""
+        """Return the measurements that gave no line, but for larger ones of a work that was stopped."""
         there = {(line["configuration"], line["work"], line["n"]) for line in self.lines}
         wanted = [(one["configuration"], one["work"], n) for one in self.measurements for n in one["sizes"]]
-        stopped = any(line["stopped_at"] is not None for line in self.lines)
-        return [] if stopped else [key for key in wanted if key not in there]
+        stopped = {(line["configuration"], line["work"]) for line in self.lines if line["stopped_at"] is not None}
+        return [key for key in wanted if key not in there and key[:2] not in stopped]
 
 
 def rounds(mode: Mode, only: Iterable[str]) -> Iterator[list[Task]]:
