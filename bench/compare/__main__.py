@@ -1,6 +1,6 @@
 """Measure the same work with minideep and with what a user would pick instead.
 
-    python -m bench.compare              default: under 10 minutes on two quiet cores, once installed
+    python -m bench.compare              default: minutes on two quiet cores, once installed
     python -m bench.compare --smoke      every contender once, with tiny sizes; not for figures
     python -m bench.compare --full       all sizes, repeats and time that it takes
     python -m bench.compare --only minideep,langgraph --out results.json

@@ -41,7 +41,7 @@ class Sizes:
 
 SIZES: dict[Mode, Sizes] = {
     "smoke": Sizes((4,), (4,), (2,), (6,), 4, 3, 1, 20, 1, 1, 20),
-    "default": Sizes((10, 50, 200, 500), (200,), (10, 100, 200), (120, 400), 200, 50, 6, 15, 3, 7, 5),
+    "default": Sizes((10, 50, 200, 500), (200,), (10, 100, 200), (120, 400), 200, 50, 6, 20, 3, 7, 5),
     "full": Sizes(
         (10, 50, 200, 500, 2000), (50, 200, 500), (10, 100, 200), (120, 400), 200, 50, 60, 60, 5, 24 * 60, 600
     ),
@@ -89,11 +89,11 @@ class Task:
             self.failed += errors.strip() or f"exit code {run.returncode}"
 
     def missing(self) -> list[tuple[str, str, int]]:
-        """Return the measurements that gave no line. Those larger than one that was stopped are not missing."""
+        """Return the measurements that gave no line, but for larger ones of a work that was stopped."""
         there = {(line["configuration"], line["work"], line["n"]) for line in self.lines}
         wanted = [(one["configuration"], one["work"], n) for one in self.measurements for n in one["sizes"]]
-        stopped = any(line["stopped_at"] is not None for line in self.lines)
-        return [] if stopped else [key for key in wanted if key not in there]
+        stopped = {(line["configuration"], line["work"]) for line in self.lines if line["stopped_at"] is not None}
+        return [key for key in wanted if key not in there and key[:2] not in stopped]
 
 
 def rounds(mode: Mode, only: Iterable[str]) -> Iterator[list[Task]]:

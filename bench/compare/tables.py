@@ -203,9 +203,14 @@ class Promise(NamedTuple):
     least: float
 
     def ratio(self, results: Results) -> float | None:
-        """Return how many times ours the least of theirs is; None if one was not measured."""
+        """Return how many times ours the least of theirs is; None if one was not measured.
+
+        If theirs was stopped before, it is its value at that moment, which is less than at the end.
+        """
         ours = results.one(*self.ours, self.work, self.n, self.value)
-        found = [results.one(*row, self.work, self.n, self.value) for row in self.theirs]
+        stops = [results.stopped(*row, self.work) for row in self.theirs]
+        sizes = [min(self.n, stop[0]) if stop else self.n for stop in stops]
+        found = [results.one(*row, self.work, n, self.value) for row, n in zip(self.theirs, sizes, strict=True)]
         least = min((value for value in found if value is not None), default=None)
         return least / ours if least and ours else None
 
@@ -226,13 +231,23 @@ PROMISES = (
 
 
 def bounds(results: Results) -> bool:
-    """Print each promise and what was found; return False if one does not hold. What was not measured is left out."""
-    found = [(promise, promise.ratio(results)) for promise in PROMISES]
-    held = [bound(promise, ratio) for promise, ratio in found if ratio]
+    """Print each promise and what was found; return False if one does not hold.
+
+    A promise about contenders that `--only` leaves out is left out.
+    """
+    chosen = [
+        promise
+        for promise in PROMISES
+        if {promise.ours.contender, *(row.contender for row in promise.theirs)} <= {*results.contenders}
+    ]
+    held = [bound(promise, promise.ratio(results)) for promise in chosen]
     return all([*held, *(grows(results, promise) for promise in PROMISES if promise.work == "steps")])
 
 
-def bound(promise: Promise, ratio: float) -> bool:
+def bound(promise: Promise, ratio: float | None) -> bool:
+    if ratio is None:
+        print(f"bound: {promise.text}: NOT MEASURED")
+        return False
     verdict = "holds" if ratio >= promise.least else "DOES NOT HOLD"
     print(f"bound: {promise.text}: 1/{number(ratio)} (at most 1/{promise.least:.0f}) {verdict}")
     return ratio >= promise.least
