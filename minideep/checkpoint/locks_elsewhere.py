@@ -5,7 +5,7 @@ import sys
 from hashlib import blake2b
 from pathlib import Path
 
-from .locks import FILE, OneFile, is_free
+from .system_locks import FILE, OneFile, is_free
 
 if sys.platform == "win32":
     import msvcrt

@@ -222,13 +222,15 @@ def _is_guard(kind: type[Middleware]) -> bool:
 
 
 def _tool_hooks(middleware: Iterable[Middleware]) -> tuple[ToolHook, ...]:
-    found: list[ToolHook] = []
-    for part in middleware:
-        before = type(part).before_tool is not Middleware.before_tool
-        after = type(part).after_tool is not Middleware.after_tool
-        if before or after:
-            found.append(ToolHook(part, before, after))
-    return tuple(found)
+    asked = [
+        ToolHook(
+            part,
+            type(part).before_tool is not Middleware.before_tool,
+            type(part).after_tool is not Middleware.after_tool,
+        )
+        for part in middleware
+    ]
+    return tuple([hook for hook in asked if hook.before or hook.after])
 
 
 def _overridden(middleware: Iterable[Middleware]) -> dict[str, tuple[Middleware, ...]]:
@@ -236,10 +238,8 @@ def _overridden(middleware: Iterable[Middleware]) -> dict[str, tuple[Middleware,
 
     Asked once, when the spec is built, so that a hook that nobody overrides costs a step nothing.
     """
-    found: dict[str, list[Middleware]] = {hook: [] for hook in HOOKS}
-    for part in middleware:
-        kind = type(part)
-        for hook, member in HOOKS.items():
-            if getattr(kind, hook) is not member:
-                found[hook].append(part)
-    return {hook: tuple(parts) for hook, parts in found.items()}
+    kinds = [(part, type(part)) for part in middleware]
+    return {
+        hook: tuple([part for part, kind in kinds if getattr(kind, hook) is not member])
+        for hook, member in HOOKS.items()
+    }

@@ -11,17 +11,17 @@ import pytest
 from harness.stores import plain
 
 from minideep import DiskCheckpointer
-from minideep.checkpoint import locks, locks_elsewhere
+from minideep.checkpoint import locks_elsewhere, system_locks
 from minideep.checkpoint.locks import Registry
 
 NAMES = ("OpenFileLocks", "WholeFileLocks", "RegionLocks")
-KINDS = [name for name in NAMES if hasattr(locks, name) or hasattr(locks_elsewhere, name)]
-if "OpenFileLocks" in KINDS and not locks.has_open_file_locks():
+KINDS = [name for name in NAMES if hasattr(system_locks, name) or hasattr(locks_elsewhere, name)]
+if "OpenFileLocks" in KINDS and not system_locks.has_open_file_locks():
     KINDS.remove("OpenFileLocks")
 ELSEWHERE = """
 import sys
-from minideep.checkpoint import locks, locks_elsewhere
-registry = locks.Registry(lambda: getattr(locks, sys.argv[1], None) or getattr(locks_elsewhere, sys.argv[1]))
+from minideep.checkpoint import locks, locks_elsewhere, system_locks
+registry = locks.Registry(lambda: getattr(system_locks, sys.argv[1], None) or getattr(locks_elsewhere, sys.argv[1]))
 print([registry.hold(sys.argv[2], name) for name in sys.argv[3:]], flush=True)
 sys.stdin.read()
 """
@@ -34,7 +34,7 @@ def kind(request):
 
 @pytest.fixture
 def registry(kind):
-    return Registry(lambda: getattr(locks, kind, None) or getattr(locks_elsewhere, kind))
+    return Registry(lambda: getattr(system_locks, kind, None) or getattr(locks_elsewhere, kind))
 
 
 class Elsewhere:
@@ -102,8 +102,8 @@ def test_names_of_any_kind_and_number_are_held_at_once(kind, registry, tmp_path)
 def test_of_many_processes_that_take_and_give_back_a_thread_one_has_it_at_a_time(kind, tmp_path):
     code = """
 import os, sys, time
-from minideep.checkpoint import locks, locks_elsewhere
-registry, got, until = locks.Registry(lambda: getattr(locks, sys.argv[1], None) or getattr(locks_elsewhere, sys.argv[1])), 0, time.monotonic() + 20
+from minideep.checkpoint import locks, locks_elsewhere, system_locks
+registry, got, until = locks.Registry(lambda: getattr(system_locks, sys.argv[1], None) or getattr(locks_elsewhere, sys.argv[1])), 0, time.monotonic() + 20
 while got < 200 and time.monotonic() < until:
     if registry.hold(sys.argv[2], "t"):
         os.close(os.open(sys.argv[2] + "/mark", os.O_CREAT | os.O_EXCL | os.O_RDWR))
@@ -123,9 +123,9 @@ print(got)
 def test_a_forked_process_holds_nothing_and_takes_nothing_from_its_parent(kind, tmp_path):
     code = """
 import os, sys, time
-from minideep.checkpoint import locks, locks_elsewhere
+from minideep.checkpoint import locks, locks_elsewhere, system_locks
 folder = sys.argv[2]
-registry = locks.Registry(lambda: getattr(locks, sys.argv[1], None) or getattr(locks_elsewhere, sys.argv[1]))
+registry = locks.Registry(lambda: getattr(system_locks, sys.argv[1], None) or getattr(locks_elsewhere, sys.argv[1]))
 registry.hold(folder, "t")
 if os.fork() == 0:
     registry.release(folder, "t")
@@ -157,7 +157,7 @@ sys.stdin.read()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_copy_of_the_file_in_a_child_of_c_code_does_not_keep_what_the_parent_lets_go_of(kind, tmp_path):
-    registry = Registry(lambda: getattr(locks, kind, None) or getattr(locks_elsewhere, kind))
+    registry = Registry(lambda: getattr(system_locks, kind, None) or getattr(locks_elsewhere, kind))
     assert registry.hold(str(tmp_path), "t")
     copies = [os.dup(int(path.name)) for path in Path("/dev/fd").iterdir() if _is_below(tmp_path, path)]
     assert copies
@@ -213,7 +213,7 @@ print(PlainStore(DiskCheckpointer({str(tmp_path)!r})).hold("t"))
 def test_the_locks_of_windows_are_well_typed():
     done = subprocess.run(
         [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--pythonplatform", "Windows",
-         "minideep/checkpoint/locks.py", "minideep/checkpoint/locks_elsewhere.py",
+         "minideep/checkpoint/system_locks.py", "minideep/checkpoint/locks_elsewhere.py",
          "minideep/checkpoint/atfork.py"],
         capture_output=True, text=True, cwd=Path(__file__).parents[3],
     )  # fmt: skip
