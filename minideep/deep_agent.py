@@ -85,9 +85,8 @@ def create_deep_agent(
     children = _with_general_purpose(subagents, skills, middleware)
     model, files = resolve(model), backend or StateBackend()
     defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    built = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
-    _check_profile(defaults.model, built.known)
-    agent = built.agent
+    agent, known = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
+    _check_profile(model, known)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
     return agent
@@ -105,12 +104,6 @@ def _with_general_purpose(
         return own
     shared = [part for part in middleware if isinstance(part, SHARED)]
     return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *own]
-
-
-class _Built(Struct, frozen=True):
-    agent: Agent
-    known: frozenset[str]
-    """The names of its tools and of all tools below it."""
 
 
 class _Defaults(Struct, frozen=True):
@@ -146,15 +139,15 @@ class _Defaults(Struct, frozen=True):
             (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
 
-    def build(self, subagent: Subagent) -> _Built:
-        """Build the agent that *subagent* describes, and those below it."""
+    def build(self, subagent: Subagent) -> tuple[Agent, frozenset[str]]:
+        """Build the agent that *subagent* describes, and those below it. Return it, and the names of all their tools."""
         for shared in subagent.share:
             if shared in NEVER_SHARED:
                 problem = f"subagent {subagent.name!r} shares {shared!r}"
                 raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
         own = self.of(subagent)
-        children = [(child, own.build(child)) for child in subagent.subagents]
-        delegation = [SubAgentMiddleware((child, built.agent) for child, built in children)] if children else []
+        children = [(child, *own.build(child)) for child in subagent.subagents]
+        delegation = [SubAgentMiddleware((child, agent) for child, agent, _ in children)] if children else []
         stack = own.middleware(subagent, delegation)
         agent = Agent(own.model, own.tools, subagent.system_prompt, stack, limits=own.limits, name=subagent.name)
         # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Approvals
@@ -164,11 +157,11 @@ class _Defaults(Struct, frozen=True):
         agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
-        known = frozenset(agent.spec.tools).union(*(built.known for _, built in children))
+        known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
         _check_names(subagent, known)
         if subagent.model:
             _check_profile(own.model, known)
-        return _Built(agent, known)
+        return agent, known
 
     def middleware(self, subagent: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
         """Return the built-in list with the middleware of *subagent*: in place of a built-in of its class, or after."""
