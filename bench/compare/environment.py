@@ -55,7 +55,8 @@ def make() -> None:
     FOLDER.mkdir(exist_ok=True)
     STAMP.unlink(missing_ok=True)
     shutil.rmtree(FOLDER / "venv", ignore_errors=True)
-    uv, venv = shutil.which("uv"), str(FOLDER / "venv")
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    uv, venv = shutil.which("uv", path=beside), str(FOLDER / "venv")
     if uv:
         do(uv, "venv", "-q", "--python", sys.executable, venv)
         do(uv, "pip", "install", "-q", "--compile-bytecode", "--python", str(PYTHON), "-e", f"{ROOT}[bench]")

@@ -63,7 +63,7 @@ def thread(tmp_path):
     with DiskCheckpointer(tmp_path / "state") as store:
         agent = Agent(ScriptedModel(["one", "two", "three"]), checkpointer=store)
         for text in ("first", "second", "third"):
-            agent.run_sync(text, "t")
+            agent.run_sync(f"{text} " * 500, "t")  # Short turns would stand in one segment.
         yield store, plain(store).keys("log/t//", "log/t/0")[-1]
     assert not (tmp_path / "exploded").exists()
 
@@ -111,7 +111,7 @@ async def test_a_key_that_diskcache_would_unpickle_is_not_read(thread):
 async def test_a_missing_last_segment_is_noticed():
     store = MemoryCheckpointer()
     agent = Agent(ScriptedModel(["one", "two"]), checkpointer=store)
-    await agent.run("first", "t")
+    await agent.run("first " * 500, "t")  # Otherwise all events stand in one segment.
     plain(store).append(
         "t", plain(store).head("t"), plain(store).head("t"), {}, [plain(store).rows("log/t/", "log/t0")[-1][0]]
     )

@@ -8,12 +8,13 @@ import pytest
 from harness.processes import python
 from harness.terminal import process
 
+# Each line is one write, as two threads write.
 SLOW = """
-import sys, threading, time
-print("begins on", threading.current_thread().name, flush=True)
+import os, sys, threading, time
+os.write(1, f"begins on {{threading.current_thread().name}}\\n".encode())
 while not {here}:
     time.sleep(0.01)
-print("is there", flush=True)
+os.write(1, b"is there\\n")
 """
 
 
@@ -36,7 +37,8 @@ async def main():
     async with Agent("openai:gpt-5") as agent:
 {lines}
 asyncio.run(main())
-print("the end", flush=True)
+sys.stdout.flush()
+os.write(1, b"the end\\n")
 for folder in sys.argv[1:]:
     open(folder + "/go", "w").close()
 """
