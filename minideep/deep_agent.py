@@ -140,7 +140,7 @@ class _Defaults(Struct, frozen=True):
         )
 
     def build(self, subagent: Subagent) -> tuple[Agent, frozenset[str]]:
-        """Build the agent that *subagent* describes, and those below it. Return it, and the names of all their tools."""
+        """Build the agent that *subagent* describes, and those below it. Return it and the names of all their tools."""
         for shared in subagent.share:
             if shared in NEVER_SHARED:
                 problem = f"subagent {subagent.name!r} shares {shared!r}"
