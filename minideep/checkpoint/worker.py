@@ -1,11 +1,8 @@
 """OS threads of a store, for work that no event loop should wait for."""
 
-from typing import TYPE_CHECKING
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from .atfork import AtRest
-
-if TYPE_CHECKING:  # Loaded when there is work.
-    from concurrent.futures import Executor, ThreadPoolExecutor
 
 
 class Worker(AtRest):
@@ -19,11 +16,9 @@ class Worker(AtRest):
         self._pool: ThreadPoolExecutor | None = None
 
     @property
-    def executor(self) -> "Executor":
+    def executor(self) -> Executor:
         with self.lock:
             if self._pool is None:
-                from concurrent.futures import ThreadPoolExecutor
-
                 self._pool = ThreadPoolExecutor(self._threads, "minideep-store")
             return self._pool
 
@@ -36,7 +31,7 @@ class Worker(AtRest):
     def reset(self) -> None:
         self._pool = None  # Its threads are the parent's.
 
-    def _take(self) -> "ThreadPoolExecutor | None":
+    def _take(self) -> ThreadPoolExecutor | None:
         with self.lock:
             pool, self._pool = self._pool, None
             return pool

@@ -8,12 +8,12 @@ import pytest
 from harness.processes import python
 from harness.terminal import process
 
-SLOW = """
+SLOW = r"""
 import sys, threading, time
-print("begins on", threading.current_thread().name, flush=True)
+print("begins on", threading.current_thread().name + "\n", end="", flush=True)
 while not {here}:
     time.sleep(0.01)
-print("is there", flush=True)
+print("is there\n", end="", flush=True)
 """
 
 
@@ -27,7 +27,7 @@ def slow(tmp_path):
 def enters(body, *args, **options):
     """Run *body* inside `async with` an agent of a real model; `sys.argv[1]` is the folder of a slow SDK."""
     lines = "".join(f"        {line}\n" for line in body.strip().split("\n"))
-    code = f"""
+    code = rf"""
 import asyncio, os, sys, threading, time
 sys.path[:0] = sys.argv[1:]
 from minideep import Agent, Subagent, create_deep_agent
@@ -36,7 +36,7 @@ async def main():
     async with Agent("openai:gpt-5") as agent:
 {lines}
 asyncio.run(main())
-print("the end", flush=True)
+print("the end\n", end="", flush=True)
 for folder in sys.argv[1:]:
     open(folder + "/go", "w").close()
 """
