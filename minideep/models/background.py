@@ -43,5 +43,10 @@ def _import(*names: str) -> None:
                 import_module(name)
 
 
+def _release() -> None:
+    with suppress(RuntimeError):  # This module was imported by another thread while the fork was under way.
+        IMPORTING.release()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=IMPORTING.acquire, after_in_parent=IMPORTING.release, after_in_child=IMPORTING.release)
+    os.register_at_fork(before=IMPORTING.acquire, after_in_parent=_release, after_in_child=_release)

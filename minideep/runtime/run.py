@@ -82,7 +82,8 @@ class Run:
         """Runs an agent below a call of this run. It is passed in, because its module imports this one."""
         self.durability: Durability = durability
         self.saves_at: tuple[Point, ...] = CHECKPOINTS[durability]
-        self.path, self.context = path, context
+        self.path: Path = path
+        self.context: Any = context
         self.call = call
         """The call that this run answers; None for the main run."""
         self.parent: Run | None = call.run if call else None

@@ -72,7 +72,7 @@ class ContextSize(View):
         history = behind(state).messages
         if self.history is not history:
             self._restart(state)
-        self.given = request.messages
+        self.given: Sequence[Message] = request.messages
         self._add(state, request.messages[len(self.messages) : len(history)])
 
     def recount(self, state: AnyState) -> None:

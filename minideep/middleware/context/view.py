@@ -28,7 +28,7 @@ class View:
 
     def restart(self, history: Sequence[Message]) -> None:
         """Begin to show the messages of *history*, of which none has been looked at."""
-        self.history = history
+        self.history: Sequence[Message] = history
         """The list of the state whose first messages were looked at: a compaction begins another one."""
         self.given: Sequence[Message] = ()
         """The messages of the last request, as hooks before have left them."""

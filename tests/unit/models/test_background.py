@@ -28,7 +28,7 @@ def slow(tmp_path):
 def enters(body, *args, **options):
     """Run *body* inside `async with` an agent of a real model; `sys.argv[1]` is the folder of a slow SDK."""
     lines = "".join(f"        {line}\n" for line in body.strip().split("\n"))
-    code = f"""
+    code = rf"""
 import asyncio, os, sys, threading, time
 sys.path[:0] = sys.argv[1:]
 from minideep import Agent, Subagent, create_deep_agent
