@@ -48,9 +48,9 @@ class Rewrite(Batch):
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete segments, snapshots or run rows, and then the references to blobs that nothing else makes."""
-        for key in keys:
-            self._deletes.append(key)
-            self.reclaimed += len(self.log.store.get(key) or b"")
+        gone = [*keys]
+        self._deletes += gone
+        self.reclaimed: int = self.reclaimed + sum(len(self.log.store.get(key) or b"") for key in gone)
 
     def commit_now(self) -> None:
         """`commit`, from plain code."""
