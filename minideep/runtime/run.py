@@ -103,9 +103,8 @@ class Run:
         """The runs directly below that are driven, each with when it began."""
         self._before = (self.state.usage, 0, 0)
         """Tokens, steps and calls that its ledger does not count."""
-        self._closed = False
-        self._compacted: list[Message] = []
-        """Messages of this turn that a compaction took out of context."""
+        self._closed, self._compacted = False, list[Message]()
+        """`_compacted`: messages of this turn that a compaction took out of context."""
 
     def model_for(self, model: Any) -> Any:
         """Return *model*, or the one that answers in its place."""
