@@ -8,13 +8,12 @@ import pytest
 from harness.processes import python
 from harness.terminal import process
 
-# Each line is one write, as two threads write.
-SLOW = """
-import os, sys, threading, time
-os.write(1, f"begins on {{threading.current_thread().name}}\\n".encode())
+SLOW = r"""
+import sys, threading, time
+print("begins on", threading.current_thread().name + "\n", end="", flush=True)
 while not {here}:
     time.sleep(0.01)
-os.write(1, b"is there\\n")
+print("is there\n", end="", flush=True)
 """
 
 
@@ -37,8 +36,7 @@ async def main():
     async with Agent("openai:gpt-5") as agent:
 {lines}
 asyncio.run(main())
-sys.stdout.flush()
-os.write(1, b"the end\\n")
+print("the end\n", end="", flush=True)
 for folder in sys.argv[1:]:
     open(folder + "/go", "w").close()
 """
