@@ -295,8 +295,13 @@ def _instance(kind: type[Any]) -> Kind:
         return _remedies.get(kind, "") or (f"write {_words('written', kind, given)}" if config else "")
 
     article = "an" if kind.__name__[0] in "AEIO" else "a"
-    exact = frozenset[type]() if parts else frozenset({kind})
+    exact = frozenset[type]() if parts and _declares_members(kind) else frozenset({kind})
     return Kind(f"{article} `{kind.__name__}`", (Shape(kind.__instancecheck__, parts, hint=hint),), exact)
+
+
+def _declares_members(kind: type) -> bool:
+    # Python 3.14 keeps a function that makes the annotations.
+    return any({"__annotations__", "__annotate_func__"} & vars(base).keys() for base in kind.__mro__)
 
 
 def _protocol(kind: type[Any]) -> Kind:

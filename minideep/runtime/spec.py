@@ -218,7 +218,8 @@ def _joined(*prompts: str) -> str:
 
 
 def _is_guard(kind: type[Middleware]) -> bool:
-    return any(getattr(kind, hook) is not HOOKS[hook] for hook in ("before_tool", "wrap_tool", "after_tool"))
+    hooks = kind.before_tool, kind.wrap_tool, kind.after_tool
+    return hooks != (Middleware.before_tool, Middleware.wrap_tool, Middleware.after_tool)
 
 
 def _tool_hooks(middleware: Iterable[Middleware]) -> tuple[ToolHook, ...]:

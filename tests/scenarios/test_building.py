@@ -40,7 +40,7 @@ def with_a_tool_of_the_request():
 
 
 @pytest.mark.parametrize(
-    ("build", "most"), [(bare, 80), (default, 800), (with_subagents, 1650), (with_a_tool_of_the_request, 810)]
+    ("build", "most"), [(bare, 80), (default, 720), (with_subagents, 1400), (with_a_tool_of_the_request, 730)]
 )
 async def test_a_second_agent_is_built_in_few_calls_of_functions(build, most):
     async def work():
