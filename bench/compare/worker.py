@@ -125,9 +125,9 @@ def steps_of(work: Work) -> Values:
 
 
 async def steps(run: Run) -> AsyncIterator[Values]:
-    """Run one turn of n steps; if that is short, up to five times, each in a new store, and take the median."""
+    """Run one turn of n steps; if that is short, up to 25 times, each in a new store, and take the median."""
     found: list[Values] = []
-    while not found or (len(found) < 5 and sum(values["wall_s"] for values in found) < 1):
+    while not found or (len(found) < 25 and sum(values["wall_s"] for values in found) < 1):
         run.folder = run.all / f"threads-{len(found)}"
         found.append(await one_turn(run))
     yield {name: median(values[name] for values in found) for name in found[0]}

@@ -36,8 +36,10 @@ from .process import TurnSlot
 from .run import Run
 
 logger: logging.Logger = logging.getLogger("minideep")
-KEPT = 16
-"""Threads whose state an agent keeps in memory after a turn."""
+KEPT = 128
+"""Threads whose state an agent keeps in memory after a turn. Reading a thread takes as long as a short turn, so as many
+should be kept as take turns at once.
+"""
 
 
 class TurnConfig(Struct, frozen=True):
@@ -257,9 +259,13 @@ class Turns:
         return fresh
 
     def _keep(self, journal: Journal) -> None:
-        """Remember a thread: always if something of it is unsaved, else among the last few."""
+        """Remember a thread: always if something of it is unsaved, else among the last `KEPT`."""
         journal.close_turn()
-        self._kept[journal.store, journal.thread_id] = journal
+        key = journal.store, journal.thread_id
+        self._kept.pop(key, None)  # The one that was used last stands last.
+        self._kept[key] = journal
+        if len(self._kept) <= KEPT:
+            return
         # A copy: other event loops may use the same agent.
         saved = [key for key, kept in list(self._kept.items()) if not kept.pending]
         for key in saved[: max(0, len(saved) - KEPT)]:
