@@ -61,7 +61,9 @@ def measure(chosen: argparse.Namespace, results: Path) -> bool:
     began, how = perf_counter(), ["--smoke"] if chosen.smoke else ["--full"] if chosen.full else []
     with tempfile.TemporaryDirectory() as folder:
         compared, benchmarked = Path(folder, "compare.json"), Path(folder, "parts.json")
-        saved = ["--benchmark-disable"] if chosen.smoke else [f"--benchmark-json={benchmarked}", "--benchmark-max-time=0.3"]
+        saved = (
+            ["--benchmark-disable"] if chosen.smoke else [f"--benchmark-json={benchmarked}", "--benchmark-max-time=0.3"]
+        )
         compare = ["bench.compare", *how, "--out", str(compared)]
         benchmark = ["pytest", "-q", "bench", *saved, *(["-m", ""] if chosen.full else [])]
         with ThreadPoolExecutor(2 if chosen.smoke else 1) as pool:  # Both at once where no time is measured.

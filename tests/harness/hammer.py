@@ -9,7 +9,8 @@ import asyncio
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from random import Random
@@ -157,12 +158,13 @@ def whole(messages: Sequence[Message], status: str) -> list[str]:
     return texts
 
 
-def reported(lives: Sequence[Life]) -> Iterator[tuple[str, str, str, float]]:
-    """Yield what the writers reported: the outcome, the thread, the text, and the seconds that it took."""
-    for life in lives:
-        expect(life.end(), "a process was killed")
-        for what, thread, text, seconds in (line.split(" ") for line in life.told):
-            yield what, thread, text, float(seconds)
+def reported(lives: Sequence[Life]) -> list[tuple[str, str, str, float]]:
+    """Return what the writers reported: the outcome, the thread, the text, and the seconds that it took."""
+    # Side by side: a process whose pipe is full stands still, and with it the threads that it holds.
+    with ThreadPoolExecutor(len(lives)) as pool:
+        expect(all(pool.map(Life.end, lives)), "a process was killed")
+    lines = (line.split(" ") for life in lives for line in life.told)
+    return [(what, thread, text, float(seconds)) for what, thread, text, seconds in lines]
 
 
 def hammer(threads: Sequence[str], seconds: float) -> str:
@@ -171,7 +173,7 @@ def hammer(threads: Sequence[str], seconds: float) -> str:
         until = time.time() + seconds
         reader = Life(partial(read, directory, threads, until))
         writers = [Life(partial(write, directory, threads, str(name), until)) for name in range(PROCESSES)]
-        outcomes = list(reported(writers))
+        outcomes = reported(writers)
         expect(reader.end(), "the reader was killed")
         with DiskCheckpointer(directory) as store:
             segments = [
