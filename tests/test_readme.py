@@ -60,7 +60,10 @@ def test_each_python_block_of_readme_runs_alone_in_an_empty_folder(place, tmp_pa
 def test_the_first_screen_says_what_it_is_and_shows_the_example_the_two_commands_and_the_picture():
     screen = TEXT.splitlines()[:60]
     fences = [line for line in screen if line.startswith("```")]
-    assert fences == ["```python", "```", "```bash", "```", "```bash", "```", "```", "```"]
+    assert fences == ["```python", "```", "```bash", "```", "```bash", "```"]
+    pictures = [line for line in screen if line.startswith("![")]
+    assert len(pictures) == 2
+    assert all((ROOT / picture[picture.index("](") + 2 : -1]).exists() for picture in pictures)
     assert len([line for line in blocks("python")[0].splitlines() if line.strip()]) <= 15
     assert len(blocks("bash")) == 2
     assert "minideep run" in blocks("bash")[0]
