@@ -105,7 +105,7 @@ def test_another_agent_goes_on_with_the_segment(store):
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_small_segments_of_an_earlier_version_are_gone_on_with_at_their_own_times(store, timed):
-    chatting(store).run_sync("hi", "t")
+    Agent(ScriptedModel(lambda request: time.sleep(0.01) or "re hi"), checkpointer=store).run_sync("hi", "t")
     (((key, data),), head) = plain(store).rows("log/t//", "log/t/0"), plain(store).head("t")
     header, body = codec.unseal(data, key, codec.SEGMENT)
     rows, prior, found = {}, 0, log_of(store)
