@@ -159,7 +159,7 @@ class Adapter(ABC, Generic[T]):
 
     @abstractmethod
     def read(self, answer: Any) -> Reply:
-        """Return the reply in *answer*, the provider's whole JSON. Raises `BadReply` or another error if it has none."""
+        """Return the reply in *answer*, the provider's whole JSON. Raises `BadReply` if it has none."""
 
     def failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
