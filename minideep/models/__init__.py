@@ -10,6 +10,7 @@ __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
     {
+        "addresses": "loopback_host",
         "anthropic.messages": "Anthropic",
         "background": "begin_imports",
         "catalog": "ModelInfo Price add_model_info model_info",
@@ -23,6 +24,6 @@ __getattr__ = lazy_names(
         "registry": "register",
         "resolving": "resolve",
         "scripted": "Policy Say ScriptedModel as_reply",
-        "servers": "SERVERS loopback_host server_address",
+        "servers": "SERVERS server_address",
     },
 )

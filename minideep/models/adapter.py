@@ -9,12 +9,16 @@ import asyncio
 import gc
 import hashlib
 import json
+import os
 import re
 import sys
 from abc import ABC, abstractmethod
+from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -23,6 +27,7 @@ from ..messages import AnyBlock, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
+from .addresses import checked_address, loopback_host, without_login
 from .attempts import first_reply
 from .background import IMPORTING
 from .body import encode
@@ -37,6 +42,8 @@ Wire = dict[str, Any]
 
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
+NO_KEY = "none"
+"""Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
 OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
 """Arguments of the SDKs' methods that are not part of the body, or are one as they are."""
 
@@ -52,8 +59,12 @@ class Adapter(ABC, Generic[T]):
     """Where requests are posted."""
     known_settings: ClassVar[frozenset[str]]
     """The arguments of the SDK's method for a request that a setting may be."""
+    home: ClassVar[str]
+    """The domain of the provider itself."""
+    told_by_environment: ClassVar[tuple[str, ...]] = ()
+    """Headers that the SDK sends if the environment says so."""
     key_variable: str
-    """The environment variable with the API key."""
+    """The environment variable with the API key, or the argument."""
     unreachable: str = ""
     """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
@@ -80,11 +91,18 @@ class Adapter(ABC, Generic[T]):
         self.profile: Profile | None = profile
         self._tariff = Tariff(name, price)
         self.states_cost: bool = self._tariff.known
-        if client is not None and (base_url or api_key):
-            given = "a base_url" if base_url else "an api_key"
+        if client is not None and (base_url is not None or api_key is not None):
+            given = "an api_key" if base_url is None else "a base_url"
             raise ConfigError(f"model {name!r} takes {given} or a client, not both; give it to the client")
-        self.base_url: str | None = base_url
-        self._client = Client(client, partial(self._connect, api_key, base_url))
+        if api_key is not None and not api_key.strip():
+            raise ConfigError(f"{type(self).__name__}: api_key is blank; give the key, or leave it out")
+        base_url = checked_address(base_url, type(self).__name__) if base_url is not None else None
+        self.base_url: str | None = without_login(base_url)[0] if base_url else None
+        """The address of the server, if it was given, without a name and password in it."""
+        if api_key or base_url:
+            self.key_variable = "api_key="
+        # A closure, which shows the key to nobody who looks at the model.
+        self._client = Client(client, lambda: self._connect(api_key, base_url))
         self._hosted: list[Any] = list(settings.pop("tools", None) or ())
         self._extra: Wire = dict(settings.pop("extra_body", None) or {})
         self._options = {
@@ -121,9 +139,30 @@ class Adapter(ABC, Generic[T]):
             problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
             raise ConfigError(f"{problem}; write {model}({name!r})")
 
-    @abstractmethod
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
-        """Make the SDK's client, importing the SDK."""
+        """Make the SDK's client, importing the SDK.
+
+        Without a *base_url*, and at the provider's own addresses, it follows the SDK's rules. Any other server gets
+        nothing that the environment holds for the provider, and a placeholder in place of an *api_key*.
+        """
+        sdk = import_module(self.sdk)
+        make = getattr(sdk, self.client_class)
+        if base_url is None or f".{urlsplit(base_url).hostname}".endswith(f".{self.home}"):
+            return make(api_key=api_key and api_key.strip(), base_url=base_url)
+        url, login = without_login(base_url)
+        key = (api_key or NO_KEY).strip()
+        lines = os.environ.get(f"{self.sdk.upper()}_CUSTOM_HEADERS", "").split("\n")
+        told = [*self.told_by_environment, *(name for line in lines if (name := line.partition(":")[0].strip()))]
+        headers: dict[str, Any] = {name: sdk.Omit() for name in told if name.lower() != "authorization"}
+        # Sent as a header, since a name and a password in an address would stand in the log of each request.
+        allowed = f"Basic {b64encode(login.encode()).decode()}" if login else f"Bearer {key}"
+        return make(
+            base_url=url,
+            api_key=key,
+            default_headers={**headers, "Authorization": allowed},
+            # A proxy cannot reach this machine, and must not see what stays on it.
+            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False) if loopback_host(url) else None,
+        )
 
     async def preload(self) -> None:
         """Import the SDK, which takes up to a second, and make the client; unless requests are forbidden."""

@@ -73,6 +73,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
+    home = "anthropic.com"
     path = "/v1/messages"
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
@@ -112,11 +113,6 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         self._settings = {"max_tokens": limit, **self._settings}
         self._said = Encoded(_said)
         self._declared = Encoded(_declared)
-
-    def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
-        import anthropic
-
-        return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
         import anthropic

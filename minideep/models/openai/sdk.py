@@ -58,6 +58,8 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
 
     sdk = "openai"
     client_class = "AsyncOpenAI"
+    home = "openai.com"
+    told_by_environment = ("OpenAI-Organization", "OpenAI-Project")
     key_variable = "OPENAI_API_KEY"
     # Sent by the SDK without a key, and by compatible servers that have no codes of their own.
     phrases: ClassVar[Mapping[str, type[ModelError]]] = {
@@ -106,11 +108,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
             if not (whole := stream.whole(ending.done)):
                 raise StreamBroke("the stream ended before the reply did")
             return self.read(whole)
-
-    def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncOpenAI":
-        import openai
-
-        return openai.AsyncOpenAI(api_key=api_key, base_url=base_url)
 
     def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
         """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
