@@ -3,7 +3,7 @@
 from .. import lazy_names
 
 _PUBLIC = (
-    "Anthropic FallbackModel ModelInfo OfflineModel OpenAI OpenAIChat Price Profile RateLimiter ScriptedModel "
+    "Anthropic FallbackModel ModelInfo OfflineModel OpenAI OpenAIChat Price Profile RateLimiter ScriptedModel Timeouts "
     "add_model_info model_info register"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
@@ -25,5 +25,6 @@ __getattr__ = lazy_names(
         "resolving": "resolve",
         "scripted": "Policy Say ScriptedModel as_reply",
         "servers": "SERVERS server_address",
+        "timeouts": "Timeouts",
     },
 )

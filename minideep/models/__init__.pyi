@@ -20,5 +20,6 @@ from .registry import register as register
 from .resolving import resolve as resolve
 from .scripted import Policy as Policy, Say as Say, ScriptedModel as ScriptedModel, as_reply as as_reply
 from .servers import SERVERS as SERVERS, server_address as server_address
+from .timeouts import Timeouts as Timeouts
 
 __all__: list[str]

@@ -14,7 +14,8 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -28,6 +29,7 @@ from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
 from .addresses import checked_address, loopback_host, without_login
+from .answers import Answer
 from .attempts import first_reply
 from .background import IMPORTING
 from .body import encode
@@ -35,6 +37,7 @@ from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .failures import StreamBroke, model_error
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
+from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
 Wire = dict[str, Any]
@@ -44,7 +47,7 @@ Wire = dict[str, Any]
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
 NO_KEY = "none"
 """Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
-OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
+OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body"})
 """Arguments of the SDKs' methods that are not part of the body, or are one as they are."""
 
 
@@ -83,6 +86,7 @@ class Adapter(ABC, Generic[T]):
         price: Price | None,
         window: float | None,
         profile: Profile | None,
+        timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
         self._check_settings(settings)
@@ -102,12 +106,16 @@ class Adapter(ABC, Generic[T]):
         if api_key or base_url:
             self.key_variable = "api_key="
         # A closure, which shows the key to nobody who looks at the model.
+        if timeout is None and client is None:
+            timeout = Timeouts()
+        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
+        """None: those of the client that was given."""
         self._client = Client(client, lambda: self._connect(api_key, base_url))
         self._hosted: list[Any] = list(settings.pop("tools", None) or ())
         self._extra: Wire = dict(settings.pop("extra_body", None) or {})
         self._options = {
             option: settings.pop(name)
-            for name, option in (("extra_headers", "headers"), ("extra_query", "params"), ("timeout", "timeout"))
+            for name, option in (("extra_headers", "headers"), ("extra_query", "params"))
             if name in settings
         }
         self._settings = settings
@@ -182,8 +190,9 @@ class Adapter(ABC, Generic[T]):
         used: list[T] = []
         report_unknown(self.name, window=self.window is None, price=not self.states_cost)
         try:
-            used.append(client := await self._client.get())
-            return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+            async with within(self._timeouts and self._timeouts.total):
+                used.append(client := await self._client.get())
+                return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
             raise self.failure(exc, *used) from None
@@ -211,25 +220,32 @@ class Adapter(ABC, Generic[T]):
             phrases=self.phrases,
         )
 
-    async def _post(self, client: Any, body: Wire, streamed: bool) -> Any:
-        """Send *body*, and return the response, which is still to be read if it is *streamed*."""
+    @asynccontextmanager
+    async def _post(self, client: Any, body: Wire, streamed: bool) -> AsyncGenerator[Answer]:
+        """Send *body*, and open the answer, which is still to be read if it is *streamed*."""
         import httpx2
 
-        sdk = sys.modules[self.sdk]
         sent = encode({**body, "stream": True} if streamed else body)
-        own = type(client) is getattr(sdk, self.client_class)
-        return await client.post(
-            self.path,
-            **{"content": sent} if own else {"body": from_json(sent)},
-            cast_to=httpx2.Response,
-            options=self._options,
-            stream=streamed,
-            stream_cls=sdk.AsyncStream[object],
-        )
-
-    def _events(self, client: Any, response: Any) -> Any:
-        """Return the events of a streamed *response*, as plain JSON: the SDK's models would reshape unknown fields."""
-        return sys.modules[self.sdk].AsyncStream(cast_to=object, response=response, client=client)
+        own = type(client) is getattr(sys.modules[self.sdk], self.client_class)
+        limits = {"timeout": httpx2.Timeout(None, connect=self._timeouts.connect)} if self._timeouts else {}
+        async with Silence(self._timeouts or UNLIMITED) as silence:
+            try:
+                response = await client.post(
+                    self.path,
+                    **{"content": sent} if own else {"body": from_json(sent)},
+                    cast_to=httpx2.Response,
+                    options=limits | self._options,
+                    stream=streamed,
+                    stream_cls=object,
+                )
+            except Exception as exc:
+                if self._timeouts and type(exc.__cause__).__name__ == "ConnectTimeout":
+                    raise TimedOut("no connection was accepted", "connect", self._timeouts.connect) from None
+                raise
+            try:
+                yield Answer(response, silence.heard)
+            finally:
+                await response.aclose()
 
 
 class PerLoop(Generic[T]):

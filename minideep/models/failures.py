@@ -41,8 +41,8 @@ These are more specific than the status, which is 200 inside a stream.
 
 TRANSIENT = frozenset({"api_error", "overloaded_error", "server_error", "server_is_overloaded"})
 """Kinds of error that a provider sends in the middle of a stream, and that a second attempt may avoid."""
-TIMEOUTS = frozenset({"APIConnectionError", "APITimeoutError", "timeout_error"})
-"""Exception classes of the SDKs, and one kind of error, for a server that did not answer in time."""
+TIMEOUTS = frozenset({"APIConnectionError", "APITimeoutError", "TimedOut", "timeout_error"})
+"""Exception classes of the SDKs and our own, and one kind of error, for a server that did not answer in time."""
 
 
 class StreamBroke(Exception):

@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from contextlib import aclosing
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
@@ -13,15 +14,16 @@ from ... import messages as ours
 from ...checks import checked
 from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...events import ArgsDelta, StreamEvent, TextDelta, ThinkingDelta
-from ...kinds import Positive, having
+from ...kinds import Positive, Seconds, having
 from ...messages import clean, from_json, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Adapter, Wire, hashed_id, own_json, sendable, sent_name
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price, Tariff
-from ..failures import StreamBroke, unbroken
+from ..failures import BadReply, StreamBroke, unbroken
 from ..profile import Profile
+from ..timeouts import Timeouts
 from . import breakpoints
 from .usage import cost_of, usage_of
 
@@ -97,6 +99,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -108,6 +111,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
         limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
         self._settings = {"max_tokens": limit, **self._settings}
@@ -115,20 +119,21 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         self._declared = Encoded(_declared)
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
-        import anthropic
         import httpx2
 
         # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
         streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
-        response = await self._post(client, self.body(client, request), streamed)
-        if not streamed:
-            return self.read(from_json(response.content))
-        with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
-            async with self._events(client, response) as events:
-                answer = _Streamed(emit or _ignore)
-                async for event in events:
-                    answer.add(event)
-                return self.read(answer.whole())
+        async with self._post(client, self.body(client, request), streamed) as answer:
+            if not streamed:
+                return self.read(from_json(await answer.read()))
+            with unbroken((httpx2.TransportError,), (BadReply,)):
+                if answer.is_json:
+                    return self.read(from_json(await answer.read()))
+                message = _Streamed(emit or _ignore)
+                async with aclosing(answer.events()) as events:
+                    async for event in events:
+                        message.add(event)
+                return self.read(message.whole())
 
     def body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.
@@ -323,8 +328,10 @@ class _Streamed:
         self._parts: dict[tuple[int, str], list[str]] = {}
 
     def add(self, event: Any) -> None:
-        """Add one event. Unknown kinds are ignored, as the API asks of its clients."""
+        """Add one event. Unknown kinds are ignored, as the API asks of its clients. Raises `BadReply` for an error."""
         match event:
+            case {"type": "error", "error": dict(error)}:
+                raise BadReply(str(error.get("message") or error), error)
             case {"type": "message_start", "message": message}:
                 self._count(message.get("usage"))
                 # Counts only the little that is written by then; the total comes at the end.

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from json import JSONDecodeError
+from contextlib import aclosing
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
@@ -12,6 +12,7 @@ from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
+from ..answers import Answer
 from ..failures import BadReply, StreamBroke, unbroken
 
 if TYPE_CHECKING:
@@ -84,30 +85,33 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         """Return an empty reply that is about to be streamed."""
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
+        import httpx2
+
         body = self.body(client, request, streamed=emit is not None)
-        response = await self._post(client, body, emit is not None)
-        if emit and not response.headers.get("content-type", "").startswith("application/json"):
-            return await self._gathered(client, response, self._stream(emit))
-        return self.read(_object(await response.aread()))
+        async with self._post(client, body, emit is not None) as answer:
+            if not emit:
+                return self.read(_object(await answer.read()))
+            with unbroken((httpx2.TransportError,), (BadReply,)):
+                if answer.is_json:
+                    return self.read(_object(await answer.read()))
+                return self.read(await self._gathered(answer, self._stream(emit)))
 
-    async def _gathered(self, client: "AsyncOpenAI", response: Any, stream: Stream) -> Reply:
+    async def _gathered(self, answer: Answer, stream: Stream) -> Wire:
         """Return the reply in a stream. A connection that is lost after the last event does no harm."""
-        import openai
+        import httpx2
 
-        ending = _Ending(response)
-        with unbroken((openai.APIConnectionError, JSONDecodeError), (openai.APIError, BadReply)):
-            async with self._events(client, ending) as events:
-                try:
-                    async for event in events:
-                        stream.add(event)
-                except openai.APIError as exc:
-                    if exc.body:
-                        raise refusal(exc.body) from None
-                    if not stream.whole(ending.done):
-                        raise
-            if not (whole := stream.whole(ending.done)):
-                raise StreamBroke("the stream ended before the reply did")
-            return self.read(whole)
+        try:
+            async with aclosing(answer.events()) as events:
+                async for event in events:
+                    if error := event.get("error"):
+                        raise refusal(error)
+                    stream.add(event)
+        except httpx2.TransportError:
+            if not stream.whole(answer.done):
+                raise
+        if not (whole := stream.whole(answer.done)):
+            raise StreamBroke("the stream ended before the reply did")
+        return whole
 
     def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
         """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
@@ -120,26 +124,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
             long_writes = token_count(said, details, "cache_write_tokens_details", "ttl_12h_tokens") or 0
             cost = self._tariff.cost(usage, standard=tier in STANDARD, long_writes=long_writes)
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
-
-
-class _Ending:
-    """A response that records whether its stream said `[DONE]`, which the SDK does not pass on."""
-
-    def __init__(self, response: Any) -> None:
-        self._response = response
-        self._tail = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._response, name)
-
-    @property
-    def done(self) -> bool:
-        return self._tail.rstrip().endswith(b"[DONE]")
-
-    async def aiter_bytes(self) -> Any:
-        async for chunk in self._response.aiter_bytes():
-            self._tail = (self._tail + chunk)[-16:]
-            yield chunk
 
 
 def _object(content: bytes) -> Wire:
