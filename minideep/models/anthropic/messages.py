@@ -330,8 +330,8 @@ class _Streamed:
     def add(self, event: Any) -> None:
         """Add one event. Unknown kinds are ignored, as the API asks of its clients. Raises `BadReply` for an error."""
         match event:
-            case {"type": "error", "error": dict(error)}:
-                raise BadReply(str(error.get("message") or error), error)
+            case {"type": "error", "error": {**error}}:
+                raise BadReply(str(error.get("message", error)), error)
             case {"type": "message_start", "message": message}:
                 self._count(message.get("usage"))
                 # Counts only the little that is written by then; the total comes at the end.
