@@ -74,6 +74,10 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
     path = "/v1/messages"
+    count_path = "/v1/messages/count_tokens"
+    counted: ClassVar[frozenset[str]] = frozenset(
+        {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"}
+    )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
@@ -156,6 +160,13 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             body["system"] = array(system)
         body["messages"] = array([_turn(turn) for turn in turns])
         return body | self._extra
+
+    async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
+        kind = "image" if isinstance(block, ours.Image) else "document"
+        name = getattr(block, "name", "") or kind
+        file = await self._asked(lambda client: client.files.upload(file=(name, block.data, block.media_type)))
+        named: Wire = {"type": kind, "source": {"type": "file", "file_id": file.id}}
+        return ours.ProviderBlock(PROVIDER, to_json(named))
 
     def read(self, answer: Any) -> Reply:
         return _reply(answer, self._tariff)
