@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
+from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
@@ -150,7 +151,7 @@ class Adapter(ABC, Generic[T]):
 
         async def ask(client: T) -> Reply:
             if send:
-                return self.read(await send(client, self.body(client, request)))
+                return self._read(await send(client, self._body(client, request)))
             return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
 
         return await self._asked(ask)
@@ -171,6 +172,7 @@ class Adapter(ABC, Generic[T]):
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
             raise self._failure(exc, *used) from None
 
+    @checked
     async def count_tokens(self, request: Request) -> int:
         """Return how many tokens of input the provider counts in *request*, by a request that writes no reply.
 
@@ -183,7 +185,7 @@ class Adapter(ABC, Generic[T]):
         return await self._asked(lambda client: self._count(client, request))
 
     async def _count(self, client: T, request: Request) -> int:
-        body = {name: value for name, value in self.body(client, request).items() if name in self.counted}
+        body = {name: value for name, value in self._body(client, request).items() if name in self.counted}
         response = await self._post(client, body, False, self.count_path)
         count = token_count(from_json(response.content), "input_tokens")
         if count is None:
@@ -202,11 +204,11 @@ class Adapter(ABC, Generic[T]):
         """
 
     @abstractmethod
-    def body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
+    def _body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
         """Return the body of *request*. Its values may be encoded already."""
 
     @abstractmethod
-    def read(self, answer: Any) -> Reply:
+    def _read(self, answer: Any) -> Reply:
         """Return the reply in *answer*, the provider's whole JSON. Raises `BadReply` if it has none."""
 
     def _failure(self, exc: Exception, *clients: T) -> ModelError:

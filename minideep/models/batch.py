@@ -77,9 +77,7 @@ class BatchModel(ModelWrapper):
 
     def _open(self, client: Any) -> "_Batch":
         """Return the batch that takes the next request."""
-        open_ones = self._gathering.get()
-        if open_ones is None:
-            open_ones = self._gathering.put([])
+        open_ones = self._gathering.get() or self._gathering.put([])
         if not open_ones or open_ones[-1].closed:
             open_ones[:] = [_Batch(self._model, client, *self._times)]
         return open_ones[-1]

@@ -96,7 +96,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         self._said = Encoded(_encoded)
         self._declared = Encoded(_declared)
 
-    def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
+    def _body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name}
         if streamed:
             body["stream_options"] = {"include_usage": True}
@@ -112,13 +112,14 @@ class OpenAIChat(sdk.OpenAIAdapter):
         body["messages"] = array(_messages(request.system, map(self._said, request.messages)))
         return body | self._extra
 
+    @checked
     async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
         if isinstance(block, ours.Image):
             raise ConfigError("OpenAIChat: this API takes uploaded documents only; put the `Image` into the message")
         file = await self._asked(lambda client: sdk.uploaded(client, block))
         return ours.ProviderBlock(PROVIDER, to_json({"type": "file", "file": {"file_id": file}}))
 
-    def read(self, answer: Any) -> Reply:
+    def _read(self, answer: Any) -> Reply:
         match answer:
             case {"error": error} if error:
                 raise sdk.refusal(error)
