@@ -14,7 +14,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -23,8 +23,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ..checks import checked
 from ..errors import ConfigError, ModelError
-from ..messages import AnyBlock, ProviderBlock, Thinking, from_json, to_json
+from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
@@ -34,12 +35,14 @@ from .attempts import first_reply
 from .background import IMPORTING
 from .body import encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
-from .failures import StreamBroke, model_error
+from .failures import BadReply, StreamBroke, model_error
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
+R = TypeVar("R")
+Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
 Wire = dict[str, Any]
 """A JSON object in a provider's words."""
 
@@ -47,8 +50,20 @@ Wire = dict[str, Any]
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
 NO_KEY = "none"
 """Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
-OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body"})
-"""Arguments of the SDKs' methods that are not part of the body, or are one as they are."""
+HEADERS = {"extra_headers": "headers", "extra_query": "params"}
+"""Arguments of the SDKs' methods that are not part of the body, and what the SDKs call them in a request."""
+OPTIONS = frozenset({*HEADERS, "extra_body"})
+INSTEAD: Mapping[str, str] = {
+    "model": "the model's name is the first argument",
+    **dict.fromkeys(("messages", "input"), "the messages are those of the agent: `agent.run(text)`"),
+    **dict.fromkeys(("system", "instructions"), "give the prompt to the agent: `Agent(model, system_prompt=...)`"),
+    "stream": "a reply is streamed to whoever listens: `agent.stream(text)`",
+    **dict.fromkeys(
+        ("auth_token", "default_headers", "http_client", "max_retries", "organization", "project"),
+        "give it to a client of the SDK: `client=...`",
+    ),
+}
+"""What to write in place of arguments that are the adapter's own, or the client's."""
 
 
 class Adapter(ABC, Generic[T]):
@@ -60,6 +75,10 @@ class Adapter(ABC, Generic[T]):
     """The SDK's own client, which sends bytes as they are; those for clouds look into the body."""
     path: ClassVar[str]
     """Where requests are posted."""
+    count_path: ClassVar[str] = ""
+    """Where the tokens of a request are counted; empty: nowhere."""
+    counted: ClassVar[frozenset[str]] = frozenset()
+    """The fields of a body that are counted."""
     known_settings: ClassVar[frozenset[str]]
     """The arguments of the SDK's method for a request that a setting may be."""
     home: ClassVar[str]
@@ -89,7 +108,7 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        self._check_settings(settings)
+        settings = self._checked_settings(settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
@@ -106,46 +125,43 @@ class Adapter(ABC, Generic[T]):
         if api_key or base_url:
             self.key_variable = "api_key="
         # A closure, which shows the key to nobody who looks at the model.
-        if timeout is None and client is None:
-            timeout = Timeouts()
-        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
-        """None: those of the client that was given."""
         self._client = Client(client, lambda: self._connect(api_key, base_url))
+        usual = Timeouts() if client is None else None
+        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout or usual
+        """None: those of the client that was given."""
         self._hosted: list[Any] = list(settings.pop("tools", None) or ())
-        self._extra: Wire = dict(settings.pop("extra_body", None) or {})
-        self._options = {
-            option: settings.pop(name)
-            for name, option in (("extra_headers", "headers"), ("extra_query", "params"))
-            if name in settings
-        }
+        self._extra: Wire = settings.pop("extra_body", None) or {}
+        self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def _check_settings(self, settings: Wire) -> None:
-        """Refuse what would be refused with every request.
+    def _checked_settings(self, settings: Wire) -> Wire:
+        """Return a copy of *settings* as plain JSON, apart from the SDK's own options; refuse what it would refuse.
 
         Raises:
             ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or the
                 name of the model begins with its provider's.
         """
         model = type(self).__name__
-        for name, value in list(settings.items()):
-            if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
-                del settings[name]
-            elif name not in self.known_settings | OPTIONS:
-                other = "; what only the server knows goes into extra_body={...}"
-                meant = did_you_mean(name, self.known_settings | OPTIONS, other)
+        # The SDK's own words for an argument that is left out.
+        said = {name: value for name, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
+        for name in said:
+            if name not in self.known_settings | OPTIONS:
+                other = f"; {INSTEAD.get(name, 'what only the server knows goes into extra_body={...}')}"
+                meant = other if name in INSTEAD else did_you_mean(name, self.known_settings | OPTIONS, other)
                 raise ConfigError(f"{model}: the {self.sdk} SDK knows no setting {name!r}{meant}")
-        try:
-            encode({name: value for name, value in settings.items() if name not in OPTIONS})
-        except TypeError as exc:
-            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
         provider, colon, name = self.name.partition(":")
         if colon and provider in ("anthropic", "openai", "openai-chat"):
             problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
             raise ConfigError(f"{problem}; write {model}({name!r})")
+        try:
+            # Decoded again, so that what a caller does to a list or a dict afterwards changes no request.
+            plain = from_json(encode({name: value for name, value in said.items() if name not in HEADERS}))
+        except TypeError as exc:
+            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
+        return plain | {name: dict(said[name] or {}) for name in HEADERS if name in said}
 
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
         """Make the SDK's client, importing the SDK.
@@ -177,39 +193,83 @@ class Adapter(ABC, Generic[T]):
         if not are_forbidden():
             await self._client.get()
 
-    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+    async def complete(self, request: Request, emit: Emit | None, *, send: "Send | None" = None) -> Reply:
         """Answer *request*: with *emit* the reply is streamed, else it is one JSON document.
 
-        A stream that breaks is restarted once, since the SDKs retry only requests that were not answered.
+        A stream that breaks is restarted once, since the SDKs retry only requests that were not answered. With *send*,
+        which is given the SDK's client and the body of a request and returns the answer, no request is made here.
 
         Raises:
             ModelError: the API failed after the SDK's own retries, or a stream broke twice.
             ConfigError: requests to real models are forbidden. It is no `ModelError`: nothing asks again after it.
         """
+        report_unknown(self.name, window=self.window is None, price=not self.states_cost)
+
+        async def ask(client: T) -> Reply:
+            if send:
+                return self._read(await send(client, self._body(client, request)))
+            async with within(self._timeouts and self._timeouts.total):
+                return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+
+        return await self._asked(ask)
+
+    async def _asked(self, ask: Callable[[T], Awaitable[R]]) -> R:
+        """Return what *ask* makes of the SDK's client for the running event loop.
+
+        Raises:
+            ModelError: for whatever the SDK raises.
+            ConfigError: requests to real models are forbidden.
+        """
         check_allowed(self.name)
         used: list[T] = []
-        report_unknown(self.name, window=self.window is None, price=not self.states_cost)
         try:
-            async with within(self._timeouts and self._timeouts.total):
-                used.append(client := await self._client.get())
-                return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+            used.append(client := await self._client.get())
+            return await ask(client)
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
-            raise self.failure(exc, *used) from None
+            raise self._failure(exc, *used) from None
+
+    @checked
+    async def count_tokens(self, request: Request) -> int:
+        """Return how many tokens of input the provider counts in *request*, by a request that writes no reply.
+
+        Raises:
+            ModelError: the API failed.
+            ConfigError: the API counts no tokens.
+        """
+        if not self.count_path:
+            raise ConfigError(f"{type(self).__name__}: this API counts no tokens; `OpenAI` and `Anthropic` do")
+        return await self._asked(lambda client: self._count(client, request))
+
+    async def _count(self, client: T, request: Request) -> int:
+        body = {name: value for name, value in self._body(client, request).items() if name in self.counted}
+        async with self._post(client, body, False, self.count_path) as answer:
+            said = await answer.read()
+        count = token_count(from_json(said), "input_tokens")
+        if count is None:
+            raise BadReply(f"the answer should hold input_tokens, found {said[:200]!r}")
+        return count
 
     @abstractmethod
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
 
     @abstractmethod
-    def body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
+    async def upload(self, block: Image | Document) -> ProviderBlock:
+        """Upload an image or a document, once; return a block that names it in messages to this provider.
+
+        Other providers are not sent the block. The file stays until it is deleted with the SDK.
+        """
+
+    @abstractmethod
+    def _body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
         """Return the body of *request*. Its values may be encoded already."""
 
     @abstractmethod
-    def read(self, answer: Any) -> Reply:
+    def _read(self, answer: Any) -> Reply:
         """Return the reply in *answer*, the provider's whole JSON. Raises `BadReply` if it has none."""
 
-    def failure(self, exc: Exception, *clients: T) -> ModelError:
+    def _failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
         return model_error(
             self.name,
@@ -221,7 +281,7 @@ class Adapter(ABC, Generic[T]):
         )
 
     @asynccontextmanager
-    async def _post(self, client: Any, body: Wire, streamed: bool) -> AsyncGenerator[Answer]:
+    async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> AsyncGenerator[Answer]:
         """Send *body*, and open the answer, which is still to be read if it is *streamed*."""
         import httpx2
 
@@ -231,7 +291,7 @@ class Adapter(ABC, Generic[T]):
         async with Silence(self._timeouts or UNLIMITED) as silence:
             try:
                 response = await client.post(
-                    self.path,
+                    path or self.path,
                     **{"content": sent} if own else {"body": from_json(sent)},
                     cast_to=httpx2.Response,
                     options=limits | self._options,

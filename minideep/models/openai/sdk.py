@@ -35,8 +35,9 @@ CACHED = (("num_cached_tokens",), ("prompt_cache_hit_tokens",), ("cached_tokens"
 cache, if they do not count them as OpenAI does.
 """
 
-STANDARD = (None, "auto", "default")
-"""The service tiers to which the listed prices apply."""
+TIERS: Mapping[str | None, float] = {None: 1.0, "auto": 1.0, "default": 1.0, "flex": 0.5, "batch": 0.5}
+"""The price of a service tier as part of the listed one; others have lists of their own:
+https://developers.openai.com/api/docs/guides/flex-processing and https://developers.openai.com/api/docs/guides/batch"""
 
 
 class Stream(Protocol):
@@ -87,14 +88,14 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
         import httpx2
 
-        body = self.body(client, request, streamed=emit is not None)
+        body = self._body(client, request, streamed=emit is not None)
         async with self._post(client, body, emit is not None) as answer:
             if not emit:
-                return self.read(_object(await answer.read()))
+                return self._read(_object(await answer.read()))
             with unbroken((httpx2.TransportError,), (BadReply,)):
                 if answer.is_json:
-                    return self.read(_object(await answer.read()))
-                return self.read(await self._gathered(answer, self._stream(emit)))
+                    return self._read(_object(await answer.read()))
+                return self._read(await self._gathered(answer, self._stream(emit)))
 
     async def _gathered(self, answer: Answer, stream: Stream) -> Wire:
         """Return the reply in a stream. A connection that is lost after the last event does no harm."""
@@ -122,7 +123,9 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         if cost is None:
             details = f"{self.counts[0]}_details"
             long_writes = token_count(said, details, "cache_write_tokens_details", "ttl_12h_tokens") or 0
-            cost = self._tariff.cost(usage, standard=tier in STANDARD, long_writes=long_writes)
+            cost = self._tariff.cost(
+                usage, share=TIERS.get(tier) if isinstance(tier, str | None) else None, long_writes=long_writes
+            )
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
@@ -168,6 +171,14 @@ def cache_key(request: Request) -> Wire:
 
 def data_url(block: ours.Image | ours.Document) -> str:
     return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
+
+
+async def uploaded(client: "AsyncOpenAI", block: ours.Image | ours.Document) -> str:
+    """Upload *block* and return the id of its file."""
+    image = isinstance(block, ours.Image)
+    name = f"image{guess_extension(block.media_type) or ''}" if isinstance(block, ours.Image) else file_name(block)
+    sent = (name, block.data, block.media_type)
+    return (await client.files.create(file=sent, purpose="vision" if image else "user_data")).id
 
 
 def file_name(block: ours.Document) -> str:
