@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
-from ..errors import ConfigError, ModelError
+from ..errors import ConfigError
 from ..messages import AnyBlock, Message, ProviderBlock, Thinking
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
@@ -43,8 +43,6 @@ class Adapter(ABC, Generic[T]):
     """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
     """Attributes of the client that must never appear in an error."""
-    phrases: ClassVar[Mapping[str, type[ModelError]]]
-    """Parts of messages, in lower case, for errors that the provider reports without a code."""
 
     def __init__(
         self,
@@ -110,7 +108,6 @@ class Adapter(ABC, Generic[T]):
                 key_variable=self.key_variable,
                 unreachable=self.unreachable,
                 secrets=secrets,
-                phrases=self.phrases,
             ) from None
 
     @abstractmethod
