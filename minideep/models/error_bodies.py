@@ -56,7 +56,10 @@ def reason_of(exc: Exception) -> str:
             return reason
     if isinstance(body, str):
         return _prose(body)
-    return to_json(body).decode()[:SHOWN] if body else ""
+    try:
+        return to_json(body).decode()[:SHOWN] if body else ""
+    except (TypeError, RecursionError):
+        return ""
 
 
 def error_objects(exc: Exception) -> Iterator[Object]:

@@ -58,7 +58,7 @@ WORDINGS: tuple[tuple[str, type[ModelError]], ...] = (
     ("incorrect api key", AuthenticationFailed),  # xAI, with status 400
     ("api key not valid", AuthenticationFailed),  # Gemini, with status 400
     ("too many tokens, please wait", RateLimited),  # Bedrock
-    ("rate limit (reached|exceeded)", RateLimited),
+    ("rate limit (is )?(reached|exceeded)", RateLimited),
     ("too many requests", RateLimited),
     ("request rate increased too quickly", RateLimited),
     ("prompt is too long", ContextOverflow),  # Anthropic, Bedrock, Fireworks
