@@ -71,6 +71,7 @@ REASONS = [
     (openrouter("it is so", provider_name="Chutes"), "400 BadRequestError: Chutes: it is so"),
     (openrouter(BEHIND, provider_name="Nvidia"), "400 BadRequestError: This model is no more"),
     (openrouter(""), "400 BadRequestError: Provider returned error"),
+    ({"status": False, "code": 0, "type": None, "message": "it is so"}, "400 BadRequestError: it is so"),
     ({"Message": "it is so"}, "400 BadRequestError: it is so"),
     ({"type": "https://docs.example.com/e", "title": "Bad", "detail": "it is so"}, "400 BadRequestError: it is so"),
     ({"reasons": {"a": [1]}}, '400 BadRequestError: {"reasons":{"a":[1]}}'),
