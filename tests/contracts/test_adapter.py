@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import traceback
 from importlib.metadata import version
 from inspect import signature
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from harness.providers import Provider, cut, sse
-from harness.wires import FORMATS, HELLO, WIRES, plain_ls
+from harness.wires import FORMATS, HELLO, WIRES, plain_ls, reply
 
 from minideep import (
     AssistantMessage,
@@ -75,6 +76,72 @@ def test_a_stream_that_breaks_in_the_middle_is_retried_once_as_a_whole(kind, nam
 
 def test_a_stream_that_breaks_before_anything_was_said_begins_anew_in_silence(wire):
     assert wire.ask(cut(wire.WHOLE, 0), wire.WHOLE).events == HEARD
+
+
+def ends_of_events(answer):
+    """Where the events of *answer* end, and 0."""
+    return [0, *(place.end() for place in re.finditer(b"\n\n", answer.body))]
+
+
+async def cut_everywhere(kind, sizes, whole, told=None, retries=0, **settings):
+    """For each of *sizes*: how many requests were made, the reply, and the events, of an answer that is cut there and
+    then comes as a *whole*."""
+    seen = []
+    with Provider() as provider:
+        async with WIRES[kind].connected(provider.url, retries=retries) as client:
+            for size in sizes:
+                provider.answers.extend([cut(whole, size), whole])
+                provider.bodies.clear()
+                events = []
+                answered = await WIRES[kind].model(client, **settings).complete(HELLO, events.append if told else None)
+                seen.append((len(provider.bodies), answered, events))
+                provider.answers.clear()
+    return seen
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_a_stream_that_is_cut_at_any_event_is_asked_for_again_and_listeners_begin_anew(kind):
+    whole = reply(kind, ("a", {"path": "/"}), text="hi there", stream=True)
+    [(_, unbroken, all_events)] = await cut_everywhere(kind, [len(whole.body) - 1], whole, told=True)
+    all_events = all_events[-6:]  # Two of the thoughts, two of the text, and two of the call.
+    seen = await cut_everywhere(kind, ends_of_events(whole)[:-1], whole, told=True)
+    for asked, answered, events in seen:
+        withdrawn = events[: events.index(Restarted())] if Restarted() in events else []
+        # A reply whose last words have come is whole, and only its counts may be missing.
+        assert (asked in (1, 2), answered.message) == (True, unbroken.message)
+        assert events == [*all_events[: len(withdrawn)], *([Restarted()] if withdrawn else []), *all_events]
+    assert {len(events) for _, _, events in seen} == {6, 8, 9, 10, 11, 12, 13}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_a_reply_that_is_cut_is_asked_for_again_if_nobody_listens(kind):
+    whole = reply(kind, ("a", {"path": "/"}), text="hi there")
+    sizes = [0, 1, len(whole.body) // 2, len(whole.body) - 1]
+    seen = await cut_everywhere(kind, sizes, whole, retries=1)
+    assert [asked for asked, _, _ in seen] == [2] * 4
+    assert {answered.message.text for _, answered, _ in seen} == {"hi there"}
+
+
+async def test_a_stream_that_nobody_listens_to_is_asked_for_again_too():
+    whole = reply("anthropic", ("a", {"path": "/"}), text="hi there", stream=True)
+    seen = await cut_everywhere("anthropic", ends_of_events(whole)[:-1], whole, max_tokens=64_000)
+    assert {(asked, answered.message.text) for asked, answered, _ in seen} == {(2, "hi there")}
+
+
+@pytest.mark.parametrize("size", [0, None], ids=["at once", "in the middle"])
+def test_a_connection_that_is_lost_twice_is_one_error_that_may_pass(wire, size):
+    lost = wire.BROKEN["cut"] if size is None else cut(wire.WHOLE, size)
+    with pytest.raises(ModelError, match=r"peer closed connection [^:]*\)$") as caught:
+        wire.ask(lost, lost, wire.WHOLE)
+    assert (type(caught.value), caught.value.transient) == (ModelError, True)
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_a_server_that_says_nothing_for_too_long_is_an_error_that_may_pass(wire, listen):
+    held = sse(*wire.events(wire.said("hi there"))[:3], hold=True)
+    with pytest.raises(ModelError, match=r"[Tt]ime") as caught:
+        wire.ask(held, held, listen=listen, timeout=0.1)
+    assert (type(caught.value), caught.value.transient) == (ModelError, True)
 
 
 # ---- errors
