@@ -10,22 +10,28 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
-from harness.providers import Provider, cut, sse
+from harness.providers import Answer, Provider, cut, sse
 from harness.wires import FORMATS, HELLO, WIRES, plain_ls, reply
 
 from minideep import (
+    Agent,
     AssistantMessage,
     AuthenticationFailed,
     ConfigError,
+    Limits,
     ModelError,
     RateLimited,
     Reply,
     Request,
     Text,
+    ToolCall,
+    ToolContext,
     Usage,
     UserMessage,
+    tool,
 )
 from minideep.events import Restarted, TextDelta
+from minideep.models import ScriptedModel
 from minideep.models.adapter import OPTIONS
 from minideep.workers import in_thread
 
@@ -248,3 +254,36 @@ def test_a_listener_that_fails_hangs_up(wire):
                 return await in_thread(provider.left.wait, 10)
 
     assert asyncio.run(go())
+
+
+def delegating(model):
+    """An agent whose only tool is a subagent with *model*."""
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask."""
+        return (await ctx.run(Agent(model), "go")).status
+
+    return Agent(ScriptedModel([ToolCall("ask"), "so"]), [ask], limits=Limits(seconds=0.3))
+
+
+async def streamed(agent):
+    stream = agent.stream("go")
+    async for _ in stream:
+        pass
+    return stream.turn
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@pytest.mark.parametrize("agent_of", [lambda model: Agent(model, limits=Limits(seconds=0.3)), delegating])
+@pytest.mark.parametrize("waits", ["the server says nothing", "the SDK waits before it tries again"])
+async def test_a_model_call_is_cut_when_the_seconds_of_the_run_are_spent(wire, waits, agent_of, stream):
+    busy = waits.startswith("the SDK")
+    answer = limited(wire, retry_after="60") if busy else Answer(b"", hold=True)
+    with Provider(wire.answer(wire.said("hi")), answer) as provider:
+        async with wire.connected(provider.url, retries=2) as client:
+            await wire.model(client).complete(HELLO, None)  # A client's first request takes far longer than the others.
+            agent = agent_of(wire.model(client))
+            turn = await asyncio.wait_for(streamed(agent) if stream else agent.run("go"), 20)
+        assert (turn.status, turn.reason, len(provider.bodies)) == ("exhausted", "seconds", 2)
+        assert busy or await in_thread(provider.left.wait, 10)
