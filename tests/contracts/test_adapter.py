@@ -160,6 +160,16 @@ def test_the_sdk_waits_and_tries_again(wire, listen):
     assert (heard.reply.message.text, Restarted() in heard.events) == ("hi", False)
 
 
+@pytest.mark.parametrize("listen", [True, False])
+async def test_a_wait_of_an_hour_is_an_error_at_once_and_not_a_turn_that_hangs(wire, listen):
+    with Provider(limited(wire, retry_after="3600"), wire.answer(wire.said("never"))) as provider:
+        model = wire.model(None, base_url=provider.url, api_key="sk-0123456789")
+        with pytest.raises(RateLimited, match="slow down; it asks to wait 3,600 s") as caught:
+            await asyncio.wait_for(model.complete(HELLO, (lambda _: None) if listen else None), 20)
+        assert (caught.value.retry_after, len(provider.bodies)) == (3600.0, 1)
+        await (await model._client.get()).close()
+
+
 def test_a_request_that_is_refused_is_not_repeated_by_us(wire):
     with pytest.raises(RateLimited, match="slow down"):
         wire.ask(limited(wire), wire.answer(wire.said("never")))
