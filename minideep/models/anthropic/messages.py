@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from ... import messages as ours
 from ...checks import checked
-from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...events import ArgsDelta, StreamEvent, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
 from ...messages import clean, from_json, parse_arguments, to_json
@@ -22,6 +21,7 @@ from ..body import Encoded, Part, array, encode
 from ..catalog import Price, Tariff
 from ..failures import StreamBroke, unbroken
 from ..profile import Profile
+from ..waits import refuse_long_wait
 from . import breakpoints
 from .usage import cost_of, usage_of
 
@@ -81,12 +81,6 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
-    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
-        "prompt is too long": ContextOverflow,
-        "exceed context limit": ContextOverflow,
-        # Raised by the SDK when it has no key.
-        "could not resolve authentication method": AuthenticationFailed,
-    }
 
     @checked
     def __init__(
@@ -120,7 +114,9 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
         import anthropic
 
-        return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client: Any = anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client._client.event_hooks["response"].append(refuse_long_wait)
+        return client
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
         import anthropic
