@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from ...messages import Citation, clean, to_json
 from ..adapter import Wire
+from .sdk import is_object
 
 
 def citations(annotations: Any, provider: str) -> tuple[Citation, ...]:
@@ -14,13 +15,13 @@ def citations(annotations: Any, provider: str) -> tuple[Citation, ...]:
     interpreter made it.
     """
     said = cast(Iterable[Any], annotations) if isinstance(annotations, list) else ()
-    return tuple([_citation(one, provider) for one in said if isinstance(one, dict)])
+    return tuple([_citation(one, provider) for one in said if is_object(one)])
 
 
 def _citation(annotation: Wire, provider: str) -> Citation:
     # Chat Completions nests the fields under the annotation's type.
     nested: Any = annotation.get(str(annotation.get("type")))
-    fields: Wire = cast(Wire, nested) if isinstance(nested, dict) else annotation
+    fields = nested if is_object(nested) else annotation
     # The `index` of a cited file is a place in the text; that of a path counts files.
     place = "index" if annotation.get("type") == "file_citation" else None
     return Citation(
