@@ -95,13 +95,17 @@ class OpenAI(sdk.OpenAIAdapter):
         self._answers = Encoded(answer_items)
         self._declared = Encoded(_declared)
 
+    def _caller(self, declared: Wire) -> tuple[str, bool]:
+        ours = client_calls.answering_tool(declared)
+        return ours or declared.get("name") or "", bool(ours)
+
     def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name, **sdk.cache_key(request), **self._settings}
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
             body["text"] = form | body.get("text", {})
         body["input"] = array(self._input(request.messages))
-        tools = [*map(encode, self._hosted), *(part for tool in request.tools for part in self._declared(tool).parts)]
+        tools = self._tools(request)
         if tools:
             body["tools"] = array(tools)
         if request.system:
