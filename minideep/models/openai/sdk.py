@@ -5,10 +5,9 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from mimetypes import guess_extension
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
 from ... import messages as ours
-from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
@@ -63,21 +62,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     home = "openai.com"
     told_by_environment = ("OpenAI-Organization", "OpenAI-Project")
     key_variable = "OPENAI_API_KEY"
-    # Sent by the SDK without a key, and by compatible servers that have no codes of their own.
-    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
-        "missing credentials": AuthenticationFailed,
-        # The limit on the reply alone is wrong, though the text goes on about the context length.
-        "tokens' is too large": ModelError,
-        "maximum context length": ContextOverflow,
-        "maximum prompt length": ContextOverflow,
-        "the model's context length": ContextOverflow,
-        "exceeds the available context size": ContextOverflow,
-        "exceeds the context": ContextOverflow,
-        "exceed context window": ContextOverflow,
-        "greater than the context length": ContextOverflow,
-        "prompt is too long": ContextOverflow,
-        "input token count": ContextOverflow,
-    }
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""
 
@@ -129,19 +113,24 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
+def is_object(value: Any) -> TypeGuard[Wire]:
+    """Return whether *value*, which may be whatever a server sends, is a JSON object."""
+    return isinstance(value, dict)
+
+
 def _object(content: bytes) -> Wire:
     try:
         body = from_json(content)
     except ValueError:
         body = None
-    if not isinstance(body, dict):
+    if not is_object(body):
         raise BadReply(f"the answer should be a JSON object, found {content[:200]!r}")
-    return cast(Wire, body)
+    return body
 
 
 def refusal(error: Any) -> BadReply:
     """Return an exception for the error object in an answer of status 200."""
-    body: Wire = cast(Wire, error) if isinstance(error, dict) else {"message": str(error)}
+    body: Wire = error if is_object(error) else {"message": str(error)}
     code = body.get("code")
     return BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
 
