@@ -31,7 +31,7 @@ from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from ..workers import in_thread
-from .addresses import checked_address, loopback_host, without_login
+from .addresses import checked_address, loopback_host, other_address, without_login
 from .answers import Answer
 from .attempts import first_reply
 from .background import IMPORTING
@@ -350,13 +350,18 @@ class Adapter(ABC, Generic[T]):
 
     def _failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
-        return model_error(
+        error = model_error(
             self.name,
             exc,
             key_variable=self.key_variable,
             unreachable=self.unreachable,
             secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
         )
+        # LM Studio answers an unknown path with status 200.
+        is_missing = getattr(exc, "status_code", None) in (404, 405) or "unexpected endpoint" in str(error).lower()
+        if self.base_url and is_missing and (remedy := other_address(self.base_url, self.path)):
+            error.args = (f"{error}; {remedy}",)
+        return error
 
     @asynccontextmanager
     async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> AsyncGenerator[Answer]:
