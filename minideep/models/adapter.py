@@ -52,6 +52,8 @@ Wire = dict[str, Any]
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
 NO_KEY = "none"
 """Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
+DIRECT: Mapping[str, None] = dict.fromkeys(("all://", "http://", "https://"))
+"""No proxies, in the words of httpx. Anthropic's client looks for those of the environment by itself."""
 HEADERS = {"extra_headers": "headers", "extra_query": "params"}
 """Arguments of the SDKs' methods that are not part of the body, and what the SDKs call them in a request."""
 OPTIONS = frozenset({*HEADERS, "extra_body"})
@@ -261,7 +263,7 @@ class Adapter(ABC, Generic[T]):
             api_key=key,
             default_headers={**headers, "Authorization": allowed},
             # A proxy cannot reach this machine, and must not see what stays on it.
-            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False) if loopback_host(url) else None,
+            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False, mounts=DIRECT) if loopback_host(url) else None,
         )
 
     async def preload(self) -> None:
