@@ -185,7 +185,7 @@ def cache_key(request: Request) -> Wire:
     return {"prompt_cache_key": request.cache.key} if request.cache and request.cache.key else {}
 
 
-def data_url(block: ours.Image | ours.Document) -> str:
+def data_url(block: ours.Image | ours.Video | ours.Document) -> str:
     return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
 
 
