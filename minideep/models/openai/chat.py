@@ -101,6 +101,10 @@ class OpenAIChat(sdk.OpenAIAdapter):
         self._said = Encoded(self._encoded)
         self._declared = Encoded(declared)
 
+    def _caller(self, declared: Wire) -> tuple[str, bool]:
+        kind = declared.get("type")
+        return nested(declared, str(kind), "name") or "", kind == "function"
+
     def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name}
         if streamed:
@@ -109,7 +113,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
             self._to = dialect(client, self._send_reasoning)
         if self._to.is_openai:
             body |= sdk.cache_key(request)
-        tools = [*map(encode, self._hosted), *(part for tool in request.tools for part in self._declared(tool).parts)]
+        tools = self._tools(request)
         if request.schema is not None and not tools:
             named = {"name": "reply", "schema": request.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": named}

@@ -82,13 +82,16 @@ class OpenAI(sdk.OpenAIAdapter):
         self._said = Encoded(_encoded)
         self._declared = Encoded(_declared)
 
+    def _caller(self, declared: Wire) -> tuple[str, bool]:
+        return declared.get("name") or "", declared.get("type") == "function"
+
     def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name, **sdk.cache_key(request), **self._settings}
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
             body["text"] = form | body.get("text", {})
         body["input"] = array(part for message in request.messages for part in self._said(message).parts)
-        tools = [*map(encode, self._hosted), *(part for tool in request.tools for part in self._declared(tool).parts)]
+        tools = self._tools(request)
         if tools:
             body["tools"] = array(tools)
         if request.system:
