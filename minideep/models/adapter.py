@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -71,8 +71,6 @@ class Adapter(ABC, Generic[T]):
     """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
     """Attributes of the client that must never appear in an error."""
-    phrases: ClassVar[Mapping[str, type[ModelError]]]
-    """Parts of messages, in lower case, for errors that the provider reports without a code."""
     _declared: Encoded[Tool, Part]
     """The declarations of the agent's tools."""
 
@@ -248,7 +246,6 @@ class Adapter(ABC, Generic[T]):
             key_variable=self.key_variable,
             unreachable=self.unreachable,
             secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
-            phrases=self.phrases,
         )
 
     async def _post(self, client: Any, body: Wire, streamed: bool) -> Any:

@@ -1,10 +1,9 @@
 """Claude, through Anthropic's SDK and its Messages API."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...checks import checked
-from ...errors import AuthenticationFailed, ConfigError, ContextOverflow, ModelError
+from ...errors import ConfigError
 from ...events import StreamEvent
 from ...kinds import Positive, having
 from ...messages import from_json
@@ -14,6 +13,7 @@ from ..body import Encoded, array
 from ..catalog import Price
 from ..failures import unbroken
 from ..profile import Profile
+from ..waits import refuse_long_wait
 from . import breakpoints
 from .replies import Streamed, reply_of
 from .requests import as_json, blocks_of, declaration, ends_of, prompt_blocks, turns_of
@@ -64,12 +64,6 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
-    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
-        "prompt is too long": ContextOverflow,
-        "exceed context limit": ContextOverflow,
-        # Raised by the SDK when it has no key.
-        "could not resolve authentication method": AuthenticationFailed,
-    }
 
     @checked
     def __init__(
@@ -110,7 +104,9 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
         import anthropic
 
-        return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client: Any = anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client._client.event_hooks["response"].append(refuse_long_wait)
+        return client
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
         import anthropic
