@@ -7,8 +7,8 @@ from ...checks import checked
 from ...kinds import Positive, having
 from ...messages import Message, StopReason, to_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Wire
-from ..body import Encoded, array, encode
+from ..adapter import Wire, nested
+from ..body import Encoded, array
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
@@ -16,6 +16,7 @@ from . import sdk
 from .chat_reply import blocks, objects
 from .chat_request import Dialect, Said, conversation, declared, dialect, encoded
 from .chat_stream import Streamed, usage_in
+from .failed_call import failed_call
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -103,7 +104,15 @@ class OpenAIChat(sdk.OpenAIAdapter):
 
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         kind = declared.get("type")
-        return nested(declared, str(kind), "name") or "", kind == "function"
+        return nested(declared, str(kind), "name") or "", kind in ("function", "custom")
+
+    async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
+        try:
+            return await super()._ask(client, request, emit)
+        except Exception as exc:
+            if call := failed_call(exc, request):
+                return self._reply([call], "done", None, None)
+            raise
 
     def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name}
