@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...checks import checked
+from ...events import Restarted
 from ...kinds import Positive, having
 from ...messages import Message, StopReason, to_json
 from ...ports import Emit, Reply, Request
@@ -111,6 +112,8 @@ class OpenAIChat(sdk.OpenAIAdapter):
             return await super()._ask(client, request, emit)
         except Exception as exc:
             if call := failed_call(exc, request):
+                if emit and isinstance(exc, BadReply):  # The stream has begun.
+                    emit(Restarted())
                 return self._reply([call], "done", None, None)
             raise
 
