@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from json import JSONDecodeError
 from mimetypes import guess_extension
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
 from ... import messages as ours
 from ...messages import from_json, to_json
@@ -129,19 +129,24 @@ class _Ending:
             yield chunk
 
 
+def is_object(value: Any) -> TypeGuard[Wire]:
+    """Return whether *value*, which may be whatever a server sends, is a JSON object."""
+    return isinstance(value, dict)
+
+
 def _object(content: bytes) -> Wire:
     try:
         body = from_json(content)
     except ValueError:
         body = None
-    if not isinstance(body, dict):
+    if not is_object(body):
         raise BadReply(f"the answer should be a JSON object, found {content[:200]!r}")
-    return cast(Wire, body)
+    return body
 
 
 def refusal(error: Any) -> BadReply:
     """Return an exception for the error object in an answer of status 200."""
-    body: Wire = cast(Wire, error) if isinstance(error, dict) else {"message": str(error)}
+    body: Wire = error if is_object(error) else {"message": str(error)}
     code = body.get("code")
     return BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
 
