@@ -31,15 +31,16 @@ stream_options temperature tool_choice tools top_logprobs top_p user verbosity w
 """The arguments of the SDK's method that a request may carry as they are."""
 
 STOPS: Mapping[str, StopReason] = {
-    **dict.fromkeys(("length", "model_length", "max_tokens", "model_context_window_exceeded"), "truncated"),
-    **dict.fromkeys(("content_filter", "safety", "image_safety", "recitation", "prohibited_content"), "refused"),
-    **dict.fromkeys(("blocklist", "spii", "sensitive", "refusal"), "refused"),
+    **dict.fromkeys(("length", "max_tokens", "window_exceeded"), "truncated"),
+    **dict.fromkeys(("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"), "refused"),
+    **dict.fromkeys(("sensitive", "refusal"), "refused"),
 }
-"""Why a reply ended, in lower case. The words of OpenAI, then those of Mistral, Anthropic's and others:
-https://docs.mistral.ai/api, https://ai.google.dev/api/generate-content#FinishReason and
-https://docs.z.ai/api-reference/llm/chat-completion"""
-FAILURES = frozenset({"error", "network_error", "insufficient_system_resource", "malformed_function_call"})
-"""Words for a reply that the server could not end: https://openrouter.ai/docs/api/reference/errors-and-debugging and
+"""Parts of the words for why a reply ended, in lower case: those of OpenAI, Mistral (https://docs.mistral.ai/api),
+Gemini (https://ai.google.dev/api/generate-content#FinishReason) and GLM
+(https://docs.z.ai/api-reference/llm/chat-completion). Some have a longer form: `IMAGE_SAFETY`."""
+FAILURES = ("error", "insufficient_system_resource", "malformed_function_call")
+"""Parts of the words for a reply that the server could not end:
+https://openrouter.ai/docs/api/reference/errors-and-debugging and
 https://api-docs.deepseek.com/api/create-chat-completion"""
 
 
@@ -157,6 +158,8 @@ class OpenAIChat(sdk.OpenAIAdapter):
 def _stop(reason: Any, message: Wire) -> StopReason:
     """Return why the reply ended. Raises `BadReply` if the server could not end it."""
     word = reason.lower() if isinstance(reason, str) else ""
-    if word in FAILURES:
+    if any(part in word for part in FAILURES):
         raise sdk.refusal({"code": "server_error", "message": f"the server ended the reply with {reason!r}"})
-    return "refused" if message.get("refusal") else STOPS.get(word, "done")
+    if message.get("refusal"):
+        return "refused"
+    return next((stop for part, stop in STOPS.items() if part in word), "done")

@@ -10,6 +10,7 @@ from ...media import media_type
 from ...messages import clean, parse_arguments, to_json
 from ..adapter import Wire, extra_fields, nested
 from . import sdk
+from .citations import citations
 
 SPOKEN = ("reasoning_content", "reasoning")
 REASONING = frozenset({*SPOKEN, "reasoning_details"})
@@ -17,7 +18,6 @@ REASONING = frozenset({*SPOKEN, "reasoning_details"})
 https://openrouter.ai/docs/use-cases/reasoning-tokens"""
 SIGNED = "extra_content"
 """The field with Gemini's signature, of a message or of a call: https://ai.google.dev/gemini-api/docs/thought-signatures"""
-CITED = "url_citation"
 OWN = frozenset({"id", "type", "index", "function", "custom"})
 """The fields of a call that our blocks hold."""
 DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
@@ -82,15 +82,14 @@ def _content(message: Wire, provider: str) -> Iterator[ours.AnyBlock]:
 
 def _text(text: str, message: Wire, provider: str) -> Iterator[ours.Text]:
     if text:
-        cited = (item for item in objects(message.get("annotations")) if nested(item, CITED))
-        yield ours.Text(clean(text), tuple(_citation(item, provider) for item in cited))
+        yield ours.Text(
+            clean(text), citations([one for one in objects(message.get("annotations")) if _cites(one)], provider)
+        )
 
 
-def _citation(item: Wire, provider: str) -> ours.Citation:
-    said: Wire = item[CITED]
-    url, title, quote = (clean(text_of(said.get(name))) for name in ("url", "title", "content"))
-    start, end = (at if isinstance(at := said.get(name), int) else None for name in ("start_index", "end_index"))
-    return ours.Citation(url, title, quote, start, end, provider, to_json(item))
+def _cites(annotation: Wire) -> bool:
+    """Return False for a file that the server has parsed: https://openrouter.ai/docs/features/multimodal/pdfs"""
+    return annotation.get("type") != "file"
 
 
 # ---- reasoning, and other fields
@@ -107,10 +106,9 @@ def _thinking(message: Wire, provider: str, calls: bool) -> tuple[ours.Thinking,
 def _fields(message: Wire, text: bool, images: bool) -> Wire:
     """Return the fields of *message* that its server takes back and that no other block holds."""
     fields: Wire = {name: message[name] for name in (SIGNED,) if message.get(name)}
-    if call_id := nested(message, "audio", "id"):
-        fields["audio"] = {"id": call_id, "expires_at": nested(message, "audio", "expires_at")}
-    annotations = [one for one in objects(message.get("annotations")) if not (text and nested(one, CITED))]
-    if annotations:
+    if sound := nested(message, "audio", "id"):
+        fields["audio"] = {"id": sound, "expires_at": nested(message, "audio", "expires_at")}
+    if annotations := [one for one in objects(message.get("annotations")) if not (text and _cites(one))]:
         fields["annotations"] = annotations
     if message.get("images") and not images:
         fields["images"] = message["images"]
