@@ -9,14 +9,20 @@
     provider.left            # a threading.Event: the client hung up on an answer with `hold=True`
 
 Answers are given in order, whatever the request. When none is left the server returns 500 and asks for no retry.
+
+Every body is shown to the oracle (`harness.oracle`). What a real API would refuse fails the test at the end of the
+`with`, unless the provider is `lenient`: then it only stands in `provider.faults`.
 """
 
 import json
+import re
 import threading
 from collections import deque
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from harness.oracle import faults
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -62,8 +68,11 @@ def cut(answer: Answer, size: int | None = None) -> Answer:
 class Provider:
     """The server, in a thread of its own, as a context manager."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Answer, lenient: bool = False) -> None:
         self.answers = deque(answers)
+        self.faults: list[str] = []
+        self._lenient = lenient
+        self._said: set[str] = set()
         self.bodies: list[Any] = []
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -78,6 +87,8 @@ class Provider:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+        if self.faults and not self._lenient:
+            raise AssertionError("a real API refuses what was sent:\n" + "\n".join(self.faults))
 
     def answer_to(self, body: Any) -> Answer:
         """Return what is sent for a request."""
@@ -85,6 +96,14 @@ class Provider:
 
     def take(self) -> Answer:
         return self.answers.popleft() if self.answers else _NONE_LEFT
+
+    def judge(self, raw: bytes, path: str) -> None:
+        """Keep what a real API would refuse in a request."""
+        self.faults += [f"request {len(self.bodies) + 1}, {fault}" for fault in faults(raw, path, self._said)]
+
+    def remember(self, answer: Answer) -> None:
+        """Keep the names of the fields in an answer: these the server may be sent."""
+        self._said.update(_FIELD.findall(answer.body.decode(errors="replace")))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -94,11 +113,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         provider = self.provider
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        raw = self.rfile.read(int(self.headers["content-length"]))
+        provider.judge(raw, self.path)
+        body = json.loads(raw)
         provider.bodies.append(body)
         provider.paths.append(self.path)
         provider.headers.append({name.lower(): value for name, value in self.headers.items()})
-        self._send(provider.answer_to(body))
+        answer = provider.answer_to(body)
+        provider.remember(answer)
+        self._send(answer)
 
     def _send(self, answer: Answer) -> None:
         unfinished = answer.cut or answer.hold
@@ -128,4 +151,5 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+_FIELD = re.compile(r'"(\w+)": ?')
 _NONE_LEFT = json_answer({"error": {"type": "test", "message": "no answer is left"}}, 500, x_should_retry="false")
