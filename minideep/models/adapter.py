@@ -146,20 +146,31 @@ class Adapter(ABC, Generic[T]):
             used.append(client := await self._client.get())
             return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
-            secrets = [getattr(client, name, None) for client in used for name in self.credentials]
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
-            raise model_error(
-                self.name,
-                exc,
-                key_variable=self.key_variable,
-                unreachable=self.unreachable,
-                secrets=secrets,
-                phrases=self.phrases,
-            ) from None
+            raise self.failure(exc, *used) from None
 
     @abstractmethod
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
+
+    @abstractmethod
+    def body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
+        """Return the body of *request*. Its values may be encoded already."""
+
+    @abstractmethod
+    def read(self, answer: Any) -> Reply:
+        """Return the reply in *answer*, the provider's whole JSON. Raises `BadReply` if it has none."""
+
+    def failure(self, exc: Exception, *clients: T) -> ModelError:
+        """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
+        return model_error(
+            self.name,
+            exc,
+            key_variable=self.key_variable,
+            unreachable=self.unreachable,
+            secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
+            phrases=self.phrases,
+        )
 
     async def _post(self, client: Any, body: Wire, streamed: bool) -> Any:
         """Send *body*, and return the response, which is still to be read if it is *streamed*."""

@@ -124,17 +124,17 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
         # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
         streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
-        response = await self._post(client, self._body(request), streamed)
+        response = await self._post(client, self.body(client, request), streamed)
         if not streamed:
-            return _reply(from_json(response.content), self._tariff)
+            return self.read(from_json(response.content))
         with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
             async with self._events(client, response) as events:
                 answer = _Streamed(emit or _ignore)
                 async for event in events:
                     answer.add(event)
-                return _reply(answer.whole(), self._tariff)
+                return self.read(answer.whole())
 
-    def _body(self, request: Request) -> Wire:
+    def body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.
 
         The same messages become the same bytes again, apart from breakpoints, or the provider's cache would miss them.
@@ -156,6 +156,9 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             body["system"] = array(system)
         body["messages"] = array([_turn(turn) for turn in turns])
         return body | self._extra
+
+    def read(self, answer: Any) -> Reply:
+        return _reply(answer, self._tariff)
 
 
 def _ignore(event: StreamEvent) -> None:

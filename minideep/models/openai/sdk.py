@@ -78,23 +78,15 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     """The API's names for the numbers of input and of output tokens."""
 
     @abstractmethod
-    def _body(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
-        """Return the body of a request."""
-
-    @abstractmethod
-    def _read(self, answer: Wire) -> Reply:
-        """Return the reply in *answer*. Raises `BadReply` if it has none."""
-
-    @abstractmethod
     def _stream(self, emit: Emit) -> Stream:
         """Return an empty reply that is about to be streamed."""
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
-        body = self._body(client, request, emit is not None) | self._extra
+        body = self.body(client, request, streamed=emit is not None)
         response = await self._post(client, body, emit is not None)
         if emit and not response.headers.get("content-type", "").startswith("application/json"):
             return await self._gathered(client, response, self._stream(emit))
-        return self._read(_object(await response.aread()))
+        return self.read(_object(await response.aread()))
 
     async def _gathered(self, client: "AsyncOpenAI", response: Any, stream: Stream) -> Reply:
         """Return the reply in a stream. A connection that is lost after the last event does no harm."""
@@ -113,7 +105,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
                         raise
             if not (whole := stream.whole(ending.done)):
                 raise StreamBroke("the stream ended before the reply did")
-            return self._read(whole)
+            return self.read(whole)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncOpenAI":
         import openai
