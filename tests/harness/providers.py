@@ -70,7 +70,8 @@ class Provider:
 
     def __init__(self, *answers: Answer, lenient: bool = False) -> None:
         self.answers = deque(answers)
-        self.faults: list[str] = []
+        self.faults: dict[str, int] = {}
+        """What a real API would refuse, each with the number of the first request that held it."""
         self._lenient = lenient
         self._said: set[str] = set()
         self.bodies: list[Any] = []
@@ -88,7 +89,8 @@ class Provider:
         self._server.shutdown()
         self._server.server_close()
         if self.faults and not self._lenient:
-            raise AssertionError("a real API refuses what was sent:\n" + "\n".join(self.faults))
+            found = [f"from request {number} on, {fault}" for fault, number in self.faults.items()]
+            raise AssertionError("\n".join(["a real API refuses what was sent:", *found]))
 
     def answer_to(self, body: Any) -> Answer:
         """Return what is sent for a request."""
@@ -99,7 +101,8 @@ class Provider:
 
     def judge(self, raw: bytes, path: str) -> None:
         """Keep what a real API would refuse in a request."""
-        self.faults += [f"request {len(self.bodies) + 1}, {fault}" for fault in faults(raw, path, self._said)]
+        for fault in faults(raw, path, self._said):
+            self.faults.setdefault(fault, len(self.bodies) + 1)
 
     def remember(self, answer: Answer) -> None:
         """Keep the names of the fields in an answer: these the server may be sent."""

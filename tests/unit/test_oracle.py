@@ -448,13 +448,13 @@ def send(provider: Provider, *conversations: dict[str, Any]) -> None:
 
 
 def test_a_provider_fails_the_test_that_sends_it_a_fault():
-    with pytest.raises(AssertionError, match=r"request 2, fields_are_known: messages\[1\]: \['reasoning'\]"):
+    with pytest.raises(AssertionError, match=r"from request 2 on, fields_are_known: messages\[1\]: \['reasoning'\]"):
         send(Provider(ANSWER_SO, ANSWER_SO), {}, {"reasoning": "hm"})
 
 
 def test_a_lenient_provider_only_keeps_the_faults():
     send(provider := Provider(ANSWER_SO, lenient=True), {"reasoning": "hm"})
-    assert len(provider.faults) == 1
+    assert list(provider.faults.values()) == [1]
 
 
 def test_a_field_that_the_provider_itself_has_sent_may_come_back():

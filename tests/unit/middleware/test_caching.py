@@ -148,8 +148,14 @@ def test_without_memory_the_request_before_the_last_is_marked_too():
     assert marks(body) == dict.fromkeys([-1, 0, 4, 6], MARK)
 
 
+@tool
+def look() -> str:
+    """Look around."""
+    return "nothing"
+
+
 def test_without_a_prompt_the_tools_are_marked():
-    body = asked(HELLO, prompt=" ", own=(plain_ls, plain_ls))
+    body = asked(HELLO, prompt=" ", own=(plain_ls, look))
     assert [tool.get("cache_control") for tool in body["tools"]] == [None, MARK]
     assert marks(body) == dict.fromkeys([-1, 0], MARK)
 
