@@ -257,6 +257,15 @@ class Life:
                 pass
             return events.turn
 
+    async def begin(self) -> Turn:
+        """The turn with the bad reply. If the model is asked again in it, that fails first, and the turn is resumed."""
+        first, *then = [WIRES[self.kind].answer(whole, self.stream) for whole in (self.bad.reply, *self.bad.then)]
+        turn = await self.say(self.bad.input, first, *(() if self.bad.refused else (FAILURE, *then)))
+        if turn.status == "failed" and not self.bad.refused:
+            turn = await self.resume()
+        self.provider.answers.clear()
+        return turn
+
     async def say(self, input: Any, *answers: Answer) -> Turn:
         self.provider.answers.extend(answers)
         return await self.turn("run", input, "t")
@@ -290,11 +299,9 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "name", "stream"), CASES)
 async def test_a_thread_goes_on_after_a_bad_reply(kind, name, stream):
-    bad = BAD[kind][name]
-    life = Life(kind, bad, stream)
-    answers = [WIRES[kind].answer(whole, stream) for whole in (bad.reply, *bad.then)]
+    life = Life(kind, bad := BAD[kind][name], stream)
     with life.provider as provider:
-        turn = await life.say(bad.input, *answers)
+        turn = await life.begin()
         assert turn.status == ("failed" if bad.refused else "ended"), turn.error
         assert bad.refused in str(turn.error or "")
         assert (await life.fail("one")).status == "failed"
@@ -307,3 +314,17 @@ async def test_a_thread_goes_on_after_a_bad_reply(kind, name, stream):
     assert not provider.answers
     last = json.dumps(provider.bodies[-1])
     assert [word for word in ("one", "two", "three", "four") if f'"{word}"' not in last] == []
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BAD for name in BAD[kind]])
+async def test_a_thread_with_a_bad_reply_may_move_to_every_other_provider_and_back(kind, name):
+    home = Life(kind, BAD[kind][name], stream=False)
+    with home.provider:
+        await home.begin()
+        for other in [other for other in BAD if other != kind]:
+            away = Life(other, BAD[other]["a name: empty"], stream=False)
+            away.store = home.store
+            with away.provider:
+                assert (await away.fail("away")).status == "failed"
+                assert (await away.resume()).text == "ok"
+        assert (await home.say("home again")).text == "ok"
