@@ -158,6 +158,16 @@ def the_last_text_has_no_blanks_at_its_end(body: Wire) -> Iterator[str]:
         yield f"final assistant content cannot end with trailing whitespace, found {said[-1]['text'][-20:]!r}"
 
 
+def a_user_speaks_last(body: Wire) -> Iterator[str]:
+    # Models since Claude 4.6 finish no sentence that others began (https://github.com/cortexkit/magic-context/issues/512);
+    # a turn in which the provider's own tools run, or that it has compacted, is sent back as it is, to go on:
+    # https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
+    last = body["messages"][-1]
+    kinds = {block["type"] for block in blocks_of(last)}
+    if last["role"] == "assistant" and not kinds & {"server_tool_use", "mcp_tool_use", "compaction"}:
+        yield f"the conversation must end with a user message, found the assistant's {sorted(kinds)}"
+
+
 def calls_are_answered_at_once(body: Wire) -> Iterator[str]:
     # https://github.com/anthropics/claude-code/issues/5060
     for at, message, following in pairs(body):
@@ -367,6 +377,7 @@ RULES = (
     thinking_is_signed,
     thinking_begins_a_pending_turn,
     the_last_text_has_no_blanks_at_its_end,
+    a_user_speaks_last,
     calls_are_answered_at_once,
     results_have_a_call,
     no_call_has_two_results,
