@@ -9,7 +9,6 @@ wrong shape is told by its shape alone, as the other rules could not read it. No
 
 import json
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
 from typing import Any
 
 from harness.oracle import chat, claude, responses
@@ -32,49 +31,41 @@ def faults(raw: bytes, path: str, said: Collection[str] = ()) -> list[str]:
     rules = next((rules for end, rules in RULES.items() if path.partition("?")[0].endswith(end)), ())
     if not rules:
         return []
-    wrong: list[str] = []
-    try:
-        body = read(raw, wrong)
-    except ValueError as exc:
-        return [f"json: {exc}"]
+    body, wrong = read(raw)
     if wrong:
         return [f"json: {fault}" for fault in wrong]
-    if rules is chat.RULES:
-        rules = (*rules, named(partial(chat.fields_are_known, said=said), "fields_are_known"))
-    for rule in rules:
-        found = [f"{rule.__name__}: {fault}" for fault in rule(body)]
-        if found and rule is rules[0]:
-            return found
-        wrong += found
-    return wrong
+    shape, *others = rules
+    if wrong := told(shape, body):
+        return wrong
+    wrong = [fault for rule in others for fault in told(rule, body)]
+    return wrong + (told(chat.fields_are_known, body, said) if shape is chat.shape else [])
 
 
-def named(rule: Any, name: str) -> Any:
-    rule.__name__ = name
-    return rule
+def told(rule: Callable[..., Iterator[str]], *given: Any) -> list[str]:
+    return [f"{rule.__name__}: {fault}" for fault in rule(*given)]
 
 
-def read(raw: bytes, wrong: list[str]) -> Any:
-    """Decode *raw* as a strict reader does, and add to *wrong* what Python's own reader lets pass.
+def read(raw: bytes) -> tuple[Any, list[str]]:
+    """Decode *raw* as a strict reader does; return the body, and what Python's own reader lets pass.
 
     Neither NaN nor the infinities are JSON, a name twice in one object is read in two ways by two readers, and half of
     a surrogate pair is no character: https://www.rfc-editor.org/rfc/rfc8259 and https://www.rfc-editor.org/rfc/rfc7493
     """
+    wrong: list[str] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        read = dict(pairs)
-        if len(read) < len(pairs):
+        if len(dict(pairs)) < len(pairs):
             wrong.append(f"a name stands twice in one object: {[name for name, _ in pairs]}")
-        return read
+        return dict(pairs)
 
-    def number(name: str) -> str:
+    def number(name: str) -> None:
         wrong.append(f"{name} is not JSON")
-        return name
 
-    text = raw.decode()
-    body = json.loads(text, object_pairs_hook=once, parse_constant=number)
     try:
+        body = json.loads(raw.decode(), object_pairs_hook=once, parse_constant=number)
         json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as exc:
-        wrong.append(f"a lone surrogate: {exc.object[max(0, exc.start - 30) : exc.end + 30]!r}")
-    return body
+        return None, [f"a lone surrogate: {exc.object[max(0, exc.start - 30) : exc.end + 30]!r}"]
+    except ValueError as exc:
+        return None, [str(exc)]
+    return body, wrong
