@@ -37,8 +37,6 @@ class Bad(NamedTuple):
     reply: dict[str, Any]
     input: Any = "go"
     settings: dict[str, Any] = {}  # noqa: RUF012
-    refused: str = ""
-    """Part of the reason why its turn fails, if it does."""
     then: tuple[dict[str, Any], ...] = ()
     """What the model says next; after that it always says `ok`."""
 
@@ -53,6 +51,18 @@ async def look() -> list[Any]:
 async def fail() -> ToolResult:
     """Fail, and show how."""
     return ToolResult((Text("broken"), Image(PNG)), is_error=True)
+
+
+@tool
+async def memory(command: str, path: str) -> str:
+    """Remember."""
+    return "nothing"
+
+
+@tool
+async def patch(input: str) -> str:
+    """Apply a patch."""
+    return "done"
 
 
 MISLABELLED = UserMessage((Text("what is this?"), Image(JPEG, "image/png")))
@@ -123,7 +133,7 @@ CLAUDE = {
         settings=CODE,
         then=(claude.message(RAN, claude.text("There.")) | CONTAINER,),
     ),
-    "a tool of the provider that only we could run": Bad(
+    "a tool of the provider that we run": Bad(
         claude.message(use("memory", {"command": "view", "path": "/memories"}), stop="tool_use"),
         settings={"tools": [{"type": "memory_20250818", "name": "memory"}]},
     ),
@@ -154,7 +164,13 @@ OURS = {
     "a patch": client_call("apply_patch_call", operation={"type": "delete_file", "path": "a.md"}),
     "a click": client_call("computer_call", action={"type": "screenshot"}, pending_safety_checks=[]),
 }
-"""Calls that wait for an answer of ours, which nobody here can give."""
+"""Calls that wait for an answer of ours. We have a tool for the first alone, and declare none."""
+
+CONTAINED = [
+    client_call("shell_call", action={"commands": ["ls"]}, environment={"type": "container_reference"}),
+    {"type": "shell_call_output", "id": "sho_1", "call_id": "call_9", "output": [
+        {"stdout": "a.md", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
+]  # fmt: skip
 
 RESPONSES = {
     "reasoning cut short": Bad(responses.response(REASONING, **CUT)),
@@ -181,10 +197,13 @@ RESPONSES = {
         responses.response(REASONING, responses.REFUSED | {"id": "msg_1"}), settings=STORED
     ),
     "filtered": Bad(responses.response(REASONING, responses.message("I "), **FILTERED)),
-    **{name: Bad(responses.response(REASONING, call), refused=call["type"]) for name, call in OURS.items()},
-    "a custom call beside another": Bad(
-        responses.response(REASONING, OURS["a custom call"], asks()), refused="custom_tool_call"
+    **{name: Bad(responses.response(REASONING, call)) for name, call in OURS.items()},
+    "a custom call beside another": Bad(responses.response(REASONING, OURS["a custom call"], asks())),
+    "a custom call, declared": Bad(
+        responses.response(REASONING, OURS["a custom call"]), settings={"tools": [{"type": "custom", "name": "patch"}]}
     ),
+    "a custom call, stored": Bad(responses.response(REASONING, OURS["a custom call"]), settings=STORED),
+    "a call of a container": Bad(responses.response(REASONING, *CONTAINED, responses.message("so"))),
 }
 
 
@@ -249,7 +268,7 @@ class Life:
 
     async def turn(self, verb: str, *given: Any) -> Turn:
         async with connected(self.kind, self.provider.url, **self.bad.settings) as model:
-            agent = Agent(model, [ls, look, fail], "Be brief.", checkpointer=self.store)
+            agent = Agent(model, [ls, look, fail, memory, patch], "Be brief.", checkpointer=self.store)
             if not self.stream:
                 return await getattr(agent, verb)(*given)
             events = agent.stream(*given) if verb == "run" else agent.resume_stream(*given)
@@ -260,8 +279,8 @@ class Life:
     async def begin(self) -> Turn:
         """The turn with the bad reply. If the model is asked again in it, that fails first, and the turn is resumed."""
         first, *then = [WIRES[self.kind].answer(whole, self.stream) for whole in (self.bad.reply, *self.bad.then)]
-        turn = await self.say(self.bad.input, first, *(() if self.bad.refused else (FAILURE, *then)))
-        if turn.status == "failed" and not self.bad.refused:
+        turn = await self.say(self.bad.input, first, FAILURE, *then)
+        if turn.status == "failed":
             turn = await self.resume()
         self.provider.answers.clear()
         return turn
@@ -299,11 +318,9 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "name", "stream"), CASES)
 async def test_a_thread_goes_on_after_a_bad_reply(kind, name, stream):
-    life = Life(kind, bad := BAD[kind][name], stream)
+    life = Life(kind, BAD[kind][name], stream)
     with life.provider as provider:
-        turn = await life.begin()
-        assert turn.status == ("failed" if bad.refused else "ended"), turn.error
-        assert bad.refused in str(turn.error or "")
+        assert (await life.begin()).status == "ended"
         assert (await life.fail("one")).status == "failed"
         assert (await life.resume()).text == "ok"
         await life.stop("two", kill=False)

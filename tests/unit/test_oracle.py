@@ -243,6 +243,17 @@ RESPONSES = {
         output("c3", "done", "custom_tool_call_output"),
     ],
 }
+
+
+def answered(kind: str, call: dict[str, Any] = {}, **fields: Any) -> Any:  # noqa: B006
+    """A change that adds a call of this kind, and what answers it."""
+    asking = {"type": kind, "call_id": "c8"} | call
+    return each(put("input.13", asking), put("input.14", {"type": f"{kind}_output", "call_id": "c8"} | fields))
+
+
+SCREEN = {"type": "computer_screenshot", "image_url": data_url()}
+EXIT = {"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+CHECKED = {"pending_safety_checks": [{"id": "cu_sc_1", "code": "malicious_instructions"}]}
 LOCAL = {"type": "local_shell_call", "id": "lsh_1", "call_id": "c8", "action": {}, "status": "completed"}
 
 BROKEN["/responses"] = [
@@ -258,6 +269,15 @@ BROKEN["/responses"] = [
     (responses.calls_are_answered, put("input.13", {"type": "shell_call", "call_id": "c8"})),
     (responses.outputs_have_a_call, put("input.2", ...)),
     (responses.outputs_have_a_call, put("input.1", output("c9"))),
+    (responses.outputs_are_of_their_form, put("input.5.output", None)),
+    (responses.outputs_are_of_their_form, put("input.5.output", [])),
+    (responses.outputs_are_of_their_form, answered("shell_call", output="a.md")),
+    (responses.outputs_are_of_their_form, answered("shell_call", output=[{"stdout": "a", "stderr": ""}])),
+    (responses.outputs_are_of_their_form, answered("apply_patch_call", output="done")),
+    (responses.outputs_are_of_their_form, answered("computer_call", output="clicked")),
+    (responses.outputs_are_of_their_form, answered("computer_call", output=SCREEN | {"image_url": "a.png"})),
+    (responses.outputs_are_of_their_form, answered("local_shell_call", output=[])),
+    (responses.checks_are_acknowledged, answered("computer_call", CHECKED, output=SCREEN)),
     (responses.no_call_stands_twice, put("input.3.call_id", "c1")),
     (responses.no_call_stands_twice, put("input.13", output("c1"))),
     (responses.call_ids_fit, each(put("input.2.call_id", "c" * 65), put("input.5.call_id", "c" * 65))),
@@ -273,8 +293,7 @@ BROKEN["/responses"] = [
     (responses.names_fit, put("tools.1.name", "")),
     (responses.parts_are_of_the_role, put("input.8.content.0.type", "input_text")),
     (responses.parts_are_of_the_role, put("input.0.content.0.type", "output_text")),
-    (responses.nothing_is_missing, put("input.0.content", [])),
-    (responses.nothing_is_missing, put("input.5.output", None)),
+    (responses.messages_have_parts, put("input.0.content", [])),
     (responses.texts_are_whole, put("input.8.content.0.annotations", None)),
     (responses.texts_are_whole, put("input.0.content.0.text", None)),
     (responses.media_are_what_they_say, put("input.0.content.1.image_url", data_url("image/jpeg"))),
@@ -301,6 +320,9 @@ PASSING["/responses"] = [
         "input.0.content.2", {"type": "input_file", "filename": "a.pdf", "file_data": data_url("application/pdf", PDF)}
     ),
     put("input.0.content.2", {"type": "input_file", "file_id": "file_1"}),
+    answered("shell_call", output=[EXIT, EXIT | {"outcome": {"type": "timeout"}}]),
+    answered("apply_patch_call", status="failed"),
+    answered("computer_call", CHECKED, output=SCREEN, acknowledged_safety_checks=[{"id": "cu_sc_1"}]),
     put("input.8.content", [{"type": "refusal", "refusal": "no"}]),
     put("input.13", {"type": "tool_search_call", "execution": "server", "call_id": None, "arguments": {}}),
 ]

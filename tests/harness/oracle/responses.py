@@ -104,6 +104,41 @@ def outputs_have_a_call(body: Wire) -> Iterator[str]:
             yield f"input[{at}]: no call found for {output['type']} {call_of(output)!r}"
 
 
+def outputs_are_of_their_form(body: Wire) -> Iterator[str]:
+    # The SDK's types ShellCallOutput, ApplyPatchCallOutput, ComputerCallOutput and LocalShellCallOutput.
+    for at, item in outputs(body):
+        said = item.get("output")
+        match item["type"]:
+            case "shell_call_output":
+                fits = isinstance(said, list) and bool(said) and all(map(is_outcome, said))
+            case "apply_patch_call_output":
+                fits = item.get("status") in ("completed", "failed") and isinstance(said, str | None)
+            case "computer_call_output":
+                fits = isinstance(said, dict) and said.get("type") == "computer_screenshot"
+                fits = fits and (bool(said.get("file_id")) or not list(url_faults(said.get("image_url"))))
+            case "local_shell_call_output" | "custom_tool_call_output" | "function_call_output":
+                fits = isinstance(said, str) or (item["type"] != "local_shell_call_output" and bool(parts(item)))
+            case _:
+                fits = True
+        if not fits:
+            yield f"input[{at}]: no output for {item['type']}: {item}"
+
+
+def is_outcome(said: Wire) -> bool:
+    exit_code = (said.get("outcome") or {}).get("exit_code")
+    ended = isinstance(exit_code, int) or (said.get("outcome") or {}).get("type") == "timeout"
+    return ended and isinstance(said.get("stdout"), str) and isinstance(said.get("stderr"), str)
+
+
+def checks_are_acknowledged(body: Wire) -> Iterator[str]:
+    # https://developers.openai.com/api/docs/guides/tools-computer-use#pending-safety-checks
+    asked = {call.get("call_id"): call.get("pending_safety_checks") or () for _, call in calls(body)}
+    for at, item in outputs(body):
+        known = [check.get("id") for check in item.get("acknowledged_safety_checks") or ()]
+        if missing := [check for check in asked.get(call_of(item), ()) if check.get("id") not in known]:
+            yield f"input[{at}]: safety checks are not acknowledged: {missing}"
+
+
 def no_call_stands_twice(body: Wire) -> Iterator[str]:
     # By its call id, https://github.com/pydantic/pydantic-ai/issues/2463; and no output twice.
     yield from duplicates((call.get("call_id") for _, call in calls(body)), "a call")
@@ -166,14 +201,11 @@ def parts_are_of_the_role(body: Wire) -> Iterator[str]:
                 yield f"input[{at}]: {part.get('type')!r} is no part for {item['role']}; supported are {sorted(allowed)}"
 
 
-def nothing_is_missing(body: Wire) -> Iterator[str]:
+def messages_have_parts(body: Wire) -> Iterator[str]:
     # https://developers.openai.com/api/docs/guides/error-codes: an empty array of parts is refused as too short.
     for at, item in enumerate(items(body)):
         if is_message(item) and item["content"] == []:
             yield f"input[{at}].content: empty array, expected at least one part"
-        answers = item.get("type") in ("function_call_output", "custom_tool_call_output")
-        if answers and not isinstance(item.get("output"), str) and not parts(item):
-            yield f"input[{at}].output: text or parts, found {item.get('output')!r}"
 
 
 def texts_are_whole(body: Wire) -> Iterator[str]:
@@ -240,6 +272,8 @@ RULES = (
     shape,
     calls_are_answered,
     outputs_have_a_call,
+    outputs_are_of_their_form,
+    checks_are_acknowledged,
     no_call_stands_twice,
     call_ids_fit,
     items_stand_once,
@@ -247,7 +281,7 @@ RULES = (
     reasoning_is_whole,
     names_fit,
     parts_are_of_the_role,
-    nothing_is_missing,
+    messages_have_parts,
     texts_are_whole,
     media_are_what_they_say,
     arguments_are_json,
