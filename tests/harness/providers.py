@@ -11,7 +11,8 @@
 Answers are given in order, whatever the request. When none is left the server returns 500 and asks for no retry.
 
 Every body is shown to the oracle (`harness.oracle`). What a real API would refuse fails the test at the end of the
-`with`, unless the provider is `lenient`: then it only stands in `provider.faults`.
+`with`, unless the provider is `lenient`: then it only stands in `provider.faults`. A provider that is asked a `part` of
+a conversation does not mind that it is not whole.
 """
 
 import json
@@ -68,11 +69,11 @@ def cut(answer: Answer, size: int | None = None) -> Answer:
 class Provider:
     """The server, in a thread of its own, as a context manager."""
 
-    def __init__(self, *answers: Answer, lenient: bool = False) -> None:
+    def __init__(self, *answers: Answer, lenient: bool = False, part: bool = False) -> None:
         self.answers = deque(answers)
         self.faults: dict[str, int] = {}
         """What a real API would refuse, each with the number of the first request that held it."""
-        self._lenient = lenient
+        self._lenient, self._part = lenient, part
         self._said: set[str] = set()
         self.bodies: list[Any] = []
         self.paths: list[str] = []
@@ -101,7 +102,7 @@ class Provider:
 
     def judge(self, raw: bytes, path: str) -> None:
         """Keep what a real API would refuse in a request."""
-        for fault in faults(raw, path, self._said):
+        for fault in faults(raw, path, self._said, self._part):
             self.faults.setdefault(fault, len(self.bodies) + 1)
 
     def remember(self, answer: Answer) -> None:

@@ -3,11 +3,12 @@
 import asyncio
 import base64
 import json
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
 import pytest
-from harness.oracle import RULES, chat, claude, faults, responses
+from harness.oracle import APIS, chat, claude, faults, responses
 from harness.providers import SCHEMA, Provider, json_answer
 from harness.wires import chat as chat_wire
 
@@ -416,9 +417,26 @@ def test_a_body_that_breaks_a_rule_is_found(path, rule, change):
 
 @pytest.mark.parametrize("path", WHOLE)
 def test_every_rule_has_a_body_that_breaks_it(path):
-    rules = next(rules for end, rules in RULES.items() if path.endswith(end))
-    extra = {chat.fields_are_known} if path == "/chat/completions" else set()
-    assert {rule for rule, _ in BROKEN[path]} == {*rules, *extra}
+    api = next(api for end, api in APIS.items() if path.endswith(end))
+    assert {rule for rule, _ in BROKEN[path]} == {api.shape, *api.OF_EACH_PART, *api.OF_THE_WHOLE}
+    assert {rule for rule, _ in BROKEN[path]} == rules_of(api)
+
+
+def rules_of(api):
+    """The functions that a module itself defines and that yield faults."""
+    own = [value for value in vars(api).values() if getattr(value, "__module__", "") == api.__name__]
+    return {value for value in own if value.__annotations__.get("return") == Iterator[str]}
+
+
+@pytest.mark.parametrize("path", WHOLE)
+def test_a_part_of_a_conversation_need_not_be_whole(path):
+    api = next(api for end, api in APIS.items() if path.endswith(end))
+    for rule, change in BROKEN[path]:
+        body = deepcopy(WHOLE[path])
+        change(body)
+        found = {fault.partition(":")[0] for fault in faults(json.dumps(body).encode(), path, SAID, part=True)}
+        assert found <= {rule.__name__ for rule in (api.shape, *api.OF_EACH_PART)}
+        assert rule in api.OF_THE_WHOLE or rule.__name__ in found
 
 
 @pytest.mark.parametrize("path", WHOLE)

@@ -2,6 +2,7 @@
 
     faults(raw, "/v1/messages")          # [] or one line for each fault: the rule, the place, what was found
     faults(raw, path, said={"reasoning_content"})   # fields that this server has sent, and may get back
+    faults(raw, path, part=True)         # the messages are part of a conversation
 
 Each rule is a function that yields the faults of a decoded body; its comment names the public source. A body of the
 wrong shape is told by its shape alone, as the other rules could not read it. Nothing here knows the adapters.
@@ -9,36 +10,30 @@ wrong shape is told by its shape alone, as the other rules could not read it. No
 
 import json
 from collections.abc import Callable, Collection, Iterator
+from types import ModuleType
 from typing import Any
 
 from harness.oracle import chat, claude, responses
 
-Rule = Callable[[dict[str, Any]], Iterator[str]]
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    "/messages": claude.RULES,
-    "/responses": responses.RULES,
-    "/chat/completions": chat.RULES,
-}
-"""The rules by the end of the path to which a request is sent; the first rule is the shape."""
+APIS: dict[str, ModuleType] = {"/messages": claude, "/responses": responses, "/chat/completions": chat}
+"""The APIs by the end of the path to which a request is sent. Each has the rules of a shape, of parts and of a whole."""
 
 
-def faults(raw: bytes, path: str, said: Collection[str] = ()) -> list[str]:
+def faults(raw: bytes, path: str, said: Collection[str] = (), part: bool = False) -> list[str]:
     """Return what the API at *path* would refuse in the body *raw*; nothing for another path.
 
     *said* are the names of fields that the server has sent in its answers.
     """
-    rules = next((rules for end, rules in RULES.items() if path.partition("?")[0].endswith(end)), ())
-    if not rules:
+    api = next((api for end, api in APIS.items() if path.partition("?")[0].endswith(end)), None)
+    if api is None:
         return []
     body, wrong = read(raw)
     if wrong:
         return [f"json: {fault}" for fault in wrong]
-    shape, *others = rules
-    if wrong := told(shape, body):
+    if wrong := told(api.shape, body):
         return wrong
-    wrong = [fault for rule in others for fault in told(rule, body)]
-    return wrong + (told(chat.fields_are_known, body, said) if shape is chat.shape else [])
+    rules = (*api.OF_EACH_PART, *(() if part else api.OF_THE_WHOLE))
+    return [fault for rule in rules for fault in told(rule, body, *([said] if rule is chat.fields_are_known else ()))]
 
 
 def told(rule: Callable[..., Iterator[str]], *given: Any) -> list[str]:

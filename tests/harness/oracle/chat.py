@@ -184,11 +184,15 @@ def fields_are_known(body: Wire, said: Collection[str] = ()) -> Iterator[str]:
             yield f"{place}: {unknown} unsupported, this server has not sent them"
 
 
-RULES = (
-    shape,
+OF_THE_WHOLE = (
     calls_are_answered_at_once,
     results_have_a_call,
     no_call_stands_twice,
+    fields_are_known,
+)
+"""What a whole conversation must be, and a part of one need not."""
+
+OF_EACH_PART = (
     call_ids_fit,
     names_fit,
     arguments_are_an_object,

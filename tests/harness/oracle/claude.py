@@ -369,12 +369,8 @@ def the_budget_fits(body: Wire) -> Iterator[str]:
         yield f"budget_tokens must be from 1024 to below max_tokens, found {thinking} and {body['max_tokens']}"
 
 
-RULES = (
-    shape,
+OF_THE_WHOLE = (
     a_user_speaks_first_and_roles_alternate,
-    nothing_is_empty,
-    thinking_is_not_last,
-    thinking_is_signed,
     thinking_begins_a_pending_turn,
     the_last_text_has_no_blanks_at_its_end,
     a_user_speaks_last,
@@ -383,6 +379,16 @@ RULES = (
     no_call_has_two_results,
     results_come_first,
     results_of_a_program_stand_alone,
+    pending_code_has_its_container,
+    server_results_have_a_call,
+    server_calls_have_a_result,
+)
+"""What a whole conversation must be, and a part of one need not."""
+
+OF_EACH_PART = (
+    nothing_is_empty,
+    thinking_is_not_last,
+    thinking_is_signed,
     errors_are_text,
     ids_are_unique,
     ids_fit,
@@ -392,9 +398,6 @@ RULES = (
     breakpoints_are_allowed,
     long_breakpoints_come_first,
     media_are_what_they_say,
-    pending_code_has_its_container,
-    server_results_have_a_call,
-    server_calls_have_a_result,
     citations_are_whole,
     tools_fit,
     the_choice_exists,

@@ -268,16 +268,19 @@ def the_choice_exists(body: Wire) -> Iterator[str]:
         yield f"tool_choice names {named!r}, which is not among the tools"
 
 
-RULES = (
-    shape,
+OF_THE_WHOLE = (
     calls_are_answered,
     outputs_have_a_call,
-    outputs_are_of_their_form,
-    checks_are_acknowledged,
     no_call_stands_twice,
-    call_ids_fit,
     items_stand_once,
     reasoning_is_followed,
+    checks_are_acknowledged,
+)
+"""What a whole conversation must be, and a part of one need not."""
+
+OF_EACH_PART = (
+    outputs_are_of_their_form,
+    call_ids_fit,
     reasoning_is_whole,
     names_fit,
     parts_are_of_the_role,

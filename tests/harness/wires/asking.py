@@ -32,17 +32,17 @@ def asking(connected: Callable[..., Any], model: Callable[..., Any]) -> Callable
         requests: tuple[Request, ...] = (),
         listen: bool = True,
         retries: int = 0,
-        lenient: bool = False,
+        part: bool = False,
         **settings: Any,
     ) -> Heard:
         """Ask *requests*, or one *request*; the last reply is returned. An error has the events as `told`.
 
-        A *lenient* server takes what a real API refuses, such as half a conversation.
+        The messages of the requests may be *part* of a conversation, which a real API would refuse.
         """
         told: list[Any] = []
 
         async def go() -> Heard:
-            with Provider(*answers, lenient=lenient) as provider:
+            with Provider(*answers, part=part) as provider:
                 async with connected(provider.url, retries=retries) as client:
                     asked = model(client, **settings)
                     replies = [

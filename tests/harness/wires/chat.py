@@ -91,8 +91,8 @@ ask = asking(connected, model)
 
 
 def sent(*messages: Any, system: str = "") -> list[Any]:
-    """The messages as the server receives them, be they a whole conversation or not."""
-    return ask(answer(said("ok")), request=Request(system, messages), listen=False, lenient=True).bodies[0]["messages"]
+    """The messages as the server receives them, which may be part of a conversation."""
+    return ask(answer(said("ok")), request=Request(system, messages), listen=False, part=True).bodies[0]["messages"]
 
 
 def streamed(*deltas: dict[str, Any]) -> Heard:

@@ -121,5 +121,5 @@ ask = asking(connected, model)
 
 
 def sent(*messages: Any) -> list[Any]:
-    """The input items as the server receives them, be they a whole conversation or not."""
-    return ask(answer(said("ok")), request=Request("", messages), listen=False, lenient=True).bodies[0]["input"]
+    """The input items as the server receives them, which may be part of a conversation."""
+    return ask(answer(said("ok")), request=Request("", messages), listen=False, part=True).bodies[0]["input"]

@@ -173,7 +173,7 @@ def test_a_message_that_is_shown_only_once_is_not_marked():
 def test_a_breakpoint_moves_to_an_earlier_block_if_its_own_takes_none():
     thought = Thinking("hm", "anthropic", to_json({"type": "thinking", "thinking": "hm", "signature": "s"}))
     new = ProviderBlock("anthropic", to_json({"type": "not_yet_invented"}))
-    body = asked(HELLO, AssistantMessage((Text("so"), thought, new)), lenient=True)
+    body = asked(HELLO, AssistantMessage((Text("so"), thought, new)), part=True)
     assert marks(body) == dict.fromkeys([-1, 0, 1], MARK)
     assert marks(asked(UserMessage((new,)))) == {-1: MARK}
 
