@@ -100,9 +100,9 @@ class Provider:
     def take(self) -> Answer:
         return self.answers.popleft() if self.answers else _NONE_LEFT
 
-    def judge(self, raw: bytes, path: str) -> None:
+    def judge(self, sent: bytes, path: str) -> None:
         """Keep what a real API would refuse in a request."""
-        for fault in faults(raw, path, self._said, self._part):
+        for fault in faults(sent, path, self._said, self._part):
             self.faults.setdefault(fault, len(self.bodies) + 1)
 
     def remember(self, answer: Answer) -> None:
@@ -117,9 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         provider = self.provider
-        raw = self.rfile.read(int(self.headers["content-length"]))
-        provider.judge(raw, self.path)
-        body = json.loads(raw)
+        sent, kind = self.rfile.read(int(self.headers["content-length"])), self.headers["content-type"]
+        provider.judge(sent, self.path)
+        body = json.loads(sent) if kind == "application/json" else {"content-type": kind, "sent": sent}
         provider.bodies.append(body)
         provider.paths.append(self.path)
         provider.headers.append({name.lower(): value for name, value in self.headers.items()})
