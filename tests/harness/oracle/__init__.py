@@ -15,8 +15,21 @@ from typing import Any
 
 from harness.oracle import chat, claude, responses
 
-APIS: dict[str, ModuleType] = {"/messages": claude, "/responses": responses, "/chat/completions": chat}
+APIS: dict[str, ModuleType] = {
+    "/messages": claude,
+    "/messages/count_tokens": claude,
+    "/responses": responses,
+    "/responses/input_tokens": responses,
+    "/chat/completions": chat,
+}
 """The APIs by the end of the path to which a request is sent. Each has the rules of a shape, of parts and of a whole."""
+
+COUNTED = {
+    "/messages/count_tokens": "cache_control messages model output_config speed system thinking tool_choice tools",
+    "/responses/input_tokens": "conversation input instructions model parallel_tool_calls personality"
+    " previous_response_id reasoning text tool_choice tools truncation",
+}
+"""The fields of a request whose tokens are counted: the SDKs' types MessageCountTokensParams and InputTokenCountParams."""
 
 
 def faults(raw: bytes, path: str, said: Collection[str] = (), part: bool = False) -> list[str]:
@@ -24,13 +37,17 @@ def faults(raw: bytes, path: str, said: Collection[str] = (), part: bool = False
 
     *said* are the names of fields that the server has sent in its answers.
     """
-    api = next((api for end, api in APIS.items() if path.partition("?")[0].endswith(end)), None)
-    if api is None:
+    end = next((end for end in APIS if path.partition("?")[0].endswith(end)), "")
+    if not end:
         return []
     body, wrong = read(raw)
     if wrong:
         return [f"json: {fault}" for fault in wrong]
-    if wrong := told(api.shape, body):
+    if end in COUNTED:
+        wrong = [f"fields: {name} is not counted" for name in sorted(body.keys() - set(COUNTED[end].split()))]
+        body = {"max_tokens": 10**9} | body
+    api = APIS[end]
+    if wrong := wrong + told(api.shape, body):
         return wrong
     rules = (*api.OF_EACH_PART, *(() if part else api.OF_THE_WHOLE))
     return [fault for rule in rules for fault in told(rule, body, *([said] if rule is chat.fields_are_known else ()))]
