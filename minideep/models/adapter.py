@@ -388,7 +388,7 @@ class Adapter(ABC, Generic[T]):
                     raise TimedOut("no connection was accepted", "connect", self._timeouts.connect) from None
                 raise
             try:
-                yield Answer(response, silence.heard)
+                yield Answer(response, silence.heard, client)
             finally:
                 await response.aclose()
 

@@ -9,14 +9,19 @@ from typing import Any, cast
 from ..messages import from_json
 from .failures import StreamBroke
 
+FRAMED = "application/vnd.amazon.eventstream"
+"""The content type of Amazon's own kind of stream, which only the SDK can read."""
+
 
 class Answer:
-    """The *response* of an HTTP client; *heard* is called for each part that comes."""
+    """The *response* to a request of an SDK's *client*; *heard* is called for each part that comes."""
 
-    def __init__(self, response: Any, heard: Callable[[], None]) -> None:
+    def __init__(self, response: Any, heard: Callable[[], None], client: Any = None) -> None:
         self._response = response
         self._heard = heard
-        self.is_json: bool = response.headers.get("content-type", "").startswith("application/json")
+        self._client = client
+        self._content_type: str = response.headers.get("content-type", "")
+        self.is_json = self._content_type.startswith("application/json")
         self.done = False
         """True once the server has said `[DONE]`."""
 
@@ -32,9 +37,12 @@ class Answer:
         Raises:
             StreamBroke: data is not a JSON object.
         """
+        if self._content_type.startswith(FRAMED):
+            async for event in self._client._make_sse_decoder().aiter_bytes(self._chunks()):
+                yield _event(event.data)
+            return
         stream = _Stream()
-        async for chunk in self._response.aiter_bytes():
-            self._heard()
+        async for chunk in self._chunks():
             for data in stream.data_in(chunk):
                 if data.startswith(b"[DONE]"):
                     self.done = True  # The rest is read all the same, so that the connection can be used again.
@@ -43,8 +51,13 @@ class Answer:
         # Some servers end without the blank line. Any other event that is not ended is half of one.
         self.done = self.done or any(data.startswith(b"[DONE]") for data in stream.data_in(b"\n\n"))
 
+    async def _chunks(self) -> AsyncGenerator[bytes]:
+        async for chunk in self._response.aiter_bytes():
+            self._heard()
+            yield chunk
 
-def _event(data: bytes) -> dict[str, Any]:
+
+def _event(data: bytes | str) -> dict[str, Any]:
     try:
         event = from_json(data)
     except ValueError:
