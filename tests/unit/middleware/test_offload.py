@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from harness import media
 from harness.stores import plain
 from hypothesis import given, strategies as st
 from msgspec import structs
@@ -18,7 +19,7 @@ from minideep.middleware.context.tokens import fitted
 from minideep.models import ScriptedModel
 from minideep.tools import tool
 
-PNG = Image(b"\x89PNG")
+PNG = Image(media.PNG)
 LINES = "".join(f"line {number} of the report\n" for number in range(6_000))
 
 
@@ -151,7 +152,7 @@ def test_images_stay_in_the_result_and_its_texts_go_into_one_file(backend):
 
 
 def test_an_image_alone_is_never_large(backend):
-    assert result_of((Text("see"), Image(b"\x89PNG" + b"x" * 900_000)), backend)[1] == []
+    assert result_of((Text("see"), Image(media.PNG + b"x" * 900_000)), backend)[1] == []
 
 
 def test_a_large_error_stays_an_error(backend):
