@@ -16,6 +16,7 @@ from minideep import (
     Text,
     ToolCall,
     ToolContext,
+    Turn,
     UserMessage,
     tool,
 )
@@ -98,3 +99,13 @@ async def test_what_utf_8_cannot_encode_is_escaped_in_citations_too():
     turn = await Agent(ScriptedModel([AssistantMessage((cited,))])).run("go", "t")
     assert (turn.status, turn.saved) == ("ended", True)
     assert turn.citations == (Citation("\\ud800", "\\ud801", "\\ud802", 0, 1, "p", b"{}"),)
+
+
+async def test_a_turn_has_the_sources_of_its_last_text_in_their_order():
+    first, second, third = (Citation(f"https://{name}.example") for name in "abc")
+    looked = AssistantMessage((Text("I look.", (first,)), ToolCall("photo", {"kind": "jpeg"})))
+    found = AssistantMessage((Text("One", (second,)), Text(" and "), Text("two.", (third, first))))
+    turn = await Agent(ScriptedModel([looked, found, "And so on."]), [photo]).run("go", "t")
+    assert (turn.text, turn.citations) == ("One and two.", (second, third, first))
+    assert Turn.from_json(turn.json()) == turn
+    assert (await Agent(ScriptedModel(["Plain."])).run("go")).citations == ()

@@ -11,7 +11,7 @@ from msgspec import structs
 from minideep import Agent, Image, MemoryCheckpointer, Middleware, Subagent, Text, ToolCall, ToolContext, UserMessage
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.events import FileWritten, ToolReturned, TurnEscalated
-from minideep.messages import AssistantMessage, Document, Thinking
+from minideep.messages import AssistantMessage, Audio, Document, Thinking, Video
 from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SubAgentMiddleware
 from minideep.middleware.context import tokens
 from minideep.middleware.context.spill import digest, file_name, stub
@@ -332,6 +332,8 @@ def test_a_text_is_made_to_fit(text, room):
         (Thinking("hm", "x", b"signature"), 0.5),
         (Thinking("", "x", b"encrypted..."), 3),
         (PNG, 1600),
+        (Audio(b"x" * 4_000), 32),
+        (Video(b"x" * 15_000), 30),
         (Document(b"x" * 100_000), 6400),
         (Document(b"x" * 400, "text/plain"), 100),
     ],
