@@ -16,8 +16,8 @@ IMAGE = 1600.0
 PAGE = 60_000
 """Bytes of a PDF that are counted as one page. A page costs about two images: its text, and a picture of it."""
 SOUND, RAW_SOUND, FILM = 250, 1_000, 570
-"""Bytes that are counted as one token: of sound at 64 kbit/s, of speech as plain samples (16 bits, 16 kHz), of a film at
-1.2 Mbit/s. A second of sound has 32 tokens and a second of a film 263: https://ai.google.dev/gemini-api/docs/tokens
+"""Bytes that are counted as one token: of sound at 64 kbit/s, of speech as plain samples (16 kHz, 16 bits), and of a
+film at 1.2 Mbit/s. A second of sound has 32 tokens and a second of a film 263: https://ai.google.dev/gemini-api/docs/tokens
 """
 
 
