@@ -6,7 +6,7 @@ from ...checks import checked
 from ...errors import ConfigError
 from ...events import StreamEvent
 from ...kinds import Positive, having
-from ...messages import from_json
+from ...messages import Document, Image, ProviderBlock, from_json, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter, Wire
 from ..body import Encoded, array
@@ -16,7 +16,7 @@ from ..profile import Profile
 from ..waits import refuse_long_wait
 from . import breakpoints
 from .replies import Streamed, reply_of
-from .requests import as_json, blocks_of, declaration, ends_of, prompt_blocks, turns_of
+from .requests import PROVIDER, as_json, blocks_of, declaration, ends_of, prompt_blocks, turns_of
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -61,6 +61,10 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
     path = "/v1/messages"
+    count_path = "/v1/messages/count_tokens"
+    counted: ClassVar[frozenset[str]] = frozenset(
+        {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"}
+    )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
@@ -114,17 +118,17 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
         # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
         streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
-        response = await self._post(client, self.body(client, request), streamed)
+        response = await self._post(client, self._body(client, request), streamed)
         if not streamed:
-            return self.read(from_json(response.content))
+            return self._read(from_json(response.content))
         with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
             async with self._events(client, response) as events:
                 answer = Streamed(emit or _ignore)
                 async for event in events:
                     answer.add(event)
-                return self.read(answer.whole())
+                return self._read(answer.whole())
 
-    def body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
+    def _body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.
 
         The same messages become the same bytes again, apart from breakpoints, or the provider's cache would miss them.
@@ -148,7 +152,15 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         body["messages"] = array(map(as_json, turns))
         return body | self._extra
 
-    def read(self, answer: Any) -> Reply:
+    @checked
+    async def upload(self, block: Image | Document) -> ProviderBlock:
+        kind = "image" if isinstance(block, Image) else "document"
+        name = getattr(block, "name", "") or kind
+        file = await self._asked(lambda client: client.files.upload(file=(name, block.data, block.media_type)))
+        named: Wire = {"type": kind, "source": {"type": "file", "file_id": file.id}}
+        return ProviderBlock(PROVIDER, to_json(named))
+
+    def _read(self, answer: Any) -> Reply:
         return reply_of(answer, self._tariff)
 
 

@@ -1,12 +1,12 @@
 """Models behind any server that speaks OpenAI's Chat Completions, through OpenAI's SDK."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...checks import checked
+from ...errors import ConfigError
 from ...events import Restarted
 from ...kinds import Positive, having
-from ...messages import Message, StopReason, to_json
+from ...messages import Document, Image, Message, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Wire, nested
 from ..body import Encoded, array
@@ -30,11 +30,10 @@ stream_options temperature tool_choice tools top_logprobs top_p user verbosity w
 """
 """The arguments of the SDK's method that a request may carry as they are."""
 
-STOPS: Mapping[str, StopReason] = {
-    **dict.fromkeys(("length", "max_tokens", "window_exceeded"), "truncated"),
-    **dict.fromkeys(("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"), "refused"),
-    **dict.fromkeys(("sensitive", "refusal"), "refused"),
-}
+TRUNCATED = ("length", "max_tokens", "window_exceeded")
+REFUSED = (
+    "content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii", "sensitive", "refusal"
+)  # fmt: skip
 """Parts of the words for why a reply ended, in lower case: those of OpenAI, Mistral (https://docs.mistral.ai/api),
 Gemini (https://ai.google.dev/api/generate-content#FinishReason) and GLM
 (https://docs.z.ai/api-reference/llm/chat-completion). Some have a longer form: `IMAGE_SAFETY`."""
@@ -99,7 +98,6 @@ class OpenAIChat(sdk.OpenAIAdapter):
         )
         self.states_cost: bool = self._tariff.known or base_url is not None
         self._send_reasoning = send_reasoning
-        # Which server it is, is known when the first request has a client.
         self._to = Dialect("")
         self._said = Encoded(self._encoded)
         self._declared = Encoded(declared)
@@ -118,13 +116,11 @@ class OpenAIChat(sdk.OpenAIAdapter):
                 return self._reply([call], "done", None, None)
             raise
 
-    def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
+    def _body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name}
         if streamed:
             body["stream_options"] = {"include_usage": True}
-        if not self._to.provider:
-            self._to = dialect(client, self._send_reasoning)
-        if self._to.is_openai:
+        if self._dialect(client).is_openai:
             body |= sdk.cache_key(request)
         tools = self._tools(request)
         if request.schema is not None and not tools:
@@ -136,7 +132,17 @@ class OpenAIChat(sdk.OpenAIAdapter):
         body["messages"] = array(conversation(request.system, map(self._said, request.messages)))
         return body | self._extra
 
-    def read(self, answer: Any) -> Reply:
+    @checked
+    async def upload(self, block: Image | Document) -> ProviderBlock:
+        if isinstance(block, Image):
+            raise ConfigError("OpenAIChat: this API takes uploaded documents only; put the `Image` into the message")
+        return await self._asked(lambda client: self._uploaded(client, block))
+
+    async def _uploaded(self, client: "AsyncOpenAI", block: Document) -> ProviderBlock:
+        file = await sdk.uploaded(client, block)
+        return ProviderBlock(self._dialect(client).provider, to_json({"type": "file", "file": {"file_id": file}}))
+
+    def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
             raise sdk.refusal(error)
         for choice in objects(answer.get("choices")):
@@ -151,6 +157,12 @@ class OpenAIChat(sdk.OpenAIAdapter):
     def _stream(self, emit: Emit) -> sdk.Stream:
         return Streamed(emit)
 
+    def _dialect(self, client: "AsyncOpenAI") -> Dialect:
+        """Return the dialect of the server. Which one it is, is known when there is a client."""
+        if not self._to.provider:
+            self._to = dialect(client, self._send_reasoning)
+        return self._to
+
     def _encoded(self, message: Message) -> Said:
         return encoded(message, self._to)
 
@@ -160,6 +172,6 @@ def _stop(reason: Any, message: Wire) -> StopReason:
     word = reason.lower() if isinstance(reason, str) else ""
     if any(part in word for part in FAILURES):
         raise sdk.refusal({"code": "server_error", "message": f"the server ended the reply with {reason!r}"})
-    if message.get("refusal"):
+    if message.get("refusal") or any(part in word for part in REFUSED):
         return "refused"
-    return next((stop for part, stop in STOPS.items() if part in word), "done")
+    return "truncated" if any(part in word for part in TRUNCATED) else "done"

@@ -84,7 +84,7 @@ def _part(block: ours.AnyBlock) -> Wire | None:
         case ours.Document() as file:
             return {"type": "input_file", "filename": sdk.file_name(file), "file_data": sdk.data_url(file)}
         case _:
-            return None
+            return own_json(block, PROVIDER)
 
 
 def _taken(block: ours.AnyBlock) -> ours.AnyBlock:

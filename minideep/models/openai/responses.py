@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 from ...checks import checked
 from ...errors import ConfigError
 from ...kinds import Positive, having
-from ...messages import Message, StopReason, ToolMessage
+from ...messages import Document, Image, Message, ProviderBlock, StopReason, ToolMessage, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Wire, nested
@@ -16,7 +16,7 @@ from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
 from . import client_calls, sdk
-from .items import answer_items, blocks_of, input_items, is_message, parts_of
+from .items import PROVIDER, answer_items, blocks_of, input_items, is_message, parts_of
 from .streamed import Streamed
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ class OpenAI(sdk.OpenAIAdapter):
     """
 
     path = "/responses"
+    count_path = "/responses/input_tokens"
+    counted: ClassVar[frozenset[str]] = frozenset(
+        {"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"}
+    )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "input_tokens", "output_tokens"
 
@@ -99,7 +103,7 @@ class OpenAI(sdk.OpenAIAdapter):
         ours = client_calls.answering_tool(declared)
         return ours or declared.get("name") or "", bool(ours)
 
-    def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
+    def _body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name, **sdk.cache_key(request), **self._settings}
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
@@ -129,7 +133,14 @@ class OpenAI(sdk.OpenAIAdapter):
                 calls.update(said.calls)
             yield from said.parts
 
-    def read(self, answer: Any) -> Reply:
+    @checked
+    async def upload(self, block: Image | Document) -> ProviderBlock:
+        image = isinstance(block, Image)
+        file = await self._asked(lambda client: sdk.uploaded(client, block))
+        named: Wire = {"type": "input_image", "file_id": file, "detail": "auto"}
+        return ProviderBlock(PROVIDER, to_json(named if image else {"type": "input_file", "file_id": file}))
+
+    def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
             raise sdk.refusal(error)
         status, output = answer.get("status"), answer.get("output")

@@ -685,13 +685,13 @@ OTHERS = [
         "",
     ),
     (
-        "a call that Groq cannot read",
+        "an output that Groq cannot read",
         400,
         {
             "error": {
-                "message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+                "message": "Parsing failed. The model generated output that could not be parsed.",
                 "type": "invalid_request_error",
-                "code": "tool_use_failed",
+                "code": "output_parse_failed",
                 "failed_generation": "the prompt is too long",
             }
         },
