@@ -1,5 +1,6 @@
 """Models behind any server that speaks OpenAI's Chat Completions, through OpenAI's SDK."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...checks import checked
@@ -30,10 +31,11 @@ stream_options temperature tool_choice tools top_logprobs top_p user verbosity w
 """
 """The arguments of the SDK's method that a request may carry as they are."""
 
-TRUNCATED = ("length", "max_tokens", "window_exceeded")
-REFUSED = (
-    "content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii", "sensitive", "refusal"
-)  # fmt: skip
+STOPS: Mapping[str, StopReason] = {
+    **dict.fromkeys(("length", "max_tokens", "window_exceeded"), "truncated"),
+    **dict.fromkeys(("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"), "refused"),
+    **dict.fromkeys(("sensitive", "refusal"), "refused"),
+}
 """Parts of the words for why a reply ended, in lower case: those of OpenAI, Mistral (https://docs.mistral.ai/api),
 Gemini (https://ai.google.dev/api/generate-content#FinishReason) and GLM
 (https://docs.z.ai/api-reference/llm/chat-completion). Some have a longer form: `IMAGE_SAFETY`."""
@@ -98,6 +100,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         )
         self.states_cost: bool = self._tariff.known or base_url is not None
         self._send_reasoning = send_reasoning
+        # Which server it is, is known when the first request has a client.
         self._to = Dialect("")
         self._said = Encoded(self._encoded)
         self._declared = Encoded(declared)
@@ -136,11 +139,12 @@ class OpenAIChat(sdk.OpenAIAdapter):
     async def upload(self, block: Image | Document) -> ProviderBlock:
         if isinstance(block, Image):
             raise ConfigError("OpenAIChat: this API takes uploaded documents only; put the `Image` into the message")
-        return await self._asked(lambda client: self._uploaded(client, block))
 
-    async def _uploaded(self, client: "AsyncOpenAI", block: Document) -> ProviderBlock:
-        file = await sdk.uploaded(client, block)
-        return ProviderBlock(self._dialect(client).provider, to_json({"type": "file", "file": {"file_id": file}}))
+        async def uploaded(client: "AsyncOpenAI") -> ProviderBlock:
+            named = {"type": "file", "file": {"file_id": await sdk.uploaded(client, block)}}
+            return ProviderBlock(self._dialect(client).provider, to_json(named))
+
+        return await self._asked(uploaded)
 
     def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
@@ -158,7 +162,6 @@ class OpenAIChat(sdk.OpenAIAdapter):
         return Streamed(emit)
 
     def _dialect(self, client: "AsyncOpenAI") -> Dialect:
-        """Return the dialect of the server. Which one it is, is known when there is a client."""
         if not self._to.provider:
             self._to = dialect(client, self._send_reasoning)
         return self._to
@@ -172,6 +175,9 @@ def _stop(reason: Any, message: Wire) -> StopReason:
     word = reason.lower() if isinstance(reason, str) else ""
     if any(part in word for part in FAILURES):
         raise sdk.refusal({"code": "server_error", "message": f"the server ended the reply with {reason!r}"})
-    if message.get("refusal") or any(part in word for part in REFUSED):
+    if message.get("refusal"):
         return "refused"
-    return "truncated" if any(part in word for part in TRUNCATED) else "done"
+    for part, stop in STOPS.items():
+        if part in word:
+            return stop
+    return "done"

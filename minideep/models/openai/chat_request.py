@@ -116,7 +116,7 @@ def encoded(message: ours.Message, to: Dialect) -> Said:
         case _:
             only_text = all(isinstance(block, ours.Text) for block in message.blocks)
             parts = [part for block in message.blocks if (part := _part(block, to))]
-            content = message.text if only_text else parts
+            content = message.text if only_text else parts or [_text("(empty)")]
             return Said([encode({"role": "user", "content": content})], "user", [])
 
 

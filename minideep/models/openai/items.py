@@ -83,8 +83,8 @@ def _part(block: ours.AnyBlock) -> Wire | None:
             return {"type": "input_image", "image_url": sdk.data_url(image), "detail": "auto"}
         case ours.Document() as file:
             return {"type": "input_file", "filename": sdk.file_name(file), "file_data": sdk.data_url(file)}
-        case _:
-            return own_json(block, PROVIDER)
+        case other:
+            return own_json(other, PROVIDER)
 
 
 def _taken(block: ours.AnyBlock) -> ours.AnyBlock:
