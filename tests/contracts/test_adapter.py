@@ -20,6 +20,7 @@ from harness.providers import Answer, Provider, cut, json_answer, sse
 from harness.wires import FORMATS, HELLO, WIRES, plain_ls
 
 from minideep import (
+    Agent,
     AssistantMessage,
     AuthenticationFailed,
     ConfigError,
