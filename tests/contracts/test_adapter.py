@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -470,9 +471,9 @@ def half(wire):
 
 
 SLOW = {
-    "first_byte": (never, Timeouts(first_byte=0.1), "no answer began within 0.1 s"),
+    "first_byte": (never, Timeouts(first_byte=0.5), "no answer began within 0.5 s"),
     "between": (half, Timeouts(between=0.1), "nothing more came within 0.1 s"),
-    "total": (half, 0.2, "the reply was not complete within 0.2 s"),
+    "total": (half, 0.5, "the reply was not complete within 0.5 s"),
 }
 
 
