@@ -1,6 +1,7 @@
 """Oddities of Chat Completions, as a dozen servers and gateways speak it."""
 
 import json
+import math
 from typing import Any
 
 from harness.oddities.rows import COUNTS, HI, INJECTED, LS, USAGES, Oddity, lines, sent_as
@@ -530,10 +531,10 @@ ROWS = [
         for text in ("[1]", '{"path": ', "a")
     ),
     Oddity(
-        name="arguments with NaN",
+        name="arguments with a number that JSON has not",
         source=INJECTED,
-        document=calling(chat.call("call_1", '{"path": "a", "n": NaN}')),
-        calls=(("ls", {"path": "a", "n": None}),),
+        document=calling(chat.call("call_1", '{"path": "a", "n": Infinity}')),
+        calls=(("ls", {"path": "a", "n": math.inf}),),
     ),
     Oddity(
         name="arguments with blanks",
