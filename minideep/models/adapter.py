@@ -1,27 +1,31 @@
 """The common part of all adapters to providers' SDKs.
 
 An adapter derives from `Adapter` and adds how a request is worded, how a reply is read and how a stream is gathered. It
-reads a stream under `unbroken(...)` and raises `BadReply` for an answer that cannot be used and `StreamBroke` for a
-stream that ends too early; all other errors it leaves to `Adapter.complete`.
+sends with `_post`, reads a stream under `unbroken(...)` and raises `BadReply` for an answer that cannot be used and
+`StreamBroke` for a stream that ends too early; all other errors it leaves to `Adapter.complete`.
 """
 
 import asyncio
 import gc
 import hashlib
 import json
+import re
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
 from ..errors import ConfigError, ModelError
-from ..messages import AnyBlock, Message, ProviderBlock, Thinking
+from ..messages import AnyBlock, ProviderBlock, Thinking, from_json, to_json
+from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
 from .attempts import first_reply
 from .background import IMPORTING
+from .body import encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .failures import StreamBroke, model_error
 from .forbidden import are_forbidden, check_allowed
@@ -32,11 +36,22 @@ Wire = dict[str, Any]
 """A JSON object in a provider's words."""
 
 
+ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
+OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
+"""Arguments of the SDKs' methods that are not part of the body, or are one as they are."""
+
+
 class Adapter(ABC, Generic[T]):
     """A model behind an SDK whose client is a *T*: the *client* given, or the one that *connect* makes at first use."""
 
-    sdk: str = ""
+    sdk: ClassVar[str]
     """The package that the first request imports."""
+    client_class: ClassVar[str]
+    """The SDK's own client, which sends bytes as they are; those for clouds look into the body."""
+    path: ClassVar[str]
+    """Where requests are posted."""
+    known_settings: ClassVar[frozenset[str]]
+    """The arguments of the SDK's method for a request that a setting may be."""
     key_variable: str
     """The environment variable with the API key."""
     unreachable: str = ""
@@ -50,36 +65,65 @@ class Adapter(ABC, Generic[T]):
         self,
         name: str,
         client: T | None,
-        connect: Callable[[], T],
+        settings: Wire,
         *,
+        api_key: str | None,
+        base_url: str | None,
         price: Price | None,
         window: float | None,
         profile: Profile | None,
     ) -> None:
         self.name = name
+        self._check_settings(settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
         self._tariff = Tariff(name, price)
         self.states_cost: bool = self._tariff.known
-        self._client = Client(client, connect)
+        if client is not None and (base_url or api_key):
+            given = "a base_url" if base_url else "an api_key"
+            raise ConfigError(f"model {name!r} takes {given} or a client, not both; give it to the client")
+        self.base_url: str | None = base_url
+        self._client = Client(client, partial(self._connect, api_key, base_url))
+        self._hosted: list[Any] = list(settings.pop("tools", None) or ())
+        self._extra: Wire = dict(settings.pop("extra_body", None) or {})
+        self._options = {
+            option: settings.pop(name)
+            for name, option in (("extra_headers", "headers"), ("extra_query", "params"), ("timeout", "timeout"))
+            if name in settings
+        }
+        self._settings = settings
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def _check_settings(self, settings: Mapping[str, Any]) -> None:
-        """Refuse what belongs to the client, and would be refused with every request.
+    def _check_settings(self, settings: Wire) -> None:
+        """Refuse what would be refused with every request.
 
         Raises:
-            ConfigError: *settings* hold a key, or the name of the model begins with its provider's.
+            ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or the
+                name of the model begins with its provider's.
         """
-        if "api_key" in settings:
-            problem = f"{type(self).__name__}: api_key is the client's, and not sent with requests"
-            raise ConfigError(f"{problem}; set {self.key_variable}, or pass a client that has the key as `client`")
+        model = type(self).__name__
+        for name, value in list(settings.items()):
+            if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
+                del settings[name]
+            elif name not in self.known_settings | OPTIONS:
+                other = "; what only the server knows goes into extra_body={...}"
+                meant = did_you_mean(name, self.known_settings | OPTIONS, other)
+                raise ConfigError(f"{model}: the {self.sdk} SDK knows no setting {name!r}{meant}")
+        try:
+            encode({name: value for name, value in settings.items() if name not in OPTIONS})
+        except TypeError as exc:
+            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
         provider, colon, name = self.name.partition(":")
         if colon and provider in ("anthropic", "openai", "openai-chat"):
-            problem = f"{type(self).__name__}: the model's name must be without its provider, not {self.name!r}"
-            raise ConfigError(f"{problem}; write {type(self).__name__}({name!r})")
+            problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
+            raise ConfigError(f"{problem}; write {model}({name!r})")
+
+    @abstractmethod
+    def _connect(self, api_key: str | None, base_url: str | None) -> T:
+        """Make the SDK's client, importing the SDK."""
 
     async def preload(self) -> None:
         """Import the SDK, which takes up to a second, and make the client; unless requests are forbidden."""
@@ -96,13 +140,13 @@ class Adapter(ABC, Generic[T]):
             ConfigError: requests to real models are forbidden. It is no `ModelError`: nothing asks again after it.
         """
         check_allowed(self.name)
-        client: T | None = None
+        used: list[T] = []
         report_unknown(self.name, window=self.window is None, price=not self.states_cost)
         try:
-            client = await self._client.get()
+            used.append(client := await self._client.get())
             return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
-            secrets = [getattr(client, name, None) for name in self.credentials]
+            secrets = [getattr(client, name, None) for client in used for name in self.credentials]
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
             raise model_error(
                 self.name,
@@ -116,6 +160,26 @@ class Adapter(ABC, Generic[T]):
     @abstractmethod
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
+
+    async def _post(self, client: Any, body: Wire, streamed: bool) -> Any:
+        """Send *body*, and return the response, which is still to be read if it is *streamed*."""
+        import httpx2
+
+        sdk = sys.modules[self.sdk]
+        sent = encode({**body, "stream": True} if streamed else body)
+        own = type(client) is getattr(sdk, self.client_class)
+        return await client.post(
+            self.path,
+            **{"content": sent} if own else {"body": from_json(sent)},
+            cast_to=httpx2.Response,
+            options=self._options,
+            stream=streamed,
+            stream_cls=sdk.AsyncStream[object],
+        )
+
+    def _events(self, client: Any, response: Any) -> Any:
+        """Return the events of a streamed *response*, as plain JSON: the SDK's models would reshape unknown fields."""
+        return sys.modules[self.sdk].AsyncStream(cast_to=object, response=response, client=client)
 
 
 class PerLoop(Generic[T]):
@@ -170,28 +234,6 @@ class Client(Generic[T]):
 # ---- what a request says
 
 
-class ConversionCache(Generic[T]):
-    """Messages in a provider's words, each converted once: `ConversionCache(convert)(message)`.
-
-    Messages are looked up by identity, since messages are frozen and stay the same objects from step to step. At most
-    *limit* of them are kept; a full cache is emptied. The results are shared and must not be changed.
-    """
-
-    def __init__(self, convert: Callable[[Message], T], limit: int = 2000) -> None:
-        self._convert = convert
-        self._limit = limit
-        self._kept: dict[int, tuple[Message, T]] = {}
-
-    def __call__(self, message: Message) -> T:
-        kept = self._kept.get(id(message))
-        if kept is None:
-            if len(self._kept) >= self._limit:
-                self._kept.clear()
-            # The message is kept as well: while it lives, no other object can have its id.
-            kept = self._kept[id(message)] = message, self._convert(message)
-        return kept[1]
-
-
 def sendable(raw: bytes) -> Any:
     """Decode *raw* JSON so that a request can carry it: a lone surrogate becomes `?`, NaN and infinities are text."""
     try:
@@ -206,6 +248,19 @@ def own_json(block: AnyBlock, provider: str) -> Any:
     if isinstance(block, Thinking | ProviderBlock) and block.provider == provider:
         return sendable(block.raw)
     return None
+
+
+def sent_name(name: str, most: int = 64) -> str:
+    """Return the name of a tool, or what a provider that takes *most* characters accepts if a model made it up."""
+    if len(name) <= most and ACCEPTED.fullmatch(name):
+        return name
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:most] or "unnamed"
+
+
+def extra_fields(item: Wire, own: Collection[str], provider: str) -> tuple[AnyBlock, ...]:
+    """Return a block of the fields of *item* that our blocks do not hold, to be sent back with it; without nulls."""
+    rest = {name: value for name, value in item.items() if name not in own and value is not None}
+    return (ProviderBlock(provider, to_json(rest)),) if rest else ()
 
 
 def hashed_id(call_id: str) -> str:

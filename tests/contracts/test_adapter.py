@@ -3,6 +3,10 @@
 import asyncio
 import json
 import traceback
+from importlib.metadata import version
+from inspect import signature
+from operator import attrgetter
+from pathlib import Path
 
 import pytest
 from harness.providers import Provider, cut, sse
@@ -11,6 +15,7 @@ from harness.wires import FORMATS, HELLO, WIRES, plain_ls
 from minideep import (
     AssistantMessage,
     AuthenticationFailed,
+    ConfigError,
     ModelError,
     RateLimited,
     Reply,
@@ -20,8 +25,10 @@ from minideep import (
     UserMessage,
 )
 from minideep.events import Restarted, TextDelta
+from minideep.models.adapter import OPTIONS
 from minideep.workers import in_thread
 
+ROOT = Path(__file__).parents[2]
 HEARD = [TextDelta("hi t"), TextDelta("here")]
 BROKEN = [(kind, name) for kind in FORMATS for name in WIRES[kind].BROKEN]
 
@@ -96,9 +103,35 @@ def test_a_server_that_is_not_there_is_a_model_error(wire):
         asyncio.run(go())
 
 
-def test_a_setting_that_the_sdk_does_not_know_is_named(wire):
-    with pytest.raises(ModelError, match="unexpected keyword argument 'no_such_setting'"):
-        wire.ask(no_such_setting=0)
+def test_a_setting_that_the_sdk_does_not_know_is_refused_when_the_model_is_made(wire):
+    with pytest.raises(
+        ConfigError, match="knows no setting 'no_such_setting'; what only the server knows goes into extra"
+    ):
+        wire.model(None, no_such_setting=0)
+    with pytest.raises(ConfigError, match="did you mean 'tool_choice'"):
+        wire.model(None, tol_choice={})
+    with pytest.raises(ConfigError, match="must be values that JSON can express"):
+        wire.model(None, metadata=object())
+
+
+OURS = {
+    "anthropic": "max_tokens messages model stream system user_profile_id workspace_id",
+    "openai": "input instructions model stream",
+    "openai-chat": "messages model stream",
+}
+"""The arguments that are the adapter's own, or that `extra_headers` says."""
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_settings_are_the_arguments_of_the_sdk(kind):
+    client = WIRES[kind].connected("http://127.0.0.1:1")
+    methods = {"anthropic": "messages", "openai": "responses", "openai-chat": "chat.completions"}
+    create = attrgetter(methods[kind])(client).create
+    known = WIRES[kind].model(None).known_settings | OPTIONS | set(OURS[kind].split())
+    found = set(signature(create).parameters)
+    sdk = WIRES[kind].model(None).sdk
+    locked = f"{sdk}=={version(sdk)} " in (ROOT / "requirements.lock").read_text()
+    assert known == found if locked else known <= found  # A later SDK may have more.
 
 
 @pytest.mark.parametrize("broken_header", [False, True], ids=["echoed", "malformed"])

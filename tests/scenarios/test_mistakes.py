@@ -92,10 +92,16 @@ MISTAKES = [
         ["gpt-5: ", "set OPENAI_API_KEY to a key"],
     ),
     (
-        "a key as an argument of the model",
-        f"Agent(Anthropic('claude-sonnet-4-6', api_key={SECRET!r}))",
+        "a key beside a client",
+        f"import anthropic\nAnthropic('claude-sonnet-4-6', client=anthropic.AsyncAnthropic(api_key='k'), api_key={SECRET!r})",
         ConfigError,
-        ["Anthropic: api_key is the client's", "set ANTHROPIC_API_KEY, or pass a client"],
+        ["model 'claude-sonnet-4-6' takes an api_key or a client, not both; give it to the client"],
+    ),
+    (
+        "a setting mistyped",
+        "Anthropic('claude-sonnet-4-6', thinkin={'type': 'adaptive'})",
+        ConfigError,
+        ["Anthropic: the anthropic SDK knows no setting 'thinkin'; did you mean 'thinking'?"],
     ),
     (
         "a key as an argument of the agent",

@@ -1,9 +1,7 @@
 """Breakpoints, at most four in a request, at which Claude's prompt cache is written and read."""
 
-from collections.abc import Iterator
-from typing import cast
-
-from ..adapter import Wire
+from collections.abc import Sequence
+from typing import Protocol
 
 MAX_BREAKPOINTS = 4
 LOOKBACK = 20
@@ -12,25 +10,38 @@ MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """The types of block that accept a breakpoint; thinking does not."""
 
 
-def mark(body: Wire, ttl: str, ends: list[int]) -> None:
-    """Put breakpoints into *body*: after tools and prompt, after the memory behind it, and on messages.
+class Turn(Protocol):
+    """A message as encoded blocks, and their types."""
 
-    *ends* is how many blocks of messages the next request starts with, followed by how many earlier requests had, the
-    latest first: each of them wrote the cache up to there. Breakpoints that the user set stay, and count. The lists of
-    *body* are copied or belong to it alone; its blocks are shared with other requests, and are replaced, never changed.
+    @property
+    def parts(self) -> list[bytes]: ...
+    @property
+    def kinds(self) -> list[str]: ...
+
+
+def is_marked(block: bytes) -> bool:
+    """Return whether an encoded block has a breakpoint. Inside of a text the quotes would be escaped."""
+    return b'"cache_control":' in block
+
+
+def mark(tools: list[bytes], system: list[bytes], turns: Sequence[Turn], ttl: str, ends: list[int], used: int) -> None:
+    """Put breakpoints after tools and prompt, after the memory behind it, and on messages.
+
+    The encoded blocks are replaced in their lists. *ends* is how many blocks of messages the next request starts with,
+    followed by how many earlier requests had, the latest first: each of them wrote the cache up to there. *used* is how
+    many breakpoints the user has set.
 
     https://platform.claude.com/docs/en/build-with-claude/prompt-caching
     """
-    control: Wire = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
-    free = MAX_BREAKPOINTS - sum("cache_control" in block for block in _blocks(body))
+    control = b'{"cache_control":{"type":"ephemeral"%b},' % (b"" if ttl == "5m" else b',"ttl":"%b"' % ttl.encode())
+    free = MAX_BREAKPOINTS - used
     # A breakpoint on the prompt covers the tools too, which come before it.
-    head, first = ("system", 0) if "system" in body else ("tools", -1)
-    if isinstance(given := body.get(head), list):
-        body[head] = marked = [*cast(list[Wire], given)]
-        for at in range(len(marked))[first:][: max(0, free - 1)]:
-            marked[at] = {"cache_control": control} | marked[at]
+    head, first = (system, 0) if system else (tools, -1)
+    for at in range(len(head))[first:][: max(0, free - 1)]:
+        if not is_marked(head[at]):
+            head[at] = control + head[at][1:]
             free -= 1
-    _mark_messages(body["messages"], places(ends, free), control)
+    _mark_messages(turns, places(ends, free), control)
 
 
 def places(ends: list[int], most: int) -> list[int]:
@@ -50,22 +61,15 @@ def places(ends: list[int], most: int) -> list[int]:
     return found
 
 
-def _blocks(body: Wire) -> Iterator[Wire]:
-    yield from body.get("tools", ())
-    yield from body.get("system", ())
-    for message in body["messages"]:
-        yield from message["content"]
-
-
-def _mark_messages(messages: list[Wire], wanted: list[int], control: Wire) -> None:
+def _mark_messages(turns: Sequence[Turn], wanted: list[int], control: bytes) -> None:
     """Mark the block at each of the *wanted* places, or the closest one before it that accepts a breakpoint."""
-    number = sum(len(message["content"]) for message in messages)
-    for message in reversed(messages):
-        content: list[Wire] = message["content"]
-        for at in reversed(range(len(content))):
+    number = sum(len(turn.parts) for turn in turns)
+    for turn in reversed(turns):
+        for at in reversed(range(len(turn.parts))):
             if not wanted:
                 return
-            if number <= wanted[0] and content[at]["type"] in MARKABLE:
-                content[at] = {"cache_control": control} | content[at]
+            if number <= wanted[0] and turn.kinds[at] in MARKABLE:
+                if not is_marked(turn.parts[at]):
+                    turn.parts[at] = control + turn.parts[at][1:]
                 wanted = [place for place in wanted if place < number]
             number -= 1

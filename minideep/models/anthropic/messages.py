@@ -17,7 +17,8 @@ from ...kinds import Positive, having
 from ...messages import clean, from_json, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from ..adapter import Adapter, ConversionCache, Wire, hashed_id, own_json, sendable
+from ..adapter import Adapter, Wire, hashed_id, own_json, sendable, sent_name
+from ..body import Encoded, Part, array, encode
 from ..catalog import Price, Tariff
 from ..failures import StreamBroke, unbroken
 from ..profile import Profile
@@ -31,6 +32,12 @@ PROVIDER = "anthropic"
 MAX_TOKENS = 16_000
 THOUGHTS = ("thinking", "redacted_thinking")
 
+SETTINGS = """
+cache_control container diagnostics inference_geo metadata output_config service_tier speed stop_sequences thinking
+tool_choice tools
+"""
+"""The arguments of the SDK's method that a request may carry as they are."""
+
 STOPS: Mapping[str | None, ours.StopReason] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
@@ -39,6 +46,9 @@ STOPS: Mapping[str | None, ours.StopReason] = {
     "compaction": "continue",
 }
 """Every other reason is `done`: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
+
+LONGEST_UNSTREAMED = 21_333
+"""Tokens that are surely written within ten minutes: https://github.com/anthropics/anthropic-sdk-python#long-requests"""
 
 EMPTY: Wire = {"type": "text", "text": "(empty)"}
 """Replaces content that would be empty or blank, which the API rejects."""
@@ -62,6 +72,9 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     """
 
     sdk = "anthropic"
+    client_class = "AsyncAnthropic"
+    path = "/v1/messages"
+    known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
     phrases: ClassVar[Mapping[str, type[ModelError]]] = {
@@ -76,6 +89,8 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         self,
         name: str,
         *,
+        api_key: str | None = None,
+        base_url: str | None = None,
         client: "Annotated[AsyncAnthropic, having('messages', 'an `anthropic.AsyncAnthropic`')] | None" = None,
         max_tokens: Positive | None = None,
         price: Price | None = None,
@@ -83,22 +98,41 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(name, client, _connect, price=price, window=window, profile=profile)
+        super().__init__(
+            name,
+            client,
+            settings,
+            api_key=api_key,
+            base_url=base_url,
+            price=price,
+            window=window,
+            profile=profile,
+        )
         limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
-        self._settings = {"max_tokens": limit, **settings}
-        self._check_settings(settings)
-        self._converted = ConversionCache(_to_wire)
+        self._settings = {"max_tokens": limit, **self._settings}
+        self._said = Encoded(_said)
+        self._declared = Encoded(_declared)
+
+    def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
+        import anthropic
+
+        return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
-        body = self._body(request)
-        try:
-            answer = await _send(client, body, emit)
-        except ValueError as exc:
-            # The SDK refuses to wait, without streaming, for a reply that may take more than ten minutes.
-            if "Streaming is required" not in str(exc):
-                raise
-            answer = await _send(client, body, _ignore)
-        return _reply(answer, self._tariff)
+        import anthropic
+        import httpx2
+
+        # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
+        streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
+        response = await self._post(client, self._body(request), streamed)
+        if not streamed:
+            return _reply(from_json(response.content), self._tariff)
+        with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
+            async with self._events(client, response) as events:
+                answer = _Streamed(emit or _ignore)
+                async for event in events:
+                    answer.add(event)
+                return _reply(answer.whole(), self._tariff)
 
     def _body(self, request: Request) -> Wire:
         """Return the request as tools, system and messages.
@@ -106,42 +140,22 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         The same messages become the same bytes again, apart from breakpoints, or the provider's cache would miss them.
         """
         body: Wire = {"model": self.name, **self._settings}
-        if tools := [*body.get("tools", ()), *map(_tool, request.tools)]:
-            body["tools"] = tools
-        if system := _system(request):
-            body["system"] = system
+        tools = [*map(encode, self._hosted), *(part for tool in request.tools for part in self._declared(tool).parts)]
+        system = _system(request)
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "schema": request.schema}}
             body["output_config"] = form | body.get("output_config", {})
-        converted = [self._converted(message) for message in request.messages]
-        body["messages"] = _merged(converted)
+        said = [self._said(message) for message in request.messages]
+        turns = _merged(said)
         if request.cache and "cache_control" not in body:
-            breakpoints.mark(body, request.cache.ttl, _ends(converted, request.cache.stable_prefix))
-        return body
-
-
-def _connect() -> "AsyncAnthropic":
-    import anthropic
-
-    return anthropic.AsyncAnthropic()
-
-
-async def _send(client: "AsyncAnthropic", body: Wire, emit: Emit | None) -> Any:
-    """Send one request. The answer is read as plain JSON: the SDK's models would drop or reshape unknown fields."""
-    import anthropic
-    import httpx2
-
-    create: Any = client.messages.with_raw_response.create
-    if emit is None:
-        response = await create(**body)
-        return from_json(await response.read())
-    response = await create(**body, stream=True)
-    with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
-        async with await response.parse(to=anthropic.AsyncStream[object]) as events:
-            answer = _Streamed(emit)
-            async for event in events:
-                answer.add(event)
-            return answer.whole()
+            used = sum(map(breakpoints.is_marked, tools)) + sum(message.marks for message in said)
+            breakpoints.mark(tools, system, turns, request.cache.ttl, _ends(said, request.cache.stable_prefix), used)
+        if tools:
+            body["tools"] = array(tools)
+        if system:
+            body["system"] = array(system)
+        body["messages"] = array([_turn(turn) for turn in turns])
+        return body | self._extra
 
 
 def _ignore(event: StreamEvent) -> None:
@@ -151,43 +165,72 @@ def _ignore(event: StreamEvent) -> None:
 # ---- a request
 
 
-def _tool(tool: Tool) -> Wire:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+class _Said(Part, frozen=True, gc=False):
+    """A message as blocks."""
+
+    role: str
+    kinds: list[str]
+    """The types of the blocks."""
+    marks: int = 0
+    """How many breakpoints the user has put into it."""
 
 
-def _system(request: Request) -> list[Wire]:
+def _declared(tool: Tool) -> Part:
+    return Part([encode({"name": tool.name, "description": tool.description, "input_schema": tool.schema})])
+
+
+def _system(request: Request) -> list[bytes]:
     """Return the prompt, split from the memory behind it if they are cached apart; the API rejects blank text."""
     cut = request.stable if request.cache and request.stable is not None else len(request.system)
     parts = request.system[:cut], request.system[cut:]
     parts = parts if all(part.strip() for part in parts) else (request.system,)
-    return [{"type": "text", "text": part} for part in parts if part.strip()]
+    return [encode({"type": "text", "text": part}) for part in parts if part.strip()]
 
 
-def _ends(converted: list[tuple[str, list[Wire]]], stable_prefix: int | None) -> list[int]:
+def _ends(said: list[_Said], stable_prefix: int | None) -> list[int]:
     """Return how many blocks of messages the next request starts with, and how many earlier ones had, latest first.
 
     An earlier request ended where a message of the assistant begins.
     """
-    kept = converted[:stable_prefix]
-    ends = [sum(len(blocks) for _, blocks in kept)]
+    kept = said[:stable_prefix]
+    ends = [sum(len(message.parts) for message in kept)]
     behind = 0
-    for role, blocks in reversed(kept):
-        behind += len(blocks)
-        if role == "assistant" and blocks:
+    for message in reversed(kept):
+        behind += len(message.parts)
+        if message.role == "assistant" and message.parts:
             ends.append(ends[0] - behind)
         if len(ends) == breakpoints.MAX_BREAKPOINTS:
             break
     return ends
 
 
-def _merged(messages: Iterable[tuple[str, list[Wire]]]) -> list[Wire]:
+def _merged(said: Iterable[_Said]) -> list[_Said]:
     """Join adjacent messages of one role and drop empty ones. The API requires that tool results come first."""
-    merged: list[Wire] = []
-    for role, group in groupby((message for message in messages if message[1]), lambda message: message[0]):
-        blocks = [block for _, blocks in group for block in blocks]
-        blocks.sort(key=lambda block: block["type"] != "tool_result")
-        merged.append({"role": role, "content": blocks})
+    merged: list[_Said] = []
+    for role, group in groupby((message for message in said if message.parts), lambda message: message.role):
+        first, *others = group
+        # A new message, since breakpoints are put into it.
+        turn = _Said([*first.parts], role, [*first.kinds])
+        for message in others:
+            turn.parts.extend(message.parts)
+            turn.kinds.extend(message.kinds)
+        merged.append(_results_first(turn) if others else turn)
     return merged
+
+
+def _results_first(turn: _Said) -> _Said:
+    order = sorted(range(len(turn.parts)), key=lambda at: turn.kinds[at] != "tool_result")
+    return _Said([turn.parts[at] for at in order], turn.role, [turn.kinds[at] for at in order])
+
+
+def _turn(turn: _Said) -> bytes:
+    return b'{"role":"%b","content":[%b]}' % (turn.role.encode(), b",".join(turn.parts))
+
+
+def _said(message: ours.Message) -> _Said:
+    role, blocks = _to_wire(message)
+    marks = sum("cache_control" in block for block in blocks)
+    return _Said([encode(block) for block in blocks], role, [block["type"] for block in blocks], marks)
 
 
 def _to_wire(message: ours.Message) -> tuple[str, list[Wire]]:
@@ -209,7 +252,7 @@ def _block(block: ours.AnyBlock, role: str) -> Wire | None:
             return {"type": "text", "text": text} if text.strip() else None
         case ours.ToolCall():
             arguments: Wire = {} if block.malformed else sendable(block.raw)
-            return {"type": "tool_use", "id": _id(block.id), "name": block.name, "input": arguments}
+            return {"type": "tool_use", "id": _id(block.id), "name": sent_name(block.name, 128), "input": arguments}
         case ours.Image() | ours.Document() if role == "assistant":
             return None
         case ours.Image(data, media_type):

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from ... import messages as ours
 from ...checks import checked
-from ...errors import ConfigError
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
 from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from ..adapter import ConversionCache, Wire, nested, sendable
+from ..adapter import Wire, extra_fields, nested, sendable, sent_name
+from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 PROVIDER = "openai-chat"
+
+SETTINGS = """
+audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens metadata
+modalities moderation n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_options
+prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier stop store
+stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options
+"""
+"""The arguments of the SDK's method that a request may carry as they are."""
 
 STOPS: Mapping[str | None, ours.StopReason] = {"length": "truncated", "content_filter": "refused"}
 
@@ -53,9 +61,11 @@ class OpenAIChat(sdk.OpenAIAdapter):
     https://github.com/ollama/ollama/issues/13750
 
     Raises:
-        ConfigError: both a *base_url* and a *client* are given.
+        ConfigError: both a *base_url* or *api_key* and a *client* are given, or a setting that the SDK does not know.
     """
 
+    path = "/chat/completions"
+    known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "prompt_tokens", "completion_tokens"
 
     @checked
@@ -63,6 +73,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         self,
         name: str,
         *,
+        api_key: str | None = None,
         base_url: str | None = None,
         client: "Annotated[AsyncOpenAI, having('chat', 'an `openai.AsyncOpenAI`')] | None" = None,
         price: Price | None = None,
@@ -70,28 +81,35 @@ class OpenAIChat(sdk.OpenAIAdapter):
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:
-        if base_url and client:
-            raise ConfigError(f"model {name!r} takes a base_url or a client, not both; give the client the base_url")
-        super().__init__(name, client, settings, base_url=base_url, price=price, window=window, profile=profile)
+        super().__init__(
+            name,
+            client,
+            settings,
+            api_key=api_key,
+            base_url=base_url,
+            price=price,
+            window=window,
+            profile=profile,
+        )
         self.states_cost: bool = self._tariff.known or base_url is not None
-        self._converted = ConversionCache(_to_wire)
+        self._said = Encoded(_encoded)
+        self._declared = Encoded(_declared)
 
-    def _create(self, client: "AsyncOpenAI") -> Any:
-        return client.chat.completions.with_raw_response.create
-
-    def _arguments(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
-        body: Wire = {"messages": _messages(request.system, map(self._converted, request.messages))}
-        if tools := self._tools(request, _tool):
-            body["tools"] = tools
-        arguments: Wire = {"stream_options": {"include_usage": True}} if streamed else {}
+    def _body(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
+        body: Wire = {"model": self.name}
+        if streamed:
+            body["stream_options"] = {"include_usage": True}
         if _is_openai(client):
-            arguments |= sdk.cache_key(request)
-        # The SDK requires messages among its own arguments; those of the body replace them.
-        arguments |= {"model": self.name, "messages": []}
+            body |= sdk.cache_key(request)
+        tools = [*map(encode, self._hosted), *(part for tool in request.tools for part in self._declared(tool).parts)]
         if request.schema is not None and not tools:
             named = {"name": "reply", "schema": request.schema, "strict": True}
-            arguments["response_format"] = {"type": "json_schema", "json_schema": named}
-        return arguments | self._settings | {"extra_body": body | self._extra}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        body |= self._settings
+        if tools:
+            body["tools"] = array(tools)
+        body["messages"] = array(_messages(request.system, map(self._said, request.messages)))
+        return body
 
     def _read(self, answer: Wire) -> Reply:
         match answer:
@@ -119,25 +137,41 @@ def _is_openai(client: "AsyncOpenAI") -> bool:
 # ---- a request
 
 
-def _tool(tool: Tool) -> Wire:
+class _Said(Part, frozen=True, gc=False):
+    """A message, and the media that it shows and that its API takes only from users."""
+
+    role: str
+    media: list[bytes]
+
+
+def _declared(tool: Tool) -> Part:
     said = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-    return {"type": "function", "function": said}
+    return Part([encode({"type": "function", "function": said})])
 
 
-def _messages(system: str, converted: Iterable[tuple[list[Wire], list[Wire]]]) -> list[Wire]:
+def _messages(system: str, said: Iterable[_Said]) -> list[bytes]:
     """Return the conversation.
 
     Media of tools come after all results of a step, since results must directly follow their calls.
     """
-    said: list[Wire] = [{"role": "system", "content": system}] if system else []
-    shown: list[Wire] = []
-    for messages, media in converted:
-        if shown and messages and messages[0]["role"] != "tool":
-            said.append({"role": "user", "content": shown})
+    parts: list[bytes] = [encode({"role": "system", "content": system})] if system else []
+    shown: list[bytes] = []
+    for message in said:
+        if shown and message.parts and message.role != "tool":
+            parts.append(_shown(shown))
             shown = []
-        said += messages
-        shown += media
-    return [*said, {"role": "user", "content": shown}] if shown else said
+        parts += message.parts
+        shown += message.media
+    return [*parts, _shown(shown)] if shown else parts
+
+
+def _shown(media: list[bytes]) -> bytes:
+    return b'{"role":"user","content":[%b]}' % b",".join(media)
+
+
+def _encoded(message: ours.Message) -> _Said:
+    messages, media = _to_wire(message)
+    return _Said([encode(one) for one in messages], message.role, [encode(part) for part in media])
 
 
 def _to_wire(message: ours.Message) -> tuple[list[Wire], list[Wire]]:
@@ -180,7 +214,7 @@ def _said(blocks: Iterable[ours.AnyBlock]) -> Wire:
             case ours.Text():
                 text += block.text
             case ours.ToolCall(name):
-                function = {"name": name, "arguments": sdk.arguments_text(block)}
+                function = {"name": sent_name(name), "arguments": sdk.arguments_text(block)}
                 calls.append({"id": sdk.call_id(block.id), "type": "function", "function": function} | besides)
                 besides = {}
             case ours.Thinking(provider=provider) if provider == PROVIDER:
@@ -227,7 +261,7 @@ def _call(call: Wire) -> tuple[ours.AnyBlock, ...]:
     function: Wire = call.get("function") or {}
     name, call_id = (str(value or "") for value in (function.get("name"), call.get("id")))
     called = ours.ToolCall(name, parse_arguments(sdk.json_text(function.get("arguments"))), call_id)
-    return *sdk.extra_fields(call, OWN, PROVIDER), called
+    return *extra_fields(call, OWN, PROVIDER), called
 
 
 def _usage(said: Wire) -> Any:

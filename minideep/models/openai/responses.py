@@ -10,7 +10,8 @@ from ...kinds import Positive, having
 from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from ..adapter import ConversionCache, Wire, own_json
+from ..adapter import Wire, extra_fields, own_json, sent_name
+from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
@@ -23,6 +24,14 @@ PROVIDER = "openai"
 
 OWN = frozenset({"type", "id", "status", "role", "content", "call_id", "name", "arguments"})
 """The fields of a message or a call that our own blocks hold, or that are never needed again."""
+
+SETTINGS = """
+access_programs background background_options context_management conversation image include max_output_tokens
+max_tool_calls metadata moderation parallel_tool_calls previous_response_id prompt prompt_cache_key
+prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier store stream_options
+temperature text tool_choice tools top_logprobs top_p truncation user
+"""
+"""The arguments of the SDK's method that a request may carry as they are."""
 
 STOPS: Mapping[str | None, ours.StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
 
@@ -43,6 +52,8 @@ class OpenAI(sdk.OpenAIAdapter):
     Nothing is stored at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
 
+    path = "/responses"
+    known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "input_tokens", "output_tokens"
 
     @checked
@@ -50,30 +61,39 @@ class OpenAI(sdk.OpenAIAdapter):
         self,
         name: str,
         *,
+        api_key: str | None = None,
+        base_url: str | None = None,
         client: "Annotated[AsyncOpenAI, having('responses', 'an `openai.AsyncOpenAI`')] | None" = None,
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
         **settings: Any,
     ) -> None:
-        settings = {"store": False, "include": ["reasoning.encrypted_content"], **settings}
-        super().__init__(name, client, settings, price=price, window=window, profile=profile)
-        self._converted = ConversionCache(_items)
+        super().__init__(
+            name,
+            client,
+            {"store": False, "include": ["reasoning.encrypted_content"], **settings},
+            api_key=api_key,
+            base_url=base_url,
+            price=price,
+            window=window,
+            profile=profile,
+        )
+        self._said = Encoded(_encoded)
+        self._declared = Encoded(_declared)
 
-    def _create(self, client: "AsyncOpenAI") -> Any:
-        return client.responses.with_raw_response.create
-
-    def _arguments(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
-        body: Wire = {"input": [item for message in request.messages for item in self._converted(message)]}
-        if tools := self._tools(request, _tool):
-            body["tools"] = tools
-        if request.system:
-            body["instructions"] = request.system
-        settings = self._settings
+    def _body(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
+        body: Wire = {"model": self.name, **sdk.cache_key(request), **self._settings}
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
-            settings = settings | {"text": form | settings.get("text", {})}
-        return {"model": self.name, **sdk.cache_key(request), **settings, "extra_body": body | self._extra}
+            body["text"] = form | body.get("text", {})
+        body["input"] = array(part for message in request.messages for part in self._said(message).parts)
+        tools = [*map(encode, self._hosted), *(part for tool in request.tools for part in self._declared(tool).parts)]
+        if tools:
+            body["tools"] = array(tools)
+        if request.system:
+            body["instructions"] = request.system
+        return body
 
     def _read(self, answer: Wire) -> Reply:
         if error := answer.get("error"):
@@ -92,9 +112,13 @@ class OpenAI(sdk.OpenAIAdapter):
 # ---- a request
 
 
-def _tool(tool: Tool) -> Wire:
+def _declared(tool: Tool) -> Part:
     said = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-    return {"type": "function", **said, "strict": False}
+    return Part([encode({"type": "function", **said, "strict": False})])
+
+
+def _encoded(message: ours.Message) -> Part:
+    return Part([encode(item) for item in _items(message)])
 
 
 def _items(message: ours.Message) -> list[Wire]:
@@ -148,7 +172,7 @@ def _item(block: ours.AnyBlock) -> Wire | None:
         case ours.Text(text) if text:
             return {"role": "assistant", "content": text}
         case ours.ToolCall(name):
-            called = {"type": "function_call", "call_id": sdk.call_id(block.id), "name": name}
+            called = {"type": "function_call", "call_id": sdk.call_id(block.id), "name": sent_name(name)}
             return called | {"arguments": sdk.arguments_text(block)}
         case _:
             return own_json(block, PROVIDER)
@@ -171,10 +195,10 @@ def _from_wire(item: Wire) -> tuple[ours.AnyBlock, ...]:
     match item:
         case {"type": "message"}:
             text = "".join(part.get("text") or part.get("refusal") or "" for part in _contents(item))
-            return (*sdk.extra_fields(item, OWN, PROVIDER), ours.Text(clean(text))) if text else ()
+            return (*extra_fields(item, OWN, PROVIDER), ours.Text(clean(text))) if text else ()
         case {"type": "function_call", "name": str(name)}:
             call = ours.ToolCall(name, parse_arguments(sdk.json_text(item.get("arguments"))), item.get("call_id"))
-            return *sdk.extra_fields(item, OWN, PROVIDER), call
+            return *extra_fields(item, OWN, PROVIDER), call
         case {"type": "reasoning"}:
             parts = item.get("summary") or _contents(item)
             text = "\n\n".join(part.get("text") or "" for part in parts)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from json import JSONDecodeError
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
@@ -11,11 +11,8 @@ from ... import messages as ours
 from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
-from ...tools import Tool
 from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
-from ..catalog import Price
 from ..failures import BadReply, StreamBroke, unbroken
-from ..profile import Profile
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -60,6 +57,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     """A model behind OpenAI's SDK. A subclass is one of the two APIs."""
 
     sdk = "openai"
+    client_class = "AsyncOpenAI"
     key_variable = "OPENAI_API_KEY"
     # Sent by the SDK without a key, and by compatible servers that have no codes of their own.
     phrases: ClassVar[Mapping[str, type[ModelError]]] = {
@@ -79,34 +77,9 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""
 
-    def __init__(
-        self,
-        name: str,
-        client: "AsyncOpenAI | None",
-        settings: Wire,
-        *,
-        base_url: str | None = None,
-        price: Price | None,
-        window: float | None,
-        profile: Profile | None,
-    ) -> None:
-        super().__init__(name, client, lambda: _connect(base_url), price=price, window=window, profile=profile)
-        self._extra: Wire = settings.pop("extra_body", {})
-        self._hosted: Iterable[Any] = settings.pop("tools", ())
-        self._settings = settings
-        self._check_settings(settings)
-
     @abstractmethod
-    def _create(self, client: "AsyncOpenAI") -> Any:
-        """Return the SDK's method for a request; it returns the raw response."""
-
-    @abstractmethod
-    def _arguments(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
-        """Return the arguments of that method.
-
-        The long parts of a request belong in `extra_body`, which the SDK sends as it is. It copies all other
-        arguments, which takes half a second for 1000 items.
-        """
+    def _body(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
+        """Return the body of a request."""
 
     @abstractmethod
     def _read(self, answer: Wire) -> Reply:
@@ -117,16 +90,35 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         """Return an empty reply that is about to be streamed."""
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
-        arguments = self._arguments(client, request, emit is not None)
-        response = await self._create(client)(**arguments | ({"stream": True} if emit else {}))
+        body = self._body(client, request, emit is not None) | self._extra
+        response = await self._post(client, body, emit is not None)
         if emit and not response.headers.get("content-type", "").startswith("application/json"):
-            return await _gathered(response, self._read, self._stream(emit))
-        # Read as plain JSON: the SDK's models would reshape unknown fields.
-        return self._read(_object(await response.http_response.aread()))
+            return await self._gathered(client, response, self._stream(emit))
+        return self._read(_object(await response.aread()))
 
-    def _tools(self, request: Request, convert: Callable[[Tool], Wire]) -> list[Any]:
-        """Return the tools of the settings, then those of the agent."""
-        return [*self._hosted, *map(convert, request.tools)]
+    async def _gathered(self, client: "AsyncOpenAI", response: Any, stream: Stream) -> Reply:
+        """Return the reply in a stream. A connection that is lost after the last event does no harm."""
+        import openai
+
+        ending = _Ending(response)
+        with unbroken((openai.APIConnectionError, JSONDecodeError), (openai.APIError, BadReply)):
+            async with self._events(client, ending) as events:
+                try:
+                    async for event in events:
+                        stream.add(event)
+                except openai.APIError as exc:
+                    if exc.body:
+                        raise refusal(exc.body) from None
+                    if not stream.whole(ending.done):
+                        raise
+            if not (whole := stream.whole(ending.done)):
+                raise StreamBroke("the stream ended before the reply did")
+            return self._read(whole)
+
+    def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncOpenAI":
+        import openai
+
+        return openai.AsyncOpenAI(api_key=api_key, base_url=base_url)
 
     def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
         """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
@@ -139,32 +131,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
             long_writes = token_count(said, details, "cache_write_tokens_details", "ttl_12h_tokens") or 0
             cost = self._tariff.cost(usage, standard=tier in STANDARD, long_writes=long_writes)
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
-
-
-def _connect(base_url: str | None) -> "AsyncOpenAI":
-    import openai
-
-    return openai.AsyncOpenAI(base_url=base_url)
-
-
-async def _gathered(response: Any, read: Callable[[Wire], Reply], stream: Stream) -> Reply:
-    """Return what *read* makes of a stream. A connection that is lost after the last event does no harm."""
-    import openai
-
-    response.http_response = ending = _Ending(response.http_response)
-    with unbroken((openai.APIConnectionError, JSONDecodeError), (openai.APIError, BadReply)):
-        async with response.parse(to=openai.AsyncStream[object]) as events:
-            try:
-                async for event in events:
-                    stream.add(event)
-            except openai.APIError as exc:
-                if exc.body:
-                    raise refusal(exc.body) from None
-                if not stream.whole(ending.done):
-                    raise
-        if not (whole := stream.whole(ending.done)):
-            raise StreamBroke("the stream ended before the reply did")
-        return read(whole)
 
 
 class _Ending:
@@ -202,12 +168,6 @@ def refusal(error: Any) -> BadReply:
     body: Wire = cast(Wire, error) if isinstance(error, dict) else {"message": str(error)}
     code = body.get("code")
     return BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
-
-
-def extra_fields(item: Wire, own: Iterable[str], provider: str) -> tuple[ours.AnyBlock, ...]:
-    """Return a block of the fields of *item* that our blocks do not hold, to be sent back with it; without nulls."""
-    rest = {name: value for name, value in item.items() if name not in own and value is not None}
-    return (ours.ProviderBlock(provider, to_json(rest)),) if rest else ()
 
 
 def arguments_text(call: ours.ToolCall) -> str:

@@ -194,13 +194,12 @@ def test_breakpoints_of_the_user_are_kept_and_counted(own, ours):
     assert marks(asked(pages, *step(1, 1))) == dict.fromkeys(range(own), HOUR) | places
 
 
-def test_a_prompt_and_tools_of_the_settings_are_marked_and_not_written_to():
-    system, search = [{"type": "text", "text": PROMPT}], {"type": "web_search_20250305", "name": "search"}
-    body = asked(HELLO, prompt="", system=system, tools=[search])
-    assert body["system"] == [system[0] | {"cache_control": MARK}]
+def test_tools_of_the_settings_are_marked_and_not_written_to():
+    search = {"type": "web_search_20250305", "name": "search"}
     assert asked(HELLO, prompt="", tools=[search])["tools"] == [search | {"cache_control": MARK}]
-    assert asked(HELLO, prompt="", system="be brief")["system"] == "be brief"
-    assert (system, search) == ([{"type": "text", "text": PROMPT}], {"type": "web_search_20250305", "name": "search"})
+    own = search | {"cache_control": HOUR}
+    assert asked(HELLO, prompt="", tools=[own])["tools"] == [own]
+    assert search == {"type": "web_search_20250305", "name": "search"}
 
 
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=4, unique=True), st.integers(0, 4))

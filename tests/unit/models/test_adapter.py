@@ -4,23 +4,13 @@ import asyncio
 import gc
 import time
 import weakref
-from typing import Any
 
 import pytest
 
 from minideep.errors import ContextOverflow, ModelError, RateLimited
-from minideep.messages import UserMessage, from_json, to_json
-from minideep.models.adapter import Client, ConversionCache, dollars, sendable, token_count
+from minideep.messages import from_json, to_json
+from minideep.models.adapter import Client, dollars, sendable, token_count
 from minideep.models.failures import BadReply, StreamBroke, model_error
-
-
-def test_a_message_is_converted_once():
-    asked: list[Any] = []
-    converted = ConversionCache(lambda message: asked.append(message.text), limit=2)
-    first, second, third = UserMessage("a"), UserMessage("a"), UserMessage("c")
-    for one in (first, first, second, first, third, first):
-        converted(one)
-    assert asked == ["a", "a", "c", "a"]
 
 
 class Made:
