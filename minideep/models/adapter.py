@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
-from ..errors import ConfigError, ModelError
+from ..errors import ConfigError
 from ..messages import AnyBlock, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
@@ -58,8 +58,6 @@ class Adapter(ABC, Generic[T]):
     """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
     """Attributes of the client that must never appear in an error."""
-    phrases: ClassVar[Mapping[str, type[ModelError]]]
-    """Parts of messages, in lower case, for errors that the provider reports without a code."""
 
     def __init__(
         self,
@@ -154,7 +152,6 @@ class Adapter(ABC, Generic[T]):
                 key_variable=self.key_variable,
                 unreachable=self.unreachable,
                 secrets=secrets,
-                phrases=self.phrases,
             ) from None
 
     @abstractmethod

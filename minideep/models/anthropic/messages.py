@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from ... import messages as ours
 from ...checks import checked
-from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...events import ArgsDelta, StreamEvent, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
 from ...messages import clean, from_json, parse_arguments, to_json
@@ -77,12 +76,6 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
-    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
-        "prompt is too long": ContextOverflow,
-        "exceed context limit": ContextOverflow,
-        # Raised by the SDK when it has no key.
-        "could not resolve authentication method": AuthenticationFailed,
-    }
 
     @checked
     def __init__(

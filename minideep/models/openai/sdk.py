@@ -8,7 +8,6 @@ from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from ... import messages as ours
-from ...errors import AuthenticationFailed, ContextOverflow, ModelError
 from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
@@ -59,21 +58,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     sdk = "openai"
     client_class = "AsyncOpenAI"
     key_variable = "OPENAI_API_KEY"
-    # Sent by the SDK without a key, and by compatible servers that have no codes of their own.
-    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
-        "missing credentials": AuthenticationFailed,
-        # The limit on the reply alone is wrong, though the text goes on about the context length.
-        "tokens' is too large": ModelError,
-        "maximum context length": ContextOverflow,
-        "maximum prompt length": ContextOverflow,
-        "the model's context length": ContextOverflow,
-        "exceeds the available context size": ContextOverflow,
-        "exceeds the context": ContextOverflow,
-        "exceed context window": ContextOverflow,
-        "greater than the context length": ContextOverflow,
-        "prompt is too long": ContextOverflow,
-        "input token count": ContextOverflow,
-    }
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""
 

@@ -83,6 +83,13 @@ async def test_when_nobody_answers_the_last_error_tells_of_all():
     assert str(turn.error) == "a: busy; b: ConnectionError: gone; c: slow"
 
 
+async def test_the_last_error_keeps_how_long_to_wait():
+    limited = RateLimited("b: slow")
+    limited.retry_after = 20.0
+    turn = await Agent(FallbackModel([Named("a", Overloaded("a: busy")), Named("b", limited)])).run("go")
+    assert (turn.error.retry_after, turn.error.transient) == (20.0, True)
+
+
 async def test_a_fallback_may_be_one_of_the_models():
     inner = FallbackModel([Named("b", Overloaded("b: busy")), Named("c", "done")])
     stream = Agent(FallbackModel([Named("a", Overloaded("a: busy")), inner])).stream("go")
