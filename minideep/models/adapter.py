@@ -1,8 +1,7 @@
 """The common part of all adapters to providers' SDKs.
 
 An adapter derives from `Adapter` and adds how a request is worded, how a reply is read and how a stream is gathered. It
-sends with `_post`, reads a stream under `unbroken(...)` and raises `BadReply` for an answer that cannot be used and
-`StreamBroke` for a stream that ends too early; all other errors it leaves to `Adapter.complete`.
+raises `BadReply` for an answer that cannot be used; all other errors it leaves to `Adapter.complete`.
 """
 
 import asyncio
@@ -12,29 +11,28 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
 from ..errors import ConfigError
+from ..events import StreamEvent
 from ..messages import AnyBlock, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
+from .answers import Stream, Wire, received
 from .attempts import first_reply
 from .background import IMPORTING
 from .body import encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
-from .failures import StreamBroke, model_error
+from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
 
 T = TypeVar("T")
-Wire = dict[str, Any]
-"""A JSON object in a provider's words."""
-
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
 OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
@@ -154,9 +152,31 @@ class Adapter(ABC, Generic[T]):
                 secrets=secrets,
             ) from None
 
-    @abstractmethod
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
+        streamed = emit is not None or self._streams_unheard()
+        response = await self._post(client, self._body(client, request, streamed) | self._extra, streamed)
+        with unbroken((), (BadReply,) if streamed else ()):
+            try:
+                return self._read(await received(self._chunks(client, response), self._stream(emit or _ignore)))
+            finally:
+                await response.aclose()
+
+    @abstractmethod
+    def _body(self, client: T, request: Request, streamed: bool) -> Wire:
+        """Return the body of a request."""
+
+    @abstractmethod
+    def _read(self, answer: Wire) -> Reply:
+        """Return the reply in *answer*. Raises `BadReply` if it has none."""
+
+    @abstractmethod
+    def _stream(self, emit: Emit) -> Stream:
+        """Return an empty reply that is about to be streamed."""
+
+    def _streams_unheard(self) -> bool:
+        """Return whether a reply is streamed though nobody listens."""
+        return False
 
     async def _post(self, client: Any, body: Wire, streamed: bool) -> Any:
         """Send *body*, and return the response, which is still to be read if it is *streamed*."""
@@ -174,9 +194,18 @@ class Adapter(ABC, Generic[T]):
             stream_cls=sdk.AsyncStream[object],
         )
 
-    def _events(self, client: Any, response: Any) -> Any:
-        """Return the events of a streamed *response*, as plain JSON: the SDK's models would reshape unknown fields."""
-        return sys.modules[self.sdk].AsyncStream(cast_to=object, response=response, client=client)
+    async def _chunks(self, client: Any, response: Any) -> AsyncIterator[bytes]:
+        """Yield the bytes of *response*; those in Amazon's own form as server-sent events."""
+        if response.headers.get("content-type", "").startswith("application/vnd.amazon.eventstream"):
+            async for event in client._make_sse_decoder().aiter_bytes(response.aiter_bytes()):
+                yield f"event: {event.event}\ndata: {event.data}\n\n".encode()
+            return
+        async for chunk in response.aiter_bytes():
+            yield chunk
+
+
+def _ignore(event: StreamEvent) -> None:
+    """Emit nothing: the reply is streamed, but nobody listens."""
 
 
 class PerLoop(Generic[T]):

@@ -117,7 +117,7 @@ class MissingKey(Exception):
 class BadReply(Exception):
     """An answer that cannot be used; *body* is its error object (`type`, `code`, `message`), if it has one."""
 
-    def __init__(self, text: str, body: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, text: str, body: Any = None) -> None:
         super().__init__(text)
         self.body = body
 
@@ -153,7 +153,7 @@ def model_error(
         exc = exc.__cause__
     kinds, text = _kinds(exc), _without(secrets, _text(exc))
     found = _classified(kinds, text.lower(), status_of(exc))
-    status: int | None = getattr(exc, "status_code", None)
+    status = status_of(exc)
     label = kinds[0] if status in (None, 200) else f"{status} {kinds[0]}"
     transient = found.transient or (found is ModelError and (broke or _may_pass(exc, kinds)))
     # How long to wait is nothing to say of a request that would be refused again.
@@ -207,7 +207,7 @@ def _text(exc: Exception) -> str:
     text = str(exc)
     if text.startswith("Error code: "):  # All that the SDKs say of an answer without a body.
         return "the server gave no reason"
-    if getattr(exc, "status_code", None) is None and exc.__cause__ and str(exc.__cause__):
+    if getattr(exc, "status_code", None) is None and exc.__cause__ and str(exc.__cause__) not in text:
         text = f"{text.rstrip('.')}: {exc.__cause__}"
     return text
 

@@ -17,9 +17,9 @@ from ...messages import clean, from_json, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Adapter, Wire, hashed_id, own_json, sendable, sent_name
+from ..answers import Stream
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price, Tariff
-from ..failures import StreamBroke, unbroken
 from ..profile import Profile
 from . import breakpoints
 from .usage import cost_of, usage_of
@@ -111,23 +111,17 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
         return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
 
-    async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
-        import anthropic
-        import httpx2
+    def _streams_unheard(self) -> bool:
+        # The connection of a reply that may take more than ten minutes may be cut, if nothing comes for so long.
+        return self._settings["max_tokens"] > LONGEST_UNSTREAMED
 
-        # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
-        streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
-        response = await self._post(client, self._body(request), streamed)
-        if not streamed:
-            return _reply(from_json(response.content), self._tariff)
-        with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
-            async with self._events(client, response) as events:
-                answer = _Streamed(emit or _ignore)
-                async for event in events:
-                    answer.add(event)
-                return _reply(answer.whole(), self._tariff)
+    def _read(self, answer: Wire) -> Reply:
+        return _reply(answer, self._tariff)
 
-    def _body(self, request: Request) -> Wire:
+    def _stream(self, emit: Emit) -> Stream:
+        return _Streamed(emit)
+
+    def _body(self, client: "AsyncAnthropic", request: Request, streamed: bool) -> Wire:
         """Return the request as tools, system and messages.
 
         The same messages become the same bytes again, apart from breakpoints, or the provider's cache would miss them.
@@ -148,11 +142,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         if system:
             body["system"] = array(system)
         body["messages"] = array([_turn(turn) for turn in turns])
-        return body | self._extra
-
-
-def _ignore(event: StreamEvent) -> None:
-    """Emit nothing: the reply is streamed, but nobody listens."""
+        return body
 
 
 # ---- a request
@@ -333,14 +323,9 @@ class _Streamed:
             case _:
                 pass
 
-    def whole(self) -> Wire:
-        """Return the message in the form that the API sends without streaming.
-
-        Raises:
-            StreamBroke: the events ended before a stop reason.
-        """
+    def whole(self, done: bool) -> Wire | None:
         if self._stop is None:
-            raise StreamBroke("the stream ended before the reply did")
+            return None
         for (index, field), parts in self._parts.items():
             block, text = self._blocks[index], "".join(parts)
             block[field] = from_json(parse_arguments(text)) if field == "input" else block[field] + text

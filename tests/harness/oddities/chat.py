@@ -50,7 +50,9 @@ def without(item: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def finishing(stop: Any, reason: str | None, source: str) -> Oddity:
-    return Oddity(name=f"finish_reason is {reason!r}", source=source, **both({"content": HI}, reason), text=HI, stop=stop)
+    return Oddity(
+        name=f"finish_reason is {reason!r}", source=source, **both({"content": HI}, reason), text=HI, stop=stop
+    )
 
 
 def counted(name: str, source: str, usage: dict[str, Any], expected: Usage) -> Oddity:
@@ -84,7 +86,12 @@ ROWS = [
         text=HI,
         usage=UNKNOWN,
     ),
-    counted("cached tokens of Mistral", "https://github.com/vercel/ai/issues/14382", {"num_cached_tokens": 5}, Usage(7, 3, 5)),
+    counted(
+        "cached tokens of Mistral",
+        "https://github.com/vercel/ai/issues/14382",
+        {"num_cached_tokens": 5},
+        Usage(7, 3, 5),
+    ),
     counted(
         "cached tokens under a misspelt name of Mistral",
         "https://github.com/vercel/ai/pull/14419",
@@ -97,7 +104,9 @@ ROWS = [
         {"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 2},
         Usage(7, 3, 5),
     ),
-    counted("cached tokens of Kimi", "https://platform.moonshot.ai/docs/api/chat", {"cached_tokens": 5}, Usage(7, 3, 5)),
+    counted(
+        "cached tokens of Kimi", "https://platform.moonshot.ai/docs/api/chat", {"cached_tokens": 5}, Usage(7, 3, 5)
+    ),
     counted(
         "details of usage that are null",
         "https://github.com/ggml-org/llama.cpp/issues/22659",
@@ -114,14 +123,19 @@ ROWS = [
     Oddity(
         name="usage in x_groq",
         source="https://github.com/vercel/ai/issues/1651",
-        stream=sse(*EVENTS[:-3], chat.chunk({}, "stop") | {"x_groq": {"id": "req_1", "usage": WHOLE["usage"]}}, "[DONE]"),
+        stream=sse(
+            *EVENTS[:-3], chat.chunk({}, "stop") | {"x_groq": {"id": "req_1", "usage": WHOLE["usage"]}}, "[DONE]"
+        ),
         text=HI,
     ),
     Oddity(
         name="usage in each chunk",
         source="https://github.com/sgl-project/sglang/pull/20830",
         stream=sse(
-            *(chat.chunk({"content": text}) | {"usage": {"prompt_tokens": 7, "completion_tokens": at}} for at, text in enumerate(("hi ", "there"))),
+            *(
+                chat.chunk({"content": text}) | {"usage": {"prompt_tokens": 7, "completion_tokens": at}}
+                for at, text in enumerate(("hi ", "there"))
+            ),
             chat.chunk({}, "stop") | {"usage": WHOLE["usage"]},
             "[DONE]",
         ),
@@ -264,12 +278,20 @@ ROWS = [
     Oddity(
         name="a chunk without a delta at the end",
         source="https://github.com/microsoft/autogen/issues/6465",
-        stream=sse(*EVENTS[:-1], {"id": "", "choices": [{"finish_reason": None, "index": 0, "content_filter_offsets": {}}]}, "[DONE]"),
+        stream=sse(
+            *EVENTS[:-1],
+            {"id": "", "choices": [{"finish_reason": None, "index": 0, "content_filter_offsets": {}}]},
+            "[DONE]",
+        ),
         text=HI,
     ),
     *(
-        Oddity(name=f"a chunk whose {what} is null", source="https://github.com/microsoft/autogen/issues/6465",
-               stream=sse(chunk, *EVENTS), text=HI)  # fmt: skip
+        Oddity(
+            name=f"a chunk whose {what} is null",
+            source="https://github.com/microsoft/autogen/issues/6465",
+            stream=sse(chunk, *EVENTS),
+            text=HI,
+        )
         for what, chunk in {
             "list of choices": {"choices": None},
             "choice": {"choices": [None]},
@@ -282,8 +304,13 @@ ROWS = [
     Oddity(
         name="two choices",
         source=INJECTED,
-        document=json_answer(WHOLE | {"choices": [*WHOLE["choices"], {"index": 1, "message": {"content": "no"}, "finish_reason": "stop"}]}),
-        stream=sse(*EVENTS[:-2], {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]}, *EVENTS[-2:]),
+        document=json_answer(
+            WHOLE
+            | {"choices": [*WHOLE["choices"], {"index": 1, "message": {"content": "no"}, "finish_reason": "stop"}]}
+        ),
+        stream=sse(
+            *EVENTS[:-2], {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]}, *EVENTS[-2:]
+        ),
         text=HI,
     ),
     # ---- content
@@ -292,7 +319,12 @@ ROWS = [
         for what, content, text, source in [
             ("null", None, "", "https://github.com/ggml-org/llama.cpp/issues/14268"),
             ("an empty list", [], "", "https://github.com/0xPlaygrounds/rig/issues/1136"),
-            ("a list of parts", [{"type": "text", "text": "hi "}, {"type": "text", "text": "there"}], HI, "https://github.com/vercel/ai/issues/8012"),
+            (
+                "a list of parts",
+                [{"type": "text", "text": "hi "}, {"type": "text", "text": "there"}],
+                HI,
+                "https://github.com/vercel/ai/issues/8012",
+            ),
             ("a list of texts", ["hi ", "there"], HI, INJECTED),
             ("one part", {"type": "text", "text": HI}, HI, INJECTED),
             ("a part whose text is null", [{"type": "text", "text": None}], "", INJECTED),
@@ -307,10 +339,22 @@ ROWS = [
     Oddity(
         name="thinking of Mistral in the content",
         source="https://github.com/n8n-io/n8n/issues/37352",
-        document=json_answer(chat.completion({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": LET}], "closed": True}, {"type": "text", "text": HI}]})),
+        document=json_answer(
+            chat.completion(
+                {
+                    "content": [
+                        {"type": "thinking", "thinking": [{"type": "text", "text": LET}], "closed": True},
+                        {"type": "text", "text": HI},
+                    ]
+                }
+            )
+        ),
         stream=streamed(
             {"index": 0, "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "let me "}]}]},
-            {"index": 0, "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "look"}], "closed": True}]},
+            {
+                "index": 0,
+                "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "look"}], "closed": True}],
+            },
             {"content": HI},
         ),
         text=HI,
@@ -333,7 +377,14 @@ ROWS = [
     ),
     # ---- reasoning
     *(
-        Oddity(name=f"reasoning in {name}", source=source, **both({name: LET, "content": HI}), text=HI, thinking=LET, back=(f'"{name}": "{LET}"',))
+        Oddity(
+            name=f"reasoning in {name}",
+            source=source,
+            **both({name: LET, "content": HI}),
+            text=HI,
+            thinking=LET,
+            back=(f'"{name}": "{LET}"',),
+        )
         for name, source in {
             "reasoning_content": "https://api-docs.deepseek.com/guides/thinking_mode",
             "reasoning": "https://openrouter.ai/docs/use-cases/reasoning-tokens",
@@ -391,7 +442,9 @@ ROWS = [
     Oddity(
         name="a signature beside the text",
         source="https://github.com/open-webui/computer/issues/224",
-        document=json_answer(chat.completion({"content": HI, "extra_content": {"google": {"thought_signature": "c2ln"}}})),
+        document=json_answer(
+            chat.completion({"content": HI, "extra_content": {"google": {"thought_signature": "c2ln"}}})
+        ),
         stream=streamed({"content": HI}, {"extra_content": {"google": {"thought_signature": "c2ln"}}}),
         text=HI,
         back=("c2ln",),
@@ -436,7 +489,13 @@ ROWS = [
     Oddity(
         name="index 0 for each of three calls with one name, in parts",
         source="https://github.com/apache/maka/pull/1995",
-        stream=parts(*(part(text, name, id=f"call_{at}", index=0) for at in range(3) for name, text in (("ls", ""), (None, '{"path": "a"}')))),
+        stream=parts(
+            *(
+                part(text, name, id=f"call_{at}", index=0)
+                for at in range(3)
+                for name, text in (("ls", ""), (None, '{"path": "a"}'))
+            )
+        ),
         calls=(LS, LS, LS),
     ),
     Oddity(
@@ -448,7 +507,9 @@ ROWS = [
     Oddity(
         name="the second call's arguments at the index of the first",
         source="https://github.com/dyedd/lens/issues/49",
-        stream=parts(part("", "ls", id="call_1", index=0), part('{"path": "a"}', "", index=0), part('{"path": "b"}', "", index=0)),
+        stream=parts(
+            part("", "ls", id="call_1", index=0), part('{"path": "a"}', "", index=0), part('{"path": "b"}', "", index=0)
+        ),
         calls=(("ls", {}),),
         malformed='{"path": "a"}{"path": "b"}',
     ),
@@ -456,14 +517,21 @@ ROWS = [
         name="indices with a gap, in no order",
         source="https://github.com/jundot/omlx/pull/1356",
         stream=parts(
-            part("", "ls", id="call_3", index=3), part("", "cat", id="call_1", index=1), part('{"path": "b"}', index=1), part('{"path": "a"}', index=3)
+            part("", "ls", id="call_3", index=3),
+            part("", "cat", id="call_1", index=1),
+            part('{"path": "b"}', index=1),
+            part('{"path": "a"}', index=3),
         ),
         calls=(LS, ("cat", {"path": "b"})),
     ),
     Oddity(
         name="a new id in each part",
         source=INJECTED,
-        stream=parts(part("", "ls", id="call_1", index=0), part('{"path"', id="call_2", index=0), part(': "a"}', id="call_3", index=0)),
+        stream=parts(
+            part("", "ls", id="call_1", index=0),
+            part('{"path"', id="call_2", index=0),
+            part(': "a"}', id="call_3", index=0),
+        ),
         calls=(LS,),
     ),
     Oddity(
@@ -624,12 +692,56 @@ ROWS = [
             words=(words,),
         )
         for what, error, kind, words, source in [
-            ("an object", {"object": "error", "message": "The model is not multimodal", "code": 400}, ModelError, "not multimodal", "https://github.com/BerriAI/litellm/pull/32237"),
-            ("a text", "thinking_budget is not supported", ModelError, "thinking_budget is not", "https://github.com/Blaizzy/nativ/pull/195"),
-            ("numbered", {"code": 429, "message": "slow down"}, RateLimited, "slow down", "https://openrouter.ai/docs/api/reference/errors-and-debugging"),
-            ("numbered as a text", {"code": "401", "message": "no such key"}, AuthenticationFailed, "no such key", "https://openrouter.ai/docs/api/reference/errors-and-debugging"),
-            ("of the provider behind OpenRouter", {"message": "Provider returned error", "code": 503, "metadata": {"raw": "no capacity left", "provider_name": "BaseTen"}}, Overloaded, "no capacity left", "https://github.com/open-webui/computer/issues/293"),
-            ("of the provider behind OpenRouter, as JSON", {"message": "Provider returned error", "code": 400, "metadata": {"raw": '{"error":{"message":"at most 1 image"}}'}}, ModelError, "at most 1 image", "https://github.com/diegosouzapw/OmniRoute/issues/3044"),
+            (
+                "an object",
+                {"object": "error", "message": "The model is not multimodal", "code": 400},
+                ModelError,
+                "not multimodal",
+                "https://github.com/BerriAI/litellm/pull/32237",
+            ),
+            (
+                "a text",
+                "thinking_budget is not supported",
+                ModelError,
+                "thinking_budget is not",
+                "https://github.com/Blaizzy/nativ/pull/195",
+            ),
+            (
+                "numbered",
+                {"code": 429, "message": "slow down"},
+                RateLimited,
+                "slow down",
+                "https://openrouter.ai/docs/api/reference/errors-and-debugging",
+            ),
+            (
+                "numbered as a text",
+                {"code": "401", "message": "no such key"},
+                AuthenticationFailed,
+                "no such key",
+                "https://openrouter.ai/docs/api/reference/errors-and-debugging",
+            ),
+            (
+                "of the provider behind OpenRouter",
+                {
+                    "message": "Provider returned error",
+                    "code": 503,
+                    "metadata": {"raw": "no capacity left", "provider_name": "BaseTen"},
+                },
+                Overloaded,
+                "no capacity left",
+                "https://github.com/open-webui/computer/issues/293",
+            ),
+            (
+                "of the provider behind OpenRouter, as JSON",
+                {
+                    "message": "Provider returned error",
+                    "code": 400,
+                    "metadata": {"raw": '{"error":{"message":"at most 1 image"}}'},
+                },
+                ModelError,
+                "at most 1 image",
+                "https://github.com/diegosouzapw/OmniRoute/issues/3044",
+            ),
             ("an object without a message", {"code": "boom"}, ModelError, "boom", INJECTED),
         ]
     ),
@@ -643,8 +755,17 @@ ROWS = [
     Oddity(
         name="an error in the choice, and null beside it",
         source="https://openrouter.ai/docs/api/reference/errors-and-debugging",
-        document=json_answer({"error": None, "choices": [{"error": {"code": 502, "message": "upstream gone"}, "finish_reason": "error"}]}),
-        stream=sse({"error": None, "choices": [{"delta": {}, "error": {"code": 502, "message": "upstream gone"}, "finish_reason": "error"}]}),
+        document=json_answer(
+            {"error": None, "choices": [{"error": {"code": 502, "message": "upstream gone"}, "finish_reason": "error"}]}
+        ),
+        stream=sse(
+            {
+                "error": None,
+                "choices": [
+                    {"delta": {}, "error": {"code": 502, "message": "upstream gone"}, "finish_reason": "error"}
+                ],
+            }
+        ),
         error=ModelError,
         words=("upstream gone",),
     ),
@@ -665,7 +786,9 @@ ROWS = [
     Oddity(
         name="an error as an event of that name",
         source="https://github.com/anomalyco/opencode/issues/1018",
-        stream=lines('event: error\ndata: {"error":{"message":"out of memory","type":"server_error","status_code":500}}\n\n'),
+        stream=lines(
+            'event: error\ndata: {"error":{"message":"out of memory","type":"server_error","status_code":500}}\n\n'
+        ),
         error=ModelError,
         words=("out of memory",),
     ),
@@ -679,11 +802,31 @@ ROWS = [
             words=(words,),
         )
         for what, body, words, source in [
-            ("a flat error of vLLM", {"object": "error", "message": "The model does not exist", "type": "NotFoundError", "code": 404}, "does not exist", "https://github.com/vllm-project/vllm/issues/9693"),
+            (
+                "a flat error of vLLM",
+                {"object": "error", "message": "The model does not exist", "type": "NotFoundError", "code": 404},
+                "does not exist",
+                "https://github.com/vllm-project/vllm/issues/9693",
+            ),
             ("a detail", {"detail": "Not Found"}, "Not Found", "https://github.com/stanfordnlp/dspy/issues/1041"),
-            ("a message and a code", {"code": 1302, "msg": "rate limit reached", "success": False}, "rate limit reached", "https://docs.z.ai/api-reference/api-code"),
-            ("a status of MiniMax", {"choices": None, "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "insufficient balance", "https://platform.minimax.io/docs/api-reference/text-openai-api"),
-            ("no choice", {"id": "chatcmpl-1", "choices": []}, "choice", "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/266"),
+            (
+                "a message and a code",
+                {"code": 1302, "msg": "rate limit reached", "success": False},
+                "rate limit reached",
+                "https://docs.z.ai/api-reference/api-code",
+            ),
+            (
+                "a status of MiniMax",
+                {"choices": None, "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}},
+                "insufficient balance",
+                "https://platform.minimax.io/docs/api-reference/text-openai-api",
+            ),
+            (
+                "no choice",
+                {"id": "chatcmpl-1", "choices": []},
+                "choice",
+                "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/266",
+            ),
             ("a list", [1], "JSON object", INJECTED),
         ]
     ),

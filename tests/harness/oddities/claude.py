@@ -144,7 +144,10 @@ ROWS = [
         name="stop_reason is empty from the start",
         source="https://github.com/Wei-Shaw/sub2api/pull/4589",
         stream=sse(
-            START | {"message": START["message"] | {"stop_reason": ""}}, *TEXT, END | {"delta": {"stop_reason": ""}}, STOP
+            START | {"message": START["message"] | {"stop_reason": ""}},
+            *TEXT,
+            END | {"delta": {"stop_reason": ""}},
+            STOP,
         ),
         text=HI,
     ),
@@ -248,7 +251,9 @@ ROWS = [
     Oddity(
         name="events of kinds that nobody knows",
         source="https://platform.claude.com/docs/en/build-with-claude/streaming",
-        stream=framed({"type": "weather"}, *TEXT, {"type": "content_block_delta", "index": 0, "delta": {"type": "new"}}),
+        stream=framed(
+            {"type": "weather"}, *TEXT, {"type": "content_block_delta", "index": 0, "delta": {"type": "new"}}
+        ),
         text=HI,
     ),
     # ---- blocks
@@ -280,7 +285,12 @@ ROWS = [
     Oddity(
         name="a thinking block begins without thinking",
         source="https://github.com/BerriAI/litellm/pull/28116",
-        stream=framed(begin(0, type="thinking"), delta(0, "thinking_delta", thinking="let me look"), begin(1, type="text"), said(1)),
+        stream=framed(
+            begin(0, type="thinking"),
+            delta(0, "thinking_delta", thinking="let me look"),
+            begin(1, type="text"),
+            said(1),
+        ),
         text=HI,
         thinking="let me look",
     ),
@@ -289,7 +299,10 @@ ROWS = [
         source="https://github.com/NousResearch/hermes-agent/issues/22313",
         document=json_answer(claude.message(without(THOUGHT, "signature"), claude.text(HI))),
         stream=framed(
-            begin(0, type="thinking", thinking=""), delta(0, "thinking_delta", thinking="let me look"), begin(1, **claude.text("")), said(1)
+            begin(0, type="thinking", thinking=""),
+            delta(0, "thinking_delta", thinking="let me look"),
+            begin(1, **claude.text("")),
+            said(1),
         ),
         text=HI,
         thinking="let me look",
@@ -312,7 +325,9 @@ ROWS = [
         name="text deltas at the index of the thinking block",
         source="https://github.com/Oaklight/llm-rosetta/issues/246",
         stream=framed(
-            begin(0, type="thinking", thinking="", signature=""), delta(0, "thinking_delta", thinking="let me look"), said(0)
+            begin(0, type="thinking", thinking="", signature=""),
+            delta(0, "thinking_delta", thinking="let me look"),
+            said(0),
         ),
         text=HI,
         thinking="let me look",
@@ -335,7 +350,11 @@ ROWS = [
         name="one index for all blocks",
         source="https://github.com/anthropics/anthropic-sdk-typescript/issues/879",
         stream=framed(
-            *TEXT, begin(0, **USE | {"input": {}}), written(0), begin(0, **USE | {"id": "toolu_2", "input": {}}), written(0)
+            *TEXT,
+            begin(0, **USE | {"input": {}}),
+            written(0),
+            begin(0, **USE | {"id": "toolu_2", "input": {}}),
+            written(0),
         ),
         text=HI,
         calls=(LS, LS),
@@ -445,7 +464,9 @@ ROWS = [
         name="the input of a server's tool that was cut",
         source=INJECTED,
         stream=framed(
-            *TEXT, begin(1, type="server_tool_use", id="srvtoolu_1", name="web_search", input={}), written(1, '{"query": "we')
+            *TEXT,
+            begin(1, type="server_tool_use", id="srvtoolu_1", name="web_search", input={}),
+            written(1, '{"query": "we'),
         ),
         text=HI,
     ),

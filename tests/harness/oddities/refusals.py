@@ -7,7 +7,11 @@ from harness.providers import Answer
 from minideep import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
 
 PAGE = "<html><head><title>502 Bad Gateway</title></head><body><hr><center>cloudflare</center></body></html>"
-RAW = {"message": "Provider returned error", "code": 400, "metadata": {"raw": "at most 1 image", "provider_name": "Crucible"}}
+RAW = {
+    "message": "Provider returned error",
+    "code": 400,
+    "metadata": {"raw": "at most 1 image", "provider_name": "Crucible"},
+}
 
 FORMS: list[tuple[str, int, Any, type[ModelError], str, str]] = [
     ("a text as the error", 400, {"error": "The model has crashed"}, ModelError, "The model has crashed", "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1347"),

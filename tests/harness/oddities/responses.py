@@ -92,7 +92,10 @@ ROWS = [
         source="https://github.com/ggml-org/llama.cpp/issues/22659",
         **both(
             WHOLE
-            | {"usage": WHOLE["usage"] | {"input_tokens_details": None, "output_tokens_details": [1]}, "service_tier": {}}
+            | {
+                "usage": WHOLE["usage"] | {"input_tokens_details": None, "output_tokens_details": [1]},
+                "service_tier": {},
+            }
         ),
         text=HI,
     ),
@@ -133,14 +136,23 @@ ROWS = [
         text=HI,
     ),
     *(
-        Oddity(name=f"incomplete for {details}", source=source, text=HI, stop=stop,
-               **both(WHOLE | {"status": "incomplete", "incomplete_details": details}))  # fmt: skip
+        Oddity(
+            name=f"incomplete for {details}",
+            source=source,
+            text=HI,
+            stop=stop,
+            **both(WHOLE | {"status": "incomplete", "incomplete_details": details}),
+        )
         for details, stop, source in [
             (None, "truncated", INJECTED),
             ({}, "truncated", INJECTED),
             ({"reason": "max_output_tokens"}, "truncated", "https://platform.openai.com/docs/guides/reasoning"),
             ({"reason": "max_tokens"}, "truncated", "https://github.com/langwatch/langwatch/pull/6207"),
-            ({"reason": "content_filter"}, "refused", "https://platform.openai.com/docs/api-reference/responses/object"),
+            (
+                {"reason": "content_filter"},
+                "refused",
+                "https://platform.openai.com/docs/api-reference/responses/object",
+            ),
         ]
     ),
     # ---- the form of an answer
@@ -164,7 +176,9 @@ ROWS = [
         name="comments and keep-alive events between events",
         source="https://github.com/openai/openai-go/issues/227",
         stream=lines(
-            sse(*EVENTS).body.decode().replace("event:", ': keep-alive\n\nevent: keepalive\ndata: {"type":"keepalive"}\n\nevent:')
+            sse(*EVENTS)
+            .body.decode()
+            .replace("event:", ': keep-alive\n\nevent: keepalive\ndata: {"type":"keepalive"}\n\nevent:')
         ),
         text=HI,
     ),
@@ -209,7 +223,10 @@ ROWS = [
         source="https://github.com/vllm-project/vllm/pull/44348",
         stream=ended(
             {"type": "response.output_item.added", "output_index": 0, "item": CALL | {"arguments": ""}},
-            *({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": piece} for piece in ('{"path"', ': "a"}')),
+            *(
+                {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": piece}
+                for piece in ('{"path"', ': "a"}')
+            ),
         ),
         calls=(LS,),
     ),
@@ -255,7 +272,10 @@ ROWS = [
         name="content is a text",
         source="https://github.com/routatic/proxy/pull/163",
         document=saying(HI)["document"],
-        stream=sse(*EVENTS[:-1], {"type": "response.completed", "response": responses.response(responses.message("") | {"content": HI})}),
+        stream=sse(
+            *EVENTS[:-1],
+            {"type": "response.completed", "response": responses.response(responses.message("") | {"content": HI})},
+        ),
         text=HI,
     ),
     Oddity(name="content is a list of texts", source=INJECTED, **saying([HI]), text=HI),
@@ -292,7 +312,12 @@ ROWS = [
         text="I cannot",
         stop="refused",
     ),
-    Oddity(name="a summary that is null", source="https://github.com/ENTERPILOT/GoModel/pull/831", text=HI, **thinking(summary=None)),
+    Oddity(
+        name="a summary that is null",
+        source="https://github.com/ENTERPILOT/GoModel/pull/831",
+        text=HI,
+        **thinking(summary=None),
+    ),
     Oddity(name="a summary that is a text", source=INJECTED, **thinking(summary=LET), text=HI, thinking=LET),
     Oddity(
         name="reasoning in its content",
@@ -314,7 +339,11 @@ ROWS = [
         name="arguments as an object",
         source="https://github.com/ggml-org/llama.cpp/issues/20198",
         document=calling(arguments={"path": "a"})["document"],
-        stream=sse(CREATED, done(0, CALL | {"arguments": {"path": "a"}}), {"type": "response.completed", "response": CALLED | {"output": []}}),
+        stream=sse(
+            CREATED,
+            done(0, CALL | {"arguments": {"path": "a"}}),
+            {"type": "response.completed", "response": CALLED | {"output": []}},
+        ),
         calls=(LS,),
     ),
     *(
@@ -325,7 +354,11 @@ ROWS = [
             stream=ended(done(0, call)),
             calls=(("ls", {}),),
         )
-        for what, call in {"null": CALL | {"arguments": None}, "empty": CALL | {"arguments": ""}, "missing": without(CALL, "arguments")}.items()
+        for what, call in {
+            "null": CALL | {"arguments": None},
+            "empty": CALL | {"arguments": ""},
+            "missing": without(CALL, "arguments"),
+        }.items()
     ),
     *(
         Oddity(
@@ -345,7 +378,11 @@ ROWS = [
             stream=ended(done(0, call)),
             calls=(LS,),
         )
-        for what, call in {"null": CALL | {"call_id": None}, "empty": CALL | {"call_id": ""}, "missing": without(CALL, "call_id")}.items()
+        for what, call in {
+            "null": CALL | {"call_id": None},
+            "empty": CALL | {"call_id": ""},
+            "missing": without(CALL, "call_id"),
+        }.items()
     ),
     Oddity(name="two calls with one id", source=INJECTED, **both(responses.response(CALL, CALL)), calls=(LS, LS)),
     Oddity(
@@ -363,7 +400,11 @@ ROWS = [
     Oddity(
         name="reasoning that was cut, with nothing behind it",
         source="https://github.com/raullenchai/Rapid-MLX/pull/866",
-        **both(responses.response(responses.reasoning(LET), status="incomplete", incomplete_details={"reason": "max_output_tokens"})),
+        **both(
+            responses.response(
+                responses.reasoning(LET), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+            )
+        ),
         thinking=LET,
         stop="truncated",
     ),
@@ -378,9 +419,27 @@ ROWS = [
             words=words,
         )
         for what, error, kind, words, source in [
-            ("a text", "The model has crashed", ModelError, ("The model has crashed",), "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/266"),
-            ("numbered", {"code": 429, "message": "slow down"}, RateLimited, ("slow down",), "https://openrouter.ai/docs/api/reference/errors-and-debugging"),
-            ("numbered as a text", {"code": "529", "message": "busy"}, Overloaded, ("busy",), "https://openrouter.ai/docs/api/reference/errors-and-debugging"),
+            (
+                "a text",
+                "The model has crashed",
+                ModelError,
+                ("The model has crashed",),
+                "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/266",
+            ),
+            (
+                "numbered",
+                {"code": 429, "message": "slow down"},
+                RateLimited,
+                ("slow down",),
+                "https://openrouter.ai/docs/api/reference/errors-and-debugging",
+            ),
+            (
+                "numbered as a text",
+                {"code": "529", "message": "busy"},
+                Overloaded,
+                ("busy",),
+                "https://openrouter.ai/docs/api/reference/errors-and-debugging",
+            ),
         ]
     ),
     Oddity(
@@ -408,7 +467,10 @@ ROWS = [
     Oddity(
         name="an error event in the middle of another event",
         source="https://github.com/Wei-Shaw/sub2api/issues/1471",
-        stream=lines(sse(*EVENTS[:-1]).body.decode() + 'data: {"type": "response.comp\ndata: {"type": "error", "message": "read error"}\n\n'),
+        stream=lines(
+            sse(*EVENTS[:-1]).body.decode()
+            + 'data: {"type": "response.comp\ndata: {"type": "error", "message": "read error"}\n\n'
+        ),
         error=ModelError,
         words=("gpt-x: ",),
     ),

@@ -16,6 +16,10 @@ LS = ("ls", {"path": "a"})
 INJECTED = "injected: no server is known that does it"
 
 
+USED = Usage(7, 3)
+"""What the wire formats of the harness say that a reply took."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Oddity:
     """An odd answer of a server, and what must be made of it.
@@ -34,7 +38,7 @@ class Oddity:
     malformed: str = ""
     """What the model wrote instead of the arguments of its last call."""
     thinking: str = ""
-    usage: Usage = Usage(7, 3)
+    usage: Usage = USED
     stop: StopReason = "done"
     back: tuple[str, ...] = ()
     """What the next request must hold."""
