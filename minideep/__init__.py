@@ -43,7 +43,8 @@ _HOMES = {
     ),
     "ledger": "Spent",
     "messages": (
-        "AssistantMessage Document Image ProviderBlock Text Thinking ToolCall ToolMessage ToolResult Usage UserMessage"
+        "AssistantMessage Audio Citation Document Image ProviderBlock Text Thinking ToolCall ToolMessage ToolResult "
+        "Usage UserMessage Video"
     ),
     "middleware": "Subagent",
     "ports": "Middleware Reply Request Retention",

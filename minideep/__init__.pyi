@@ -46,6 +46,8 @@ from .errors import (
 from .ledger import Spent as Spent
 from .messages import (
     AssistantMessage as AssistantMessage,
+    Audio as Audio,
+    Citation as Citation,
     Document as Document,
     Image as Image,
     ProviderBlock as ProviderBlock,
@@ -56,6 +58,7 @@ from .messages import (
     ToolResult as ToolResult,
     Usage as Usage,
     UserMessage as UserMessage,
+    Video as Video,
 )
 from .middleware import Subagent as Subagent
 from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention

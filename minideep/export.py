@@ -41,10 +41,10 @@ def message_json(message: Message) -> dict[str, Any]:
     """Return a message as `{"type": "human" | "ai" | "tool", "content", ...}`.
 
     An `ai` message has `tool_calls`, each `{"id", "name", "args"}`; a `tool` message has `name`, `tool_call_id` and
-    `is_error`. The content is text, or a list of blocks if it holds more than text and calls.
+    `is_error`. The content is text, or a list of blocks if it holds more than text and calls: citations, for example.
     """
     said = [block for block in message.blocks if not isinstance(block, ToolCall)]
-    plain_text = all(isinstance(block, Text) for block in said)
+    plain_text = all(isinstance(block, Text) and not block.citations for block in said)
     form: dict[str, Any] = {"type": ROLES[message.role], "content": message.text if plain_text else plain(said)}
     if isinstance(message, AssistantMessage):
         form["tool_calls"] = [plain(call) for call in message.calls]

@@ -5,9 +5,11 @@ all providers. Whatever else a provider sends is kept as its own bytes and goes 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import add, sub
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 
 import msgspec
+from msgspec import structs
 
 from .documented import Struct
 from .errors import ConfigError
@@ -26,8 +28,28 @@ class Block(Struct, frozen=True, array_like=True, gc=False):
     # array_like: a log repeats no field names. A field that is added must go last, or old logs are misread.
 
 
-class Text(Block, frozen=True, array_like=True, tag="text"):
+class Citation(Struct, frozen=True, array_like=True, gc=False, repr_omit_defaults=True):
+    """A source of a text, as the provider named it."""
+
+    url: str = ""
+    """Where it can be read; empty if it is a file or a document."""
+    title: str = ""
+    """Its title, or the name of the file."""
+    quote: str = ""
+    """The words of the source that the text rests on; may be empty."""
+    start: int | None = None
+    """The part of the block's text that it supports begins at this character; None if the provider does not say."""
+    end: int | None = None
+    """That part ends before this character."""
+    provider: str = ""
+    raw: bytes = b""
+    """The provider's own JSON, sent back to it unchanged. It may hold more, such as the id of a file."""
+
+
+class Text(Block, frozen=True, array_like=True, tag="text", repr_omit_defaults=True):
     text: str
+    citations: tuple[Citation, ...] = ()
+    """The sources that the provider named for it."""
 
 
 class Thinking(Block, frozen=True, array_like=True, tag="thinking"):
@@ -51,6 +73,16 @@ class ProviderBlock(Block, frozen=True, array_like=True, tag="provider"):
 class Image(Block, frozen=True, array_like=True, tag="image"):
     data: bytes
     media_type: str = "image/png"
+
+
+class Audio(Block, frozen=True, array_like=True, tag="audio"):
+    data: bytes
+    media_type: str = "audio/wav"
+
+
+class Video(Block, frozen=True, array_like=True, tag="video"):
+    data: bytes
+    media_type: str = "video/mp4"
 
 
 class Document(Block, frozen=True, array_like=True, tag="document"):
@@ -98,7 +130,7 @@ class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call)
         return f"ToolCall({self.name!r}, {self.malformed or self.args!r}, id={self.id!r})"
 
 
-AnyBlock = Text | Thinking | ToolCall | Image | Document | ProviderBlock
+AnyBlock = Text | Thinking | ToolCall | Image | Audio | Video | Document | ProviderBlock
 Content = str | tuple[AnyBlock, ...]
 
 
@@ -225,24 +257,10 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
         return self.input + self.output
 
     def __sub__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input - other.input,
-            self.output - other.output,
-            self.cache_read - other.cache_read,
-            self.cache_write - other.cache_write,
-            self.reasoning - other.reasoning,
-            self.unknown - other.unknown,
-        )
+        return Usage(*map(sub, structs.astuple(self), structs.astuple(other)))
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.reasoning + other.reasoning,
-            self.unknown + other.unknown,
-        )
+        return Usage(*map(add, structs.astuple(self), structs.astuple(other)))
 
 
 UNKNOWN = Usage(unknown=1)
@@ -369,29 +387,14 @@ def clean_content(content: Content | Iterable[AnyBlock]) -> Content:
         return clean(content)
     blocks = content if isinstance(content, tuple) else tuple(content)
     for block in blocks:
-        if isinstance(block, Text) and not block.text.isascii():
-            return tuple([Text(clean(part.text)) if isinstance(part, Text) else part for part in blocks])
+        if isinstance(block, Text) and (block.citations or not block.text.isascii()):
+            return tuple([_clean_text(part) if isinstance(part, Text) else part for part in blocks])
     return blocks
 
 
-def as_message(input: Input) -> UserMessage:
-    """Return *input* as a message that the log can keep.
+def _clean_text(block: Text) -> Text:
+    kept = [structs.replace(one, **{key: clean(getattr(one, key)) for key in _WORDS}) for one in block.citations]
+    return Text(clean(block.text), tuple(kept))
 
-    Raises:
-        ConfigError: it is empty, or is not text, blocks or a `UserMessage`.
-    """
-    content: Any = input.content if isinstance(input, UserMessage) else input
-    if not isinstance(content, str):
-        try:
-            content = tuple(content)
-        except TypeError:
-            raise ConfigError(f"the input must be text, blocks or a `UserMessage`, not {content!r}") from None
-    for block in () if isinstance(content, str) else content:
-        if not isinstance(block, Block):
-            raise ConfigError(f"the input must be text, blocks or a `UserMessage`; it holds {block!r}")
-    if not content or (isinstance(content, str) and not content.strip()):
-        raise ConfigError("the input is empty; say what the agent is to do")
-    try:
-        return UserMessage(clean_content(content))
-    except (AttributeError, TypeError) as exc:
-        raise ConfigError(f"the input holds a malformed block: {exc}") from None
+
+_WORDS = ("url", "title", "quote")

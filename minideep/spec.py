@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from .documented import Struct
-from .messages import Input, UserMessage, as_message
+from .messages import Input, UserMessage, clean
 from .ports import Middleware, Model
 from .state import Limits
 from .tools import Tool
@@ -19,6 +19,19 @@ class ToolHook(Struct, frozen=True, eq=False):
     middleware: Middleware
     before: bool
     after: bool
+
+
+def as_message(input: Input) -> UserMessage:
+    """Return *input* as a message that the log can keep.
+
+    Raises:
+        ConfigError: it is empty, or is not text, blocks or a `UserMessage`.
+    """
+    if type(input) is str and input.strip():
+        return UserMessage(clean(input))
+    from .content import checked_message  # Most inputs are text.
+
+    return checked_message(input)
 
 
 class AgentSpec(Struct, frozen=True, eq=False):

@@ -11,7 +11,7 @@ from .costs import Costs
 from .documented import Struct
 from .errors import LimitExceeded, MinideepError, ModelError
 from .events import TurnFailed
-from .messages import Message, Usage, clean
+from .messages import Citation, Message, Text, Usage, clean
 from .state import Failure, FileEntry, Interrupt, State, Status
 
 
@@ -64,6 +64,8 @@ class Turn(Struct, kw_only=True, dict=True):
     """
     text: str = ""
     """The agent's last non-empty text in this turn."""
+    citations: tuple[Citation, ...] = ()
+    """The sources that the provider named for that text, in their order."""
     fault: Fault | None = field(default=None, name="error")
     """The error as data; see `error`."""
     interrupts: tuple[Interrupt, ...] = ()
@@ -85,7 +87,7 @@ class Turn(Struct, kw_only=True, dict=True):
         """The error that made the turn fail or kept it from being saved. If unknown spending stopped the turn before a
         budget was reached, a `LimitExceeded` that says what is unknown.
         """
-        kept = _kept(self)
+        kept = vars(self)  # What a turn holds besides its fields.
         if self.fault is not None and "error" not in kept:
             kept["error"] = self.fault.exception()
         return kept.get("error")
@@ -93,7 +95,7 @@ class Turn(Struct, kw_only=True, dict=True):
     @error.setter
     def error(self, error: MinideepError | None) -> None:
         self.fault = None if error is None else Fault.of(error)
-        _kept(self)["error"] = error  # The exception itself: it has a cause and a traceback, which the data has not.
+        vars(self)["error"] = error  # The exception itself: it has a cause and a traceback, which the data has not.
 
     if not TYPE_CHECKING:
         __getattr__ = word_of_others
@@ -160,11 +162,6 @@ def shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _kept(turn: Any) -> dict[str, Any]:
-    """Return what a turn holds besides its fields."""
-    return turn.__dict__
-
-
 def turn_of(
     thread_id: str,
     state: State,
@@ -175,13 +172,15 @@ def turn_of(
     is_child: bool = False,
 ) -> Turn:
     """Return the result of the last turn of a run whose state is *state*."""
-    spoken = (message.text for message in reversed(messages) if message.role == "assistant")
+    spoken = ((message.text, message) for message in reversed(messages) if message.role == "assistant")
+    # A child has one input, perhaps of an earlier turn, so its text may be older too.
+    text, message = next((pair for pair in spoken if pair[0]), (state.text if is_child else "", None))
     return Turn(
         thread_id=thread_id,
         status=state.status,
         reason=state.reason,
-        # A child has one input, perhaps of an earlier turn, so its text may be older too.
-        text=next((text for text in spoken if text), state.text if is_child else ""),
+        text=text,
+        citations=_citations(message) if message else (),
         fault=error_of(state),
         interrupts=state.interrupts,
         question=state.detail if state.status == "escalated" else "",
@@ -190,6 +189,10 @@ def turn_of(
         usage=costs.usage,
         costs=costs,
     )
+
+
+def _citations(message: Message) -> tuple[Citation, ...]:
+    return tuple([source for block in message.blocks if isinstance(block, Text) for source in block.citations])
 
 
 def failed(exc: MinideepError, at: float) -> TurnFailed:

@@ -21,6 +21,7 @@ LAYERS = [
         "field_docs",
         "checks",
         "messages",
+        "content",
         "loops",
         "workers",
         "folders",

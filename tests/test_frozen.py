@@ -29,17 +29,30 @@ from minideep.checkpoint.rewriting import merge
 from minideep.checkpoint.store import open_store
 from minideep.costs import Costs, Step
 from minideep.export import plain as plain_json
-from minideep.messages import AssistantMessage, Document, Image, ProviderBlock, Text, Thinking, UserMessage
+from minideep.messages import (
+    AssistantMessage,
+    Audio,
+    Citation,
+    Document,
+    Image,
+    ProviderBlock,
+    Text,
+    Thinking,
+    UserMessage,
+    Video,
+)
 from minideep.models import ScriptedModel
 from minideep.state import Edit, Failure, Reject, Respond
 from minideep.tools import tool
 
 FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.json"))
 EVERY_BLOCK = (
-    Text("é"),
+    Text("é", (Citation("https://é.example", "É", "un é", 0, 1, "anthropic", b'{"type":"web"}'),)),
     Thinking("hm", "anthropic", b'{"signature":"x"}'),
     ToolCall("ls", {"big": 2**70, "lone": "\ud800", "none": None}, "c1"),
     Image(b"\x89PNG", "image/jpeg"),
+    Audio(b"RIFF", "audio/mpeg"),
+    Video(b"ftyp", "video/webm"),
     Document(b"%PDF", "text/plain", "a.pdf"),
     ProviderBlock("openai", b'{"type":"new"}'),
 )

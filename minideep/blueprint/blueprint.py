@@ -12,12 +12,12 @@ from ..checkpoint import Durability, Redact, noted, recall
 from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import Positive
-from ..messages import Input, Text, UserMessage, as_message, to_json
+from ..messages import Input, Text, UserMessage, to_json
 from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..ports import Backend, Middleware, Model, Store
 from ..runtime import check_prices, overridden
-from ..spec import AgentSpec
+from ..spec import AgentSpec, as_message
 from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import Graph

@@ -15,9 +15,9 @@ from .. import Agent, Approve, Edit, Interrupt, MemoryCheckpointer, Reject, Stat
 from ..agent import checked_thread_id
 from ..checkpoint import finish_work, wait_for
 from ..errors import ConfigError, UnknownThread
-from ..messages import as_message
 from ..models import begin_imports, resolve
 from ..ports import Store
+from ..spec import as_message
 from ..state import Decision
 from . import agents
 from .approval import AskBeforeChanges, created_by

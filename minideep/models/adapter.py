@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
-from ..errors import ConfigError
+from ..errors import ConfigError, ModelError
 from ..events import StreamEvent
 from ..messages import AnyBlock, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
@@ -142,33 +142,18 @@ class Adapter(ABC, Generic[T]):
             used.append(client := await self._client.get())
             return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
-            secrets = [getattr(client, name, None) for client in used for name in self.credentials]
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
-            raise model_error(
-                self.name,
-                exc,
-                key_variable=self.key_variable,
-                unreachable=self.unreachable,
-                secrets=secrets,
-            ) from None
+            raise self.failure(exc, *used) from None
 
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
         streamed = emit is not None or self._streams_unheard()
-        response = await self._post(client, self._body(client, request, streamed) | self._extra, streamed)
+        response = await self._post(client, self.body(client, request, streamed=streamed), streamed)
         with unbroken((), (BadReply,) if streamed else ()):
             try:
-                return self._read(await received(self._chunks(client, response), self._stream(emit or _ignore)))
+                return self.read(await received(self._chunks(client, response), self._stream(emit or _ignore)))
             finally:
                 await response.aclose()
-
-    @abstractmethod
-    def _body(self, client: T, request: Request, streamed: bool) -> Wire:
-        """Return the body of a request."""
-
-    @abstractmethod
-    def _read(self, answer: Wire) -> Reply:
-        """Return the reply in *answer*. Raises `BadReply` if it has none."""
 
     @abstractmethod
     def _stream(self, emit: Emit) -> Stream:
@@ -177,6 +162,24 @@ class Adapter(ABC, Generic[T]):
     def _streams_unheard(self) -> bool:
         """Return whether a reply is streamed though nobody listens."""
         return False
+
+    @abstractmethod
+    def body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
+        """Return the body of *request*. Its values may be encoded already."""
+
+    @abstractmethod
+    def read(self, answer: Any) -> Reply:
+        """Return the reply in *answer*, the provider's whole JSON. Raises `BadReply` if it has none."""
+
+    def failure(self, exc: Exception, *clients: T) -> ModelError:
+        """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
+        return model_error(
+            self.name,
+            exc,
+            key_variable=self.key_variable,
+            unreachable=self.unreachable,
+            secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
+        )
 
     async def _post(self, client: Any, body: Wire, streamed: bool) -> Any:
         """Send *body*, and return the response, which is still to be read if it is *streamed*."""

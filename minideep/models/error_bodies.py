@@ -19,6 +19,7 @@ MAX_DEPTH = 8
 """How many objects a reason may be wrapped in. A gateway wraps the error of the server behind it."""
 SHOWN = 300
 """How many characters of a page, or of a body without a known field, are the reason."""
+STATUS = re.compile("[45][0-9][0-9]")
 TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
@@ -32,8 +33,7 @@ def error_object(exc: Exception) -> Object:
 
 def codes_of(exc: Exception) -> list[str]:
     """Return the words for the kind of the error. A status that is repeated in the body is not one of them."""
-    status = str(getattr(exc, "status_code", None))
-    return [code for code in map(str, _codes(exc, str)) if code != status and re.fullmatch(r"[\w.-]{1,80}", code)]
+    return [code for code in _codes(exc) if re.fullmatch(r"[\w.-]{1,80}", code) and not STATUS.fullmatch(code)]
 
 
 def status_of(exc: Exception) -> int | None:
@@ -41,8 +41,7 @@ def status_of(exc: Exception) -> int | None:
     status: int | None = getattr(exc, "status_code", None)
     if status not in (None, 200):
         return status
-    numbers = (int(code) for code in _codes(exc, int | str) if re.fullmatch("[45][0-9][0-9]", str(code)))
-    return next(numbers, status)
+    return next((int(code) for code in _codes(exc) if STATUS.fullmatch(code)), status)
 
 
 def reason_of(exc: Exception) -> str:
@@ -73,26 +72,26 @@ def error_objects(exc: Exception) -> Iterator[Object]:
         error = _object_in(_raw(error) or error.get("message"))
 
 
-def _codes(exc: Exception, kind: Any) -> Iterator[str | int]:
+def _codes(exc: Exception) -> Iterator[str]:
+    """Yield the texts in `CODES`, and the numbers there that are statuses."""
     for error in error_objects(exc):
         metadata = error.get("metadata")
         places = (error, cast(Object, metadata)) if isinstance(metadata, dict) else (error,)
-        values = (place.get(name) for place in places for name in CODES)
-        yield from (value for value in values if isinstance(value, kind) and value is not True)
+        found: Iterator[Any] = (place.get(name) for place in places for name in CODES)
+        yield from (str(code) for code in found if isinstance(code, str) or STATUS.fullmatch(str(code)))
 
 
 def _object_in(body: Any) -> Object:
     """Return the error object in *body*: itself, that under `error`, or the first of a list, as Google sends them."""
     for _ in range(MAX_DEPTH):
-        match _parsed(body):
-            case [first, *_]:
-                body = first
-            case {"error": dict() | list() as inner} if inner:
-                body = inner
-            case dict() as error:
-                return cast(Object, error)
-            case _:
-                break
+        body = _parsed(body)
+        if isinstance(body, list) and body:
+            body = cast(list[Any], body)[0]
+        elif isinstance(body, dict):
+            error = cast(dict[str, Any], body)
+            if not isinstance(inner := error.get("error"), dict | list) or not inner:
+                return error
+            body = cast(Any, inner)
     return {}
 
 

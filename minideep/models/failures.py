@@ -207,8 +207,9 @@ def _text(exc: Exception) -> str:
     text = str(exc)
     if text.startswith("Error code: "):  # All that the SDKs say of an answer without a body.
         return "the server gave no reason"
-    if getattr(exc, "status_code", None) is None and exc.__cause__ and str(exc.__cause__) not in text:
-        text = f"{text.rstrip('.')}: {exc.__cause__}"
+    cause = str(exc.__cause__ or "")
+    if getattr(exc, "status_code", None) is None and cause not in text:
+        text = f"{text.rstrip('.')}: {cause}"
     return text
 
 

@@ -9,6 +9,11 @@ from typing import Any, cast
 
 from .error_bodies import Object, error_objects
 
+LONGEST = 120.0
+"""The longest wait, in seconds, that a model's client takes upon itself; above it the request fails, and says why.
+
+It is the limit of OpenAI's SDK. Anthropic's has none.
+"""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 """Seconds in a unit of time, by its first letter."""
 PART = r"\d+(?:\.\d+)?\s*(?:ms|s|m|h|d|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?)(?![a-z])"
@@ -29,6 +34,12 @@ def wait_of(exc: Exception, reason: str) -> float | None:
     headers = _headers(exc, errors)
     found = (*_retry_after(headers), *_retry_delays(errors), wait_in(reason), max(_resets(headers), default=None))
     return next((wait for wait in found if wait is not None and 0 <= wait < math.inf), None)
+
+
+async def refuse_long_wait(response: Any) -> None:
+    """Have Anthropic's SDK fail instead of a wait above `LONGEST`. This is a hook of its HTTP client for responses."""
+    if any(wait is not None and wait > LONGEST for wait in _retry_after(response.headers)):
+        response.headers["x-should-retry"] = "false"
 
 
 def wait_in(text: str) -> float | None:

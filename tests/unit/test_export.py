@@ -32,7 +32,7 @@ from minideep.state import Edit
             {
                 "type": "human",
                 "content": [
-                    {"type": "text", "text": "see"},
+                    {"type": "text", "text": "see", "citations": []},
                     {"type": "image", "data": "iVBORw==", "media_type": "image/png"},
                 ],
             },

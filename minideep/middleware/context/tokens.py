@@ -4,7 +4,7 @@ Four ASCII characters are one token; a Chinese or Japanese character is one toke
 more, so `ContextSize` corrects the estimate by what the provider reports.
 """
 
-from ...messages import AnyBlock, Document, Image, Message, Text, Thinking, ToolCall, to_json
+from ...messages import AnyBlock, Audio, Document, Image, Message, Text, Thinking, ToolCall, Video, to_json
 from ...ports import Request
 
 MAX_PER_CHARACTER = 1.375
@@ -15,6 +15,10 @@ IMAGE = 1600.0
 """Tokens of a large image: https://platform.claude.com/docs/en/build-with-claude/vision"""
 PAGE = 60_000
 """Bytes of a PDF that are counted as one page. A page costs about two images: its text, and a picture of it."""
+SOUND = 125
+"""Bytes of audio that are counted as one token: 32 tokens a second, at 32 kbit/s."""
+FILM = 500
+"""Bytes of video that are counted as one token: 300 tokens a second, at 1.2 Mbit/s."""
 
 
 def of_text(text: str) -> float:
@@ -65,6 +69,10 @@ def _of_block(block: AnyBlock) -> float:
             return IMAGE
         case Document(data, media_type):
             return _of_bytes(data) if media_type.startswith("text/") else 2 * IMAGE * (1 + len(data) // PAGE)
+        case Audio(data):
+            return len(data) / SOUND
+        case Video(data):
+            return len(data) / FILM
         case Thinking(text, _, raw):
             return of_text(text) or len(raw) / 4
         case _:

@@ -21,6 +21,7 @@ from ..answers import Stream
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price, Tariff
 from ..profile import Profile
+from ..waits import refuse_long_wait
 from . import breakpoints
 from .usage import cost_of, usage_of
 
@@ -109,19 +110,18 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
         import anthropic
 
-        return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client: Any = anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client._client.event_hooks["response"].append(refuse_long_wait)
+        return client
 
     def _streams_unheard(self) -> bool:
         # The connection of a reply that may take more than ten minutes may be cut, if nothing comes for so long.
         return self._settings["max_tokens"] > LONGEST_UNSTREAMED
 
-    def _read(self, answer: Wire) -> Reply:
-        return _reply(answer, self._tariff)
-
     def _stream(self, emit: Emit) -> Stream:
         return _Streamed(emit)
 
-    def _body(self, client: "AsyncAnthropic", request: Request, streamed: bool) -> Wire:
+    def body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.
 
         The same messages become the same bytes again, apart from breakpoints, or the provider's cache would miss them.
@@ -142,7 +142,10 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         if system:
             body["system"] = array(system)
         body["messages"] = array([_turn(turn) for turn in turns])
-        return body
+        return body | self._extra
+
+    def read(self, answer: Any) -> Reply:
+        return _reply(answer, self._tariff)
 
 
 # ---- a request

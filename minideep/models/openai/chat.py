@@ -96,7 +96,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         self._said = Encoded(_encoded)
         self._declared = Encoded(_declared)
 
-    def _body(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
+    def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name}
         if streamed:
             body["stream_options"] = {"include_usage": True}
@@ -110,9 +110,9 @@ class OpenAIChat(sdk.OpenAIAdapter):
         if tools:
             body["tools"] = array(tools)
         body["messages"] = array(_messages(request.system, map(self._said, request.messages)))
-        return body
+        return body | self._extra
 
-    def _read(self, answer: Wire) -> Reply:
+    def read(self, answer: Any) -> Reply:
         match answer:
             case {"error": error} if error:
                 raise refusal(error)

@@ -83,7 +83,7 @@ class OpenAI(sdk.OpenAIAdapter):
         self._said = Encoded(_encoded)
         self._declared = Encoded(_declared)
 
-    def _body(self, client: "AsyncOpenAI", request: Request, streamed: bool) -> Wire:
+    def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name, **sdk.cache_key(request), **self._settings}
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
@@ -94,9 +94,9 @@ class OpenAI(sdk.OpenAIAdapter):
             body["tools"] = array(tools)
         if request.system:
             body["instructions"] = request.system
-        return body
+        return body | self._extra
 
-    def _read(self, answer: Wire) -> Reply:
+    def read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
             raise refusal(error)
         status, output = answer.get("status"), answer.get("output")

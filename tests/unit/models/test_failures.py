@@ -7,11 +7,13 @@ SDK from a server on loopback.
 import asyncio
 import json
 import time
+from pathlib import Path
 
 import pytest
 from harness.providers import Answer, Provider, json_answer
 from harness.wires import FORMATS, HELLO, WIRES, chat, claude
 
+import minideep
 from minideep import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.models.error_bodies import error_object
 from minideep.models.failures import BadReply, StreamBroke, model_error
@@ -71,6 +73,7 @@ REASONS = [
     (openrouter("it is so", provider_name="Chutes"), "400 BadRequestError: Chutes: it is so"),
     (openrouter(BEHIND, provider_name="Nvidia"), "400 BadRequestError: This model is no more"),
     (openrouter(""), "400 BadRequestError: Provider returned error"),
+    ({"status": False, "code": 0, "type": None, "message": "it is so"}, "400 BadRequestError: it is so"),
     ({"Message": "it is so"}, "400 BadRequestError: it is so"),
     ({"type": "https://docs.example.com/e", "title": "Bad", "detail": "it is so"}, "400 BadRequestError: it is so"),
     ({"reasons": {"a": [1]}}, '400 BadRequestError: {"reasons":{"a":[1]}}'),
@@ -533,6 +536,26 @@ OVERFLOWS = [
         f"{GITHUB}/cline/cline/issues/13194",
     ),
     (
+        "Together",
+        400,
+        {"error": {"message": "The input (516368 tokens) is longer than the model's context length (262144 tokens)."}},
+        f"{GITHUB}/badlogic/pi-mono",
+    ),
+    (
+        "Novita",
+        400,
+        {"message": "The input is longer than the model's context length trace_id: 39d8c3a5c6c91dbc8dd9055f0b37e084"},
+        f"{GITHUB}/anomalyco/opencode",
+    ),
+    (
+        "Poolside",
+        400,
+        openrouter(
+            "Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", provider_name="Poolside"
+        ),
+        f"{GITHUB}/anomalyco/opencode",
+    ),
+    (
         "GitHub Copilot",
         400,
         {
@@ -818,6 +841,11 @@ OTHERS = [
 def test_the_overflow_of_every_known_server_is_an_overflow(server, status, body, source):
     error = refused(status, body)
     assert (type(error), error.transient, error.retry_after) == (ContextOverflow, False, None), str(error)
+
+
+def test_the_page_of_the_models_counts_the_servers_of_this_table():
+    page = (Path(minideep.__file__).parent / "models" / "README.md").read_text(encoding="utf-8")
+    assert f"wordings of an overflow of {len({server.split(',')[0] for server, *_ in OVERFLOWS})} servers" in page
 
 
 @pytest.mark.parametrize(("what", "status", "body", "kind", "source"), OTHERS, ids=[row[0] for row in OTHERS])

@@ -7,7 +7,7 @@ import pytest
 from harness.providers import Provider
 from harness.wires import claude, connected, ls, reply
 
-from minideep import Agent, ConfigError, Overloaded, RateLimited, Subagent, ToolCall, create_deep_agent
+from minideep import Agent, ConfigError, Limits, Overloaded, RateLimited, Subagent, ToolCall, create_deep_agent
 from minideep.events import Restarted, TextDelta
 from minideep.models import FallbackModel, Profile, RateLimiter, ScriptedModel
 from minideep.models.rate_limit import MAX_ATTEMPTS, _Queue
@@ -197,6 +197,14 @@ async def test_a_request_whose_provider_asks_to_wait_too_long_fails_at_once_and_
             assert (await Agent(limiter).run("go")).text == "done"
     assert (turn.status, turn.error.retry_after, turn.error.transient) == ("failed", 3600.0, True)
     assert str(turn.error) == "claude-x: 429 rate_limit_error: slow down; it asks to wait 3,600 s"
+
+
+async def test_a_wait_that_the_provider_asks_for_ends_with_the_seconds_of_the_run():
+    limited = RateLimited("slow down")
+    limited.retry_after = 50.0
+    model = ScriptedModel([limited, "not asked"])
+    turn = await asyncio.wait_for(Agent(RateLimiter(model), limits=Limits(seconds=0.05)).run("go"), 10)
+    assert (turn.status, turn.reason, len(model.requests)) == ("exhausted", "seconds", 1)
 
 
 async def test_the_next_model_answers_where_a_provider_asks_to_wait_too_long():
