@@ -11,15 +11,16 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
+from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..events import StreamEvent
-from ..messages import AnyBlock, ProviderBlock, Thinking, from_json, to_json
+from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..workers import in_thread
@@ -33,6 +34,9 @@ from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
 
 T = TypeVar("T")
+R = TypeVar("R")
+Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
+
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
 OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
@@ -48,6 +52,10 @@ class Adapter(ABC, Generic[T]):
     """The SDK's own client, which sends bytes as they are; those for clouds look into the body."""
     path: ClassVar[str]
     """Where requests are posted."""
+    count_path: ClassVar[str] = ""
+    """Where the tokens of a request are counted; empty: nowhere."""
+    counted: ClassVar[frozenset[str]] = frozenset()
+    """The fields of a body that are counted."""
     known_settings: ClassVar[frozenset[str]]
     """The arguments of the SDK's method for a request that a setting may be."""
     key_variable: str
@@ -126,32 +134,68 @@ class Adapter(ABC, Generic[T]):
         if not are_forbidden():
             await self._client.get()
 
-    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+    async def complete(self, request: Request, emit: Emit | None, *, send: "Send | None" = None) -> Reply:
         """Answer *request*: with *emit* the reply is streamed, else it is one JSON document.
 
-        A stream that breaks is restarted once, since the SDKs retry only requests that were not answered.
+        A stream that breaks is restarted once, since the SDKs retry only requests that were not answered. With *send*,
+        which is given the SDK's client and the body of a request and returns the answer, no request is made here.
 
         Raises:
             ModelError: the API failed after the SDK's own retries, or a stream broke twice.
             ConfigError: requests to real models are forbidden. It is no `ModelError`: nothing asks again after it.
         """
+        report_unknown(self.name, window=self.window is None, price=not self.states_cost)
+
+        async def ask(client: T) -> Reply:
+            if send:
+                return self._read(await send(client, self._body(client, request)))
+            return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+
+        return await self._asked(ask)
+
+    async def _asked(self, ask: Callable[[T], Awaitable[R]]) -> R:
+        """Return what *ask* makes of the SDK's client for the running event loop.
+
+        Raises:
+            ModelError: for whatever the SDK raises.
+            ConfigError: requests to real models are forbidden.
+        """
         check_allowed(self.name)
         used: list[T] = []
-        report_unknown(self.name, window=self.window is None, price=not self.states_cost)
         try:
             used.append(client := await self._client.get())
-            return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+            return await ask(client)
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
-            raise self.failure(exc, *used) from None
+            raise self._failure(exc, *used) from None
+
+    @checked
+    async def count_tokens(self, request: Request) -> int:
+        """Return how many tokens of input the provider counts in *request*, by a request that writes no reply.
+
+        Raises:
+            ModelError: the API failed.
+            ConfigError: the API counts no tokens.
+        """
+        if not self.count_path:
+            raise ConfigError(f"{type(self).__name__}: this API counts no tokens; `OpenAI` and `Anthropic` do")
+        return await self._asked(lambda client: self._count(client, request))
+
+    async def _count(self, client: T, request: Request) -> int:
+        body = {name: value for name, value in self._body(client, request).items() if name in self.counted}
+        response = await self._post(client, body, False, self.count_path)
+        count = token_count(from_json(response.content), "input_tokens")
+        if count is None:
+            raise BadReply(f"the answer should hold input_tokens, found {response.content[:200]!r}")
+        return count
 
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
         streamed = emit is not None or self._streams_unheard()
-        response = await self._post(client, self.body(client, request, streamed=streamed), streamed)
+        response = await self._post(client, self._body(client, request, streamed=streamed), streamed)
         with unbroken((), (BadReply,) if streamed else ()):
             try:
-                return self.read(await received(self._chunks(client, response), self._stream(emit or _ignore)))
+                return self._read(await received(self._chunks(client, response), self._stream(emit or _ignore)))
             finally:
                 await response.aclose()
 
@@ -164,14 +208,21 @@ class Adapter(ABC, Generic[T]):
         return False
 
     @abstractmethod
-    def body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
+    async def upload(self, block: Image | Document) -> ProviderBlock:
+        """Upload an image or a document, once; return a block that names it in messages to this provider.
+
+        Other providers are not sent the block. The file stays until it is deleted with the SDK.
+        """
+
+    @abstractmethod
+    def _body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
         """Return the body of *request*. Its values may be encoded already."""
 
     @abstractmethod
-    def read(self, answer: Any) -> Reply:
+    def _read(self, answer: Any) -> Reply:
         """Return the reply in *answer*, the provider's whole JSON. Raises `BadReply` if it has none."""
 
-    def failure(self, exc: Exception, *clients: T) -> ModelError:
+    def _failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
         return model_error(
             self.name,
@@ -181,7 +232,7 @@ class Adapter(ABC, Generic[T]):
             secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
         )
 
-    async def _post(self, client: Any, body: Wire, streamed: bool) -> Any:
+    async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> Any:
         """Send *body*, and return the response, which is still to be read if it is *streamed*."""
         import httpx2
 
@@ -189,7 +240,7 @@ class Adapter(ABC, Generic[T]):
         sent = encode({**body, "stream": True} if streamed else body)
         own = type(client) is getattr(sdk, self.client_class)
         return await client.post(
-            self.path,
+            path or self.path,
             **{"content": sent} if own else {"body": from_json(sent)},
             cast_to=httpx2.Response,
             options=self._options,

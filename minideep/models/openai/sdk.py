@@ -1,7 +1,7 @@
 """The common part of the adapters to OpenAI's two APIs."""
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,8 +18,9 @@ CACHED = (("num_cached_tokens",), ("prompt_cache_hit_tokens",), ("cached_tokens"
 cache, if they do not count them as OpenAI does.
 """
 
-STANDARD = (None, "auto", "default")
-"""The service tiers to which the listed prices apply."""
+TIERS: Mapping[str | None, float] = {None: 1.0, "auto": 1.0, "default": 1.0, "flex": 0.5, "batch": 0.5}
+"""The price of a service tier as part of the listed one; others have lists of their own:
+https://developers.openai.com/api/docs/guides/flex-processing and https://developers.openai.com/api/docs/guides/batch"""
 
 
 class OpenAIAdapter(Adapter["AsyncOpenAI"]):
@@ -45,7 +46,9 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         if cost is None:
             details = f"{self.counts[0]}_details"
             long_writes = token_count(said, details, "cache_write_tokens_details", "ttl_12h_tokens") or 0
-            cost = self._tariff.cost(usage, standard=tier in STANDARD, long_writes=long_writes)
+            cost = self._tariff.cost(
+                usage, share=TIERS.get(tier) if isinstance(tier, str | None) else None, long_writes=long_writes
+            )
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
@@ -74,6 +77,14 @@ def cache_key(request: Request) -> Wire:
 
 def data_url(block: ours.Image | ours.Document) -> str:
     return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
+
+
+async def uploaded(client: "AsyncOpenAI", block: ours.Image | ours.Document) -> str:
+    """Upload *block* and return the id of its file."""
+    image = isinstance(block, ours.Image)
+    name = f"image{guess_extension(block.media_type) or ''}" if isinstance(block, ours.Image) else file_name(block)
+    sent = (name, block.data, block.media_type)
+    return (await client.files.create(file=sent, purpose="vision" if image else "user_data")).id
 
 
 def file_name(block: ours.Document) -> str:
