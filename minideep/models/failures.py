@@ -102,8 +102,9 @@ REPLY_LIMIT = re.compile(r"tokens'? is too large: ([0-9]+)\..*?context length is
 
 TRANSIENT = frozenset({"api_error", "overloaded_error", "server_error", "server_is_overloaded"})
 """Kinds of error that a provider sends in the middle of a stream, and that a second attempt may avoid."""
-LOST = frozenset({"APIConnectionError", "TransportError", "timeout_error"})
-"""Exception classes of the SDKs and of httpx, and one kind of error, for a server that did not answer in time."""
+LOST = frozenset({"APIConnectionError", "TransportError", "TimedOut", "timeout_error"})
+"""Exception classes of the SDKs, of httpx and our own, and one kind of error, for a server that did not answer in time.
+"""
 
 
 class StreamBroke(Exception):

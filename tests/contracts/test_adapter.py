@@ -200,9 +200,9 @@ def test_a_setting_that_the_sdk_does_not_know_is_refused_when_the_model_is_made(
 
 
 OURS = {
-    "anthropic": "max_tokens messages model stream system user_profile_id workspace_id",
-    "openai": "input instructions model stream",
-    "openai-chat": "messages model stream",
+    "anthropic": "max_tokens messages model stream system timeout user_profile_id workspace_id",
+    "openai": "input instructions model stream timeout",
+    "openai-chat": "messages model stream timeout",
 }
 """The arguments that are the adapter's own, or that `extra_headers` says."""
 

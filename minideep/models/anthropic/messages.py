@@ -12,7 +12,7 @@ from msgspec import Struct
 from ... import messages as ours
 from ...checks import checked
 from ...events import ArgsDelta, StreamEvent, TextDelta, ThinkingDelta
-from ...kinds import Positive, having
+from ...kinds import Positive, Seconds, having
 from ...messages import clean, from_json, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
@@ -21,6 +21,7 @@ from ..answers import Stream
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price, Tariff
 from ..profile import Profile
+from ..timeouts import Timeouts
 from ..waits import refuse_long_wait
 from . import breakpoints
 from .usage import cost_of, usage_of
@@ -73,6 +74,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
+    home = "anthropic.com"
     path = "/v1/messages"
     count_path = "/v1/messages/count_tokens"
     counted: ClassVar[frozenset[str]] = frozenset(
@@ -94,6 +96,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -105,6 +108,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
         limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
         self._settings = {"max_tokens": limit, **self._settings}
@@ -112,9 +116,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         self._declared = Encoded(_declared)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
-        import anthropic
-
-        client: Any = anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client: Any = super()._connect(api_key, base_url)
         client._client.event_hooks["response"].append(refuse_long_wait)
         return client
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...messages import from_json
 from ..adapter import Wire, nested
+from ..answers import refusal
 from ..body import encode
-from .sdk import refusal
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -7,7 +7,7 @@ from ... import messages as ours
 from ...checks import checked
 from ...errors import ConfigError
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
-from ...kinds import Positive, having
+from ...kinds import Positive, Seconds, having
 from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
@@ -17,6 +17,7 @@ from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
+from ..timeouts import Timeouts
 from . import sdk
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -92,6 +94,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
         self.states_cost: bool = self._tariff.known or base_url is not None
         self._said = Encoded(_encoded)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 from ... import messages as ours
 from ...checks import checked
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
-from ...kinds import Positive, having
+from ...kinds import Positive, Seconds, having
 from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
@@ -16,6 +16,7 @@ from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
+from ..timeouts import Timeouts
 from . import sdk
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class OpenAI(sdk.OpenAIAdapter):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -83,6 +85,7 @@ class OpenAI(sdk.OpenAIAdapter):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
         self._said = Encoded(_encoded)
         self._declared = Encoded(_declared)

@@ -28,14 +28,11 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
 
     sdk = "openai"
     client_class = "AsyncOpenAI"
+    home = "openai.com"
+    told_by_environment = ("OpenAI-Organization", "OpenAI-Project")
     key_variable = "OPENAI_API_KEY"
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""
-
-    def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncOpenAI":
-        import openai
-
-        return openai.AsyncOpenAI(api_key=api_key, base_url=base_url)
 
     def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
         """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
