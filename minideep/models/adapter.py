@@ -13,7 +13,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from ..checks import checked
 from ..errors import ConfigError, ModelError
@@ -28,12 +29,13 @@ from ..events import StreamEvent
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
+from ..tools import Tool
 from ..workers import in_thread
 from .addresses import checked_address, loopback_host, without_login
 from .answers import Stream, Wire, document, received
 from .attempts import first_reply
 from .background import IMPORTING
-from .body import encode
+from .body import Encoded, Part, encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
@@ -50,6 +52,17 @@ NO_KEY = "none"
 """Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
 OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body"})
 """Arguments of the SDKs' methods that are not part of the body, or are one as they are."""
+
+
+class Declared(Struct, frozen=True):
+    """A tool that the settings declare in the provider's words."""
+
+    name: str
+    """The name by which the model calls it; empty if it has none."""
+    is_ours: bool
+    """True if a tool of the agent answers its calls, False if the provider does."""
+    raw: bytes
+    """The declaration as JSON."""
 
 
 class Adapter(ABC, Generic[T]):
@@ -77,6 +90,8 @@ class Adapter(ABC, Generic[T]):
     """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
     """Attributes of the client that must never appear in an error."""
+    _declared: Encoded[Tool, Part]
+    """The declarations of the agent's tools."""
 
     def __init__(
         self,
@@ -114,7 +129,7 @@ class Adapter(ABC, Generic[T]):
         self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
         """None: those of the client that was given."""
         self._client = Client(client, lambda: self._connect(api_key, base_url))
-        self._hosted: list[Any] = list(settings.pop("tools", None) or ())
+        self._hosted = self._read_tools(settings.pop("tools", None) or ())
         self._extra: Wire = dict(settings.pop("extra_body", None) or {})
         self._options = {
             option: settings.pop(name)
@@ -149,6 +164,67 @@ class Adapter(ABC, Generic[T]):
         if colon and provider in ("anthropic", "openai", "openai-chat"):
             problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
             raise ConfigError(f"{problem}; write {model}({name!r})")
+
+    def _read_tools(self, tools: Iterable[Any]) -> list[Declared]:
+        """Return the tools that the settings declare.
+
+        Raises:
+            ConfigError: two of them have one name.
+        """
+        found: dict[str, Declared] = {}
+        for at, raw in enumerate(map(encode, tools)):
+            name, is_ours = self._caller(from_json(raw))
+            if name and name in found:
+                raise ConfigError(f"{self!r}: two of the tools in its settings are named {name!r}; leave one out")
+            found[name or str(at)] = Declared(name, is_ours, raw)
+        return [*found.values()]
+
+    @abstractmethod
+    def _caller(self, declared: Wire) -> tuple[str, bool]:
+        """Return by which name the model calls a tool of the settings, and whether a tool of the agent must answer.
+
+        The name is empty if it has none.
+        """
+
+    def check_tools(self, names: Collection[str]) -> None:
+        """Check that the settings declare no tools but those which an agent with tools of these *names* can use.
+
+        Raises:
+            ConfigError: a tool of the settings has no tool of the agent to answer it, or one too many.
+        """
+        for tool in self._hosted:
+            if tool.is_ours and tool.name not in names:
+                problem = (
+                    f"{self!r} declares {tool.name!r} in its settings, whose calls a tool of the agent must answer"
+                )
+                raise ConfigError(f"{problem}; give the agent a tool of that name, or leave the declaration out")
+        self._check_names(names)
+
+    def _check_names(self, names: Collection[str]) -> None:
+        for tool in self._hosted:
+            if tool.name in names and not tool.is_ours:
+                problem = (
+                    f"two tools are named {tool.name!r}: the provider's, in the settings of {self!r}, and one's own"
+                )
+                raise ConfigError(f"{problem}; leave one out, or give yours another name")
+
+    def _tools(self, request: Request) -> list[bytes]:
+        """Return the declarations of the settings, then those of the *request*'s own tools.
+
+        A declaration of the settings whose calls the agent answers takes the place of the one of its tool. It is left
+        out of a request without that tool, such as one for a summary.
+
+        Raises:
+            ConfigError: a tool has the name of one that the provider runs.
+        """
+        if not self._hosted:
+            return [part for tool in request.tools for part in self._declared(tool).parts]
+        names = {tool.name for tool in request.tools}
+        self._check_names(names)
+        declared = [tool.raw for tool in self._hosted if not tool.is_ours or tool.name in names]
+        replaced = {tool.name for tool in self._hosted}
+        own = (tool for tool in request.tools if tool.name not in replaced)
+        return [*declared, *(part for tool in own for part in self._declared(tool).parts)]
 
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
         """Make the SDK's client, importing the SDK.
@@ -188,7 +264,8 @@ class Adapter(ABC, Generic[T]):
 
         Raises:
             ModelError: the API failed after the SDK's own retries, or a stream broke twice.
-            ConfigError: requests to real models are forbidden. It is no `ModelError`: nothing asks again after it.
+            ConfigError: requests to real models are forbidden, or a tool has the name of one that the provider runs.
+                It is no `ModelError`: nothing asks again after it.
         """
         report_unknown(self.name, window=self.window is None, price=not self.states_cost)
 
@@ -212,6 +289,8 @@ class Adapter(ABC, Generic[T]):
             async with within(self._timeouts and self._timeouts.total):
                 used.append(client := await self._client.get())
                 return await ask(client)
+        except ConfigError:
+            raise
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
             raise self._failure(exc, *used) from None

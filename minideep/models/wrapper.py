@@ -1,6 +1,6 @@
 """The base class of models that pass requests on to other models and take over their attributes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..ports import Model
 from .profile import Profile
@@ -39,6 +39,17 @@ class ModelWrapper:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.models))})"
+
+    def check_tools(self, names: Collection[str]) -> None:
+        """Check that each of the models declares no tools but those which an agent with tools of these *names* can use.
+
+        Raises:
+            ConfigError: one of the models declares another.
+        """
+        for model in self.models:
+            check_tools = getattr(model, "check_tools", None)
+            if check_tools is not None:
+                check_tools(names)
 
     async def preload(self) -> None:
         """Import what each of the models needs."""

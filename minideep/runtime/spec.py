@@ -42,8 +42,8 @@ def build_spec(
     A `profile` of the model rewords prompt and tools.
 
     Raises:
-        ConfigError: two tools have one name, a hook is misspelt or not `async def`, or the model's `profile` is not a
-            `Profile`.
+        ConfigError: two tools have one name, the model's settings declare one that does not fit the agent's, a hook is
+            misspelt or not `async def`, or the model's `profile` is not a `Profile`.
     """
     _check_middleware(middleware)
     hooks = _overridden(middleware)
@@ -51,6 +51,8 @@ def build_spec(
     by_name = _tools_by_name(middleware, tools)
     if profile.descriptions:
         by_name = {name: profile.worded(tool) for name, tool in by_name.items()}
+    if check_tools := getattr(model, "check_tools", None):
+        check_tools(by_name.keys())
     return AgentSpec(
         name,
         model,
@@ -224,12 +226,8 @@ def _is_guard(kind: type[Middleware]) -> bool:
 
 def _tool_hooks(middleware: Iterable[Middleware]) -> tuple[ToolHook, ...]:
     asked = [
-        ToolHook(
-            part,
-            type(part).before_tool is not Middleware.before_tool,
-            type(part).after_tool is not Middleware.after_tool,
-        )
-        for part in middleware
+        ToolHook(part, kind.before_tool is not Middleware.before_tool, kind.after_tool is not Middleware.after_tool)
+        for part, kind in [(part, type(part)) for part in middleware]
     ]
     return tuple([hook for hook in asked if hook.before or hook.after])
 

@@ -100,13 +100,17 @@ class OpenAIChat(sdk.OpenAIAdapter):
         self._said = Encoded(_encoded)
         self._declared = Encoded(_declared)
 
+    def _caller(self, declared: Wire) -> tuple[str, bool]:
+        kind = declared.get("type")
+        return nested(declared, str(kind), "name") or "", kind == "function"
+
     def _body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name}
         if streamed:
             body["stream_options"] = {"include_usage": True}
         if _is_openai(client):
             body |= sdk.cache_key(request)
-        tools = [*map(encode, self._hosted), *(part for tool in request.tools for part in self._declared(tool).parts)]
+        tools = self._tools(request)
         if request.schema is not None and not tools:
             named = {"name": "reply", "schema": request.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": named}

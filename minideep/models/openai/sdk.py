@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from mimetypes import guess_extension
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from ... import messages as ours
 from ...messages import to_json
@@ -47,6 +47,11 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
                 usage, share=TIERS.get(tier) if isinstance(tier, str | None) else None, long_writes=long_writes
             )
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
+
+
+def is_object(value: Any) -> TypeGuard[Wire]:
+    """Return whether *value*, which may be whatever a server sends, is a JSON object."""
+    return isinstance(value, dict)
 
 
 def arguments_text(call: ours.ToolCall) -> str:

@@ -8,9 +8,23 @@ from typing import Any
 import pytest
 from harness.providers import SCHEMA, Answer, Provider, json_answer, sse
 from harness.wires import HELLO, claude, plain_ls as ls, saying
-from harness.wires.claude import BROKEN, KEY, WHOLE, ask, broken_off, connected, events, message, refusal, sent, text
+from harness.wires.claude import (
+    BROKEN,
+    KEY,
+    WHOLE,
+    answer,
+    ask,
+    broken_off,
+    connected,
+    events,
+    message,
+    refusal,
+    sent,
+    text,
+)
 
-from minideep.errors import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
+from minideep import Agent, tool
+from minideep.errors import AuthenticationFailed, ConfigError, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
 from minideep.messages import (
     AssistantMessage,
@@ -27,12 +41,25 @@ from minideep.messages import (
 )
 from minideep.models.anthropic.messages import Anthropic
 from minideep.models.catalog import Price
+from minideep.models.fallback import FallbackModel
 from minideep.ports import Request
 
 
 @pytest.fixture(params=["json", "sse"])
 def say(request: pytest.FixtureRequest) -> Any:
     return saying(claude, request.param == "sse")
+
+
+def run(*answers: Answer, inputs: tuple[str, ...] = ("hello",), own: Any = (), **settings: Any) -> Any:
+    """The turns of one thread of an agent with *own* tools, and the bodies of its requests."""
+
+    async def go() -> Any:
+        with Provider(*answers) as provider:
+            async with connected(provider.url) as client:
+                agent = Agent(Anthropic("claude-x", client=client, **settings), own)
+                return [await agent.run(said, thread_id="t") for said in inputs], provider.bodies
+
+    return asyncio.run(go())
 
 
 # ---- replies
@@ -57,6 +84,69 @@ def test_settings_and_tools_of_the_provider_go_along():
         "messages": [{"role": "user", "content": [text("hello")]}],
         "tools": [search, own],
     }
+
+
+BASH = {"type": "bash_20250124", "name": "bash"}
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+
+
+@tool
+def bash(command: str) -> str:
+    """Run a command."""
+    return f"ran {command}"
+
+
+@tool(name="web_search")
+def own_search(query: str) -> str:
+    """Search."""
+    return query
+
+
+def test_a_tool_of_the_agent_answers_what_the_provider_declares():
+    call = {"type": "tool_use", "id": "c1", "name": "bash", "input": {"command": "ls"}}
+    whole = message(call, stop="tool_use"), message(text("done"))
+    turns, (first, second) = run(*map(answer, whole), own=[bash, ls], tools=[BASH, SEARCH])
+    assert turns[0].text == "done"
+    assert [declared.get("input_schema") for declared in first["tools"]] == [None, None, ls.schema]
+    assert first["tools"][:2] == second["tools"][:2] == [BASH, SEARCH]
+    assert second["messages"][2]["content"][0]["content"] == [text("ran ls")]
+
+
+def test_what_the_provider_says_of_a_tool_of_ones_own_stands_for_it():
+    declared = {"name": "ls", "input_schema": {"type": "object"}, "defer_loading": True}
+    request = Request("", HELLO.messages, (ls,))
+    whole = answer(message(text("hi")))
+    assert ask(whole, requests=(request,), listen=False, tools=[declared]).bodies[0]["tools"] == [declared]
+
+
+def test_a_declaration_is_left_out_of_a_request_without_its_tool():
+    whole = answer(message(text("hi")))
+    assert "tools" not in ask(whole, listen=False, tools=[BASH]).bodies[0]
+
+
+def test_a_declared_tool_that_nobody_answers_is_refused_when_the_agent_is_made():
+    said = r"^Anthropic\('x'\) declares 'bash' in its settings, whose calls a tool of the agent must answer; give the"
+    for model in (Anthropic("x", tools=[BASH]), FallbackModel([Anthropic("x", tools=[BASH])])):
+        with pytest.raises(ConfigError, match=said):
+            Agent(model, [ls])
+        Agent(model, [ls, bash])
+
+
+def test_two_tools_of_one_name_are_refused():
+    with pytest.raises(ConfigError, match="two of the tools in its settings are named 'web_search'; leave one out"):
+        Anthropic("x", tools=[SEARCH, SEARCH | {"max_uses": 1}])
+    model = Anthropic("x", tools=[SEARCH])
+    said = "two tools are named 'web_search': the provider's, in the settings of"
+    with pytest.raises(ConfigError, match=said):
+        Agent(model, [own_search])
+    with pytest.raises(ConfigError, match=said):
+        ask(requests=(Request("", HELLO.messages, (own_search,)),), listen=False, tools=[SEARCH])
+
+
+def test_a_toolset_is_refused():
+    with pytest.raises(ConfigError, match="the calls of a 'computer_toolset_20260801' name its members"):
+        Anthropic("x", tools=[{"type": "computer_toolset_20260801"}])
+    Anthropic("x", tools=[{"type": "mcp_toolset", "mcp_server_name": "a"}, {"type": "mcp_toolset"}])
 
 
 FORMAT = {"type": "json_schema", "schema": SCHEMA}
