@@ -22,6 +22,7 @@ LAYERS = [
         "checks",
         "messages",
         "content",
+        "media",
         "loops",
         "workers",
         "folders",
