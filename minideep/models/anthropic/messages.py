@@ -9,14 +9,17 @@ from ...events import StreamEvent
 from ...kinds import Positive, having
 from ...messages import from_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Adapter, Wire
+from ..adapter import Adapter, Wire, nested
 from ..body import Encoded, array
 from ..catalog import Price
-from ..failures import unbroken
+from ..failures import StreamBroke, unbroken
 from ..profile import Profile
 from . import breakpoints
-from .replies import Streamed, reply_of
-from .requests import as_json, blocks_of, declaration, ends_of, prompt_blocks, turns_of
+from .blocks import Blocks, blocks_of, declaration, prompt_blocks
+from .replies import reply_of
+from .server_tools import container_of, settled
+from .streaming import Streamed
+from .turns import as_json, ends_of, goes_on_without_thinking, turns_of
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -126,7 +129,9 @@ class Anthropic(Adapter["AsyncAnthropic"]):
                 answer = Streamed(emit or _ignore)
                 async for event in events:
                     answer.add(event)
-                return self.read(answer.whole())
+                if whole := answer.whole(done=False):
+                    return self.read(whole)
+                raise StreamBroke("the stream ended before the reply did")
 
     def body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.
@@ -139,18 +144,30 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             form: Wire = {"format": {"type": "json_schema", "schema": request.schema}}
             body["output_config"] = form | body.get("output_config", {})
         messages = [self._blocks(message) for message in request.messages]
+        if any(message.server for message in messages):
+            body |= self._container(messages)
+            messages = settled(messages, "container" in body)
         turns = turns_of(messages)
+        if nested(body, "thinking", "type") == "enabled" and goes_on_without_thinking(turns):
+            del body["thinking"]
         if request.cache and "cache_control" not in body:
-            used = sum(map(breakpoints.is_marked, tools)) + sum(message.marks for message in messages)
-            breakpoints.mark(
-                tools, prompt, turns, request.cache.ttl, ends_of(messages, request.cache.stable_prefix), used
-            )
+            marks = [*map(breakpoints.lifetime, tools), *(mark for message in messages for mark in message.marks)]
+            ends = ends_of(messages, request.cache.stable_prefix)
+            breakpoints.mark(tools, prompt, turns, request.cache.ttl, ends, [*filter(None, marks)])
         if tools:
             body["tools"] = array(tools)
         if prompt:
             body["system"] = array(prompt)
         body["messages"] = array(map(as_json, turns))
         return body | self._extra
+
+    def _container(self, messages: list[Blocks]) -> Wire:
+        """Return the container in which the provider's tools go on; one of the settings stays, if it has an id."""
+        given: Any = self._settings.get("container")
+        latest = container_of(messages)
+        if not latest or isinstance(given, str) or nested(given, "id"):
+            return {}
+        return {"container": {**given, "id": latest} if given else latest}
 
     def read(self, answer: Any) -> Reply:
         return reply_of(answer, self._tariff)
