@@ -3,8 +3,8 @@
 from .. import lazy_names
 
 _PUBLIC = (
-    "Anthropic FallbackModel ModelInfo OfflineModel OpenAI OpenAIChat Price Profile RateLimiter ScriptedModel "
-    "add_model_info model_info register"
+    "Anthropic BatchModel FallbackModel ModelInfo OfflineModel OpenAI OpenAIChat Price Profile RateLimiter "
+    "ScriptedModel add_model_info model_info register"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -12,6 +12,7 @@ __getattr__ = lazy_names(
     {
         "anthropic.messages": "Anthropic",
         "background": "begin_imports",
+        "batch": "BatchModel",
         "catalog": "ModelInfo Price add_model_info model_info",
         "fallback": "FallbackModel",
         "forbidden": "forbid_requests",

@@ -2,6 +2,7 @@
 
 from .anthropic.messages import Anthropic as Anthropic
 from .background import begin_imports as begin_imports
+from .batch import BatchModel as BatchModel
 from .catalog import (
     ModelInfo as ModelInfo,
     Price as Price,

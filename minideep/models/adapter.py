@@ -12,15 +12,16 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
 
+from ..checks import checked
 from ..errors import ConfigError, ModelError
-from ..messages import AnyBlock, ProviderBlock, Thinking, from_json, to_json
+from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
@@ -29,11 +30,13 @@ from .attempts import first_reply
 from .background import IMPORTING
 from .body import Encoded, Part, encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
-from .failures import StreamBroke, model_error
+from .failures import BadReply, StreamBroke, model_error
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
 
 T = TypeVar("T")
+R = TypeVar("R")
+Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
 Wire = dict[str, Any]
 """A JSON object in a provider's words."""
 
@@ -63,6 +66,10 @@ class Adapter(ABC, Generic[T]):
     """The SDK's own client, which sends bytes as they are; those for clouds look into the body."""
     path: ClassVar[str]
     """Where requests are posted."""
+    count_path: ClassVar[str] = ""
+    """Where the tokens of a request are counted; empty: nowhere."""
+    counted: ClassVar[frozenset[str]] = frozenset()
+    """The fields of a body that are counted."""
     known_settings: ClassVar[frozenset[str]]
     """The arguments of the SDK's method for a request that a setting may be."""
     key_variable: str
@@ -206,41 +213,84 @@ class Adapter(ABC, Generic[T]):
         if not are_forbidden():
             await self._client.get()
 
-    async def complete(self, request: Request, emit: Emit | None) -> Reply:
+    async def complete(self, request: Request, emit: Emit | None, *, send: "Send | None" = None) -> Reply:
         """Answer *request*: with *emit* the reply is streamed, else it is one JSON document.
 
-        A stream that breaks is restarted once, since the SDKs retry only requests that were not answered.
+        A stream that breaks is restarted once, since the SDKs retry only requests that were not answered. With *send*,
+        which is given the SDK's client and the body of a request and returns the answer, no request is made here.
 
         Raises:
             ModelError: the API failed after the SDK's own retries, or a stream broke twice.
             ConfigError: requests to real models are forbidden, or a tool has the name of one that the provider runs.
                 It is no `ModelError`: nothing asks again after it.
         """
+        report_unknown(self.name, window=self.window is None, price=not self.states_cost)
+
+        async def ask(client: T) -> Reply:
+            if send:
+                return self._read(await send(client, self._body(client, request)))
+            return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+
+        return await self._asked(ask)
+
+    async def _asked(self, ask: Callable[[T], Awaitable[R]]) -> R:
+        """Return what *ask* makes of the SDK's client for the running event loop.
+
+        Raises:
+            ModelError: for whatever the SDK raises.
+            ConfigError: requests to real models are forbidden.
+        """
         check_allowed(self.name)
         used: list[T] = []
-        report_unknown(self.name, window=self.window is None, price=not self.states_cost)
         try:
             used.append(client := await self._client.get())
-            return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+            return await ask(client)
         except ConfigError:
             raise
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
             # Not chained: the cause may quote what the connection refused to send, such as a malformed key.
-            raise self.failure(exc, *used) from None
+            raise self._failure(exc, *used) from None
+
+    @checked
+    async def count_tokens(self, request: Request) -> int:
+        """Return how many tokens of input the provider counts in *request*, by a request that writes no reply.
+
+        Raises:
+            ModelError: the API failed.
+            ConfigError: the API counts no tokens.
+        """
+        if not self.count_path:
+            raise ConfigError(f"{type(self).__name__}: this API counts no tokens; `OpenAI` and `Anthropic` do")
+        return await self._asked(lambda client: self._count(client, request))
+
+    async def _count(self, client: T, request: Request) -> int:
+        body = {name: value for name, value in self._body(client, request).items() if name in self.counted}
+        response = await self._post(client, body, False, self.count_path)
+        count = token_count(from_json(response.content), "input_tokens")
+        if count is None:
+            raise BadReply(f"the answer should hold input_tokens, found {response.content[:200]!r}")
+        return count
 
     @abstractmethod
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
 
     @abstractmethod
-    def body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
+    async def upload(self, block: Image | Document) -> ProviderBlock:
+        """Upload an image or a document, once; return a block that names it in messages to this provider.
+
+        Other providers are not sent the block. The file stays until it is deleted with the SDK.
+        """
+
+    @abstractmethod
+    def _body(self, client: T, request: Request, *, streamed: bool = False) -> Wire:
         """Return the body of *request*. Its values may be encoded already."""
 
     @abstractmethod
-    def read(self, answer: Any) -> Reply:
+    def _read(self, answer: Any) -> Reply:
         """Return the reply in *answer*, the provider's whole JSON. Raises `BadReply` if it has none."""
 
-    def failure(self, exc: Exception, *clients: T) -> ModelError:
+    def _failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
         return model_error(
             self.name,
@@ -251,7 +301,7 @@ class Adapter(ABC, Generic[T]):
             phrases=self.phrases,
         )
 
-    async def _post(self, client: Any, body: Wire, streamed: bool) -> Any:
+    async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> Any:
         """Send *body*, and return the response, which is still to be read if it is *streamed*."""
         import httpx2
 
@@ -259,7 +309,7 @@ class Adapter(ABC, Generic[T]):
         sent = encode({**body, "stream": True} if streamed else body)
         own = type(client) is getattr(sdk, self.client_class)
         return await client.post(
-            self.path,
+            path or self.path,
             **{"content": sent} if own else {"body": from_json(sent)},
             cast_to=httpx2.Response,
             options=self._options,

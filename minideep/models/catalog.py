@@ -142,10 +142,13 @@ class Tariff:
         """True if there is a price."""
         return (self._given or self._listed) is not None
 
-    def cost(self, usage: Usage, *, standard: bool = True, long_writes: int = 0) -> float | None:
+    def cost(self, usage: Usage, *, share: float | None = 1.0, long_writes: int = 0) -> float | None:
         """Return US dollars, or None if the cost is unknown.
 
-        A reply that is not *standard* is billed by another list than the catalog, so that only a given price applies.
+        *share* is what the reply's service tier costs as part of the listed price; None: unknown. A price that the user
+        has given is that of the tier which the user asks for.
         """
-        price = self._given or (self._listed if standard else None)
-        return price.of(usage, long_writes) if price else None
+        if self._given:
+            return self._given.of(usage, long_writes)
+        cost = self._listed.of(usage, long_writes) if self._listed and share is not None else None
+        return None if cost is None or share is None else cost * share

@@ -94,7 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         provider = self.provider
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        sent, kind = self.rfile.read(int(self.headers["content-length"])), self.headers["content-type"]
+        body = json.loads(sent) if kind == "application/json" else {"content-type": kind, "sent": sent}
         provider.bodies.append(body)
         provider.paths.append(self.path)
         provider.headers.append({name.lower(): value for name, value in self.headers.items()})

@@ -67,6 +67,7 @@ from minideep.middleware import (
 )
 from minideep.models import (
     Anthropic,
+    BatchModel,
     FallbackModel,
     ModelInfo,
     OfflineModel,
@@ -190,7 +191,7 @@ def kept(store):
 def asked(model):
     """A model that was made with something odd can be asked; without a network an SDK's is only built into an agent."""
     agent = create_deep_agent(model)
-    if not isinstance(model, Anthropic | OpenAI | OpenAIChat):
+    if not isinstance(model, Anthropic | OpenAI | OpenAIChat | BatchModel):
         answers(agent)
 
 
@@ -377,6 +378,7 @@ def calls(world):
         "Anthropic": (Anthropic, {"name": "n", "client": None, "api_key": None, "base_url": None, "max_tokens": 100, **settings}, asked),
         "OpenAI": (OpenAI, {"name": "n", "client": None, "api_key": None, "base_url": None, **settings}, asked),
         "OpenAIChat": (OpenAIChat, {"name": "n", "client": None, "api_key": None, "base_url": None, **settings}, asked),
+        "BatchModel": (BatchModel, {"model": "anthropic:claude-x", "max_wait": 1.0, "max_size": 10, "poll": 1.0}, asked),
         "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
         "RateLimiter": (RateLimiter, {"model": model, "max_concurrency": 8, "initial_backoff": 1.0, "max_backoff": 60.0}, asked),
         "ScriptedModel": (ScriptedModel, {"replies": ["ok"], "window": 100_000}, asked),
@@ -432,6 +434,11 @@ CALLED_BY_THE_LOOP = {
     "SubAgentMiddleware.task": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
     **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},
+    **{
+        f"{kind}.{verb}": "needs a provider"
+        for kind in ("Anthropic", "OpenAI", "OpenAIChat")
+        for verb in ("upload", "count_tokens")
+    },
     **{
         f"{kind}.{verb}": "a store's, which the journal calls at every append"
         for kind in ("DiskCheckpointer", "MemoryCheckpointer")

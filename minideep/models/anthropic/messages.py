@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from ... import messages as ours
 from ...checks import checked
 from ...errors import AuthenticationFailed, ConfigError, ContextOverflow, ModelError
 from ...events import StreamEvent
 from ...kinds import Positive, having
-from ...messages import from_json
+from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter, Wire, nested
 from ..body import Encoded, array
@@ -15,7 +16,7 @@ from ..catalog import Price
 from ..failures import StreamBroke, unbroken
 from ..profile import Profile
 from . import breakpoints
-from .blocks import Blocks, blocks_of, declaration, prompt_blocks
+from .blocks import PROVIDER, Blocks, blocks_of, declaration, prompt_blocks
 from .replies import reply_of
 from .server_tools import container_of, settled
 from .streaming import Streamed
@@ -64,6 +65,10 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
     path = "/v1/messages"
+    count_path = "/v1/messages/count_tokens"
+    counted: ClassVar[frozenset[str]] = frozenset(
+        {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"}
+    )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
@@ -121,19 +126,19 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
         # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
         streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
-        response = await self._post(client, self.body(client, request), streamed)
+        response = await self._post(client, self._body(client, request), streamed)
         if not streamed:
-            return self.read(from_json(response.content))
+            return self._read(from_json(response.content))
         with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
             async with self._events(client, response) as events:
                 answer = Streamed(emit or _ignore)
                 async for event in events:
                     answer.add(event)
                 if whole := answer.whole(done=False):
-                    return self.read(whole)
+                    return self._read(whole)
                 raise StreamBroke("the stream ended before the reply did")
 
-    def body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
+    def _body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.
 
         The same messages become the same bytes again, apart from breakpoints, or the provider's cache would miss them.
@@ -169,7 +174,15 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             return {}
         return {"container": {**given, "id": latest} if given else latest}
 
-    def read(self, answer: Any) -> Reply:
+    @checked
+    async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
+        kind = "image" if isinstance(block, ours.Image) else "document"
+        name = getattr(block, "name", "") or kind
+        file = await self._asked(lambda client: client.files.upload(file=(name, block.data, block.media_type)))
+        named: Wire = {"type": kind, "source": {"type": "file", "file_id": file.id}}
+        return ours.ProviderBlock(PROVIDER, to_json(named))
+
+    def _read(self, answer: Any) -> Reply:
         return reply_of(answer, self._tariff)
 
 

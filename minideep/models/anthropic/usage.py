@@ -1,13 +1,17 @@
 """Usage and cost of a reply, as the Messages API counts them."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ...messages import Usage
 from ..adapter import nested, token_count
 from ..catalog import Tariff
 
+TIERS: Mapping[str | None, float] = {None: 1.0, "standard": 1.0, "batch": 0.5}
+"""The price of a service tier as part of the listed one; others have lists of their own:
+https://platform.claude.com/docs/en/about-claude/pricing"""
 STANDARD = (None, "standard", "global", "not_available")
-"""The service tiers, speeds and regions that have no price of their own."""
+"""The speeds and regions that have no price of their own."""
 
 
 def usage_of(said: Any) -> Usage:
@@ -25,12 +29,13 @@ def usage_of(said: Any) -> Usage:
 
 def cost_of(said: Any, tariff: Tariff) -> float | None:
     """Return US dollars, with the API's own compactions, or None if the cost is unknown."""
-    # Other tiers, speeds and regions have other prices: https://platform.claude.com/docs/en/about-claude/pricing
-    standard = all(nested(said, name) in STANDARD for name in ("service_tier", "speed", "inference_geo"))
+    tier = nested(said, "service_tier")
+    listed = isinstance(tier, str | None) and all(nested(said, name) in STANDARD for name in ("speed", "inference_geo"))
+    share = TIERS.get(tier) if listed else None
     costs: list[float | None] = []
     for part in (said, *_compactions(said)):
         long_writes = token_count(part, "cache_creation", "ephemeral_1h_input_tokens") or 0
-        costs.append(tariff.cost(usage_of(part), standard=standard, long_writes=long_writes))
+        costs.append(tariff.cost(usage_of(part), share=share, long_writes=long_writes))
     return None if None in costs else sum(filter(None, costs))
 
 

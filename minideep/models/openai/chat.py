@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from ... import messages as ours
 from ...checks import checked
+from ...errors import ConfigError
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...kinds import Positive, having
 from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from ..adapter import Wire, extra_fields, nested, sendable, sent_name
+from ..adapter import Wire, extra_fields, nested, own_json, sendable, sent_name
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
@@ -99,7 +100,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         kind = declared.get("type")
         return nested(declared, str(kind), "name") or "", kind == "function"
 
-    def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
+    def _body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name}
         if streamed:
             body["stream_options"] = {"include_usage": True}
@@ -115,7 +116,14 @@ class OpenAIChat(sdk.OpenAIAdapter):
         body["messages"] = array(_messages(request.system, map(self._said, request.messages)))
         return body | self._extra
 
-    def read(self, answer: Any) -> Reply:
+    @checked
+    async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
+        if isinstance(block, ours.Image):
+            raise ConfigError("OpenAIChat: this API takes uploaded documents only; put the `Image` into the message")
+        file = await self._asked(lambda client: sdk.uploaded(client, block))
+        return ours.ProviderBlock(PROVIDER, to_json({"type": "file", "file": {"file_id": file}}))
+
+    def _read(self, answer: Any) -> Reply:
         match answer:
             case {"error": error} if error:
                 raise sdk.refusal(error)
@@ -205,7 +213,7 @@ def _part(block: ours.AnyBlock) -> Wire | None:
         case ours.Document():
             return {"type": "file", "file": {"filename": sdk.file_name(block), "file_data": sdk.data_url(block)}}
         case _:
-            return None
+            return own_json(block, PROVIDER)
 
 
 def _said(blocks: Iterable[ours.AnyBlock]) -> Wire:

@@ -53,6 +53,10 @@ class OpenAI(sdk.OpenAIAdapter):
     """
 
     path = "/responses"
+    count_path = "/responses/input_tokens"
+    counted: ClassVar[frozenset[str]] = frozenset(
+        {"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"}
+    )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "input_tokens", "output_tokens"
 
@@ -85,7 +89,7 @@ class OpenAI(sdk.OpenAIAdapter):
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         return declared.get("name") or "", declared.get("type") == "function"
 
-    def body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
+    def _body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name, **sdk.cache_key(request), **self._settings}
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
@@ -98,7 +102,14 @@ class OpenAI(sdk.OpenAIAdapter):
             body["instructions"] = request.system
         return body | self._extra
 
-    def read(self, answer: Any) -> Reply:
+    @checked
+    async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
+        image = isinstance(block, ours.Image)
+        file = await self._asked(lambda client: sdk.uploaded(client, block))
+        named: Wire = {"type": "input_image", "file_id": file, "detail": "auto"}
+        return ours.ProviderBlock(PROVIDER, to_json(named if image else {"type": "input_file", "file_id": file}))
+
+    def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
             raise sdk.refusal(error)
         status, output = answer.get("status"), answer.get("output")
@@ -150,7 +161,7 @@ def _part(block: ours.AnyBlock) -> Wire | None:
         case ours.Document():
             return {"type": "input_file", "filename": sdk.file_name(block), "file_data": sdk.data_url(block)}
         case _:
-            return None
+            return own_json(block, PROVIDER)
 
 
 def _said(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:

@@ -34,8 +34,9 @@ CACHED = (("num_cached_tokens",), ("prompt_cache_hit_tokens",), ("cached_tokens"
 cache, if they do not count them as OpenAI does.
 """
 
-STANDARD = (None, "auto", "default")
-"""The service tiers to which the listed prices apply."""
+TIERS: Mapping[str | None, float] = {None: 1.0, "auto": 1.0, "default": 1.0, "flex": 0.5, "batch": 0.5}
+"""The price of a service tier as part of the listed one; others have lists of their own:
+https://developers.openai.com/api/docs/guides/flex-processing and https://developers.openai.com/api/docs/guides/batch"""
 
 
 class Stream(Protocol):
@@ -82,11 +83,11 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         """Return an empty reply that is about to be streamed."""
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
-        body = self.body(client, request, streamed=emit is not None)
+        body = self._body(client, request, streamed=emit is not None)
         response = await self._post(client, body, emit is not None)
         if emit and not response.headers.get("content-type", "").startswith("application/json"):
             return await self._gathered(client, response, self._stream(emit))
-        return self.read(_object(await response.aread()))
+        return self._read(_object(await response.aread()))
 
     async def _gathered(self, client: "AsyncOpenAI", response: Any, stream: Stream) -> Reply:
         """Return the reply in a stream. A connection that is lost after the last event does no harm."""
@@ -105,7 +106,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
                         raise
             if not (whole := stream.whole(ending.done)):
                 raise StreamBroke("the stream ended before the reply did")
-            return self.read(whole)
+            return self._read(whole)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncOpenAI":
         import openai
@@ -121,7 +122,9 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         if cost is None:
             details = f"{self.counts[0]}_details"
             long_writes = token_count(said, details, "cache_write_tokens_details", "ttl_12h_tokens") or 0
-            cost = self._tariff.cost(usage, standard=tier in STANDARD, long_writes=long_writes)
+            cost = self._tariff.cost(
+                usage, share=TIERS.get(tier) if isinstance(tier, str | None) else None, long_writes=long_writes
+            )
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
@@ -187,6 +190,14 @@ def cache_key(request: Request) -> Wire:
 
 def data_url(block: ours.Image | ours.Document) -> str:
     return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
+
+
+async def uploaded(client: "AsyncOpenAI", block: ours.Image | ours.Document) -> str:
+    """Upload *block* and return the id of its file."""
+    image = isinstance(block, ours.Image)
+    name = f"image{guess_extension(block.media_type) or ''}" if isinstance(block, ours.Image) else file_name(block)
+    sent = (name, block.data, block.media_type)
+    return (await client.files.create(file=sent, purpose="vision" if image else "user_data")).id
 
 
 def file_name(block: ours.Document) -> str:

@@ -297,10 +297,17 @@ async def test_a_reply_costs_what_the_list_says_of_its_tokens(kind, stream):
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("kind", "tier"),
-    [("anthropic", "priority"), ("openai", "flex"), ("openai", "priority"), ("openai-chat", "priority")],
+    [("anthropic", "priority"), ("openai", "scale"), ("openai", "priority"), ("openai-chat", "priority")],
 )
 async def test_a_reply_that_the_list_is_not_for_has_no_price_but_ones_own(kind, tier, stream):
     assert await cost(kind, LISTED[kind], stream=stream, tier=tier) is None
+    assert await cost(kind, LISTED[kind], stream=stream, tier=tier, price=Price(1, 1)) == pytest.approx(6500e-6)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("kind", "tier"), [("anthropic", "batch"), ("openai", "flex"), ("openai-chat", "flex")])
+async def test_a_tier_at_half_the_price_costs_half_but_a_given_price_is_the_tiers_own(kind, tier, stream):
+    assert await cost(kind, LISTED[kind], stream=stream, tier=tier) == pytest.approx(LIST_COST / 2)
     assert await cost(kind, LISTED[kind], stream=stream, tier=tier, price=Price(1, 1)) == pytest.approx(6500e-6)
 
 
