@@ -9,7 +9,7 @@
     - RateLimited           too many requests
     - Overloaded            the provider has no capacity
     - AuthenticationFailed  no key, or a key that is not accepted
-    - ContextOverflow       the request is larger than the model's window
+    - ContextOverflow       the request is larger than the model's window, or than a minute's tokens
   x CheckpointError         the operator: a log could not be read or written
     - ThreadConflict        another writer appended to the thread first
     - ThreadBusy            another run holds the thread
@@ -84,7 +84,7 @@ class ModelError(MinideepError):
     connection, a failure inside the provider. A `FallbackModel` then asks its next model.
     """
     retry_after: float | None = None
-    """Seconds after which the provider says to ask again; None if it does not say."""
+    """Seconds after which the provider says to ask again; None if it does not say, or if it would refuse again."""
     code: str = ""
     """The provider's own word for the error, such as `insufficient_quota`, or the HTTP status."""
 
@@ -106,7 +106,7 @@ class AuthenticationFailed(ModelError):
 
 
 class ContextOverflow(ModelError):
-    """The request is larger than the model's window."""
+    """The request is larger than the model's window, or than the tokens that the account has for a whole minute."""
 
 
 class CheckpointError(MinideepError):

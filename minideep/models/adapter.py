@@ -1,8 +1,7 @@
 """The common part of all adapters to providers' SDKs.
 
 An adapter derives from `Adapter` and adds how a request is worded, how a reply is read and how a stream is gathered. It
-sends with `_post`, reads a stream under `unbroken(...)` and raises `BadReply` for an answer that cannot be used and
-`StreamBroke` for a stream that ends too early; all other errors it leaves to `Adapter.complete`.
+raises `BadReply` for an answer that cannot be used; all other errors it leaves to `Adapter.complete`.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -21,24 +20,24 @@ from msgspec import Struct
 
 from ..checks import checked
 from ..errors import ConfigError, ModelError
+from ..events import StreamEvent
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from ..workers import in_thread
+from .answers import Stream, Wire, received
 from .attempts import first_reply
 from .background import IMPORTING
 from .body import Encoded, Part, encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
-from .failures import BadReply, StreamBroke, model_error
+from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
 
 T = TypeVar("T")
 R = TypeVar("R")
 Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
-Wire = dict[str, Any]
-"""A JSON object in a provider's words."""
 
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
@@ -78,8 +77,6 @@ class Adapter(ABC, Generic[T]):
     """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
     """Attributes of the client that must never appear in an error."""
-    phrases: ClassVar[Mapping[str, type[ModelError]]]
-    """Parts of messages, in lower case, for errors that the provider reports without a code."""
     _declared: Encoded[Tool, Part]
     """The declarations of the agent's tools."""
 
@@ -271,9 +268,23 @@ class Adapter(ABC, Generic[T]):
             raise BadReply(f"the answer should hold input_tokens, found {response.content[:200]!r}")
         return count
 
-    @abstractmethod
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
+        streamed = emit is not None or self._streams_unheard()
+        response = await self._post(client, self._body(client, request, streamed=streamed), streamed)
+        with unbroken((), (BadReply,) if streamed else ()):
+            try:
+                return self._read(await received(self._chunks(client, response), self._stream(emit or _ignore)))
+            finally:
+                await response.aclose()
+
+    @abstractmethod
+    def _stream(self, emit: Emit) -> Stream:
+        """Return an empty reply that is about to be streamed."""
+
+    def _streams_unheard(self) -> bool:
+        """Return whether a reply is streamed though nobody listens."""
+        return False
 
     @abstractmethod
     async def upload(self, block: Image | Document) -> ProviderBlock:
@@ -298,7 +309,6 @@ class Adapter(ABC, Generic[T]):
             key_variable=self.key_variable,
             unreachable=self.unreachable,
             secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
-            phrases=self.phrases,
         )
 
     async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> Any:
@@ -317,9 +327,18 @@ class Adapter(ABC, Generic[T]):
             stream_cls=sdk.AsyncStream[object],
         )
 
-    def _events(self, client: Any, response: Any) -> Any:
-        """Return the events of a streamed *response*, as plain JSON: the SDK's models would reshape unknown fields."""
-        return sys.modules[self.sdk].AsyncStream(cast_to=object, response=response, client=client)
+    async def _chunks(self, client: Any, response: Any) -> AsyncIterator[bytes]:
+        """Yield the bytes of *response*; those in Amazon's own form as server-sent events."""
+        if response.headers.get("content-type", "").startswith("application/vnd.amazon.eventstream"):
+            async for event in client._make_sse_decoder().aiter_bytes(response.aiter_bytes()):
+                yield f"event: {event.event}\ndata: {event.data}\n\n".encode()
+            return
+        async for chunk in response.aiter_bytes():
+            yield chunk
+
+
+def _ignore(event: StreamEvent) -> None:
+    """Emit nothing: the reply is streamed, but nobody listens."""
 
 
 class PerLoop(Generic[T]):

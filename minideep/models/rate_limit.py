@@ -25,8 +25,9 @@ class RateLimiter(ModelWrapper):
     At most *max_concurrency* requests run at a time; the others wait, first come, first served. When one is rate
     limited, after the SDK's own retries, no request starts for *initial_backoff* seconds. If that happened shortly
     before, the wait doubles, up to *max_backoff*. Each wait is shortened by up to half at random, so that several
-    programs do not return at the same moment. Then the limited request is repeated, ahead of those that came later.
-    The fifth time it is limited it fails.
+    programs do not return at the same moment, but never below what the provider asks for (`RateLimited.retry_after`).
+    Then the limited request is repeated, ahead of those that came later. It fails the fifth time that it is limited,
+    and at once if the provider asks to wait longer than *max_backoff*.
 
     Otherwise it behaves like *model*. Each event loop has its own queue.
 
@@ -52,19 +53,19 @@ class RateLimiter(ModelWrapper):
         """Answer *request* when it reaches the head of the queue.
 
         Raises:
-            RateLimited: each of the attempts was rate limited.
+            RateLimited: each of the attempts was rate limited, or the provider asks to wait longer than `max_backoff`.
         """
         queue = self._queues.get() or self._queues.put(_Queue(asyncio.get_running_loop(), *self._limits))
         attempt = partial(self._ask, queue, queue.ticket(), request)
-        return await first_reply([attempt] * MAX_ATTEMPTS, emit, RateLimited)
+        return await first_reply([attempt] * MAX_ATTEMPTS, emit, RateLimited, patience=self._limits[2])
 
     async def _ask(self, queue: "_Queue", ticket: int, request: Request, emit: Emit | None) -> Reply:
         await queue.enter(ticket)
         started = queue.now()
         try:
             return await self.model.complete(request, emit)
-        except RateLimited:
-            queue.back_off(started)
+        except RateLimited as exc:
+            queue.back_off(started, exc.retry_after or 0.0)
             raise
         finally:
             queue.leave()
@@ -114,17 +115,28 @@ class _Queue:
         self._free += 1
         self._start_next()
 
-    def back_off(self, started: float) -> None:
-        """Start no request for a while, since one that began at *started* was rate limited."""
-        # One limit often hits a whole burst. Requests that began before the backoff say nothing new about it.
-        if started <= self._backoff_start:
+    def back_off(self, started: float, asked: float) -> None:
+        """Start no request for a while, since one that began at *started* was rate limited.
+
+        *asked* is how many seconds the provider asks to wait. If they are more than the longest backoff, the request
+        fails, and the others are not held up for it.
+        """
+        seconds = asked if asked <= self._max_backoff else 0.0
+        # One limit often hits a whole burst: requests that began before the backoff make it no longer by themselves.
+        if started > self._backoff_start:
+            again = started - self._backoff_end <= self._backoff
+            self._backoff = min(2 * self._backoff if again else self._initial_backoff, self._max_backoff)
+            self._backoff_start = self.now()
+            seconds = max(seconds, self._backoff * random.uniform(0.5, 1))
+        self._hold(self.now() + seconds)
+
+    def _hold(self, end: float) -> None:
+        if end <= self._backoff_end:
             return
-        again = started - self._backoff_end <= self._backoff
-        self._backoff = min(2 * self._backoff if again else self._initial_backoff, self._max_backoff)
-        seconds = self._backoff * random.uniform(0.5, 1)
-        self._backoff_start = self.now()
-        self._backoff_end = self._backoff_start + seconds
-        self._timer = self._loop.call_later(seconds, self._resume)
+        self._backoff_end = end
+        if self._timer:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(end, self._resume)
 
     def _resume(self) -> None:
         self._timer = None

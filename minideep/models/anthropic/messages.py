@@ -1,20 +1,19 @@
 """Claude, through Anthropic's SDK and its Messages API."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ... import messages as ours
 from ...checks import checked
-from ...errors import AuthenticationFailed, ConfigError, ContextOverflow, ModelError
-from ...events import StreamEvent
+from ...errors import ConfigError
 from ...kinds import Positive, having
-from ...messages import from_json, to_json
+from ...messages import to_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Adapter, Wire, nested
+from ..adapter import Adapter, nested
+from ..answers import Stream, Wire
 from ..body import Encoded, array
 from ..catalog import Price
-from ..failures import StreamBroke, unbroken
 from ..profile import Profile
+from ..waits import refuse_long_wait
 from . import breakpoints
 from .blocks import PROVIDER, Blocks, blocks_of, declaration, prompt_blocks
 from .replies import reply_of
@@ -72,12 +71,6 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
-    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
-        "prompt is too long": ContextOverflow,
-        "exceed context limit": ContextOverflow,
-        # Raised by the SDK when it has no key.
-        "could not resolve authentication method": AuthenticationFailed,
-    }
 
     @checked
     def __init__(
@@ -118,25 +111,16 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
         import anthropic
 
-        return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client: Any = anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client._client.event_hooks["response"].append(refuse_long_wait)
+        return client
 
-    async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
-        import anthropic
-        import httpx2
+    def _streams_unheard(self) -> bool:
+        # The connection of a reply that may take more than ten minutes may be cut, if nothing comes for so long.
+        return self._settings["max_tokens"] > LONGEST_UNSTREAMED
 
-        # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
-        streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
-        response = await self._post(client, self._body(client, request), streamed)
-        if not streamed:
-            return self._read(from_json(response.content))
-        with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
-            async with self._events(client, response) as events:
-                answer = Streamed(emit or _ignore)
-                async for event in events:
-                    answer.add(event)
-                if whole := answer.whole(done=False):
-                    return self._read(whole)
-                raise StreamBroke("the stream ended before the reply did")
+    def _stream(self, emit: Emit) -> Stream:
+        return Streamed(emit)
 
     def _body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.
@@ -184,7 +168,3 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
     def _read(self, answer: Any) -> Reply:
         return reply_of(answer, self._tariff)
-
-
-def _ignore(event: StreamEvent) -> None:
-    """Emit nothing: the reply is streamed, but nobody listens."""

@@ -12,6 +12,7 @@ from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Wire, extra_fields, nested, own_json, sendable, sent_name
+from ..answers import Stream, refusal
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
@@ -126,10 +127,10 @@ class OpenAIChat(sdk.OpenAIAdapter):
     def _read(self, answer: Any) -> Reply:
         match answer:
             case {"error": error} if error:
-                raise sdk.refusal(error)
+                raise refusal(error)
             # Some servers send `error: null` beside a choice that failed.
             case {"choices": [{"error": error}, *_]} if error:
-                raise sdk.refusal(error)
+                raise refusal(error)
             case {"choices": [{**choice}, *_]}:
                 message: Wire = choice.get("message") or {}
                 stop = "refused" if message.get("refusal") else STOPS.get(choice.get("finish_reason"), "done")
@@ -137,7 +138,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
             case _:
                 raise BadReply(f"the answer should hold a choice, found {to_json(answer).decode()[:200]}")
 
-    def _stream(self, emit: Emit) -> sdk.Stream:
+    def _stream(self, emit: Emit) -> Stream:
         return _Streamed(emit)
 
 

@@ -11,6 +11,7 @@ from ...messages import clean, parse_arguments, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Wire, extra_fields, own_json, sent_name
+from ..answers import Stream, refusal
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
@@ -111,7 +112,7 @@ class OpenAI(sdk.OpenAIAdapter):
 
     def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
-            raise sdk.refusal(error)
+            raise refusal(error)
         status, output = answer.get("status"), answer.get("output")
         if status not in ("completed", "incomplete") or not isinstance(output, list):
             raise BadReply(f"a response should end completed or incomplete, found {status!r}")
@@ -119,7 +120,7 @@ class OpenAI(sdk.OpenAIAdapter):
         content = [block for item in items for block in _from_wire(item)]
         return self._reply(content, _stop(answer, items), answer.get("usage"), answer.get("service_tier"))
 
-    def _stream(self, emit: Emit) -> sdk.Stream:
+    def _stream(self, emit: Emit) -> Stream:
         return _Streamed(emit)
 
 
@@ -245,7 +246,7 @@ class _Streamed:
             case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": response}:
                 self._response = response
             case {"type": "error"}:
-                raise sdk.refusal(event)
+                raise refusal(event)
             case _:
                 self._emit_delta(event)
 

@@ -1,33 +1,17 @@
 """The common part of the adapters to OpenAI's two APIs."""
 
-from abc import abstractmethod
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from json import JSONDecodeError
 from mimetypes import guess_extension
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ... import messages as ours
-from ...errors import AuthenticationFailed, ContextOverflow, ModelError
-from ...messages import from_json, to_json
-from ...ports import Emit, Reply, Request
+from ...messages import to_json
+from ...ports import Reply, Request
 from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
-from ..failures import BadReply, StreamBroke, unbroken
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-NUMBERS: Mapping[str, str] = {
-    "401": "invalid_api_key",
-    "403": "invalid_api_key",
-    "429": "rate_limit_exceeded",
-    "500": "server_error",
-    "502": "server_error",
-    "503": "server_is_overloaded",
-    "529": "server_is_overloaded",
-}
-"""OpenAI's codes for the statuses that some servers write as the code of an error in an answer of status 200:
-https://openrouter.ai/docs/api/reference/errors-and-debugging"""
 
 CACHED = (("num_cached_tokens",), ("prompt_cache_hit_tokens",), ("cached_tokens",))
 """Fields in which Mistral, DeepSeek (https://api-docs.deepseek.com/guides/kv_cache) and Kimi count tokens read from a
@@ -39,74 +23,14 @@ TIERS: Mapping[str | None, float] = {None: 1.0, "auto": 1.0, "default": 1.0, "fl
 https://developers.openai.com/api/docs/guides/flex-processing and https://developers.openai.com/api/docs/guides/batch"""
 
 
-class Stream(Protocol):
-    """A reply that grows with the events of its stream."""
-
-    def add(self, event: Wire) -> None:
-        """Add one event and pass its deltas on to listeners. Raises `BadReply` for an error among the events."""
-        ...
-
-    def whole(self, done: bool) -> Wire | None:
-        """Return the reply in the form that the API sends without streaming, or None if it is not complete.
-
-        *done* is True if the server has said `[DONE]`.
-        """
-        ...
-
-
 class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     """A model behind OpenAI's SDK. A subclass is one of the two APIs."""
 
     sdk = "openai"
     client_class = "AsyncOpenAI"
     key_variable = "OPENAI_API_KEY"
-    # Sent by the SDK without a key, and by compatible servers that have no codes of their own.
-    phrases: ClassVar[Mapping[str, type[ModelError]]] = {
-        "missing credentials": AuthenticationFailed,
-        # The limit on the reply alone is wrong, though the text goes on about the context length.
-        "tokens' is too large": ModelError,
-        "maximum context length": ContextOverflow,
-        "maximum prompt length": ContextOverflow,
-        "the model's context length": ContextOverflow,
-        "exceeds the available context size": ContextOverflow,
-        "exceeds the context": ContextOverflow,
-        "exceed context window": ContextOverflow,
-        "greater than the context length": ContextOverflow,
-        "prompt is too long": ContextOverflow,
-        "input token count": ContextOverflow,
-    }
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""
-
-    @abstractmethod
-    def _stream(self, emit: Emit) -> Stream:
-        """Return an empty reply that is about to be streamed."""
-
-    async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
-        body = self._body(client, request, streamed=emit is not None)
-        response = await self._post(client, body, emit is not None)
-        if emit and not response.headers.get("content-type", "").startswith("application/json"):
-            return await self._gathered(client, response, self._stream(emit))
-        return self._read(_object(await response.aread()))
-
-    async def _gathered(self, client: "AsyncOpenAI", response: Any, stream: Stream) -> Reply:
-        """Return the reply in a stream. A connection that is lost after the last event does no harm."""
-        import openai
-
-        ending = _Ending(response)
-        with unbroken((openai.APIConnectionError, JSONDecodeError), (openai.APIError, BadReply)):
-            async with self._events(client, ending) as events:
-                try:
-                    async for event in events:
-                        stream.add(event)
-                except openai.APIError as exc:
-                    if exc.body:
-                        raise refusal(exc.body) from None
-                    if not stream.whole(ending.done):
-                        raise
-            if not (whole := stream.whole(ending.done)):
-                raise StreamBroke("the stream ended before the reply did")
-            return self._read(whole)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncOpenAI":
         import openai
@@ -126,43 +50,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
                 usage, share=TIERS.get(tier) if isinstance(tier, str | None) else None, long_writes=long_writes
             )
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
-
-
-class _Ending:
-    """A response that records whether its stream said `[DONE]`, which the SDK does not pass on."""
-
-    def __init__(self, response: Any) -> None:
-        self._response = response
-        self._tail = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._response, name)
-
-    @property
-    def done(self) -> bool:
-        return self._tail.rstrip().endswith(b"[DONE]")
-
-    async def aiter_bytes(self) -> Any:
-        async for chunk in self._response.aiter_bytes():
-            self._tail = (self._tail + chunk)[-16:]
-            yield chunk
-
-
-def _object(content: bytes) -> Wire:
-    try:
-        body = from_json(content)
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        raise BadReply(f"the answer should be a JSON object, found {content[:200]!r}")
-    return cast(Wire, body)
-
-
-def refusal(error: Any) -> BadReply:
-    """Return an exception for the error object in an answer of status 200."""
-    body: Wire = cast(Wire, error) if isinstance(error, dict) else {"message": str(error)}
-    code = body.get("code")
-    return BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
 
 
 def arguments_text(call: ours.ToolCall) -> str:

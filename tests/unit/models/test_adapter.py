@@ -51,8 +51,7 @@ def test_a_count_may_be_a_float_and_stand_inside_another_object():
 
 
 def error_of(exc: Exception) -> ModelError:
-    phrases = {"too long": ContextOverflow}
-    return model_error("m", exc, key_variable="KEY", secrets=["0123456789"], phrases=phrases)
+    return model_error("m", exc, key_variable="KEY", secrets=["0123456789"])
 
 
 class Answered(Exception):
@@ -98,6 +97,6 @@ def test_an_error_of_the_server_or_of_the_connection_may_pass(exc, transient):
 
 
 def test_words_are_only_read_where_the_status_says_nothing_better():
-    assert type(error_of(BadReply("Too long, by far"))) is ContextOverflow
-    assert type(error_of(BadReply("too long", {"code": "rate_limit_exceeded"}))) is RateLimited
+    assert type(error_of(BadReply("Prompt is too long, by far"))) is ContextOverflow
+    assert type(error_of(BadReply("prompt is too long", {"code": "rate_limit_exceeded"}))) is RateLimited
     assert "by ***" in str(error_of(BadReply("no, by 0123456789")))

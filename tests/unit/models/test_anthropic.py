@@ -381,9 +381,9 @@ def test_foreign_call_ids_are_mapped_alike_in_call_and_result():
         (refusal(529, "overloaded_error", "Overloaded"), Overloaded, "529 overloaded_error: Overloaded"),
         (refusal(503, "api_error", "down"), Overloaded, "503 api_error: down"),
         (refusal(500, "api_error", "Oops."), ModelError, "500 api_error: Oops"),
-        (Answer(b"<h1>Bad gateway</h1>", 502), ModelError, "502 InternalServerError: <h1>Bad gateway</h1>"),
-        (Answer(b"<h1>Hello</h1>"), ModelError, "JSONDecodeError: Expecting value: line 1 column 1 (char 0)"),
-        (json_answer([]), ModelError, "BadReply: the answer should have a list as its content, found []"),
+        (Answer(b"<h1>Bad gateway</h1>", 502), ModelError, "502 InternalServerError: Bad gateway"),
+        (Answer(b"<h1>Hello</h1>"), ModelError, "BadReply: the answer should be JSON or events, found 'Hello'"),
+        (json_answer([]), ModelError, "BadReply: the answer should be a JSON object, found '[]'"),
         (
             refusal(400, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
             ContextOverflow,

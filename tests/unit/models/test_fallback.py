@@ -83,6 +83,13 @@ async def test_when_nobody_answers_the_last_error_tells_of_all():
     assert str(turn.error) == "a: busy; b: ConnectionError: gone; c: slow"
 
 
+async def test_the_last_error_keeps_how_long_to_wait():
+    limited = RateLimited("b: slow")
+    limited.retry_after = 20.0
+    turn = await Agent(FallbackModel([Named("a", Overloaded("a: busy")), Named("b", limited)])).run("go")
+    assert (turn.error.retry_after, turn.error.transient) == (20.0, True)
+
+
 async def test_a_fallback_may_be_one_of_the_models():
     inner = FallbackModel([Named("b", Overloaded("b: busy")), Named("c", "done")])
     stream = Agent(FallbackModel([Named("a", Overloaded("a: busy")), inner])).stream("go")
@@ -238,7 +245,8 @@ class Then:
 async def test_what_was_taken_back_is_not_taken_back_again():
     """The first provider breaks off, and has no capacity when its adapter tries once more."""
     whole = reply("anthropic", text="half of it", stream=True)
-    with Provider(cut(whole), BUSY) as one, Provider(reply("openai", text="whole", stream=True)) as two:
+    broken = cut(whole, whole.body.index(b"content_block_stop"))
+    with Provider(broken, BUSY) as one, Provider(reply("openai", text="whole", stream=True)) as two:
         async with connected("anthropic", one.url) as a, connected("openai", two.url) as b:
             stream = Agent(FallbackModel([a, b])).stream("go")
             kinds = [type(event) async for event in stream]

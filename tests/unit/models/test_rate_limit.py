@@ -7,7 +7,7 @@ import pytest
 from harness.providers import Provider
 from harness.wires import claude, connected, ls, reply
 
-from minideep import Agent, ConfigError, Overloaded, RateLimited, Subagent, ToolCall, create_deep_agent
+from minideep import Agent, ConfigError, Limits, Overloaded, RateLimited, Subagent, ToolCall, create_deep_agent
 from minideep.events import Restarted, TextDelta
 from minideep.models import FallbackModel, Profile, RateLimiter, ScriptedModel
 from minideep.models.rate_limit import MAX_ATTEMPTS, _Queue
@@ -137,9 +137,16 @@ class Clock:
     def time(self):
         return self.at
 
-    def call_later(self, seconds, act):
-        self.waits.append(seconds)
-        self.later = self.at + seconds, act
+    def call_at(self, moment, act):
+        self.waits.append(moment - self.at)
+        self.later = moment, act
+        return self
+
+    def cancel(self):
+        self.later = None
+
+    def create_future(self):
+        return asyncio.get_running_loop().create_future()
 
     def wait(self):
         self.at, act = self.later
@@ -154,13 +161,58 @@ async def test_waits_grow_as_long_as_one_limit_follows_soon_on_the_other():
         asked = clock.at
         await queue.enter(queue.ticket())
         clock.at += 10  # The SDK's own retries.
-        queue.back_off(asked)
-        queue.back_off(asked)  # Of the same burst.
+        queue.back_off(asked, 0.0)
+        queue.back_off(asked, 0.0)  # Of the same burst.
         queue.leave()
         clock.wait()
     most = [1, 2, 4, 5, 5, 1, 1]
     assert len(clock.waits) == len(most)
     assert all(most / 2 <= seconds <= most for seconds, most in zip(clock.waits, most, strict=True))
+
+
+async def test_a_wait_is_as_long_as_the_longest_that_is_asked_for_in_a_burst():
+    clock = Clock()
+    queue = _Queue(clock, 4, 1.0, 60.0)
+    for _ in range(4):
+        await queue.enter(queue.ticket())
+    for asked in (20.0, 5.0, 59.0, 3600.0):
+        clock.at += 1
+        queue.back_off(100.0, asked)
+        queue.leave()
+    assert clock.waits == [20.0, 59.0]  # The last one fails, and holds up nobody.
+    waiting = asyncio.ensure_future(queue.enter(queue.ticket()))
+    await rest()
+    assert not waiting.done()
+    clock.wait()
+    await waiting
+    assert clock.at == 162.0
+
+
+async def test_a_request_whose_provider_asks_to_wait_too_long_fails_at_once_and_says_so():
+    limit = claude.refusal(429, "rate_limit_error", "slow down", retry_after="3600")
+    with Provider(limit, reply("anthropic", text="done")) as provider:
+        async with connected("anthropic", provider.url) as model:
+            limiter = RateLimiter(model, initial_backoff=0.001)
+            turn = await Agent(limiter).run("go")
+            assert (await Agent(limiter).run("go")).text == "done"
+    assert (turn.status, turn.error.retry_after, turn.error.transient) == ("failed", 3600.0, True)
+    assert str(turn.error) == "claude-x: 429 rate_limit_error: slow down; it asks to wait 3,600 s"
+
+
+async def test_a_wait_that_the_provider_asks_for_ends_with_the_seconds_of_the_run():
+    limited = RateLimited("slow down")
+    limited.retry_after = 50.0
+    model = ScriptedModel([limited, "not asked"])
+    turn = await asyncio.wait_for(Agent(RateLimiter(model), limits=Limits(seconds=0.05)).run("go"), 10)
+    assert (turn.status, turn.reason, len(model.requests)) == ("exhausted", "seconds", 1)
+
+
+async def test_the_next_model_answers_where_a_provider_asks_to_wait_too_long():
+    limited = RateLimited("slow down")
+    limited.retry_after = 3600.0
+    model = ScriptedModel([limited, "not asked"])
+    assert (await Agent(FallbackModel([RateLimiter(model), ScriptedModel(["spare"])])).run("go")).text == "spare"
+    assert len(model.requests) == 1
 
 
 # ---- what it is as a model
