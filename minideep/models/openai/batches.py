@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ...messages import from_json
-from ..adapter import Wire, nested
-from ..answers import refusal
+from ..adapter import nested
+from ..answers import Wire, refusal
 from ..body import encode
 
 if TYPE_CHECKING:

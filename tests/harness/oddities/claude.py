@@ -504,10 +504,10 @@ ROWS = [
     Oddity(
         name="a code and a message without an error",
         source="https://docs.z.ai/api-reference/api-code",
-        document=json_answer({"code": 1234, "msg": "no such service", "success": False}),
-        stream=json_answer({"code": 1234, "msg": "no such service", "success": False}),
-        error=ModelError,
-        words=("no such service",),
+        document=json_answer({"code": 1302, "msg": "rate limit reached", "success": False}),
+        stream=json_answer({"code": 1302, "msg": "rate limit reached", "success": False}),
+        error=RateLimited,
+        words=("rate limit reached",),
     ),
     Oddity(
         name="a page instead of an answer",
