@@ -8,12 +8,17 @@ import asyncio
 import gc
 import hashlib
 import json
+import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -26,7 +31,8 @@ from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from ..workers import in_thread
-from .answers import Stream, Wire, received
+from .addresses import checked_address, loopback_host, without_login
+from .answers import Stream, Wire, document, received
 from .attempts import first_reply
 from .background import IMPORTING
 from .body import Encoded, Part, encode
@@ -34,6 +40,7 @@ from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
+from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,7 +48,9 @@ Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
 
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
-OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
+NO_KEY = "none"
+"""Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
+OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body"})
 """Arguments of the SDKs' methods that are not part of the body, or are one as they are."""
 
 
@@ -71,8 +80,12 @@ class Adapter(ABC, Generic[T]):
     """The fields of a body that are counted."""
     known_settings: ClassVar[frozenset[str]]
     """The arguments of the SDK's method for a request that a setting may be."""
+    home: ClassVar[str]
+    """The domain of the provider itself."""
+    told_by_environment: ClassVar[tuple[str, ...]] = ()
+    """Headers that the SDK sends if the environment says so."""
     key_variable: str
-    """The environment variable with the API key."""
+    """The environment variable with the API key, or the argument."""
     unreachable: str = ""
     """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
@@ -91,6 +104,7 @@ class Adapter(ABC, Generic[T]):
         price: Price | None,
         window: float | None,
         profile: Profile | None,
+        timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
         self._check_settings(settings)
@@ -99,16 +113,27 @@ class Adapter(ABC, Generic[T]):
         self.profile: Profile | None = profile
         self._tariff = Tariff(name, price)
         self.states_cost: bool = self._tariff.known
-        if client is not None and (base_url or api_key):
-            given = "a base_url" if base_url else "an api_key"
+        if client is not None and (base_url is not None or api_key is not None):
+            given = "an api_key" if base_url is None else "a base_url"
             raise ConfigError(f"model {name!r} takes {given} or a client, not both; give it to the client")
-        self.base_url: str | None = base_url
-        self._client = Client(client, partial(self._connect, api_key, base_url))
+        if api_key is not None and not api_key.strip():
+            raise ConfigError(f"{type(self).__name__}: api_key is blank; give the key, or leave it out")
+        base_url = checked_address(base_url, type(self).__name__) if base_url is not None else None
+        self.base_url: str | None = without_login(base_url)[0] if base_url else None
+        """The address of the server, if it was given, without a name and password in it."""
+        if api_key or base_url:
+            self.key_variable = "api_key="
+        # A closure, which shows the key to nobody who looks at the model.
+        if timeout is None and client is None:
+            timeout = Timeouts()
+        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
+        """None: those of the client that was given."""
+        self._client = Client(client, lambda: self._connect(api_key, base_url))
         self._hosted = self._read_tools(settings.pop("tools", None) or ())
         self._extra: Wire = dict(settings.pop("extra_body", None) or {})
         self._options = {
             option: settings.pop(name)
-            for name, option in (("extra_headers", "headers"), ("extra_query", "params"), ("timeout", "timeout"))
+            for name, option in (("extra_headers", "headers"), ("extra_query", "params"))
             if name in settings
         }
         self._settings = settings
@@ -201,9 +226,30 @@ class Adapter(ABC, Generic[T]):
         own = (tool for tool in request.tools if tool.name not in replaced)
         return [*declared, *(part for tool in own for part in self._declared(tool).parts)]
 
-    @abstractmethod
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
-        """Make the SDK's client, importing the SDK."""
+        """Make the SDK's client, importing the SDK.
+
+        Without a *base_url*, and at the provider's own addresses, it follows the SDK's rules. Any other server gets
+        nothing that the environment holds for the provider, and a placeholder in place of an *api_key*.
+        """
+        sdk = import_module(self.sdk)
+        make = getattr(sdk, self.client_class)
+        if base_url is None or f".{urlsplit(base_url).hostname}".endswith(f".{self.home}"):
+            return make(api_key=api_key and api_key.strip(), base_url=base_url)
+        url, login = without_login(base_url)
+        key = (api_key or NO_KEY).strip()
+        lines = os.environ.get(f"{self.sdk.upper()}_CUSTOM_HEADERS", "").split("\n")
+        told = [*self.told_by_environment, *(name for line in lines if (name := line.partition(":")[0].strip()))]
+        headers: dict[str, Any] = {name: sdk.Omit() for name in told if name.lower() != "authorization"}
+        # Sent as a header, since a name and a password in an address would stand in the log of each request.
+        allowed = f"Basic {b64encode(login.encode()).decode()}" if login else f"Bearer {key}"
+        return make(
+            base_url=url,
+            api_key=key,
+            default_headers={**headers, "Authorization": allowed},
+            # A proxy cannot reach this machine, and must not see what stays on it.
+            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False) if loopback_host(url) else None,
+        )
 
     async def preload(self) -> None:
         """Import the SDK, which takes up to a second, and make the client; unless requests are forbidden."""
@@ -240,8 +286,9 @@ class Adapter(ABC, Generic[T]):
         check_allowed(self.name)
         used: list[T] = []
         try:
-            used.append(client := await self._client.get())
-            return await ask(client)
+            async with within(self._timeouts and self._timeouts.total):
+                used.append(client := await self._client.get())
+                return await ask(client)
         except ConfigError:
             raise
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
@@ -262,21 +309,19 @@ class Adapter(ABC, Generic[T]):
 
     async def _count(self, client: T, request: Request) -> int:
         body = {name: value for name, value in self._body(client, request).items() if name in self.counted}
-        response = await self._post(client, body, False, self.count_path)
-        count = token_count(from_json(response.content), "input_tokens")
+        async with self._post(client, body, False, self.count_path) as chunks:
+            answer = await document(chunks)
+        count = token_count(answer, "input_tokens")
         if count is None:
-            raise BadReply(f"the answer should hold input_tokens, found {response.content[:200]!r}")
+            raise BadReply(f"the answer should hold input_tokens, found {to_json(answer)[:200]!r}")
         return count
 
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
         streamed = emit is not None or self._streams_unheard()
-        response = await self._post(client, self._body(client, request, streamed=streamed), streamed)
-        with unbroken((), (BadReply,) if streamed else ()):
-            try:
-                return self._read(await received(self._chunks(client, response), self._stream(emit or _ignore)))
-            finally:
-                await response.aclose()
+        async with self._post(client, self._body(client, request, streamed=streamed), streamed) as chunks:
+            with unbroken((), (BadReply,) if streamed else ()):
+                return self._read(await received(chunks, self._stream(emit or _ignore)))
 
     @abstractmethod
     def _stream(self, emit: Emit) -> Stream:
@@ -311,30 +356,47 @@ class Adapter(ABC, Generic[T]):
             secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
         )
 
-    async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> Any:
-        """Send *body*, and return the response, which is still to be read if it is *streamed*."""
+    @asynccontextmanager
+    async def _post(
+        self, client: Any, body: Wire, streamed: bool, path: str = ""
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """Send *body*, and open the answer, which is still to come if it is *streamed*."""
         import httpx2
 
-        sdk = sys.modules[self.sdk]
         sent = encode({**body, "stream": True} if streamed else body)
-        own = type(client) is getattr(sdk, self.client_class)
-        return await client.post(
-            path or self.path,
-            **{"content": sent} if own else {"body": from_json(sent)},
-            cast_to=httpx2.Response,
-            options=self._options,
-            stream=streamed,
-            stream_cls=sdk.AsyncStream[object],
-        )
+        own = type(client) is getattr(sys.modules[self.sdk], self.client_class)
+        limits = {"timeout": httpx2.Timeout(None, connect=self._timeouts.connect)} if self._timeouts else {}
+        async with Silence(self._timeouts or UNLIMITED) as silence:
+            try:
+                response = await client.post(
+                    path or self.path,
+                    **{"content": sent} if own else {"body": from_json(sent)},
+                    cast_to=httpx2.Response,
+                    options=limits | self._options,
+                    stream=streamed,
+                    stream_cls=object,
+                )
+            except Exception as exc:
+                if self._timeouts and type(exc.__cause__).__name__ == "ConnectTimeout":
+                    raise TimedOut("no connection was accepted", "connect", self._timeouts.connect) from None
+                raise
+            try:
+                async with aclosing(_chunks(client, response, silence.heard)) as chunks:
+                    yield chunks
+            finally:
+                await response.aclose()
 
-    async def _chunks(self, client: Any, response: Any) -> AsyncIterator[bytes]:
-        """Yield the bytes of *response*; those in Amazon's own form as server-sent events."""
-        if response.headers.get("content-type", "").startswith("application/vnd.amazon.eventstream"):
-            async for event in client._make_sse_decoder().aiter_bytes(response.aiter_bytes()):
-                yield f"event: {event.event}\ndata: {event.data}\n\n".encode()
-            return
-        async for chunk in response.aiter_bytes():
-            yield chunk
+
+async def _chunks(client: Any, response: Any, heard: Callable[[], None]) -> AsyncGenerator[bytes]:
+    """Yield the bytes of *response*, and call *heard* for each part; Amazon's own form as server-sent events."""
+    if response.headers.get("content-type", "").startswith("application/vnd.amazon.eventstream"):
+        async for event in client._make_sse_decoder().aiter_bytes(response.aiter_bytes()):
+            heard()
+            yield f"event: {event.event}\ndata: {event.data}\n\n".encode()
+        return
+    async for chunk in response.aiter_bytes():
+        heard()
+        yield chunk
 
 
 def _ignore(event: StreamEvent) -> None:

@@ -64,6 +64,15 @@ async def received(chunks: AsyncIterator[bytes], stream: Stream) -> Wire:
     raise StreamBroke(str(lost or ended)) from lost
 
 
+async def document(chunks: AsyncIterator[bytes]) -> Wire:
+    """Return the document in *chunks*.
+
+    Raises:
+        BadReply: the body is no JSON object, or it says that something failed.
+    """
+    return _document(b"".join([chunk async for chunk in chunks]))
+
+
 class Events:
     """Server-sent events, from chunks of bytes that end anywhere.
 

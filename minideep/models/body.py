@@ -1,7 +1,7 @@
 """The body of a request: each message and each tool is encoded as JSON once, and a request joins the bytes."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -31,7 +31,7 @@ class Encoded(Generic[V, P]):
     latest requests used are kept, up to *limit* bytes; requests of up to half as many bytes find all of theirs again.
     """
 
-    def __init__(self, encode: Callable[[V], P], limit: int = 64 * 2**20) -> None:
+    def __init__(self, encode: Callable[Concatenate[V, ...], P], limit: int = 64 * 2**20) -> None:
         self._encode = encode
         self._half = limit // 2
         self._size = 0
@@ -39,13 +39,14 @@ class Encoded(Generic[V, P]):
         self._young: dict[int, tuple[V, P]] = {}
         self._old: dict[int, tuple[V, P]] = {}
 
-    def __call__(self, value: V) -> P:
+    def __call__(self, value: V, *beside: Any) -> P:
+        """Return *value* encoded. What stands *beside* it is given to `encode`, and must be the same at each call."""
         kept = self._young.get(id(value))
-        return kept[1] if kept is not None else self._renew(value)
+        return kept[1] if kept is not None else self._renew(value, *beside)
 
-    def _renew(self, value: V) -> P:
+    def _renew(self, value: V, *beside: Any) -> P:
         # The value is kept as well: while it lives, no other object can have its id.
-        kept = self._old.pop(id(value), None) or (value, self._encode(value))
+        kept = self._old.pop(id(value), None) or (value, self._encode(value, *beside))
         if self._size > self._half:
             self._old, self._young, self._size = self._young, {}, 0
         self._young[id(value)] = kept

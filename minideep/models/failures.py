@@ -102,8 +102,9 @@ REPLY_LIMIT = re.compile(r"tokens'? is too large: ([0-9]+)\..*?context length is
 
 TRANSIENT = frozenset({"api_error", "overloaded_error", "server_error", "server_is_overloaded"})
 """Kinds of error that a provider sends in the middle of a stream, and that a second attempt may avoid."""
-LOST = frozenset({"APIConnectionError", "TransportError", "timeout_error"})
-"""Exception classes of the SDKs and of httpx, and one kind of error, for a server that did not answer in time."""
+LOST = frozenset({"APIConnectionError", "TransportError", "TimedOut", "timeout_error"})
+"""Exception classes of the SDKs, of httpx and our own, and one kind of error, for a server that did not answer in time.
+"""
 
 
 class StreamBroke(Exception):
@@ -152,12 +153,14 @@ def model_error(
     if broke and isinstance(exc.__cause__, Exception):
         exc = exc.__cause__
     kinds, text = _kinds(exc), _without(secrets, _text(exc))
-    found = _classified(kinds, text.lower(), status_of(exc))
+    by_code = _by_code(kinds, status_of(exc))
+    found = _by_wording(text.lower(), by_code)
     status = status_of(exc)
     label = kinds[0] if status in (None, 200) else f"{status} {kinds[0]}"
-    transient = found.transient or (found is ModelError and (broke or _may_pass(exc, kinds)))
+    # A request that is too large for one account's minute may be small enough for another model.
+    transient = found.transient or by_code is RateLimited or (found is ModelError and (broke or _may_pass(exc, kinds)))
     # How long to wait is nothing to say of a request that would be refused again.
-    wait = wait_of(exc, text) if transient else None
+    wait = wait_of(exc, text) if transient and found is not ContextOverflow else None
     remedy = ""
     if found is AuthenticationFailed:
         remedy = f"; set {key_variable} to a key that is accepted"
@@ -176,13 +179,17 @@ def seconds(wait: float) -> str:
     return f"{wait:.2g} s" if wait < 10 else f"{wait:,.0f} s"
 
 
-def _classified(kinds: Iterable[str], text: str, status: int | None) -> type[ModelError]:
-    """Return the class for an error of these kinds, with *text* in lower case."""
+def _by_code(kinds: Iterable[str], status: int | None) -> type[ModelError] | None:
+    return next((KINDS[kind] for kind in kinds if kind in KINDS), STATUSES.get(status))
+
+
+def _by_wording(text: str, by_code: type[ModelError] | None) -> type[ModelError]:
+    """Return the class for an error with *text*, in lower case; that *by_code* if the text says nothing better."""
     if over := PER_MINUTE.search(text):
         # A request for more than a whole minute's tokens is refused however long one waits.
         return ContextOverflow if int(over[2]) > int(over[1]) else RateLimited
-    if found := next((KINDS[kind] for kind in kinds if kind in KINDS), STATUSES.get(status)):
-        return found
+    if by_code:
+        return by_code
     if (limit := REPLY_LIMIT.search(text)) and int(limit[1]) >= int(limit[2]):
         return ModelError
     return next((error for wording, error in WORDINGS if re.search(wording, text)), ModelError)

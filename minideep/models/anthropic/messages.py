@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ... import messages as ours
 from ...checks import checked
 from ...errors import ConfigError
-from ...kinds import Positive, having
+from ...kinds import Positive, Seconds, having
 from ...messages import to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter, nested
@@ -13,6 +13,7 @@ from ..answers import Stream, Wire
 from ..body import Encoded, array
 from ..catalog import Price
 from ..profile import Profile
+from ..timeouts import Timeouts
 from ..waits import refuse_long_wait
 from . import breakpoints
 from .blocks import PROVIDER, Blocks, blocks_of, declaration, prompt_blocks
@@ -63,6 +64,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
+    home = "anthropic.com"
     path = "/v1/messages"
     count_path = "/v1/messages/count_tokens"
     counted: ClassVar[frozenset[str]] = frozenset(
@@ -84,6 +86,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -95,6 +98,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
         limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
         self._settings = {"max_tokens": limit, **self._settings}
@@ -109,9 +113,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         return declared.get("name") or "", kind.startswith(OURS)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
-        import anthropic
-
-        client: Any = anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client: Any = super()._connect(api_key, base_url)
         client._client.event_hooks["response"].append(refuse_long_wait)
         return client
 

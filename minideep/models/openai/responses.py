@@ -1,30 +1,28 @@
 """GPT, through OpenAI's SDK and its Responses API."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from ... import messages as ours
 from ...checks import checked
-from ...events import ArgsDelta, TextDelta, ThinkingDelta
-from ...kinds import Positive, having
-from ...messages import clean, parse_arguments, to_json
+from ...errors import ConfigError
+from ...kinds import Positive, Seconds, having
+from ...messages import Document, Image, Message, ProviderBlock, StopReason, ToolMessage, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from ..adapter import Wire, extra_fields, own_json, sent_name
+from ..adapter import Wire, nested
 from ..answers import Stream, refusal
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
-from . import sdk
+from ..timeouts import Timeouts
+from . import client_calls, sdk
+from .items import PROVIDER, answer_items, blocks_of, input_items, is_message, parts_of
+from .streamed import Streamed
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-PROVIDER = "openai"
-
-OWN = frozenset({"type", "id", "status", "role", "content", "call_id", "name", "arguments"})
-"""The fields of a message or a call that our own blocks hold, or that are never needed again."""
 
 SETTINGS = """
 access_programs background background_options context_management conversation image include max_output_tokens
@@ -34,7 +32,13 @@ temperature text tool_choice tools top_logprobs top_p truncation user
 """
 """The arguments of the SDK's method that a request may carry as they are."""
 
-STOPS: Mapping[str | None, ours.StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
+KEPT_THERE = ("previous_response_id", "conversation")
+"""Settings that would send a conversation twice: the provider adds what it has kept to the whole that is sent."""
+
+ENDED = ("completed", "incomplete", None, "")
+"""How a reply ends; some servers do not say it."""
+
+STOPS: Mapping[str | None, StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
 
 
 class OpenAI(sdk.OpenAIAdapter):
@@ -49,6 +53,9 @@ class OpenAI(sdk.OpenAIAdapter):
     * *settings* are arguments of the SDK's `responses.create`, passed on as they are. `tools` among them, such as web
       search, come before the agent's own. A `format` in their `text` replaces a request's `schema`
       (`{"type": "text"}` for a model without such a mode).
+
+    * *settings* may declare tools whose calls a tool of the agent answers, by the name in the table of
+      `minideep/models/README.md`: custom tools, a shell, patches of files, a computer.
 
     Nothing is stored at OpenAI: `store` is False and reasoning comes back encrypted, unless *settings* say otherwise.
     """
@@ -72,6 +79,7 @@ class OpenAI(sdk.OpenAIAdapter):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -83,19 +91,28 @@ class OpenAI(sdk.OpenAIAdapter):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
-        self._said = Encoded(_encoded)
+        for setting in KEPT_THERE:
+            if settings.get(setting) is not None:
+                problem = f"OpenAI: {setting!r} would send a conversation twice, as every request holds the whole of it"
+                raise ConfigError(f"{problem}; leave it out, and give the agent a checkpointer")
+        stored = self._settings.get("store") is not False
+        self._said = Encoded(partial(input_items, stored=stored))
+        self._said_again = Encoded(partial(input_items, stored=stored, with_ids=False))
+        self._answers = Encoded(answer_items)
         self._declared = Encoded(_declared)
 
     def _caller(self, declared: Wire) -> tuple[str, bool]:
-        return declared.get("name") or "", declared.get("type") == "function"
+        ours = client_calls.answering_tool(declared)
+        return ours or declared.get("name") or "", bool(ours)
 
     def _body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name, **sdk.cache_key(request), **self._settings}
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
             body["text"] = form | body.get("text", {})
-        body["input"] = array(part for message in request.messages for part in self._said(message).parts)
+        body["input"] = array(self._input(request.messages))
         tools = self._tools(request)
         if tools:
             body["tools"] = array(tools)
@@ -103,28 +120,46 @@ class OpenAI(sdk.OpenAIAdapter):
             body["instructions"] = request.system
         return body | self._extra
 
+    def _input(self, messages: Iterable[Message]) -> Iterator[bytes]:
+        """Yield the input items of *messages*, each as JSON."""
+        calls: dict[str, Wire] = {}
+        ids: set[str] = set()
+        for message in messages:
+            if calls and isinstance(message, ToolMessage) and (call := calls.get(sdk.call_id(message.call_id))):
+                yield from self._answers(message, call).parts
+                continue
+            said = self._said(message)
+            if said.ids:
+                # Some servers give every reply the same ids.
+                said = said if ids.isdisjoint(said.ids) else self._said_again(message)
+                ids |= said.ids
+            if said.calls:
+                calls.update(said.calls)
+            yield from said.parts
+
     @checked
-    async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
-        image = isinstance(block, ours.Image)
+    async def upload(self, block: Image | Document) -> ProviderBlock:
+        image = isinstance(block, Image)
         file = await self._asked(lambda client: sdk.uploaded(client, block))
         named: Wire = {"type": "input_image", "file_id": file, "detail": "auto"}
-        return ours.ProviderBlock(PROVIDER, to_json(named if image else {"type": "input_file", "file_id": file}))
+        return ProviderBlock(PROVIDER, to_json(named if image else {"type": "input_file", "file_id": file}))
 
     def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
             raise refusal(error)
         status, output = answer.get("status"), answer.get("output")
-        if status not in ("completed", "incomplete") or not isinstance(output, list):
+        if status not in ENDED:
             raise BadReply(f"a response should end completed or incomplete, found {status!r}")
-        items = cast(list[Wire], output)
-        content = [block for item in items for block in _from_wire(item)]
-        return self._reply(content, _stop(answer, items), answer.get("usage"), answer.get("service_tier"))
+        if not isinstance(output, list):
+            raise BadReply(f"a response should have a list of items as its output, found {output!r}")
+        items = [item for item in cast(list[Any], output) if sdk.is_object(item)]
+        for item in items:
+            if reason := client_calls.unanswerable(item):
+                raise BadReply(reason)
+        return self._reply(blocks_of(items), _stop(answer, items), answer.get("usage"), answer.get("service_tier"))
 
     def _stream(self, emit: Emit) -> Stream:
-        return _Streamed(emit)
-
-
-# ---- a request
+        return Streamed(emit)
 
 
 def _declared(tool: Tool) -> Part:
@@ -132,143 +167,11 @@ def _declared(tool: Tool) -> Part:
     return Part([encode({"type": "function", **said, "strict": False})])
 
 
-def _encoded(message: ours.Message) -> Part:
-    return Part([encode(item) for item in _items(message)])
-
-
-def _items(message: ours.Message) -> list[Wire]:
-    """Return the message as input items; there are none if all of it is another provider's."""
-    match message:
-        case ours.AssistantMessage():
-            return _said(message.blocks)
-        case ours.ToolMessage():
-            only_text = all(isinstance(block, ours.Text) for block in message.blocks)
-            output = message.text if only_text else _parts(message.blocks)
-            return [{"type": "function_call_output", "call_id": sdk.call_id(message.call_id), "output": output}]
-        case _:
-            return [{"role": "user", "content": _parts(message.blocks)}]
-
-
-def _parts(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
-    return [part for block in blocks if (part := _part(block))]
-
-
-def _part(block: ours.AnyBlock) -> Wire | None:
-    match block:
-        case ours.Text(text):
-            return {"type": "input_text", "text": text}
-        case ours.Image():
-            return {"type": "input_image", "image_url": sdk.data_url(block), "detail": "auto"}
-        case ours.Document():
-            return {"type": "input_file", "filename": sdk.file_name(block), "file_data": sdk.data_url(block)}
-        case _:
-            return own_json(block, PROVIDER)
-
-
-def _said(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
-    """Return what the model said, in its order: a reasoning item belongs to the item after it.
-
-    Messages and calls are sent without item ids, which OpenAI knows only for items that it has stored.
-    """
-    items: list[Wire] = []
-    besides: Wire = {}
-    for item in filter(None, map(_item, blocks)):
-        if "type" in item or "role" in item:
-            items.append(item | besides)
-            besides = {}
-        else:
-            besides = item
-    return items
-
-
-def _item(block: ours.AnyBlock) -> Wire | None:
-    """Return the block as an item, or as extra fields of the next item; None if it is another provider's, or empty."""
-    match block:
-        case ours.Text(text) if text:
-            return {"role": "assistant", "content": text}
-        case ours.ToolCall(name):
-            called = {"type": "function_call", "call_id": sdk.call_id(block.id), "name": sent_name(name)}
-            return called | {"arguments": sdk.arguments_text(block)}
-        case _:
-            return own_json(block, PROVIDER)
-
-
-# ---- a reply
-
-
-def _stop(response: Wire, items: list[Wire]) -> ours.StopReason:
-    if any(part.get("type") == "refusal" for item in items for part in _contents(item)):
+def _stop(response: Wire, items: list[Wire]) -> StopReason:
+    parts = (part for item in items if is_message(item) for part in parts_of(item.get("content")))
+    if any(part.get("type") == "refusal" for part in parts):
         return "refused"
-    if response["status"] == "completed":
-        return "done"
-    details: Wire = response.get("incomplete_details") or {}
-    return STOPS.get(details.get("reason"), "truncated")
-
-
-def _from_wire(item: Wire) -> tuple[ours.AnyBlock, ...]:
-    """Convert an item; reasoning, and items that only the provider understands, keep its JSON."""
-    match item:
-        case {"type": "message"}:
-            text = "".join(part.get("text") or part.get("refusal") or "" for part in _contents(item))
-            return (*extra_fields(item, OWN, PROVIDER), ours.Text(clean(text))) if text else ()
-        case {"type": "function_call", "name": str(name)}:
-            call = ours.ToolCall(name, parse_arguments(sdk.json_text(item.get("arguments"))), item.get("call_id"))
-            return *extra_fields(item, OWN, PROVIDER), call
-        case {"type": "reasoning"}:
-            parts = item.get("summary") or _contents(item)
-            text = "\n\n".join(part.get("text") or "" for part in parts)
-            return (ours.Thinking(clean(text), PROVIDER, to_json(item)),)
-        case _:
-            return (ours.ProviderBlock(PROVIDER, to_json(item)),)
-
-
-def _contents(item: Wire) -> list[Wire]:
-    content = item.get("content")
-    return cast(list[Wire], content) if isinstance(content, list) else []
-
-
-class _Streamed:
-    """A response that grows with the events of its stream. Listeners receive its deltas at once."""
-
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._calls: dict[int, tuple[int, str, str]] = {}
-        self._items: list[Any] = []
-        self._response: Wire | None = None
-
-    def add(self, event: Wire) -> None:
-        """Add one event. Unknown kinds are ignored."""
-        match event:
-            case {"type": "response.output_item.added", "output_index": at, "item": {"type": "function_call", **item}}:
-                self._calls[at] = len(self._calls), item.get("name", ""), item.get("call_id", "")
-            case {"type": "response.output_item.done", "item": item}:
-                self._items.append(item)
-            case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": response}:
-                self._response = response
-            case {"type": "error"}:
-                raise refusal(event)
-            case _:
-                self._emit_delta(event)
-
-    def _emit_delta(self, event: Wire) -> None:
-        match event:
-            case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
-                self._emit(TextDelta(clean(text)))
-            case {
-                "type": "response.reasoning_summary_text.delta" | "response.reasoning_text.delta",
-                "delta": str(text),
-            }:
-                self._emit(ThinkingDelta(clean(text)))
-            case {"type": "response.reasoning_summary_part.added", "summary_index": part} if part:
-                self._emit(ThinkingDelta("\n\n"))
-            case {"type": "response.function_call_arguments.delta", "output_index": at, "delta": text} if (
-                at in self._calls
-            ):
-                index, name, call_id = self._calls[at]
-                self._emit(ArgsDelta(index, name, clean(text), call_id))
-            case _:
-                pass
-
-    def whole(self, done: bool) -> Wire | None:
-        """Return the response after a closing event. Some servers send its items only in the events before."""
-        return self._response and self._response | {"output": self._response.get("output") or self._items}
+    details = response.get("incomplete_details")
+    if response.get("status") == "incomplete" or (details and not response.get("status")):
+        return STOPS.get(nested(details, "reason"), "truncated")
+    return "done"

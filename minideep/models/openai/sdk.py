@@ -3,19 +3,28 @@
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from mimetypes import guess_extension
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+
+import msgspec
 
 from ... import messages as ours
 from ...messages import to_json
 from ...ports import Reply, Request
-from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
+from ..adapter import Adapter, Wire, dollars, hashed_id, sendable, token_count
+from ..body import encode
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-CACHED = (("num_cached_tokens",), ("prompt_cache_hit_tokens",), ("cached_tokens",))
-"""Fields in which Mistral, DeepSeek (https://api-docs.deepseek.com/guides/kv_cache) and Kimi count tokens read from a
-cache, if they do not count them as OpenAI does.
+CACHED = (
+    ("num_cached_tokens",),
+    ("prompt_token_details", "cached_tokens"),
+    ("prompt_cache_hit_tokens",),
+    ("cached_tokens",),
+)
+"""Fields in which Mistral (https://github.com/vercel/ai/pull/14419), DeepSeek
+(https://api-docs.deepseek.com/guides/kv_cache) and Kimi count tokens read from a cache, if they do not count them as
+OpenAI does.
 """
 
 TIERS: Mapping[str | None, float] = {None: 1.0, "auto": 1.0, "default": 1.0, "flex": 0.5, "batch": 0.5}
@@ -28,14 +37,11 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
 
     sdk = "openai"
     client_class = "AsyncOpenAI"
+    home = "openai.com"
+    told_by_environment = ("OpenAI-Organization", "OpenAI-Project")
     key_variable = "OPENAI_API_KEY"
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""
-
-    def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncOpenAI":
-        import openai
-
-        return openai.AsyncOpenAI(api_key=api_key, base_url=base_url)
 
     def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
         """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
@@ -52,9 +58,20 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
+def is_object(value: Any) -> TypeGuard[Wire]:
+    """Return whether *value*, which may be whatever a server sends, is a JSON object."""
+    return isinstance(value, dict)
+
+
 def arguments_text(call: ours.ToolCall) -> str:
     """Return the arguments of *call* as JSON; an empty object if what the model wrote is not one."""
-    return "{}" if call.malformed else call.raw.decode()
+    if not call.raw.startswith(b"{"):
+        return "{}"
+    try:
+        msgspec.json.decode(call.raw)
+    except msgspec.DecodeError:  # NaN or a lone surrogate, which servers reject as well.
+        return encode(sendable(call.raw)).decode()
+    return call.raw.decode()
 
 
 def json_text(arguments: Any) -> str:
@@ -75,7 +92,7 @@ def cache_key(request: Request) -> Wire:
     return {"prompt_cache_key": request.cache.key} if request.cache and request.cache.key else {}
 
 
-def data_url(block: ours.Image | ours.Document) -> str:
+def data_url(block: ours.Image | ours.Video | ours.Document) -> str:
     return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
 
 

@@ -408,6 +408,7 @@ ROWS = [
         source=INJECTED,
         **both({"reasoning": {"text": LET}, "content": HI}),
         text=HI,
+        thinking=LET,
     ),
     Oddity(
         name="details of reasoning without a text",
@@ -610,7 +611,7 @@ ROWS = [
         document=calling(chat.call("call_1", '{ "path":  "a" }')),
         stream=parts(chat.call("call_1", '{ "path":  "a" }') | {"index": 0}),
         calls=(LS,),
-        back=(json.dumps('{ "path":  "a" }'),),
+        back=(json.dumps('{"path":"a"}'),),
     ),
     *(
         Oddity(
@@ -811,8 +812,8 @@ ROWS = [
             ("a detail", {"detail": "Not Found"}, "Not Found", "https://github.com/stanfordnlp/dspy/issues/1041"),
             (
                 "a message and a code",
-                {"code": 1302, "msg": "rate limit reached", "success": False},
-                "rate limit reached",
+                {"code": 1234, "msg": "no such service", "success": False},
+                "no such service",
                 "https://docs.z.ai/api-reference/api-code",
             ),
             (

@@ -4,9 +4,11 @@ import asyncio
 import os
 import subprocess
 import sys
+from base64 import b64encode
 from typing import Any
 
 import pytest
+from harness.media import BMP, GIF, JPEG, MP4, PDF, PNG, WAV, WEBP
 from harness.providers import SCHEMA, Answer, Provider, json_answer, sse
 from harness.wires import HELLO, plain_ls as ls, responses, saying
 from harness.wires.responses import (
@@ -30,6 +32,7 @@ from minideep.errors import AuthenticationFailed, ContextOverflow, ModelError, O
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
 from minideep.messages import (
     AssistantMessage,
+    Audio,
     Document,
     Image,
     ProviderBlock,
@@ -39,13 +42,23 @@ from minideep.messages import (
     ToolMessage,
     Usage,
     UserMessage,
+    Video,
     to_json,
 )
 from minideep.models.openai.responses import OpenAI
 from minideep.ports import Reply, Request
 
 SAID = {"role": "user", "content": [{"type": "input_text", "text": "hello"}]}
+WITH_ID = {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed"}
 LS = {"type": "function", "name": "ls", "description": "List a folder.", "parameters": ls.schema, "strict": False}
+
+
+def part(text: str, *annotations: Any) -> Any:
+    return {"type": "output_text", "text": text, "annotations": list(annotations)}
+
+
+def url(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{b64encode(data).decode()}"
 
 
 @pytest.fixture(params=["json", "sse"])
@@ -121,7 +134,6 @@ OPAQUE = [
     reasoning("first", "second"),
     {"type": "reasoning", "id": "rs_2", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
     {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": None}},
-    {"type": "custom_tool_call", "call_id": "c9", "name": "sql", "input": "select 1"},
     {"type": "compaction", "id": "cmp_1", "encrypted_content": "c2hvcnQ=="},
     {"type": "not_yet_invented", "depth": {"n": [1, 2.5, None, True]}, "content": 5},
 ]
@@ -129,9 +141,13 @@ OPAQUE = [
 
 @pytest.mark.parametrize("item", OPAQUE, ids=lambda item: item["type"])
 def test_what_only_the_provider_understands_goes_back_unchanged_and_in_its_place(say, item):
-    reply = say(response(item, call("c1", "{}"), item, message("so"))).reply
+    again = item | {"id": "another"}
+    reply = say(response(item, call("c1", "{}"), again, message("so"))).reply
     called = {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": "{}"}
-    assert sent(*HELLO.messages, reply.message) == [SAID, item, called, item, {"role": "assistant", "content": "so"}]
+    so = {"role": "assistant", "content": "so"}
+    if item["type"] == "reasoning":
+        called, so = called | {"id": "fc_c1"}, WITH_ID | {"content": [part("so")]}
+    assert sent(*HELLO.messages, reply.message) == [SAID, item, called, again, so]
 
 
 def test_reasoning_can_be_shown(say):
@@ -227,26 +243,51 @@ def test_a_server_that_does_not_stream_is_understood():
 
 
 def test_lone_surrogates_do_not_wedge_the_thread(say):
-    reply = say(response(message("x\ud800y"), call("c1", '{"path":"\ud800"}'), reasoning("\ud800"))).reply
+    reply = say(response(message("x\ud800y"), reasoning("\ud800"), call("c1", '{"path":"\ud800"}'))).reply
     assert reply.message.text == "x\\ud800y"
-    assert sent(reply.message)[2]["summary"][0]["text"] == "?"
+    assert sent(reply.message)[1]["summary"][0]["text"] == "?"
 
 
 # ---- requests
 
 
 def test_images_and_documents_are_shown_by_people_and_by_tools():
-    seen = (Text("see"), Image(b"png"), Document(b"pdf", name="report.pdf"), Document(b"x"))
+    seen = (Text("see"), Image(PNG), Document(PDF, name="report.pdf"), Document(b"a,b", "text/csv"))
     shown = [
         {"type": "input_text", "text": "see"},
-        {"type": "input_image", "image_url": "data:image/png;base64,cG5n", "detail": "auto"},
-        {"type": "input_file", "filename": "report.pdf", "file_data": "data:application/pdf;base64,cGRm"},
-        {"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,eA=="},
+        {"type": "input_image", "image_url": url("image/png", PNG), "detail": "auto"},
+        {"type": "input_file", "filename": "report.pdf", "file_data": url("application/pdf", PDF)},
+        {"type": "input_file", "filename": "document.csv", "file_data": url("text/csv", b"a,b")},
     ]
     assert sent(UserMessage(seen), ToolMessage(seen, "c1", "look")) == [
         {"role": "user", "content": shown},
         {"type": "function_call_output", "call_id": "c1", "output": shown},
     ]
+
+
+@pytest.mark.parametrize(("data", "kind"), [(JPEG, "image/jpeg"), (GIF, "image/gif"), (WEBP, "image/webp")])
+def test_an_image_is_sent_with_the_type_that_its_bytes_have(data, kind):
+    (said,) = sent(UserMessage((Image(data, "image/png"),)))
+    assert said["content"] == [{"type": "input_image", "image_url": url(kind, data), "detail": "auto"}]
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (Image(BMP, "image/png"), "[image left out: image/bmp; this model takes image/png, image/jpeg,"),
+        (Image(b"png"), "[image left out: not image/png; "),
+        (Document(b"\0", "application/zip"), "[document left out: application/zip; this model takes application/pdf, "),
+        (Audio(WAV), "[audio left out: audio/wav; this model takes no audio]"),
+        (Video(MP4), "[video left out: video/mp4; this model takes no video]"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_the_api_does_not_take_is_a_text_that_says_so(block, said):
+    user, result = sent(UserMessage((block,)), ToolMessage((block,), "c1", "look"))
+    assert user["content"] == result["output"]
+    (told,) = user["content"]
+    assert told["type"] == "input_text"
+    assert told["text"].startswith(said)
 
 
 def test_blocks_of_other_providers_are_left_out():
