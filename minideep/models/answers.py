@@ -115,7 +115,7 @@ class Events:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _event(self, block: bytes) -> Wire | None:
-        name, data = (b"", block[6:]) if block.startswith(b"data: ") and b"\n" not in block else self._fields(block)
+        name, data = _usual(block) or self._fields(block)
         # Gateways send comments as data: https://github.com/mnfst/llm-gateway/issues/2053
         if not data or data.startswith(b":") or self.done:
             return None
@@ -146,6 +146,17 @@ class Events:
             elif field not in META and len(self.other) < 20_000:
                 self.other += line + b"\n"
         return name, b"\n".join(data)
+
+
+def _usual(block: bytes) -> tuple[bytes, bytes] | None:
+    """Return the name and the data of an event as providers write it, in one line or two; None for any other."""
+    line = block.find(b"\n")
+    if line < 0:
+        return (b"", block[6:]) if block.startswith(b"data: ") else None
+    is_usual = (
+        block.startswith(b"event: ") and block.startswith(b"data: ", line + 1) and block.find(b"\n", line + 1) < 0
+    )
+    return (block[7:line], block[line + 7 :]) if is_usual else None
 
 
 async def _head(chunks: AsyncIterator[bytes]) -> bytes:
