@@ -4,21 +4,15 @@ An adapter derives from `Adapter` and adds how a request is worded, how a reply 
 raises `BadReply` for an answer that cannot be used; all other errors it leaves to `Adapter.complete`.
 """
 
-import asyncio
-import gc
 import hashlib
 import json
-import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from importlib import import_module
-from typing import Any, ClassVar, Generic, TypeVar, cast
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -27,19 +21,19 @@ from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..events import StreamEvent
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
-from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
-from ..workers import in_thread
-from .addresses import checked_address, loopback_host, other_address, without_login
+from .addresses import checked_address, other_address, without_login
+from .amounts import token_count
 from .answers import Stream, Wire, document, received
 from .attempts import first_reply
-from .background import IMPORTING
 from .body import Encoded, Part, encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
+from .clients import Client, new_client
 from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
+from .settings import checked_settings
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
@@ -48,24 +42,6 @@ Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
 
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
-NO_KEY = "none"
-"""Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
-DIRECT: Mapping[str, None] = dict.fromkeys(("all://", "http://", "https://"))
-"""No proxies, in the words of httpx. Anthropic's client looks for those of the environment by itself."""
-HEADERS = {"extra_headers": "headers", "extra_query": "params"}
-"""Arguments of the SDKs' methods that are not part of the body, and what the SDKs call them in a request."""
-OPTIONS = frozenset({*HEADERS, "extra_body"})
-INSTEAD: Mapping[str, str] = {
-    "model": "the model's name is the first argument",
-    **dict.fromkeys(("messages", "input"), "the messages are those of the agent: `agent.run(text)`"),
-    **dict.fromkeys(("system", "instructions"), "give the prompt to the agent: `Agent(model, system_prompt=...)`"),
-    "stream": "a reply is streamed to whoever listens: `agent.stream(text)`",
-    **dict.fromkeys(
-        ("auth_token", "default_headers", "http_client", "max_retries", "organization", "project"),
-        "give it to a client of the SDK: `client=...`",
-    ),
-}
-"""What to write in place of arguments that are the adapter's own, or the client's."""
 
 
 class Declared(Struct, frozen=True):
@@ -121,7 +97,10 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        self._check_settings(settings)
+        provider, colon, rest = name.partition(":")
+        if colon and provider in ("anthropic", "openai", "openai-chat"):
+            problem = f"{type(self).__name__}: the model's name must be without its provider, not {name!r}"
+            raise ConfigError(f"{problem}; write {type(self).__name__}({rest!r})")
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
@@ -138,46 +117,18 @@ class Adapter(ABC, Generic[T]):
         if api_key or base_url:
             self.key_variable = "api_key="
         # A closure, which shows the key to nobody who looks at the model.
-        if timeout is None and client is None:
-            timeout = Timeouts()
-        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
-        """None: those of the client that was given."""
         self._client = Client(client, lambda: self._connect(api_key, base_url))
-        self._hosted = self._read_tools(settings.pop("tools", None) or ())
-        self._extra: Wire = dict(settings.pop("extra_body", None) or {})
-        self._options = {
-            option: settings.pop(name)
-            for name, option in (("extra_headers", "headers"), ("extra_query", "params"))
-            if name in settings
-        }
-        self._settings = settings
+        usual = Timeouts() if client is None else None
+        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout or usual
+        """None: those of the client that was given."""
+        given = checked_settings(settings, self.known_settings, type(self).__name__, self.sdk)
+        self._settings = given.body
+        self._hosted = self._read_tools(given.tools)
+        self._extra = given.extra_body
+        self._options = given.options
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
-
-    def _check_settings(self, settings: Wire) -> None:
-        """Refuse what would be refused with every request.
-
-        Raises:
-            ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or the
-                name of the model begins with its provider's.
-        """
-        model = type(self).__name__
-        for name, value in list(settings.items()):
-            if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
-                del settings[name]
-            elif name not in self.known_settings | OPTIONS:
-                other = "; what only the server knows goes into extra_body={...}"
-                meant = did_you_mean(name, self.known_settings | OPTIONS, other)
-                raise ConfigError(f"{model}: the {self.sdk} SDK knows no setting {name!r}{meant}")
-        try:
-            encode({name: value for name, value in settings.items() if name not in OPTIONS})
-        except TypeError as exc:
-            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
-        provider, colon, name = self.name.partition(":")
-        if colon and provider in ("anthropic", "openai", "openai-chat"):
-            problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
-            raise ConfigError(f"{problem}; write {model}({name!r})")
 
     def _read_tools(self, tools: Iterable[Any]) -> list[Declared]:
         """Return the tools that the settings declare.
@@ -241,29 +192,8 @@ class Adapter(ABC, Generic[T]):
         return [*declared, *(part for tool in own for part in self._declared(tool).parts)]
 
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
-        """Make the SDK's client, importing the SDK.
-
-        Without a *base_url*, and at the provider's own addresses, it follows the SDK's rules. Any other server gets
-        nothing that the environment holds for the provider, and a placeholder in place of an *api_key*.
-        """
-        sdk = import_module(self.sdk)
-        make = getattr(sdk, self.client_class)
-        if base_url is None or f".{urlsplit(base_url).hostname}".endswith(f".{self.home}"):
-            return make(api_key=api_key and api_key.strip(), base_url=base_url)
-        url, login = without_login(base_url)
-        key = (api_key or NO_KEY).strip()
-        lines = os.environ.get(f"{self.sdk.upper()}_CUSTOM_HEADERS", "").split("\n")
-        told = [*self.told_by_environment, *(name for line in lines if (name := line.partition(":")[0].strip()))]
-        headers: dict[str, Any] = {name: sdk.Omit() for name in told if name.lower() != "authorization"}
-        # Sent as a header, since a name and a password in an address would stand in the log of each request.
-        allowed = f"Basic {b64encode(login.encode()).decode()}" if login else f"Bearer {key}"
-        return make(
-            base_url=url,
-            api_key=key,
-            default_headers={**headers, "Authorization": allowed},
-            # A proxy cannot reach this machine, and must not see what stays on it.
-            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False, mounts=DIRECT) if loopback_host(url) else None,
-        )
+        """Make the SDK's client, importing the SDK."""
+        return new_client(self.sdk, self.client_class, self.home, self.told_by_environment, api_key, base_url)
 
     async def preload(self) -> None:
         """Import the SDK, which takes up to a second, and make the client; unless requests are forbidden."""
@@ -362,6 +292,8 @@ class Adapter(ABC, Generic[T]):
 
     def _failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
+        if self._timeouts and type(exc.__cause__).__name__ == "ConnectTimeout":
+            exc = TimedOut("no connection was accepted", "connect", self._timeouts.connect)
         error = model_error(
             self.name,
             exc,
@@ -386,19 +318,14 @@ class Adapter(ABC, Generic[T]):
         own = type(client) is getattr(sys.modules[self.sdk], self.client_class)
         limits = {"timeout": httpx2.Timeout(None, connect=self._timeouts.connect)} if self._timeouts else {}
         async with Silence(self._timeouts or UNLIMITED) as silence:
-            try:
-                response = await client.post(
-                    path or self.path,
-                    **{"content": sent} if own else {"body": from_json(sent)},
-                    cast_to=httpx2.Response,
-                    options=limits | self._options,
-                    stream=streamed,
-                    stream_cls=object,
-                )
-            except Exception as exc:
-                if self._timeouts and type(exc.__cause__).__name__ == "ConnectTimeout":
-                    raise TimedOut("no connection was accepted", "connect", self._timeouts.connect) from None
-                raise
+            response = await client.post(
+                path or self.path,
+                **{"content": sent} if own else {"body": from_json(sent)},
+                cast_to=httpx2.Response,
+                options=limits | self._options,
+                stream=streamed,
+                stream_cls=object,
+            )
             try:
                 async with aclosing(_chunks(client, response, silence.heard)) as chunks:
                     yield chunks
@@ -420,55 +347,6 @@ async def _chunks(client: Any, response: Any, heard: Callable[[], None]) -> Asyn
 
 def _ignore(event: StreamEvent) -> None:
     """Emit nothing: the reply is streamed, but nobody listens."""
-
-
-class PerLoop(Generic[T]):
-    """One value for each event loop. Those of closed loops are dropped when the next one is put."""
-
-    def __init__(self) -> None:
-        self._values: dict[asyncio.AbstractEventLoop, T] = {}
-
-    def get(self) -> T | None:
-        """Return the value of the running loop."""
-        return self._values.get(asyncio.get_running_loop())
-
-    def put(self, value: T) -> T:
-        """Keep *value* for the running loop, unless it has one; return the one it has."""
-        self.drop_closed()
-        return self._values.setdefault(asyncio.get_running_loop(), value)
-
-    def drop_closed(self) -> bool:
-        """Drop the values of closed loops; return whether there were any."""
-        closed = [loop for loop in list(self._values) if loop.is_closed()]
-        for loop in closed:
-            self._values.pop(loop, None)
-        return bool(closed)
-
-
-class Client(Generic[T]):
-    """An SDK's client: the one *given*, or the one that *connect* makes, off the event loop, at first use.
-
-    *connect* imports the SDK. Its connections belong to an event loop, so that a program which calls `asyncio.run`
-    twice gets two clients.
-    """
-
-    def __init__(self, given: T | None, connect: Callable[[], T]) -> None:
-        self._given = given
-        self._connect = connect
-        self._clients = PerLoop[T]()
-
-    async def get(self) -> T:
-        """Return the client of the running event loop."""
-        client = self._given if self._given is not None else self._clients.get()
-        return self._clients.put(await in_thread(self._make)) if client is None else client
-
-    def _make(self) -> T:
-        # Collected here, on a thread: on a running loop, a client of the SDKs would try to close its connections there,
-        # though they belong to a loop that is closed.
-        if self._clients.drop_closed():
-            gc.collect()
-        with IMPORTING:
-            return self._connect()
 
 
 # ---- what a request says
@@ -506,33 +384,3 @@ def extra_fields(item: Wire, own: Collection[str], provider: str) -> tuple[AnyBl
 def hashed_id(call_id: str) -> str:
     """Return an id that every provider accepts, the same one for the call and for its result."""
     return f"call_{hashlib.sha256(call_id.encode(errors='surrogatepass')).hexdigest()[:32]}"
-
-
-# ---- what a reply took
-
-MAX_COUNT = 2**53
-"""No reply takes more tokens, or dollars; sums of larger numbers would lose precision."""
-
-
-def nested(value: Any, *names: str) -> Any:
-    """Follow *names* into nested objects, starting at *value*; return None if one is missing."""
-    for name in names:
-        value = cast(Wire, value).get(name) if isinstance(value, dict) else None
-    return value
-
-
-def token_count(usage: Any, *names: str) -> int | None:
-    """Return the number of tokens under *names*, or None. Some servers write it as a float."""
-    value = nested(usage, *names)
-    return round(value) if _is_amount(value) else None
-
-
-def dollars(usage: Any, *names: str) -> float | None:
-    """Return the amount of money under *names*, or None."""
-    value = nested(usage, *names)
-    return float(value) if _is_amount(value) else None
-
-
-def _is_amount(value: Any) -> bool:
-    # NaN or a negative number would defeat every budget it is added to.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT

@@ -39,7 +39,7 @@ from minideep import (
 )
 from minideep.events import Restarted, TextDelta
 from minideep.models import FallbackModel, ScriptedModel, Timeouts
-from minideep.models.adapter import OPTIONS
+from minideep.models.settings import EXTRA
 from minideep.workers import in_thread
 
 ROOT = Path(__file__).parents[2]
@@ -238,7 +238,7 @@ def test_the_settings_are_the_arguments_of_the_sdk(kind):
     client = WIRES[kind].connected("http://127.0.0.1:1")
     methods = {"anthropic": "messages", "openai": "responses", "openai-chat": "chat.completions"}
     create = attrgetter(methods[kind])(client).create
-    known = WIRES[kind].model(None).known_settings | OPTIONS | set(OURS[kind].split())
+    known = WIRES[kind].model(None).known_settings | EXTRA | set(OURS[kind].split())
     found = set(signature(create).parameters)
     sdk = WIRES[kind].model(None).sdk
     locked = f"{sdk}=={version(sdk)} " in (ROOT / "requirements.lock").read_text()
