@@ -148,21 +148,25 @@ def test_the_container_and_the_caller_come_back(say):
     ]
 
 
+def ran(say: Any, container: Any, number: int = 1) -> AssistantMessage:
+    """A reply in which code has run."""
+    call = CODE | {"id": f"srvtoolu_{number}"}
+    return say(message(call, RAN | {"tool_use_id": call["id"]}) | {"container": container}).reply.message
+
+
 def test_the_latest_container_is_sent_unless_it_has_expired(say):
     later = LIVING | {"id": "container_2", "expires_at": "in a while"}
-    first, second = (say(message(CODE, RAN) | {"container": one}).reply.message for one in (LIVING, later))
-    past = say(message(CODE, RAN) | {"container": EXPIRED}).reply.message
     go_on = UserMessage("go on")
-    assert body(first, go_on, second, go_on)["container"] == "container_2"
-    assert body(first, go_on, AssistantMessage("so"), go_on)["container"] == "container_1"
-    assert "container" not in body(first, go_on, past, go_on)
+    assert body(ran(say, LIVING), go_on, ran(say, later, 2), go_on)["container"] == "container_2"
+    assert body(ran(say, LIVING), go_on, AssistantMessage("so"), go_on)["container"] == "container_1"
+    assert "container" not in body(ran(say, LIVING), go_on, ran(say, EXPIRED, 2), go_on)
     for none in (None, {}, {"id": None}, "container_1"):
-        assert "container" not in body(say(message(CODE, RAN) | {"container": none}).reply.message, go_on)
+        assert "container" not in body(ran(say, none), go_on)
 
 
 def test_a_container_of_the_settings_keeps_what_it_says(say):
     skills = {"skills": [{"type": "anthropic", "skill_id": "pdf"}]}
-    reply = say(message(CODE, RAN) | {"container": LIVING}).reply.message
+    reply = ran(say, LIVING)
     for given, asked in (
         (skills, skills | {"id": "container_1"}),
         (skills | {"id": "mine"}, skills | {"id": "mine"}),
