@@ -11,7 +11,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -27,7 +27,7 @@ from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
-from .addresses import checked_address, loopback_host, without_login
+from .addresses import checked_address, loopback_host, other_address, without_login
 from .amounts import token_count
 from .answers import Stream, Wire, document, received
 from .attempts import first_reply
@@ -48,8 +48,22 @@ Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
 NO_KEY = "none"
 """Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
-OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body"})
-"""Arguments of the SDKs' methods that are not part of the body, or are one as they are."""
+DIRECT: Mapping[str, None] = dict.fromkeys(("all://", "http://", "https://"))
+"""No proxies, in the words of httpx. Anthropic's client looks for those of the environment by itself."""
+HEADERS = {"extra_headers": "headers", "extra_query": "params"}
+"""Arguments of the SDKs' methods that are not part of the body, and what the SDKs call them in a request."""
+OPTIONS = frozenset({*HEADERS, "extra_body"})
+INSTEAD: Mapping[str, str] = {
+    "model": "the model's name is the first argument",
+    **dict.fromkeys(("messages", "input"), "the messages are those of the agent: `agent.run(text)`"),
+    **dict.fromkeys(("system", "instructions"), "give the prompt to the agent: `Agent(model, system_prompt=...)`"),
+    "stream": "a reply is streamed to whoever listens: `agent.stream(text)`",
+    **dict.fromkeys(
+        ("auth_token", "default_headers", "http_client", "max_retries", "organization", "project"),
+        "give it to a client of the SDK: `client=...`",
+    ),
+}
+"""What to write in place of arguments that are the adapter's own, or the client's."""
 
 
 class Adapter(ABC, Generic[T]):
@@ -197,7 +211,7 @@ class Adapter(ABC, Generic[T]):
             api_key=key,
             default_headers={**headers, "Authorization": allowed},
             # A proxy cannot reach this machine, and must not see what stays on it.
-            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False) if loopback_host(url) else None,
+            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False, mounts=DIRECT) if loopback_host(url) else None,
         )
 
     async def preload(self) -> None:
@@ -297,13 +311,18 @@ class Adapter(ABC, Generic[T]):
 
     def _failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
-        return model_error(
+        error = model_error(
             self.name,
             exc,
             key_variable=self.key_variable,
             unreachable=self.unreachable,
             secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
         )
+        # LM Studio answers an unknown path with status 200.
+        is_missing = getattr(exc, "status_code", None) in (404, 405) or "unexpected endpoint" in str(error).lower()
+        if self.base_url and is_missing and (remedy := other_address(self.base_url, self.path)):
+            error.args = (f"{error}; {remedy}",)
+        return error
 
     @asynccontextmanager
     async def _post(

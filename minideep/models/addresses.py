@@ -37,6 +37,15 @@ def without_login(url: str) -> tuple[str, str]:
     return urlunsplit(parts._replace(netloc=place)), unquote(login) if found else ""
 
 
+def other_address(base_url: str, path: str) -> str:
+    """Return the *base_url* that is probably meant if nothing is at its *path*, and why, or ""."""
+    if path.startswith("/v1/") and base_url.endswith("/v1"):
+        return f"the SDK adds /v1 itself: write base_url={base_url.removesuffix('/v1')!r}"
+    if not path.startswith("/v1/") and not urlsplit(base_url).path:
+        return f"most servers have the API below /v1: write base_url={base_url + '/v1'!r}"
+    return ""
+
+
 def loopback_host(url: str) -> str:
     """Return the host of *url* as an address, if it is this machine for certain, else "". No name is looked up."""
     host = urlsplit(url).hostname or ""

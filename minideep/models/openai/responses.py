@@ -19,8 +19,8 @@ from ..failures import BadReply
 from ..profile import Profile
 from ..timeouts import Timeouts
 from . import client_calls, sdk
-from .items import PROVIDER, answer_items, blocks_of, input_items, is_message, parts_of
-from .streamed import Streamed
+from .response_items import PROVIDER, answer_items, blocks_of, input_items, is_message, parts_of
+from .response_stream import Streamed
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
