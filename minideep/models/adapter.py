@@ -24,7 +24,6 @@ from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..events import StreamEvent
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
-from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from .addresses import checked_address, loopback_host, other_address, without_login
@@ -38,6 +37,7 @@ from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .hosted_tools import HostedTools
 from .profile import Profile
+from .settings import HEADERS, check_settings
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
@@ -50,20 +50,6 @@ NO_KEY = "none"
 """Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
 DIRECT: Mapping[str, None] = dict.fromkeys(("all://", "http://", "https://"))
 """No proxies, in the words of httpx. Anthropic's client looks for those of the environment by itself."""
-HEADERS = {"extra_headers": "headers", "extra_query": "params"}
-"""Arguments of the SDKs' methods that are not part of the body, and what the SDKs call them in a request."""
-OPTIONS = frozenset({*HEADERS, "extra_body"})
-INSTEAD: Mapping[str, str] = {
-    "model": "the model's name is the first argument",
-    **dict.fromkeys(("messages", "input"), "the messages are those of the agent: `agent.run(text)`"),
-    **dict.fromkeys(("system", "instructions"), "give the prompt to the agent: `Agent(model, system_prompt=...)`"),
-    "stream": "a reply is streamed to whoever listens: `agent.stream(text)`",
-    **dict.fromkeys(
-        ("auth_token", "default_headers", "http_client", "max_retries", "organization", "project"),
-        "give it to a client of the SDK: `client=...`",
-    ),
-}
-"""What to write in place of arguments that are the adapter's own, or the client's."""
 
 
 class Adapter(ABC, Generic[T]):
@@ -108,7 +94,7 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        self._check_settings(settings)
+        check_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
@@ -132,39 +118,11 @@ class Adapter(ABC, Generic[T]):
         self._client = Client(client, lambda: self._connect(api_key, base_url))
         self._hosted = HostedTools(repr(self), settings.pop("tools", None) or (), self._caller)
         self._extra: Wire = dict(settings.pop("extra_body", None) or {})
-        self._options = {
-            option: settings.pop(name)
-            for name, option in (("extra_headers", "headers"), ("extra_query", "params"))
-            if name in settings
-        }
+        self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
-
-    def _check_settings(self, settings: Wire) -> None:
-        """Refuse what would be refused with every request.
-
-        Raises:
-            ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or the
-                name of the model begins with its provider's.
-        """
-        model = type(self).__name__
-        for name, value in list(settings.items()):
-            if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
-                del settings[name]
-            elif name not in self.known_settings | OPTIONS:
-                other = "; what only the server knows goes into extra_body={...}"
-                meant = did_you_mean(name, self.known_settings | OPTIONS, other)
-                raise ConfigError(f"{model}: the {self.sdk} SDK knows no setting {name!r}{meant}")
-        try:
-            encode({name: value for name, value in settings.items() if name not in OPTIONS})
-        except TypeError as exc:
-            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
-        provider, colon, name = self.name.partition(":")
-        if colon and provider in ("anthropic", "openai", "openai-chat"):
-            problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
-            raise ConfigError(f"{problem}; write {model}({name!r})")
 
     @abstractmethod
     def _caller(self, declared: Wire) -> tuple[str, bool]:
