@@ -10,6 +10,7 @@ from ...messages import Document, Image, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Wire, nested
+from ..answers import Stream, refusal
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
@@ -135,7 +136,7 @@ class OpenAI(sdk.OpenAIAdapter):
 
     def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
-            raise sdk.refusal(error)
+            raise refusal(error)
         status, output = answer.get("status"), answer.get("output")
         if status not in ENDED:
             raise BadReply(f"a response should end completed or incomplete, found {status!r}")
@@ -148,7 +149,7 @@ class OpenAI(sdk.OpenAIAdapter):
         blocks = blocks_of(items, self._to.server.provider if self._to else PROVIDER)
         return self._reply(blocks, _stop(answer, items), answer.get("usage"), answer.get("service_tier"))
 
-    def _stream(self, emit: Emit) -> sdk.Stream:
+    def _stream(self, emit: Emit) -> Stream:
         return Streamed(emit)
 
 
