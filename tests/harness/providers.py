@@ -9,14 +9,21 @@
     provider.left            # a threading.Event: the client hung up on an answer with `hold=True`
 
 Answers are given in order, whatever the request. When none is left the server returns 500 and asks for no retry.
+
+Every body is shown to the oracle (`harness.oracle`). What a real API would refuse fails the test at the end of the
+`with`, unless the provider is `lenient`: then it only stands in `provider.faults`. A provider that is asked a `part` of
+a conversation does not mind that it is not whole.
 """
 
 import json
+import re
 import threading
 from collections import deque
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from harness.oracle import faults
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -62,8 +69,12 @@ def cut(answer: Answer, size: int | None = None) -> Answer:
 class Provider:
     """The server, in a thread of its own, as a context manager."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Answer, lenient: bool = False, part: bool = False) -> None:
         self.answers = deque(answers)
+        self.faults: dict[str, int] = {}
+        """What a real API would refuse, each with the number of the first request that held it."""
+        self._lenient, self._part = lenient, part
+        self._said: set[str] = set()
         self.bodies: list[Any] = []
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -78,6 +89,9 @@ class Provider:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+        if self.faults and not self._lenient:
+            found = [f"from request {number} on, {fault}" for fault, number in self.faults.items()]
+            raise AssertionError("\n".join(["a real API refuses what was sent:", *found]))
 
     def answer_to(self, body: Any) -> Answer:
         """Return what is sent for a request."""
@@ -85,6 +99,15 @@ class Provider:
 
     def take(self) -> Answer:
         return self.answers.popleft() if self.answers else _NONE_LEFT
+
+    def judge(self, sent: bytes, path: str) -> None:
+        """Keep what a real API would refuse in a request."""
+        for fault in faults(sent, path, self._said, self._part):
+            self.faults.setdefault(fault, len(self.bodies) + 1)
+
+    def remember(self, answer: Answer) -> None:
+        """Keep the names of the fields in an answer: these the server may be sent."""
+        self._said.update(_FIELD.findall(answer.body.decode(errors="replace")))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -95,11 +118,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         provider = self.provider
         sent, kind = self.rfile.read(int(self.headers["content-length"])), self.headers["content-type"]
+        provider.judge(sent, self.path)
         body = json.loads(sent) if kind == "application/json" else {"content-type": kind, "sent": sent}
         provider.bodies.append(body)
         provider.paths.append(self.path)
         provider.headers.append({name.lower(): value for name, value in self.headers.items()})
-        self._send(provider.answer_to(body))
+        answer = provider.answer_to(body)
+        provider.remember(answer)
+        self._send(answer)
 
     def _send(self, answer: Answer) -> None:
         unfinished = answer.cut or answer.hold
@@ -129,4 +155,5 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+_FIELD = re.compile(r'"(\w+)": ?')
 _NONE_LEFT = json_answer({"error": {"type": "test", "message": "no answer is left"}}, 500, x_should_retry="false")

@@ -7,6 +7,7 @@ Each module has the same functions: `said` (a whole reply with a text), `answer`
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,8 @@ FORMATS = list(WIRES)
 SIGNED = {"type": "thinking", "thinking": "let me look", "signature": "c2lnbmVk=="}
 SEALED = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "let me look"}],
           "encrypted_content": "c2VhbGVk=="}  # fmt: skip
+
+_NUMBERS = count(100)  # The API gives no two items the same id.
 
 __all__ = [
     "FORMATS",
@@ -52,7 +55,10 @@ def reply(kind: str, *calls: tuple[str, dict[str, Any]], text: str = "", stream:
         blocks += [{"type": "tool_use", "id": id, "name": "ls", "input": args} for id, args in calls]
         return claude.answer(claude.message(*blocks, stop="tool_use" if calls else "end_turn"), stream)
     if kind == "openai":
-        items = [SEALED, *([responses.message(text)] if text else [])]
+        items = [
+            SEALED | {"id": f"rs_{next(_NUMBERS)}"},
+            *([responses.message(text, id=f"msg_{next(_NUMBERS)}")] if text else []),
+        ]
         items += [responses.call(id, json.dumps(args)) for id, args in calls]
         return responses.answer(responses.response(*items), stream)
     message: dict[str, Any] = {"content": text or None, "reasoning_content": "let me look"}

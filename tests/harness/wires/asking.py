@@ -32,13 +32,17 @@ def asking(connected: Callable[..., Any], model: Callable[..., Any]) -> Callable
         requests: tuple[Request, ...] = (),
         listen: bool = True,
         retries: int = 0,
+        part: bool = False,
         **settings: Any,
     ) -> Heard:
-        """Ask *requests*, or one *request*; the last reply is returned. An error has the events as `told`."""
+        """Ask *requests*, or one *request*; the last reply is returned. An error has the events as `told`.
+
+        The messages of the requests may be *part* of a conversation, which a real API would refuse.
+        """
         told: list[Any] = []
 
         async def go() -> Heard:
-            with Provider(*answers) as provider:
+            with Provider(*answers, part=part) as provider:
                 async with connected(provider.url, retries=retries) as client:
                     asked = model(client, **settings)
                     replies = [

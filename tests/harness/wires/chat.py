@@ -93,8 +93,8 @@ ask = asking(connected, model)
 
 
 def sent(*messages: Any, system: str = "") -> list[Any]:
-    """The messages as the server receives them."""
-    return ask(answer(said("ok")), request=Request(system, messages), listen=False).bodies[0]["messages"]
+    """The messages as the server receives them, which may be part of a conversation."""
+    return ask(answer(said("ok")), request=Request(system, messages), listen=False, part=True).bodies[0]["messages"]
 
 
 def streamed(*deltas: dict[str, Any]) -> Heard:

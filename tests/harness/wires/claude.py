@@ -106,5 +106,5 @@ ask = asking(connected, model)
 
 
 def sent(*messages: Any) -> list[Any]:
-    """The messages as the server receives them."""
-    return ask(answer(said("ok")), request=Request("", messages), listen=False).bodies[0]["messages"]
+    """The messages as the server receives them, which may be part of a conversation."""
+    return ask(answer(said("ok")), request=Request("", messages), listen=False, part=True).bodies[0]["messages"]

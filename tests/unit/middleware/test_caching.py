@@ -148,8 +148,14 @@ def test_without_memory_the_request_before_the_last_is_marked_too():
     assert marks(body) == dict.fromkeys([-1, 0, 4, 6], MARK)
 
 
+@tool
+def look() -> str:
+    """Look around."""
+    return "nothing"
+
+
 def test_without_a_prompt_the_tools_are_marked():
-    body = asked(HELLO, prompt=" ", own=(plain_ls, plain_ls))
+    body = asked(HELLO, prompt=" ", own=(plain_ls, look))
     assert [tool.get("cache_control") for tool in body["tools"]] == [None, MARK]
     assert marks(body) == dict.fromkeys([-1, 0], MARK)
 
@@ -167,7 +173,7 @@ def test_a_message_that_is_shown_only_once_is_not_marked():
 def test_a_breakpoint_moves_to_an_earlier_block_if_its_own_takes_none():
     thought = Thinking("hm", "anthropic", to_json({"type": "thinking", "thinking": "hm", "signature": "s"}))
     new = ProviderBlock("anthropic", to_json({"type": "not_yet_invented"}))
-    body = asked(HELLO, AssistantMessage((Text("so"), thought, new)))
+    body = asked(HELLO, AssistantMessage((Text("so"), thought, new)), part=True)
     assert marks(body) == dict.fromkeys([-1, 0, 1], MARK)
     assert marks(asked(UserMessage((new,)))) == {-1: MARK}
 
