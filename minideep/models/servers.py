@@ -33,6 +33,8 @@ class Server(Struct, frozen=True):
     """True if each of its replies says what it costs."""
     settings: Mapping[str, Any] = {}
     """Arguments that every request to it needs."""
+    send_reasoning: bool = True
+    """False if it rejects reasoning that it has sent."""
     note: str = ""
     """What its users should know."""
 
@@ -71,7 +73,8 @@ SERVERS: Mapping[str, Server] = MappingProxyType(
             states_cost=True,
             note="every reply states its cost",
         ),
-        "groq": Server("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "GROQ_BASE_URL"),
+        # Its models that do not reason reject the field, empty or not: https://github.com/vercel/ai/pull/8057
+        "groq": Server("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "GROQ_BASE_URL", send_reasoning=False),
         "deepseek": Server(
             "DeepSeek",
             "https://api.deepseek.com/v1",

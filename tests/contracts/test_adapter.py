@@ -108,9 +108,9 @@ async def cut_everywhere(kind, sizes, whole, told=None, retries=0, **settings):
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_a_stream_that_is_cut_at_any_event_is_asked_for_again_and_listeners_begin_anew(kind):
     whole = reply(kind, ("a", {"path": "/"}), text="hi there", stream=True)
-    [(_, unbroken, all_events)] = await cut_everywhere(kind, [len(whole.body) - 1], whole, told=True)
+    sizes = [len(whole.body) - 1, *ends_of_events(whole)[:-1]]
+    (_, unbroken, all_events), *seen = await cut_everywhere(kind, sizes, whole, told=True)
     all_events = all_events[-6:]  # Two of the thoughts, two of the text, and two of the call.
-    seen = await cut_everywhere(kind, ends_of_events(whole)[:-1], whole, told=True)
     for asked, answered, events in seen:
         withdrawn = events[: events.index(Restarted())] if Restarted() in events else []
         # A reply whose last words have come is whole, and only its counts may be missing.

@@ -134,13 +134,12 @@ class _Items:
         self._beside = None
 
     def _add_call(self, block: ours.ToolCall) -> None:
-        beside, call_id = self._beside or {}, sdk.call_id(block.id)
-        if self.unanswered and self.unanswered[-1] is beside:
-            beside["call_id"] = call_id
-            self.unanswered.pop()
+        call_id = sdk.call_id(block.id)
+        if self.unanswered and self.unanswered[-1] is self.items[-1]:
+            self.unanswered.pop()["call_id"] = call_id
         else:
             called = {"type": "function_call", "call_id": call_id, "name": sent_name(block.name)}
-            self.items.append(called | {"arguments": sdk.arguments_text(block)} | beside)
+            self.items.append(called | {"arguments": sdk.arguments_text(block)} | (self._beside or {}))
         self._beside = self._parts = None
 
     def _add_own(self, item: Wire) -> None:
@@ -151,7 +150,6 @@ class _Items:
         self.items.append(item)
         if client_calls.call_in(item):
             self.unanswered.append(item)
-            self._beside = item
 
 
 def _said(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:

@@ -7,10 +7,13 @@ from json import JSONDecodeError
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
+import msgspec
+
 from ... import messages as ours
 from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Adapter, Wire, dollars, hashed_id, token_count
+from ..adapter import Adapter, Wire, dollars, hashed_id, sendable, token_count
+from ..body import encode
 from ..failures import BadReply, StreamBroke, unbroken
 
 if TYPE_CHECKING:
@@ -28,9 +31,15 @@ NUMBERS: Mapping[str, str] = {
 """OpenAI's codes for the statuses that some servers write as the code of an error in an answer of status 200:
 https://openrouter.ai/docs/api/reference/errors-and-debugging"""
 
-CACHED = (("num_cached_tokens",), ("prompt_cache_hit_tokens",), ("cached_tokens",))
-"""Fields in which Mistral, DeepSeek (https://api-docs.deepseek.com/guides/kv_cache) and Kimi count tokens read from a
-cache, if they do not count them as OpenAI does.
+CACHED = (
+    ("num_cached_tokens",),
+    ("prompt_token_details", "cached_tokens"),
+    ("prompt_cache_hit_tokens",),
+    ("cached_tokens",),
+)
+"""Fields in which Mistral (https://github.com/vercel/ai/pull/14419), DeepSeek
+(https://api-docs.deepseek.com/guides/kv_cache) and Kimi count tokens read from a cache, if they do not count them as
+OpenAI does.
 """
 
 TIERS: Mapping[str | None, float] = {None: 1.0, "auto": 1.0, "default": 1.0, "flex": 0.5, "batch": 0.5}
@@ -156,7 +165,13 @@ def refusal(error: Any) -> BadReply:
 
 def arguments_text(call: ours.ToolCall) -> str:
     """Return the arguments of *call* as JSON; an empty object if what the model wrote is not one."""
-    return "{}" if call.malformed else call.raw.decode()
+    if not call.raw.startswith(b"{"):
+        return "{}"
+    try:
+        msgspec.json.decode(call.raw)
+    except msgspec.DecodeError:  # NaN or a lone surrogate, which servers reject as well.
+        return encode(sendable(call.raw)).decode()
+    return call.raw.decode()
 
 
 def json_text(arguments: Any) -> str:
@@ -177,7 +192,7 @@ def cache_key(request: Request) -> Wire:
     return {"prompt_cache_key": request.cache.key} if request.cache and request.cache.key else {}
 
 
-def data_url(block: ours.Image | ours.Document) -> str:
+def data_url(block: ours.Image | ours.Video | ours.Document) -> str:
     return f"data:{block.media_type};base64,{b64encode(block.data).decode()}"
 
 

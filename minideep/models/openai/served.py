@@ -29,7 +29,7 @@ class ServedModel(OpenAIChat):
 
     def __init__(self, server: str, name: str, environ: Mapping[str, str] = os.environ) -> None:
         served, url = SERVERS[server], server_address(server, environ)
-        super().__init__(name, base_url=url, **served.settings)
+        super().__init__(name, base_url=url, send_reasoning=served.send_reasoning, **served.settings)
         self.key_variable: str = served.key_variable
         self.unreachable: str = served.start
         # Ollama passes on requests for its cloud models, which are paid.

@@ -1,12 +1,14 @@
 """Chat Completions: what a server says in it, and a model behind it as it is asked."""
 
+import asyncio
 from typing import Any
 
 import openai
 
-from harness.providers import Answer, cut, json_answer, sse
-from harness.wires.asking import Heard, asking
-from harness.wires.responses import connected
+from harness.providers import Answer, Provider, cut, json_answer, sse
+from harness.wires.asking import HELLO, Heard, asking
+from harness.wires.responses import KEY, connected
+from minideep import ToolMessage, UserMessage
 from minideep.models import OpenAIChat
 from minideep.ports import Request
 
@@ -97,3 +99,39 @@ def sent(*messages: Any, system: str = "") -> list[Any]:
 
 def streamed(*deltas: dict[str, Any]) -> Heard:
     return ask(sse(*map(chunk, deltas), chunk({}, "tool_calls"), "[DONE]"))
+
+
+def at_address(at: str, url: str) -> openai.AsyncOpenAI:
+    """A client of the server at *url*, which believes that its address is *at*, such as `http://openrouter.ai/api/v1`."""
+    return openai.AsyncOpenAI(
+        base_url=at, api_key=KEY, max_retries=0, http_client=openai.DefaultAsyncHttpx2Client(proxy=url)
+    )
+
+
+def sent_to(at: str, *messages: Any, **settings: Any) -> list[Any]:
+    """The messages as the server at the address *at* receives them."""
+
+    async def go() -> list[Any]:
+        with Provider(answer(said("ok"))) as provider:
+            async with at_address(at, provider.url) as client:
+                await model(client, **settings).complete(Request("", messages), None)
+            return provider.bodies[0]["messages"]
+
+    return asyncio.run(go())
+
+
+def resent(first: Answer, at: str = "http://local.test/v1", **settings: Any) -> Any:
+    """The message in the *first* answer, as its server receives it with the next request."""
+    streamed = first.headers["content-type"] == "text/event-stream"
+
+    async def go() -> Any:
+        with Provider(first, answer(said("ok"))) as provider:
+            async with at_address(at, provider.url) as client:
+                asked = model(client, **settings)
+                reply = (await asked.complete(HELLO, (lambda event: None) if streamed else None)).message
+                results = [ToolMessage("done", call.id, call.name) for call in reply.calls]
+                request = Request("", (*HELLO.messages, reply, *results, UserMessage("go on")))
+                await asked.complete(request, None)
+            return provider.bodies[1]["messages"][1]
+
+    return asyncio.run(go())

@@ -60,7 +60,7 @@ def item_events(at: int, item: dict[str, Any]) -> list[dict[str, Any]]:
         case {"type": "function_call", "arguments": said}:
             deltas = halves("response.function_call_arguments.delta", said)
         case {"type": "reasoning", "summary": parts}:
-            for number, part in enumerate(parts):
+            for number, part in enumerate(parts or []):
                 deltas.append({"type": "response.reasoning_summary_part.added", "summary_index": number})
                 deltas += halves("response.reasoning_summary_text.delta", part["text"])
     return [

@@ -685,20 +685,6 @@ OTHERS = [
         "",
     ),
     (
-        "a call that Groq cannot read",
-        400,
-        {
-            "error": {
-                "message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
-                "type": "invalid_request_error",
-                "code": "tool_use_failed",
-                "failed_generation": "the prompt is too long",
-            }
-        },
-        ModelError,
-        f"{GITHUB}/huggingface/smolagents/issues/1119",
-    ),
-    (
         "a rejected key",
         401,
         {"error": {"message": "Incorrect API key provided: the prompt is too long", "code": "invalid_api_key"}},
