@@ -391,6 +391,7 @@ BROKEN["/chat/completions"] = [
     (chat.the_choice_exists, each(put("tools", ...), put("tool_choice", ...), put("parallel_tool_calls", False))),
     (chat.fields_are_known, put("messages.5.reasoning", "hm")),
     (chat.fields_are_known, put("messages.2.tool_calls.0.extra_content", {})),
+    (chat.fields_are_known, put("messages.5.content", [{"type": "thinking", "thinking": []}])),
 ]
 PASSING["/chat/completions"] = [
     put("messages.2.content", ""),

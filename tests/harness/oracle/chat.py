@@ -12,10 +12,11 @@ ROLES = {
     "system": {"text"},
     "developer": {"text"},
     "user": {"text", "image_url", "input_audio", "file", "video_url"},
-    "assistant": {"text", "refusal"},
+    "assistant": {"text", "refusal", "thinking"},
     "tool": {"text"},
 }
-"""The parts that a message of each role may have; `video_url` is not OpenAI's, but many servers take it."""
+"""The parts that a message of each role may have; `video_url` is not OpenAI's, but many servers take it, and `thinking`
+is Mistral's: https://docs.mistral.ai/capabilities/reasoning/"""
 
 FIELDS = {"role", "content", "name", "refusal", "audio", "tool_calls", "function_call", "tool_call_id"}
 CALL = {"id", "type", "function", "custom"}
@@ -182,6 +183,9 @@ def fields_are_known(body: Wire, said: Collection[str] = ()) -> Iterator[str]:
     for place, call in all_calls(body):
         if unknown := sorted(call.keys() - CALL - set(said)):
             yield f"{place}: {unknown} unsupported, this server has not sent them"
+    for _, place, part in parts(body):
+        if part.get("type") == "thinking" and "thinking" not in said:
+            yield f"{place}: a part 'thinking' unsupported, this server has not sent one"
 
 
 OF_THE_WHOLE = (
