@@ -168,7 +168,7 @@ def a_user_speaks_last(body: Wire) -> Iterator[str]:
     # https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
     last = body["messages"][-1]
     kinds = {block["type"] for block in blocks_of(last)}
-    if last["role"] == "assistant" and not kinds & {"server_tool_use", "mcp_tool_use", "compaction"}:
+    if last["role"] == "assistant" and kinds <= {"text", "thinking", "redacted_thinking"}:
         yield f"the conversation must end with a user message, found the assistant's {sorted(kinds)}"
 
 
