@@ -1,16 +1,27 @@
-"""Checks the input of a turn, if it is more than plain text."""
+"""Checks content that is more than a short text, before it is recorded: inputs, messages of hooks, results of tools.
 
+What no provider takes must not get into a log: every later request of the thread would repeat it and be refused.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
-from .errors import ConfigError
-from .messages import Block, Input, UserMessage, clean_content
+from msgspec import structs
+
+from .errors import ConfigError, MiddlewareError
+from .media import Media, labelled, refusal
+from .messages import Block, Input, ToolResult, UserMessage, clean_content
+from .tools import MAX_RESULT
+
+MAX_MEDIA = 10_000_000
+"""The maximum number of bytes of media in one result."""
 
 
 def checked_message(input: Input) -> UserMessage:
-    """Return *input* as a message that the log can keep.
+    """Return *input* as a message that the log can keep, its media labelled as their bytes are.
 
     Raises:
-        ConfigError: it is empty, or is not text, blocks or a `UserMessage`.
+        ConfigError: it is empty, is not text, blocks or a `UserMessage`, or holds an image that no provider takes.
     """
     content: Any = input.content if isinstance(input, UserMessage) else input
     if not isinstance(content, str):
@@ -24,6 +35,55 @@ def checked_message(input: Input) -> UserMessage:
     if not content or (isinstance(content, str) and not content.strip()):
         raise ConfigError("the input is empty; say what the agent is to do")
     try:
-        return UserMessage(clean_content(content))
+        content = clean_content(content)
+        return UserMessage(content if isinstance(content, str) else _labelled(content))
     except (AttributeError, TypeError) as exc:
         raise ConfigError(f"the input holds a malformed block: {exc}") from None
+    except ValueError as exc:
+        raise ConfigError(f"the input holds {exc}") from None
+
+
+def message_of_hook(hook: str, message: UserMessage) -> UserMessage:
+    """Return the message of a hook, its media labelled as their bytes are.
+
+    Raises:
+        MiddlewareError: it holds an image that no provider takes.
+    """
+    try:
+        return UserMessage(_labelled(message.blocks))
+    except ValueError as exc:
+        raise MiddlewareError(f"{hook} returned {exc}") from None
+
+
+def recordable(result: ToolResult) -> ToolResult:
+    """Return *result*, its media labelled as their bytes are; or, if it is too large for a model or for the log, or
+    holds an image that no provider takes, an error result that shows the beginning of its text.
+    """
+    content, text = result.content, result.text
+    blocks = () if isinstance(content, str) else content
+    media = sum(len(block.data) for block in blocks if isinstance(block, Media))
+    if len(text) > MAX_RESULT:
+        problem = f"the tool answered {len(text):,} characters, more than the {MAX_RESULT:,} that fit; ask it for less"
+    elif media > MAX_MEDIA:
+        problem = f"the tool answered {media:,} bytes of media, more than the {MAX_MEDIA:,} that fit; ask it for less"
+    else:
+        try:
+            return structs.replace(result, content=_labelled(blocks)) if blocks else result
+        except ValueError as exc:
+            problem = f"the tool answered with {exc}"
+    return ToolResult(f"{problem}. It begins: {text[:1000]}" if text else problem, is_error=True)
+
+
+def _labelled(blocks: Iterable[Any]) -> tuple[Any, ...]:
+    """Return *blocks* with media labelled as their bytes are. What is malformed is left to the log's encoder.
+
+    Raises:
+        ValueError: one is an image that no provider takes; the text says what it is and what to do.
+    """
+    kept: list[Any] = []
+    for block in blocks:
+        is_media = isinstance(block, Media) and type(block.data) is bytes
+        if is_media and (problem := refusal(block)):
+            raise ValueError(problem)
+        kept.append(labelled(block) if is_media else block)
+    return tuple(kept)

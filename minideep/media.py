@@ -11,7 +11,7 @@ from msgspec import structs
 from .messages import Audio, Document, Image, Text, Video
 
 Media = Image | Audio | Video | Document
-M = TypeVar("M", Image, Audio, Video, Document)
+M = TypeVar("M", bound=Media)
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The types of images that every provider takes."""
 RECORDED = (*IMAGES, "image/heic", "image/heif")

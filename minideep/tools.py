@@ -13,7 +13,7 @@ import msgspec
 from .checks import checked
 from .errors import ConfigError, ToolError
 from .kinds import Injected, Rule, Seconds, remedy, shown
-from .messages import Block, Document, Image, ToolCall, ToolResult, clean, clean_content, from_json
+from .messages import Block, ToolCall, ToolResult, clean, clean_content, from_json
 
 if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stays complete for a strict type checker.
     from typing_extensions import ParamSpec, TypeVar
@@ -28,8 +28,6 @@ MAX_RESULT = 1_000_000
 """The maximum number of characters of text in one result. If the agent has a middleware that offloads results, a larger
 one goes into a file; otherwise it becomes an error result.
 """
-MAX_MEDIA = 10_000_000
-"""The maximum number of bytes of images and documents in one result."""
 
 
 @remedy("pass a function, or decorate one with `@tool`")
@@ -220,22 +218,6 @@ def _own_text(value: Any) -> str:
     if kind.__str__ is object.__str__ and (kind.__repr__ is object.__repr__ or hasattr(value, "__next__")):
         raise TypeError(f"it returned {shown(value)}, which has no text; return text, a dict or a list")
     return str(value)
-
-
-def capped(result: ToolResult) -> ToolResult:
-    """Return *result*, or an error result that shows its beginning if it is too large for a model or for the log."""
-    content, media = result.content, 0
-    if isinstance(content, str):
-        text = len(content)
-    else:
-        text = len(result.text)
-        media = sum(len(block.data) for block in content if isinstance(block, Image | Document))
-    if text <= MAX_RESULT and media <= MAX_MEDIA:
-        return result
-    problem = f"the tool answered {text:,} characters, more than the {MAX_RESULT:,} that fit; ask it for less"
-    if media > MAX_MEDIA:
-        problem = f"the tool answered {media:,} bytes of media, more than the {MAX_MEDIA:,} that fit; ask it for less"
-    return ToolResult(f"{problem}. It begins: {result.text[:1000]}", is_error=True)
 
 
 _LETTERS = frozenset(f"{ascii_letters}{digits}_-")

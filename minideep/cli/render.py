@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from .. import AssistantMessage, Boundary, Costs, Damage, State, ThreadInfo, Todo, ToolCall, ToolMessage, Turn
+from .. import AssistantMessage, Boundary, Citation, Costs, Damage, State, ThreadInfo, Todo, ToolCall, ToolMessage, Turn
 from ..costs import in_words
 from ..errors import LimitExceeded
 from ..events import (
@@ -94,6 +94,8 @@ class Screen:
         *preview* returns the change that a pending call would make.
         """
         self._newline()
+        for line in sources(turn.citations):
+            self._print(line, style="dim")
         if turn.status != "ended":
             self._print(": ".join(filter(None, (turn.status, reason_of(turn)))), style="yellow")
         elif not self._ran:
@@ -215,6 +217,13 @@ class Screen:
         if self._midline:
             self.console.print()
             self._midline = False
+
+
+def sources(citations: Sequence[Citation]) -> list[str]:
+    """Return a numbered line for each source; one that is cited twice has one line."""
+    named = (one_line(f"{one.title} {one.url}".strip() or one.quote, 200) for one in citations)
+    lines = [f"[{number}] {name}" for number, name in enumerate(dict.fromkeys(filter(None, named)), 1)]
+    return ["Sources:", *lines] if lines else []
 
 
 def reason_of(turn: Turn) -> str:

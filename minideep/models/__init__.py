@@ -4,12 +4,13 @@ from .. import lazy_names
 
 _PUBLIC = (
     "Anthropic BatchModel FallbackModel ModelInfo OfflineModel OpenAI OpenAIChat Price Profile RateLimiter "
-    "ScriptedModel add_model_info model_info register"
+    "ScriptedModel Timeouts add_model_info model_info register"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
     {
+        "addresses": "loopback_host",
         "anthropic.messages": "Anthropic",
         "background": "begin_imports",
         "batch": "BatchModel",
@@ -24,6 +25,7 @@ __getattr__ = lazy_names(
         "registry": "register",
         "resolving": "resolve",
         "scripted": "Policy Say ScriptedModel as_reply",
-        "servers": "SERVERS loopback_host server_address",
+        "servers": "SERVERS server_address",
+        "timeouts": "Timeouts",
     },
 )

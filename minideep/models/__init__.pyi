@@ -1,5 +1,6 @@
 """The names of the models package, for type checkers."""
 
+from .addresses import loopback_host as loopback_host
 from .anthropic.messages import Anthropic as Anthropic
 from .background import begin_imports as begin_imports
 from .batch import BatchModel as BatchModel
@@ -19,6 +20,7 @@ from .rate_limit import RateLimiter as RateLimiter
 from .registry import register as register
 from .resolving import resolve as resolve
 from .scripted import Policy as Policy, Say as Say, ScriptedModel as ScriptedModel, as_reply as as_reply
-from .servers import SERVERS as SERVERS, loopback_host as loopback_host, server_address as server_address
+from .servers import SERVERS as SERVERS, server_address as server_address
+from .timeouts import Timeouts as Timeouts
 
 __all__: list[str]

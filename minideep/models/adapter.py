@@ -9,12 +9,17 @@ import asyncio
 import gc
 import hashlib
 import json
+import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +31,8 @@ from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from ..workers import in_thread
+from .addresses import checked_address, loopback_host, other_address, without_login
+from .answers import Answer
 from .attempts import first_reply
 from .background import IMPORTING
 from .body import Encoded, Part, encode
@@ -33,6 +40,7 @@ from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .failures import BadReply, StreamBroke, model_error
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
+from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,8 +50,24 @@ Wire = dict[str, Any]
 
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
-OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
-"""Arguments of the SDKs' methods that are not part of the body, or are one as they are."""
+NO_KEY = "none"
+"""Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
+DIRECT: Mapping[str, None] = dict.fromkeys(("all://", "http://", "https://"))
+"""No proxies, in the words of httpx. Anthropic's client looks for those of the environment by itself."""
+HEADERS = {"extra_headers": "headers", "extra_query": "params"}
+"""Arguments of the SDKs' methods that are not part of the body, and what the SDKs call them in a request."""
+OPTIONS = frozenset({*HEADERS, "extra_body"})
+INSTEAD: Mapping[str, str] = {
+    "model": "the model's name is the first argument",
+    **dict.fromkeys(("messages", "input"), "the messages are those of the agent: `agent.run(text)`"),
+    **dict.fromkeys(("system", "instructions"), "give the prompt to the agent: `Agent(model, system_prompt=...)`"),
+    "stream": "a reply is streamed to whoever listens: `agent.stream(text)`",
+    **dict.fromkeys(
+        ("auth_token", "default_headers", "http_client", "max_retries", "organization", "project"),
+        "give it to a client of the SDK: `client=...`",
+    ),
+}
+"""What to write in place of arguments that are the adapter's own, or the client's."""
 
 
 class Declared(Struct, frozen=True):
@@ -72,8 +96,12 @@ class Adapter(ABC, Generic[T]):
     """The fields of a body that are counted."""
     known_settings: ClassVar[frozenset[str]]
     """The arguments of the SDK's method for a request that a setting may be."""
+    home: ClassVar[str]
+    """The domain of the provider itself."""
+    told_by_environment: ClassVar[tuple[str, ...]] = ()
+    """Headers that the SDK sends if the environment says so."""
     key_variable: str
-    """The environment variable with the API key."""
+    """The environment variable with the API key, or the argument."""
     unreachable: str = ""
     """What to do if the server cannot be reached, as an order."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
@@ -92,54 +120,65 @@ class Adapter(ABC, Generic[T]):
         price: Price | None,
         window: float | None,
         profile: Profile | None,
+        timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        self._check_settings(settings)
+        settings = self._checked_settings(settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
         self._tariff = Tariff(name, price)
         self.states_cost: bool = self._tariff.known
-        if client is not None and (base_url or api_key):
-            given = "a base_url" if base_url else "an api_key"
+        if client is not None and (base_url is not None or api_key is not None):
+            given = "an api_key" if base_url is None else "a base_url"
             raise ConfigError(f"model {name!r} takes {given} or a client, not both; give it to the client")
-        self.base_url: str | None = base_url
-        self._client = Client(client, partial(self._connect, api_key, base_url))
-        self._hosted = self._read_tools(settings.pop("tools", None) or ())
-        self._extra: Wire = dict(settings.pop("extra_body", None) or {})
-        self._options = {
-            option: settings.pop(name)
-            for name, option in (("extra_headers", "headers"), ("extra_query", "params"), ("timeout", "timeout"))
-            if name in settings
-        }
+        if api_key is not None and not api_key.strip():
+            raise ConfigError(f"{type(self).__name__}: api_key is blank; give the key, or leave it out")
+        base_url = checked_address(base_url, type(self).__name__) if base_url is not None else None
+        self.base_url: str | None = without_login(base_url)[0] if base_url else None
+        """The address of the server, if it was given, without a name and password in it."""
+        if api_key or base_url:
+            self.key_variable = "api_key="
+        # A closure, which shows the key to nobody who looks at the model.
+        self._client = Client(client, lambda: self._connect(api_key, base_url))
+        usual = Timeouts() if client is None else None
+        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout or usual
+        """None: those of the client that was given."""
+        self._hosted: list[Declared] = self._read_tools(settings.pop("tools", None) or ())
+        self._extra: Wire = settings.pop("extra_body", None) or {}
+        self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def _check_settings(self, settings: Wire) -> None:
-        """Refuse what would be refused with every request.
+    def _checked_settings(self, settings: Wire) -> Wire:
+        """Return a copy of *settings* as plain JSON, apart from the SDK's own options; refuse what it would refuse.
 
         Raises:
             ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or the
                 name of the model begins with its provider's.
         """
         model = type(self).__name__
-        for name, value in list(settings.items()):
-            if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
-                del settings[name]
-            elif name not in self.known_settings | OPTIONS:
+        # The SDK's own words for an argument that is left out.
+        said = {name: value for name, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
+        for name in said:
+            if name not in self.known_settings | OPTIONS:
+                if name in INSTEAD:
+                    raise ConfigError(f"{model}: {name!r} is not a setting; {INSTEAD[name]}")
                 other = "; what only the server knows goes into extra_body={...}"
                 meant = did_you_mean(name, self.known_settings | OPTIONS, other)
                 raise ConfigError(f"{model}: the {self.sdk} SDK knows no setting {name!r}{meant}")
-        try:
-            encode({name: value for name, value in settings.items() if name not in OPTIONS})
-        except TypeError as exc:
-            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
         provider, colon, name = self.name.partition(":")
         if colon and provider in ("anthropic", "openai", "openai-chat"):
             problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
             raise ConfigError(f"{problem}; write {model}({name!r})")
+        try:
+            # Decoded again, so that what a caller does to a list or a dict afterwards changes no request.
+            plain = from_json(encode({name: value for name, value in said.items() if name not in HEADERS}))
+        except TypeError as exc:
+            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
+        return plain | {name: dict(said[name] or {}) for name in HEADERS if name in said}
 
     def _read_tools(self, tools: Iterable[Any]) -> list[Declared]:
         """Return the tools that the settings declare.
@@ -202,9 +241,30 @@ class Adapter(ABC, Generic[T]):
         own = (tool for tool in request.tools if tool.name not in replaced)
         return [*declared, *(part for tool in own for part in self._declared(tool).parts)]
 
-    @abstractmethod
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
-        """Make the SDK's client, importing the SDK."""
+        """Make the SDK's client, importing the SDK.
+
+        Without a *base_url*, and at the provider's own addresses, it follows the SDK's rules. Any other server gets
+        nothing that the environment holds for the provider, and a placeholder in place of an *api_key*.
+        """
+        sdk = import_module(self.sdk)
+        make = getattr(sdk, self.client_class)
+        if base_url is None or f".{urlsplit(base_url).hostname}".endswith(f".{self.home}"):
+            return make(api_key=api_key and api_key.strip(), base_url=base_url)
+        url, login = without_login(base_url)
+        key = (api_key or NO_KEY).strip()
+        lines = os.environ.get(f"{self.sdk.upper()}_CUSTOM_HEADERS", "").split("\n")
+        told = [*self.told_by_environment, *(name for line in lines if (name := line.partition(":")[0].strip()))]
+        headers: dict[str, Any] = {name: sdk.Omit() for name in told if name.lower() != "authorization"}
+        # Sent as a header, since a name and a password in an address would stand in the log of each request.
+        allowed = f"Basic {b64encode(login.encode()).decode()}" if login else f"Bearer {key}"
+        return make(
+            base_url=url,
+            api_key=key,
+            default_headers={**headers, "Authorization": allowed},
+            # A proxy cannot reach this machine, and must not see what stays on it.
+            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False, mounts=DIRECT) if loopback_host(url) else None,
+        )
 
     async def preload(self) -> None:
         """Import the SDK, which takes up to a second, and make the client; unless requests are forbidden."""
@@ -227,7 +287,8 @@ class Adapter(ABC, Generic[T]):
         async def ask(client: T) -> Reply:
             if send:
                 return self._read(await send(client, self._body(client, request)))
-            return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+            async with within(self._timeouts and self._timeouts.total):
+                return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
 
         return await self._asked(ask)
 
@@ -263,10 +324,11 @@ class Adapter(ABC, Generic[T]):
 
     async def _count(self, client: T, request: Request) -> int:
         body = {name: value for name, value in self._body(client, request).items() if name in self.counted}
-        response = await self._post(client, body, False, self.count_path)
-        count = token_count(from_json(response.content), "input_tokens")
+        async with self._post(client, body, False, self.count_path) as answer:
+            said = await answer.read()
+        count = token_count(from_json(said), "input_tokens")
         if count is None:
-            raise BadReply(f"the answer should hold input_tokens, found {response.content[:200]!r}")
+            raise BadReply(f"the answer should hold input_tokens, found {said[:200]!r}")
         return count
 
     @abstractmethod
@@ -290,33 +352,45 @@ class Adapter(ABC, Generic[T]):
 
     def _failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
-        return model_error(
+        error = model_error(
             self.name,
             exc,
             key_variable=self.key_variable,
             unreachable=self.unreachable,
             secrets=[getattr(client, name, None) for client in clients for name in self.credentials],
         )
+        # LM Studio answers an unknown path with status 200.
+        is_missing = getattr(exc, "status_code", None) in (404, 405) or "unexpected endpoint" in str(error).lower()
+        if self.base_url and is_missing and (remedy := other_address(self.base_url, self.path)):
+            error.args = (f"{error}; {remedy}",)
+        return error
 
-    async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> Any:
-        """Send *body*, and return the response, which is still to be read if it is *streamed*."""
+    @asynccontextmanager
+    async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> AsyncGenerator[Answer]:
+        """Send *body*, and open the answer, which is still to be read if it is *streamed*."""
         import httpx2
 
-        sdk = sys.modules[self.sdk]
         sent = encode({**body, "stream": True} if streamed else body)
-        own = type(client) is getattr(sdk, self.client_class)
-        return await client.post(
-            path or self.path,
-            **{"content": sent} if own else {"body": from_json(sent)},
-            cast_to=httpx2.Response,
-            options=self._options,
-            stream=streamed,
-            stream_cls=sdk.AsyncStream[object],
-        )
-
-    def _events(self, client: Any, response: Any) -> Any:
-        """Return the events of a streamed *response*, as plain JSON: the SDK's models would reshape unknown fields."""
-        return sys.modules[self.sdk].AsyncStream(cast_to=object, response=response, client=client)
+        own = type(client) is getattr(sys.modules[self.sdk], self.client_class)
+        limits = {"timeout": httpx2.Timeout(None, connect=self._timeouts.connect)} if self._timeouts else {}
+        async with Silence(self._timeouts or UNLIMITED) as silence:
+            try:
+                response = await client.post(
+                    path or self.path,
+                    **{"content": sent} if own else {"body": from_json(sent)},
+                    cast_to=httpx2.Response,
+                    options=limits | self._options,
+                    stream=streamed,
+                    stream_cls=object,
+                )
+            except Exception as exc:
+                if self._timeouts and type(exc.__cause__).__name__ == "ConnectTimeout":
+                    raise TimedOut("no connection was accepted", "connect", self._timeouts.connect) from None
+                raise
+            try:
+                yield Answer(response, silence.heard)
+            finally:
+                await response.aclose()
 
 
 class PerLoop(Generic[T]):

@@ -140,7 +140,5 @@ def _prose(text: str) -> str:
         return text.strip()
     text = text[:20_000]  # A page may be of any size.
     title = TITLE.search(text)
-    words = (
-        title[1] if title else re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", text, flags=re.IGNORECASE | re.DOTALL)
-    )
+    words = title[1] if title else MARKUP.sub(" ", text)
     return " ".join(html.unescape(words).split())[:SHOWN]

@@ -66,17 +66,13 @@ WORDINGS: tuple[tuple[str, type[ModelError]], ...] = (
     ("exceed(s|ed)? (the |this |max |model )*context window", ContextOverflow),  # OpenAI, Kimi, Cloudflare, llama-cpp
     ("context (window exceeds limit|length exceeded)", ContextOverflow),  # MiniMax, Ollama
     ("input tokens exceed", ContextOverflow),  # OpenAI, Bedrock
-    (
-        "maximum (context|model|prompt) length",
-        ContextOverflow,
-    ),  # OpenAI, vLLM, OpenRouter, DeepSeek, Mistral, xAI
+    ("maximum (context|model|prompt) length", ContextOverflow),  # OpenAI, vLLM, OpenRouter, DeepSeek, xAI
     ("the model's context length", ContextOverflow),  # vLLM, SGLang, Together, Novita
     ("(greater than the|loaded with|exceeds) context length", ContextOverflow),  # LM Studio
     (r"n_keep .*n_ctx", ContextOverflow),  # LM Studio
     ("exceeds the available context size", ContextOverflow),  # llama.cpp, Lemonade
     ("context size is [0-9,]+ tokens", ContextOverflow),  # DS4
     ("input token count", ContextOverflow),  # Gemini, Vertex
-    ("number of input tokens exceeds", ContextOverflow),  # Bedrock
     ("input is too long", ContextOverflow),  # Bedrock
     ("reduce the length of the (messages|prompt|input)", ContextOverflow),  # Groq, Cerebras, vLLM
     ("tokens `?[+]`? `?max_new_tokens`? must be", ContextOverflow),  # TGI, Together
@@ -99,11 +95,13 @@ PER_MINUTE = re.compile(r"on (?:input )?tokens per .*?limit ([1-9][0-9]*),.*?req
 """A rate limit in tokens: how many there are for a minute or a day, and how many the request needs."""
 REPLY_LIMIT = re.compile(r"tokens'? is too large: ([0-9]+)\..*?context length is ([0-9]+)")
 """vLLM's words for `max_tokens` that does not fit behind the input: its value, and the window."""
+MAX_TEXT = 10_000
+"""How many characters of a reason are read; a tenth of them is shown."""
 
 TRANSIENT = frozenset({"api_error", "overloaded_error", "server_error", "server_is_overloaded"})
 """Kinds of error that a provider sends in the middle of a stream, and that a second attempt may avoid."""
-LOST = frozenset({"APIConnectionError", "TransportError", "timeout_error"})
-"""Exception classes of the SDKs and of httpx, and one kind of error, for a server that did not answer in time."""
+LOST = frozenset({"APIConnectionError", "TimedOut", "TransportError", "timeout_error"})
+"""Classes of exceptions, and one kind of error, for a connection that was lost or a server that was too slow."""
 
 
 class StreamBroke(Exception):
@@ -151,7 +149,7 @@ def model_error(
     broke = isinstance(exc, StreamBroke)
     if broke and isinstance(exc.__cause__, Exception):
         exc = exc.__cause__
-    kinds, text = _kinds(exc), _without(secrets, _text(exc))
+    kinds, text = _kinds(exc), _without(secrets, _text(exc))[:MAX_TEXT]
     by_code = _by_code(kinds, status_of(exc))
     found = _by_wording(text.lower(), by_code)
     status: int | None = getattr(exc, "status_code", None)
@@ -167,7 +165,7 @@ def model_error(
         remedy = f"; {unreachable}"
     elif wait and wait_in(text) is None:
         remedy = f"; it asks to wait {seconds(wait)}"
-    error = found(f"{model}: {label}: {text[:1000].rstrip('. ')}{remedy}")
+    error = found(f"{model}: {label}: {text[: MAX_TEXT // 10].rstrip('. ')}{remedy}")
     error.transient, error.retry_after = transient, wait
     error.code = next(iter(codes_of(exc)), str(status or ""))
     return error

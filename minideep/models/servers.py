@@ -7,7 +7,6 @@ https://ai.google.dev/gemini-api/docs/openai
 """
 
 import os
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ..errors import ConfigError
+from .addresses import address
 
 
 class Server(Struct, frozen=True):
@@ -106,20 +106,11 @@ def server_address(name: str, environ: Mapping[str, str] = os.environ) -> str:
     if not given:
         return server.base_url
     try:
-        url = _ollama_url(given) if name == "ollama" else given.rstrip("/")
-        parts = urlsplit(url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+        if url := address(_ollama_url(given) if name == "ollama" else given):
             return url
     except ValueError:
         pass
     raise ConfigError(f"{server.url_variable} holds no address; set it to one such as {server.base_url}, or unset it")
-
-
-def loopback_host(url: str) -> str:
-    """Return the host of *url* as an address, if it is this machine for certain, else "". No name is looked up."""
-    host = urlsplit(url).hostname or ""
-    known = {"localhost": "127.0.0.1", "::1": "::1"}
-    return host if re.fullmatch(r"127(\.\d{1,3}){3}", host) else known.get(host, "")
 
 
 def _ollama_url(given: str) -> str:

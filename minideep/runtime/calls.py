@@ -13,7 +13,7 @@ from ..errors import IllegalEvent, MinideepError, SegmentTooLarge, ToolError
 from ..events import CallStarted, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
 from ..state import Edit, Interrupt, OpenCall, Reject, Respond
-from ..tools import MAX_RESULT, Tool, as_result, capped
+from ..tools import MAX_RESULT, Tool, as_result
 from .cancel import carried, leave, result_of
 from .children import ChildPaused, end_children, has_children
 from .hooks import Innermost, Wrap, call_hook, changed_result
@@ -81,7 +81,9 @@ def _cut_short(entry: OpenCall) -> str:
 def _record_result(run: Run, asked: ToolCall, result: ToolResult, seconds: float) -> None:
     """Record a result or, if it cannot be kept, an error result that says so."""
     if type(result.content) is not str or len(result.content) > MAX_RESULT:
-        result = capped(result)
+        from ..content import recordable  # Most results are short texts.
+
+        result = recordable(result)
     try:
         run.record(ToolReturned(asked.id, result.content, result.is_error, result.ends, seconds))
     # Recorded as it is, one lone surrogate or a huge result would block every later append of the thread.

@@ -134,6 +134,10 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
     for middleware in run.spec.before_finish:
         message = await call_hook(middleware, "before_finish", (UserMessage, NoneType), ctx)
         if message is not None:
+            if type(message.content) is not str:
+                from ..content import message_of_hook  # Seldom needed.
+
+                message = message_of_hook(f"{middleware.name}.before_finish", message)
             run.record(UserSaid(message, time.time(), by=middleware.name))
             return  # The hooks after it are asked when the model has answered.
     if run.live.inbox and run.parent is None and run.state.status == "running" and run.live.hear(run.record):

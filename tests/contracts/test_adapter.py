@@ -2,36 +2,38 @@
 
 import asyncio
 import json
-import re
+import os
+import socket
+import subprocess
+import sys
 import traceback
+from base64 import b64encode
+from contextlib import ExitStack
+from dataclasses import replace
 from importlib.metadata import version
 from inspect import signature
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
-from harness.providers import Answer, Provider, cut, sse
-from harness.wires import FORMATS, HELLO, WIRES, plain_ls, reply
+from harness.providers import Answer, Provider, cut, json_answer, sse
+from harness.wires import FORMATS, HELLO, WIRES, plain_ls
 
 from minideep import (
     Agent,
     AssistantMessage,
     AuthenticationFailed,
     ConfigError,
-    Limits,
     ModelError,
     RateLimited,
     Reply,
     Request,
     Text,
-    ToolCall,
-    ToolContext,
     Usage,
     UserMessage,
-    tool,
 )
 from minideep.events import Restarted, TextDelta
-from minideep.models import ScriptedModel
+from minideep.models import FallbackModel, ScriptedModel, Timeouts
 from minideep.models.adapter import OPTIONS
 from minideep.workers import in_thread
 
@@ -84,72 +86,6 @@ def test_a_stream_that_breaks_before_anything_was_said_begins_anew_in_silence(wi
     assert wire.ask(cut(wire.WHOLE, 0), wire.WHOLE).events == HEARD
 
 
-def ends_of_events(answer):
-    """Where the events of *answer* end, and 0."""
-    return [0, *(place.end() for place in re.finditer(b"\n\n", answer.body))]
-
-
-async def cut_everywhere(kind, sizes, whole, told=None, retries=0, **settings):
-    """For each of *sizes*: how many requests were made, the reply, and the events, of an answer that is cut there and
-    then comes as a *whole*."""
-    seen = []
-    with Provider() as provider:
-        async with WIRES[kind].connected(provider.url, retries=retries) as client:
-            for size in sizes:
-                provider.answers.extend([cut(whole, size), whole])
-                provider.bodies.clear()
-                events = []
-                answered = await WIRES[kind].model(client, **settings).complete(HELLO, events.append if told else None)
-                seen.append((len(provider.bodies), answered, events))
-                provider.answers.clear()
-    return seen
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-async def test_a_stream_that_is_cut_at_any_event_is_asked_for_again_and_listeners_begin_anew(kind):
-    whole = reply(kind, ("a", {"path": "/"}), text="hi there", stream=True)
-    sizes = [len(whole.body) - 1, *ends_of_events(whole)[:-1]]
-    (_, unbroken, all_events), *seen = await cut_everywhere(kind, sizes, whole, told=True)
-    all_events = all_events[-6:]  # Two of the thoughts, two of the text, and two of the call.
-    for asked, answered, events in seen:
-        withdrawn = events[: events.index(Restarted())] if Restarted() in events else []
-        # A reply whose last words have come is whole, and only its counts may be missing.
-        assert (asked in (1, 2), answered.message) == (True, unbroken.message)
-        assert events == [*all_events[: len(withdrawn)], *([Restarted()] if withdrawn else []), *all_events]
-    assert {len(events) for _, _, events in seen} == {6, 8, 9, 10, 11, 12, 13}
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-async def test_a_reply_that_is_cut_is_asked_for_again_if_nobody_listens(kind):
-    whole = reply(kind, ("a", {"path": "/"}), text="hi there")
-    sizes = [0, 1, len(whole.body) // 2, len(whole.body) - 1]
-    seen = await cut_everywhere(kind, sizes, whole, retries=1)
-    assert [asked for asked, _, _ in seen] == [2] * 4
-    assert {answered.message.text for _, answered, _ in seen} == {"hi there"}
-
-
-async def test_a_stream_that_nobody_listens_to_is_asked_for_again_too():
-    whole = reply("anthropic", ("a", {"path": "/"}), text="hi there", stream=True)
-    seen = await cut_everywhere("anthropic", ends_of_events(whole)[:-1], whole, max_tokens=64_000)
-    assert {(asked, answered.message.text) for asked, answered, _ in seen} == {(2, "hi there")}
-
-
-@pytest.mark.parametrize("size", [0, None], ids=["at once", "in the middle"])
-def test_a_connection_that_is_lost_twice_is_one_error_that_may_pass(wire, size):
-    lost = wire.BROKEN["cut"] if size is None else cut(wire.WHOLE, size)
-    with pytest.raises(ModelError, match=r"peer closed connection [^:]*\)$") as caught:
-        wire.ask(lost, lost, wire.WHOLE)
-    assert (type(caught.value), caught.value.transient) == (ModelError, True)
-
-
-@pytest.mark.parametrize("listen", [True, False])
-def test_a_server_that_says_nothing_for_too_long_is_an_error_that_may_pass(wire, listen):
-    held = sse(*wire.events(wire.said("hi there"))[:3], hold=True)
-    with pytest.raises(ModelError, match=r"[Tt]ime") as caught:
-        wire.ask(held, held, listen=listen, timeout=0.1)
-    assert (type(caught.value), caught.value.transient) == (ModelError, True)
-
-
 # ---- errors
 
 
@@ -158,16 +94,6 @@ def test_the_sdk_waits_and_tries_again(wire, listen):
     answers = limited(wire, retry_after="0.01"), wire.answer(wire.said("hi"), listen)
     heard = wire.ask(*answers, listen=listen, retries=1)
     assert (heard.reply.message.text, Restarted() in heard.events) == ("hi", False)
-
-
-@pytest.mark.parametrize("listen", [True, False])
-async def test_a_wait_of_an_hour_is_an_error_at_once_and_not_a_turn_that_hangs(wire, listen):
-    with Provider(limited(wire, retry_after="3600"), wire.answer(wire.said("never"))) as provider:
-        model = wire.model(None, base_url=provider.url, api_key="sk-0123456789")
-        with pytest.raises(RateLimited, match="slow down; it asks to wait 3,600 s") as caught:
-            await asyncio.wait_for(model.complete(HELLO, (lambda _: None) if listen else None), 20)
-        assert (caught.value.retry_after, len(provider.bodies)) == (3600.0, 1)
-        await (await model._client.get()).close()
 
 
 def test_a_request_that_is_refused_is_not_repeated_by_us(wire):
@@ -198,9 +124,9 @@ def test_a_setting_that_the_sdk_does_not_know_is_refused_when_the_model_is_made(
 
 
 OURS = {
-    "anthropic": "max_tokens messages model stream system user_profile_id workspace_id",
-    "openai": "input instructions model stream",
-    "openai-chat": "messages model stream",
+    "anthropic": "max_tokens messages model stream system timeout user_profile_id workspace_id",
+    "openai": "input instructions model stream timeout",
+    "openai-chat": "messages model stream timeout",
 }
 """The arguments that are the adapter's own, or that `extra_headers` says."""
 
@@ -234,6 +160,243 @@ def test_the_key_never_stands_in_an_error(wire, broken_header):
     assert key not in "".join(traceback.format_exception(caught.value))
 
 
+# ---- the server and its key
+
+KEY = "sk-0123456789abcdef"
+SCRIPT = """
+import asyncio, sys
+from harness.wires import HELLO, WIRES
+
+async def go(*addresses):
+    for wire, address in zip(WIRES.values(), addresses):
+        print((await wire.model(None, base_url=address or None).complete(HELLO, None)).message.text)
+
+asyncio.run(go(*sys.argv[1:]))
+"""
+OF_THE_PROVIDER = {
+    **{f"OPENAI_{name}": f"their {name}" for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID")},
+    **{f"ANTHROPIC_{name}": f"their {name}" for name in ("API_KEY", "AUTH_TOKEN", "PROFILE", "IDENTITY_TOKEN")},
+    "OPENAI_CUSTOM_HEADERS": "X-Gateway: their gateway\nauthorization: their other key",
+    "ANTHROPIC_CUSTOM_HEADERS": "X-Gateway: their gateway\nX-Api-Key: their other key\nauthorization: their third",
+}
+
+
+def run_script(*addresses, **env):
+    env = {**OF_THE_PROVIDER, **env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *addresses], env=env, capture_output=True, text=True, check=True
+    )
+    return ran.stdout.split()
+
+
+def all_saying(words):
+    return [wire.answer(wire.said(words)) for wire in WIRES.values()]
+
+
+def test_a_server_at_a_base_url_gets_nothing_that_the_environment_holds_for_the_provider():
+    with Provider(*all_saying("hello")) as provider, Provider(*all_saying("proxy")) as proxy:
+        said = run_script(*[provider.url] * 3, HTTP_PROXY=proxy.url, ALL_PROXY=proxy.url)
+    assert said == ["hello"] * 3
+    assert "their" not in str(provider.headers)
+    assert [headers["authorization"] for headers in provider.headers] == ["Bearer none"] * 3
+
+
+def test_without_a_base_url_the_environment_counts_as_the_sdk_has_it():
+    with Provider(*all_saying("hello")) as provider:
+        said = run_script("", "", "", ANTHROPIC_BASE_URL=provider.url, OPENAI_BASE_URL=provider.url)
+    assert said == ["hello"] * 3
+    assert all(headers["x-gateway"] == "their gateway" for headers in provider.headers)
+
+
+@pytest.mark.parametrize("address", [None, "theirs"])
+def test_the_providers_own_address_is_asked_by_the_rules_of_the_sdk(wire, address):
+    model = wire.model(None, api_key=KEY, base_url=address and f"https://api.{wire.model(None).home}/v1/")
+
+    async def go():
+        client = await model._client.get()
+        await client.close()
+        return client
+
+    client = asyncio.run(go())
+    assert (client.api_key, client.base_url.host) == (KEY, f"api.{model.home}")
+    assert "authorization" not in {name.lower() for name in client._custom_headers}
+
+
+async def asked_at(wire, answer, path="", **given):
+    """The reply of a model that makes its own client, or the error."""
+    with Provider(answer) as provider:
+        model = wire.model(None, base_url=provider.url.replace("//", f"//{given.pop('login', '')}") + path, **given)
+        try:
+            reply = await model.complete(HELLO, None)
+        except ModelError as error:
+            reply = error
+        await (await model._client.get()).close()
+    return reply, provider, model
+
+
+def test_a_key_that_is_given_goes_to_the_server(wire):
+    reply, provider, _ = asyncio.run(asked_at(wire, wire.answer(wire.said("hi")), api_key=f" {KEY}\n"))
+    assert reply.message.text == "hi"
+    assert provider.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_key_is_seen_nowhere(wire, caplog):
+    caplog.set_level("DEBUG")
+    refused = wire.refusal(401, "invalid_api_key", f"invalid key {KEY}")
+    error, _, model = asyncio.run(asked_at(wire, refused, api_key=KEY))
+    assert isinstance(error, AuthenticationFailed)
+    assert str(error).endswith("invalid key ***; set api_key= to a key that is accepted")
+    agent = Agent(model)
+    seen = [repr(model), str(vars(model)), repr(agent), repr(agent.spec), caplog.text]
+    assert KEY not in "".join([*seen, *traceback.format_exception(error)])
+
+
+def test_a_name_and_a_password_in_the_address_reach_the_server_and_nobody_else(wire, caplog):
+    caplog.set_level("DEBUG")
+    refused = wire.refusal(401, "invalid_api_key", "who are you?")
+    error, provider, model = asyncio.run(asked_at(wire, refused, login="me:sesame99@"))
+    assert provider.headers[0]["authorization"] == f"Basic {b64encode(b'me:sesame99').decode()}"
+    seen = [repr(model), str(vars(model)), repr(Agent(model).spec), caplog.text, *traceback.format_exception(error)]
+    assert "HTTP Request" in caplog.text
+    assert "sesame99" not in "".join(seen)
+
+
+def test_a_key_that_is_missing_is_asked_for_by_the_name_of_the_argument(wire):
+    refused = wire.refusal(401, "invalid_api_key", "no key")
+    error, _, _ = asyncio.run(asked_at(wire, refused))
+    assert str(error).endswith("no key; set api_key= to a key that is accepted")
+
+
+@pytest.mark.parametrize("given", [{"api_key": KEY}, {"base_url": "http://box"}, {"api_key": ""}, {"base_url": ""}])
+def test_what_the_client_has_is_not_given_twice(wire, given):
+    with pytest.raises(ConfigError, match=r"takes an? (api_key|base_url) or a client, not both; give it to the client"):
+        wire.model(wire.connected("http://box"), **given)
+
+
+def test_a_blank_key_is_refused_when_the_model_is_made(wire):
+    with pytest.raises(ConfigError, match="api_key is blank; give the key, or leave it out"):
+        wire.model(None, api_key=" ")
+
+
+def test_a_model_at_a_server_of_ones_own_has_no_price_by_that(wire):
+    model = wire.model(None, base_url="http://box/v1")
+    # A server of Chat Completions is trusted to state the cost with each reply; one that does not ends the turn.
+    assert model.states_cost is (wire.model(None).path == "/chat/completions")
+
+
+@pytest.mark.parametrize("kind", ["openai", "openai-chat"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(b"404 page not found", 404),
+        json_answer({"error": "Unexpected endpoint or method. (POST /chat/completions)"}),
+    ],
+    ids=["Ollama", "LM Studio"],
+)
+def test_an_address_that_lacks_its_path_is_named_with_the_path(kind, answer):
+    error, provider, model = asyncio.run(asked_at(WIRES[kind], answer, login="me:sesame99@"))
+    assert str(error).endswith(f"; most servers have the API below /v1: write base_url='{model.base_url}/v1'")
+    assert model.base_url == provider.url
+    error, _, _ = asyncio.run(asked_at(WIRES[kind], answer, "/v1"))
+    assert "write base_url" not in str(error)
+
+
+def test_an_address_with_the_path_that_the_sdk_adds_is_named_without_it():
+    error, provider, _ = asyncio.run(asked_at(WIRES["anthropic"], Answer(b"404 page not found", 404), "/v1"))
+    assert provider.paths == ["/v1/v1/messages"]
+    assert str(error).endswith(f"; the SDK adds /v1 itself: write base_url='{provider.url}'")
+
+
+# ---- how long it may take
+
+
+def never(wire):
+    """An answer of which nothing comes but its head."""
+    return replace(sse(), hold=True)
+
+
+def half(wire):
+    return sse(*wire.events(wire.said("hi there"))[:-1], hold=True)
+
+
+SLOW = {
+    "first_byte": (never, Timeouts(first_byte=0.1), "no answer began within 0.1 s"),
+    "between": (half, Timeouts(between=0.1), "nothing more came within 0.1 s"),
+    "total": (half, 0.2, "the reply was not complete within 0.2 s"),
+}
+
+
+@pytest.mark.parametrize(
+    ("limit", "listen"), [(limit, True) for limit in SLOW] + [("first_byte", False), ("total", False)]
+)
+def test_a_server_that_is_too_slow_is_left(wire, limit, listen):
+    answer, timeout, said = SLOW[limit]
+
+    async def go():
+        with Provider(answer(wire)) as provider:
+            async with wire.connected(provider.url, retries=2) as client:
+                with pytest.raises(ModelError) as caught:
+                    await wire.model(client, timeout=timeout).complete(HELLO, (lambda _: None) if listen else None)
+                return caught.value, await in_thread(provider.left.wait, 10), len(provider.bodies)
+
+    error, left, requests = asyncio.run(go())
+    assert (type(error), error.transient, left, requests) == (ModelError, True, True, 1)
+    assert f"{said}; set timeout=Timeouts({limit}=...) to wait longer" in str(error)
+
+
+def test_a_fallback_is_asked_when_the_time_is_over(wire):
+    async def go():
+        with Provider(half(wire)) as provider:
+            async with wire.connected(provider.url) as client:
+                slow = wire.model(client, timeout=Timeouts(between=0.1))
+                told = []
+                reply = await FallbackModel([slow, ScriptedModel(["spare"])]).complete(HELLO, told.append)
+        return reply.message.text, Restarted() in told
+
+    assert asyncio.run(go()) == ("spare", True)
+
+
+def test_a_server_that_accepts_no_connection_is_left(wire):
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as opened:
+        address = server.getsockname()
+        for _ in range(3):  # As many as it lets wait.
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(address)
+
+        async def go():
+            async with wire.connected(f"http://127.0.0.1:{address[1]}") as client:
+                await wire.model(client, timeout=Timeouts(connect=0.1)).complete(HELLO, None)
+
+        with pytest.raises(ModelError, match=r"no connection was accepted within 0\.1 s; set .*connect=") as caught:
+            asyncio.run(go())
+    assert caught.value.transient
+
+
+def test_comments_keep_a_stream_alive(wire):
+    events = sse(*wire.events(wire.said("hi there"))).body.split(b"\n\n", 1)
+    answer = replace(sse(), body=b"\n\n".join([events[0], *[b": still there"] * 30, events[1]]), gap=0.02)
+
+    async def go():
+        with Provider(answer) as provider:
+            async with wire.connected(provider.url) as client:
+                timeout = Timeouts(first_byte=0.5, between=0.5)
+                return await wire.model(client, timeout=timeout).complete(HELLO, lambda _: None)
+
+    assert asyncio.run(go()).message.text == "hi there"
+
+
+def test_a_client_of_ones_own_keeps_its_own_timeouts(wire):
+    async def go():
+        with Provider(never(wire), never(wire)) as provider:
+            async with wire.connected(provider.url).with_options(timeout=0.1) as client:
+                await wire.model(client).complete(HELLO, lambda _: None)
+
+    with pytest.raises(ModelError, match=r"imed out|ReadTimeout") as caught:
+        asyncio.run(go())
+    assert caught.value.transient
+
+
 # ---- the task
 
 
@@ -264,36 +427,3 @@ def test_a_listener_that_fails_hangs_up(wire):
                 return await in_thread(provider.left.wait, 10)
 
     assert asyncio.run(go())
-
-
-def delegating(model):
-    """An agent whose only tool is a subagent with *model*."""
-
-    @tool
-    async def ask(ctx: ToolContext) -> str:
-        """Ask."""
-        return (await ctx.run(Agent(model), "go")).status
-
-    return Agent(ScriptedModel([ToolCall("ask"), "so"]), [ask], limits=Limits(seconds=0.3))
-
-
-async def streamed(agent):
-    stream = agent.stream("go")
-    async for _ in stream:
-        pass
-    return stream.turn
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
-@pytest.mark.parametrize("agent_of", [lambda model: Agent(model, limits=Limits(seconds=0.3)), delegating])
-@pytest.mark.parametrize("waits", ["the server says nothing", "the SDK waits before it tries again"])
-async def test_a_model_call_is_cut_when_the_seconds_of_the_run_are_spent(wire, waits, agent_of, stream):
-    busy = waits.startswith("the SDK")
-    answer = limited(wire, retry_after="60") if busy else Answer(b"", hold=True)
-    with Provider(wire.answer(wire.said("hi")), answer) as provider:
-        async with wire.connected(provider.url, retries=2) as client:
-            await wire.model(client).complete(HELLO, None)  # A client's first request takes far longer than the others.
-            agent = agent_of(wire.model(client))
-            turn = await asyncio.wait_for(streamed(agent) if stream else agent.run("go"), 20)
-        assert (turn.status, turn.reason, len(provider.bodies)) == ("exhausted", "seconds", 2)
-        assert busy or await in_thread(provider.left.wait, 10)

@@ -18,6 +18,7 @@ a conversation does not mind that it is not whole.
 import json
 import re
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -47,6 +48,8 @@ class Answer:
     """Promise more than *body*, and close the connection after it."""
     hold: bool = False
     """Promise more than *body*, and wait after it until the client hangs up."""
+    gap: float = 0.0
+    """Seconds between two events."""
 
 
 def json_answer(value: Any, status: int = 200, **headers: str) -> Answer:
@@ -134,7 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("content-length", str(len(answer.body) + 1000 * unfinished))
         self.end_headers()
-        self.wfile.write(answer.body)
+        for part in re.split(rb"(?<=\n\n)", answer.body) if answer.gap else [answer.body]:
+            self.wfile.write(part)
+            time.sleep(answer.gap)
         self.close_connection = self.close_connection or unfinished
         if answer.hold:
             self.rfile.read(1)

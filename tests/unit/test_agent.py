@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 from harness.agents import hang, ok, pay, ping
+from harness.media import PNG
 from harness.middleware import AskFirst
 from harness.processes import python
 from harness.stores import InstrumentedStore, plain
@@ -291,7 +292,7 @@ async def test_threads_lists_the_last_used_first(store):
     ("given", "content"),
     [
         ("text", "text"),
-        ([Text("a"), Image(b"png")], (Text("a"), Image(b"png"))),
+        ([Text("a"), Image(PNG)], (Text("a"), Image(PNG))),
         (UserMessage("m"), "m"),
         ("\ud800", "\\ud800"),
     ],

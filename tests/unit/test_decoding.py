@@ -51,8 +51,10 @@ malformed = st.builds(lambda text: ToolCall("ls", json.dumps(text, ensure_ascii=
 blocks = st.one_of(
     *[st.deferred(lambda block=block: anything(block)) for block in get_args(AnyBlock) if block is not ToolCall]
 )
-# Text is one block, unless something stands beside it.
-content = words | st.lists(blocks, min_size=1, max_size=3).map(tuple).filter(lambda said: {*map(type, said)} != {Text})
+# Text is one block, unless it has citations or something stands beside it.
+content = words | st.lists(blocks, min_size=1, max_size=3).map(tuple).filter(
+    lambda said: any(type(block) is not Text or block.citations for block in said)
+)
 
 
 def reply(said, asked):

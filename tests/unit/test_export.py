@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minideep import AssistantMessage, Image, Text, Thinking, Todo, ToolCall, ToolMessage, UserMessage
+from minideep import AssistantMessage, Citation, Image, Text, Thinking, Todo, ToolCall, ToolMessage, UserMessage
 from minideep.events import Decided, FileWritten, TodosWritten, ToolStarted, with_path
 from minideep.export import event_json, message_json
 from minideep.state import Edit
@@ -35,6 +35,30 @@ from minideep.state import Edit
                     {"type": "text", "text": "see", "citations": []},
                     {"type": "image", "data": "iVBORw==", "media_type": "image/png"},
                 ],
+            },
+        ),
+        (
+            AssistantMessage((Text("it is so", (Citation("https://e.example", "E", "so", 6, 8, "p", b"{}"),)),)),
+            {
+                "type": "ai",
+                "content": [
+                    {
+                        "type": "text",
+                        "text": "it is so",
+                        "citations": [
+                            {
+                                "url": "https://e.example",
+                                "title": "E",
+                                "quote": "so",
+                                "start": 6,
+                                "end": 8,
+                                "provider": "p",
+                                "raw": "e30=",
+                            }
+                        ],
+                    },
+                ],
+                "tool_calls": [],
             },
         ),
         (

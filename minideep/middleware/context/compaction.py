@@ -14,7 +14,8 @@ from ...context import ToolContext
 from ...errors import ConfigError, ContextOverflow, ModelError, ToolError
 from ...events import Compacted
 from ...kinds import Positive
-from ...messages import AnyBlock, AssistantMessage, Document, Image, Message, ToolMessage, UserMessage
+from ...media import Media
+from ...messages import AnyBlock, AssistantMessage, Message, ToolMessage, UserMessage
 from ...models import resolve
 from ...ports import Ask, Backend, Middleware, Model, Reply, Request
 from ...spec import Runnable
@@ -288,12 +289,12 @@ class SummarizationMiddleware(Middleware):
         return None
 
     async def _media(self, ctx: ToolContext, messages: Sequence[Message]) -> dict[AnyBlock, str]:
-        """Write images and documents to files, because the transcript can only name them. Return the files."""
+        """Write media to files, because the transcript can only name them. Return the files."""
         from mimetypes import guess_extension  # Most conversations have no images.
 
         found: dict[AnyBlock, str] = {}
         for block in itertools.chain.from_iterable(message.blocks for message in messages):
-            if isinstance(block, Image | Document) and block not in found:
+            if isinstance(block, Media) and block not in found:
                 name = f"{spill.digest(block.data)}{guess_extension(block.media_type) or ''}"
                 found[block] = await spill.to_file(
                     ctx, self._backend, spill.path_in(CONVERSATION, self._backend, name), block.data

@@ -25,7 +25,7 @@ class OffloadMiddleware(Middleware):
 
     The text of a result of more than *result_tokens* is written to `large_tool_results/` below the home of *backend*,
     under the id of its call. The text of a user's message of more than *message_tokens* is written to
-    `conversation_history/`; the thread keeps the whole message, the model is shown a stub. Images and documents stay.
+    `conversation_history/`; the thread keeps the whole message, the model is shown a stub. Media stay.
     A text that cannot be written is shown as it is. Use `FilesystemMiddleware` over the same backend to read the files.
     """
 

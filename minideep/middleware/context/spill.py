@@ -161,7 +161,7 @@ def message_stub(message: UserMessage, path: str) -> UserMessage:
 
 
 def _with_text(content: Content, text: str) -> Content:
-    """Return *content* with its text replaced by *text*; images and documents stay."""
+    """Return *content* with its text replaced by *text*; media stay."""
     if isinstance(content, str):
         return text
     return (Text(text), *(block for block in content if not isinstance(block, Text)))

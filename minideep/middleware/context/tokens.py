@@ -15,10 +15,10 @@ IMAGE = 1600.0
 """Tokens of a large image: https://platform.claude.com/docs/en/build-with-claude/vision"""
 PAGE = 60_000
 """Bytes of a PDF that are counted as one page. A page costs about two images: its text, and a picture of it."""
-SOUND = 125
-"""Bytes of audio that are counted as one token: 32 tokens a second, at 32 kbit/s."""
-FILM = 500
-"""Bytes of video that are counted as one token: 300 tokens a second, at 1.2 Mbit/s."""
+SOUND, RAW_SOUND, FILM = 250, 1_000, 570
+"""Bytes that are counted as one token: of sound at 64 kbit/s, of speech as plain samples (16 kHz, 16 bits), and of a
+film at 1.2 Mbit/s. A second of sound has 32 tokens and a second of a film 263: https://ai.google.dev/gemini-api/docs/tokens
+"""
 
 
 def of_text(text: str) -> float:
@@ -69,8 +69,8 @@ def _of_block(block: AnyBlock) -> float:
             return IMAGE
         case Document(data, media_type):
             return _of_bytes(data) if media_type.startswith("text/") else 2 * IMAGE * (1 + len(data) // PAGE)
-        case Audio(data):
-            return len(data) / SOUND
+        case Audio(data, media_type):
+            return len(data) / (RAW_SOUND if media_type == "audio/wav" else SOUND)
         case Video(data):
             return len(data) / FILM
         case Thinking(text, _, raw):

@@ -7,7 +7,7 @@ that none of its lines begins like that. So nothing that a tool or a model says 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...messages import AnyBlock, AssistantMessage, Document, Image, Message, Text, ToolMessage
+from ...messages import AnyBlock, AssistantMessage, Audio, Document, Image, Message, Text, ToolMessage, Video
 from ..room import fitting
 from . import tokens
 from .tokens import clipped, fitted
@@ -27,7 +27,7 @@ _ID = r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_-])[\w-]{4,64}\b"
 
 
 def in_full(messages: Iterable[Message], media: Mapping[AnyBlock, str]) -> str:
-    """Return the whole conversation. Images and documents are named by the files that *media* maps them to."""
+    """Return the whole conversation. Media are named by the files that *media* maps them to."""
     parts = (part for message in messages for part in _parts(message, media))
     return "\n\n".join(f"## {label}\n\n{_escaped(text)}" for _, label, text in parts) + "\n"
 
@@ -110,9 +110,10 @@ def _label(what: str, *names: str) -> str:
 
 def _text(block: AnyBlock, path: str) -> str:
     match block:
-        case Text(text):
-            return text.strip()
-        case Image(data, media_type) | Document(data, media_type):
-            return f"({media_type}, {len(data):,} bytes{f', in {path!r}' if path else ''})"
+        case Text(text, citations):
+            sources = dict.fromkeys(f"{one.title} {one.url}".strip() for one in citations)
+            return "\n".join(filter(None, (text.strip(), *(f"(source: {source})" for source in sources if source))))
+        case Image(data, kind) | Audio(data, kind) | Video(data, kind) | Document(data, kind):
+            return f"({kind}, {len(data):,} bytes{f', in {path!r}' if path else ''})"
         case _:
             return ""

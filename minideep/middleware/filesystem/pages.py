@@ -7,6 +7,7 @@ from typing import Literal
 
 from ...backends import GLOB_SECONDS, GREP_SECONDS, Decoded, Found, Hits, decode, escaped, quoted
 from ...errors import ToolError
+from ...media import IMAGES, media_type
 from ...messages import Document, Image, Text
 from ...tools import MAX_RESULT
 from ..room import fitting
@@ -18,8 +19,10 @@ MAX_ENTRIES = 1000
 OutputMode = Literal["files_with_matches", "content", "count"]
 
 _BODY = MAX_PAGE - 500  # Leaves room for a header, or for the lines about what was left out.
-_MEDIA = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_SUFFIXES = {
+    **dict.fromkeys(IMAGES, (".png", ".jpg", ".jpeg", ".gif", ".webp")),
+    "application/pdf": (".pdf",),
+}
 _REGEX = r"\.[*+]|\\[\w.()\[\]|]|\[[^\]]+\][*+]?|\(.*\)|\w\|\w|\A\^|\$\Z"
 
 
@@ -34,7 +37,7 @@ def render_file(path: str, data: bytes, offset: int, limit: int) -> str | tuple[
     decoded = decode(data)
     if decoded is None:
         found = f"{quoted(path)} is binary ({len(data):,} bytes)"
-        raise ToolError(f"{found} and cannot be shown; only text, images and PDFs can")
+        raise ToolError(f"{found} and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can")
     return _page(path, decoded, offset, limit) if decoded.text else f"{quoted(path)} exists and is empty"
 
 
@@ -80,9 +83,8 @@ def explain_no_hits(found: Hits, pattern: str, path: str, glob: str) -> str:
 
 def _media(path: str, data: bytes) -> str:
     """Return the media type if name and content agree. One false image makes a provider refuse the whole thread."""
-    if path.lower().endswith(_SUFFIXES):
-        return next((kind for start, kind in _MEDIA.items() if data.startswith(start)), "")
-    return "application/pdf" if path.lower().endswith(".pdf") and data.startswith(b"%PDF-") else ""
+    kind = media_type(data)
+    return kind if path.lower().endswith(_SUFFIXES.get(kind, ())) else ""
 
 
 def _media_view(path: str, data: bytes, kind: str) -> tuple[Text, Image | Document]:

@@ -1,18 +1,20 @@
 """Claude, through Anthropic's SDK and its Messages API."""
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...checks import checked
 from ...errors import ConfigError
 from ...events import StreamEvent
-from ...kinds import Positive, having
+from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, ProviderBlock, from_json, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter, Wire
 from ..body import Encoded, array
 from ..catalog import Price
-from ..failures import unbroken
+from ..failures import BadReply, unbroken
 from ..profile import Profile
+from ..timeouts import Timeouts
 from ..waits import refuse_long_wait
 from . import breakpoints
 from .replies import Streamed, reply_of
@@ -60,6 +62,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
 
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
+    home = "anthropic.com"
     path = "/v1/messages"
     count_path = "/v1/messages/count_tokens"
     counted: ClassVar[frozenset[str]] = frozenset(
@@ -81,6 +84,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -92,6 +96,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
         limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
         self._settings = {"max_tokens": limit, **self._settings}
@@ -106,27 +111,26 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         return declared.get("name") or "", kind.startswith(OURS)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
-        import anthropic
-
-        client: Any = anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url)
+        client: Any = super()._connect(api_key, base_url)
         client._client.event_hooks["response"].append(refuse_long_wait)
         return client
 
     async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
-        import anthropic
         import httpx2
 
         # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
         streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
-        response = await self._post(client, self._body(client, request), streamed)
-        if not streamed:
-            return self._read(from_json(response.content))
-        with unbroken((anthropic.APIConnectionError, httpx2.TransportError), (anthropic.APIError,)):
-            async with self._events(client, response) as events:
-                answer = Streamed(emit or _ignore)
-                async for event in events:
-                    answer.add(event)
-                return self._read(answer.whole())
+        async with self._post(client, self._body(client, request), streamed) as answer:
+            if not streamed:
+                return self._read(from_json(await answer.read()))
+            with unbroken((httpx2.TransportError,), (BadReply,)):
+                if answer.is_json:
+                    return self._read(from_json(await answer.read()))
+                message = Streamed(emit or _ignore)
+                async with aclosing(answer.events()) as events:
+                    async for event in events:
+                        message.add(event)
+                return self._read(message.whole())
 
     def _body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.

@@ -12,7 +12,7 @@ from ...messages import clean, from_json, parse_arguments, to_json
 from ...ports import Emit, Reply
 from ..adapter import Wire
 from ..catalog import Tariff
-from ..failures import StreamBroke
+from ..failures import BadReply, StreamBroke
 from .requests import PROVIDER, THOUGHTS
 from .usage import cost_of, usage_of
 
@@ -67,8 +67,10 @@ class Streamed:
         self._parts: dict[tuple[int, str], list[str]] = {}
 
     def add(self, event: Any) -> None:
-        """Add one event. Unknown kinds are ignored, as the API asks of its clients."""
+        """Add one event. Unknown kinds are ignored, as the API asks of its clients. Raises `BadReply` for an error."""
         match event:
+            case {"type": "error", "error": {**error}}:
+                raise BadReply(str(error.get("message", error)), error)
             case {"type": "message_start", "message": message}:
                 self._count(message.get("usage"))
                 # Counts only the little that is written by then; the total comes at the end.

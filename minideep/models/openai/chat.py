@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ...checks import checked
 from ...errors import ConfigError
 from ...events import Restarted
-from ...kinds import Positive, having
+from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, Message, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Wire, nested
@@ -14,6 +14,7 @@ from ..body import Encoded, array
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
+from ..timeouts import Timeouts
 from . import sdk
 from .chat_reply import blocks, objects
 from .chat_request import Dialect, Said, conversation, declared, dialect, encoded
@@ -85,6 +86,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         send_reasoning: bool = True,
         **settings: Any,
     ) -> None:
@@ -97,6 +99,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
         self.states_cost: bool = self._tariff.known or base_url is not None
         self._send_reasoning = send_reasoning

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from ...checks import checked
 from ...errors import ConfigError
-from ...kinds import Positive, having
+from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, Message, ProviderBlock, StopReason, ToolMessage, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
@@ -15,9 +15,10 @@ from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
+from ..timeouts import Timeouts
 from . import client_calls, sdk
-from .items import PROVIDER, answer_items, blocks_of, input_items, is_message, parts_of
-from .streamed import Streamed
+from .response_items import PROVIDER, answer_items, blocks_of, input_items, is_message, parts_of
+from .response_stream import Streamed
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -77,6 +78,7 @@ class OpenAI(sdk.OpenAIAdapter):
         price: Price | None = None,
         window: Positive | None = None,
         profile: Profile | None = None,
+        timeout: Seconds | Timeouts | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -88,6 +90,7 @@ class OpenAI(sdk.OpenAIAdapter):
             price=price,
             window=window,
             profile=profile,
+            timeout=timeout,
         )
         for setting in KEPT_THERE:
             if settings.get(setting) is not None:

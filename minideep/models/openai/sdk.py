@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from json import JSONDecodeError
+from contextlib import aclosing
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
@@ -13,6 +13,7 @@ from ... import messages as ours
 from ...messages import from_json, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter, Wire, dollars, hashed_id, sendable, token_count
+from ..answers import Answer
 from ..body import encode
 from ..failures import BadReply, StreamBroke, unbroken
 
@@ -67,6 +68,8 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
 
     sdk = "openai"
     client_class = "AsyncOpenAI"
+    home = "openai.com"
+    told_by_environment = ("OpenAI-Organization", "OpenAI-Project")
     key_variable = "OPENAI_API_KEY"
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""
@@ -76,35 +79,33 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         """Return an empty reply that is about to be streamed."""
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
+        import httpx2
+
         body = self._body(client, request, streamed=emit is not None)
-        response = await self._post(client, body, emit is not None)
-        if emit and not response.headers.get("content-type", "").startswith("application/json"):
-            return await self._gathered(client, response, self._stream(emit))
-        return self._read(_object(await response.aread()))
+        async with self._post(client, body, emit is not None) as answer:
+            if not emit:
+                return self._read(_object(await answer.read()))
+            with unbroken((httpx2.TransportError,), (BadReply,)):
+                if answer.is_json:
+                    return self._read(_object(await answer.read()))
+                return self._read(await self._gathered(answer, self._stream(emit)))
 
-    async def _gathered(self, client: "AsyncOpenAI", response: Any, stream: Stream) -> Reply:
+    async def _gathered(self, answer: Answer, stream: Stream) -> Wire:
         """Return the reply in a stream. A connection that is lost after the last event does no harm."""
-        import openai
+        import httpx2
 
-        ending = _Ending(response)
-        with unbroken((openai.APIConnectionError, JSONDecodeError), (openai.APIError, BadReply)):
-            async with self._events(client, ending) as events:
-                try:
-                    async for event in events:
-                        stream.add(event)
-                except openai.APIError as exc:
-                    if exc.body:
-                        raise refusal(exc.body) from None
-                    if not stream.whole(ending.done):
-                        raise
-            if not (whole := stream.whole(ending.done)):
-                raise StreamBroke("the stream ended before the reply did")
-            return self._read(whole)
-
-    def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncOpenAI":
-        import openai
-
-        return openai.AsyncOpenAI(api_key=api_key, base_url=base_url)
+        try:
+            async with aclosing(answer.events()) as events:
+                async for event in events:
+                    if error := event.get("error"):
+                        raise refusal(error)
+                    stream.add(event)
+        except httpx2.TransportError:
+            if not stream.whole(answer.done):
+                raise
+        if not (whole := stream.whole(answer.done)):
+            raise StreamBroke("the stream ended before the reply did")
+        return whole
 
     def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
         """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
@@ -119,26 +120,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
                 usage, share=TIERS.get(tier) if isinstance(tier, str | None) else None, long_writes=long_writes
             )
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
-
-
-class _Ending:
-    """A response that records whether its stream said `[DONE]`, which the SDK does not pass on."""
-
-    def __init__(self, response: Any) -> None:
-        self._response = response
-        self._tail = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._response, name)
-
-    @property
-    def done(self) -> bool:
-        return self._tail.rstrip().endswith(b"[DONE]")
-
-    async def aiter_bytes(self) -> Any:
-        async for chunk in self._response.aiter_bytes():
-            self._tail = (self._tail + chunk)[-16:]
-            yield chunk
 
 
 def is_object(value: Any) -> TypeGuard[Wire]:

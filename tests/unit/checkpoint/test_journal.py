@@ -12,6 +12,7 @@ from random import Random
 import pytest
 import zstandard
 from harness.agents import LONG
+from harness.media import PNG
 from harness.stores import plain
 from msgspec import structs
 
@@ -563,7 +564,7 @@ async def test_large_files_results_and_images_are_blobs_and_go_with_their_thread
     @tool
     async def photo() -> ToolResult:
         """Take a photo."""
-        return ToolResult((Image(os.urandom(300_000)),))
+        return ToolResult((Image(PNG + os.urandom(300_000)),))
 
     script = [
         [ToolCall("look", {"size": 200_000}), ToolCall("photo"),

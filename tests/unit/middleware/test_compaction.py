@@ -6,6 +6,7 @@ import re
 
 import pytest
 from harness.files import RunAlone
+from harness.media import PNG
 from harness.stores import plain
 from hypothesis import given, settings, strategies as st
 from msgspec import structs
@@ -382,13 +383,13 @@ async def test_completed_todos_are_left_out_of_a_summary_if_there_are_too_many()
 
 async def test_images_of_the_history_become_files_that_it_names(store):
     helper = agent(Windowed(many(9)), store=store)
-    await helper.run((Text("Look at these"), Image(b"\x89PNG"), Document(b"%PDF-1.7")), "t")
+    await helper.run((Text("Look at these"), Image(PNG), Document(b"%PDF-1.7")), "t")
     files = {file.rpartition(".")[2]: file for file in reversed(helper.get_state("t").files)}
     assert helper.read_file("t", files["md"]) == (
-        f"## user\n\nLook at these\n(image/png, 4 bytes, in {files['png']!r})\n"
+        f"## user\n\nLook at these\n(image/png, 70 bytes, in {files['png']!r})\n"
         f"(application/pdf, 8 bytes, in {files['pdf']!r})\n"
     )
-    assert (helper.read_file("t", files["png"]), helper.read_file("t", files["pdf"])) == (b"\x89PNG", "%PDF-1.7")
+    assert (helper.read_file("t", files["png"]), helper.read_file("t", files["pdf"])) == (PNG, "%PDF-1.7")
 
 
 async def test_a_folder_of_the_machine_gets_the_history_below_its_root(tmp_path):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from harness.files import Desk, RunAlone
+from harness.media import PNG
 from hypothesis import given, settings, strategies as st
 
 from minideep.backends import FilesystemBackend, StateBackend
@@ -154,10 +155,13 @@ def test_pages_together_are_the_file(parts, limit):
         (b"caf\xe9", "@@ lines 1-1 of 1 | not UTF-8: read as latin-1 @@\ncafé"),
         (b"\n", "@@ lines 1-1 of 1 @@\n"),
         ("a\x0cb\u2028c".encode(), "@@ lines 1-1 of 1 @@\na\x0cb\u2028c"),
-        (b"a\0b", "error: '/f' is binary (3 bytes) and cannot be shown; only text, images and PDFs can"),
+        (
+            b"a\0b",
+            "error: '/f' is binary (3 bytes) and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can",
+        ),
         (
             "hi".encode("utf-16"),
-            "error: '/f' is binary (6 bytes) and cannot be shown; only text, images and PDFs can",
+            "error: '/f' is binary (6 bytes) and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can",
         ),
     ],
     ids=ascii,
@@ -199,8 +203,8 @@ def test_a_file_that_is_an_image_by_name_only_is_not_sent_as_one(desk):
 
 
 def test_an_image_that_is_too_large_is_an_error(desk):
-    desk.put("/a.png", b"\x89PNG" + b"\0" * 1_000_000)
-    error = "error: /a.png: image/png, 1,000,004 bytes, more than the 1,000,000 that can be shown; make a smaller one"
+    desk.put("/a.png", PNG + b"\0" * 1_000_000)
+    error = "error: /a.png: image/png, 1,000,070 bytes, more than the 1,000,000 that can be shown; make a smaller one"
     assert desk("read_file", file_path="/a.png") == error
 
 

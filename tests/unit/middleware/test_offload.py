@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from harness import media
 from harness.stores import plain
 from hypothesis import given, strategies as st
 from msgspec import structs
@@ -10,7 +11,7 @@ from msgspec import structs
 from minideep import Agent, Image, MemoryCheckpointer, Middleware, Subagent, Text, ToolCall, ToolContext, UserMessage
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.events import FileWritten, ToolReturned, TurnEscalated
-from minideep.messages import AssistantMessage, Document, Thinking
+from minideep.messages import AssistantMessage, Audio, Document, Thinking, Video
 from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SubAgentMiddleware
 from minideep.middleware.context import tokens
 from minideep.middleware.context.spill import digest, file_name, stub
@@ -18,7 +19,7 @@ from minideep.middleware.context.tokens import fitted
 from minideep.models import ScriptedModel
 from minideep.tools import tool
 
-PNG = Image(b"\x89PNG")
+PNG = Image(media.PNG)
 LINES = "".join(f"line {number} of the report\n" for number in range(6_000))
 
 
@@ -151,7 +152,7 @@ def test_images_stay_in_the_result_and_its_texts_go_into_one_file(backend):
 
 
 def test_an_image_alone_is_never_large(backend):
-    assert result_of((Text("see"), Image(b"\x89PNG" + b"x" * 900_000)), backend)[1] == []
+    assert result_of((Text("see"), Image(media.PNG + b"x" * 900_000)), backend)[1] == []
 
 
 def test_a_large_error_stays_an_error(backend):
@@ -331,6 +332,9 @@ def test_a_text_is_made_to_fit(text, room):
         (Thinking("hm", "x", b"signature"), 0.5),
         (Thinking("", "x", b"encrypted..."), 3),
         (PNG, 1600),
+        (Audio(b"x" * 32_000), 32),
+        (Audio(b"x" * 8_000, "audio/mpeg"), 32),
+        (Video(b"x" * 149_910), 263),
         (Document(b"x" * 100_000), 6400),
         (Document(b"x" * 400, "text/plain"), 100),
     ],

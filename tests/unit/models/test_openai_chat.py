@@ -420,7 +420,7 @@ def test_an_error_says_who_must_act(answer, error, said):
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        ("cut", "APIConnectionError: Connection error: peer closed connection"),
+        ("cut", "RemoteProtocolError: peer closed connection"),
         ("ended early", "StreamBroke: the stream ended before the reply did"),
         ("server error", "server_error: Oops"),
         ("error of the choice", "server_error: Oops"),

@@ -103,8 +103,10 @@ def test_two_calls_at_once_are_each_answered_in_their_type(say):
 def test_what_the_provider_ran_itself_is_no_call(say):
     """A shell in a container of the provider's: it answers its calls in the same reply."""
     there = {"environment": {"type": "container_reference", "container_id": "cntr_1"}}
-    ran = {"type": "shell_call_output", "id": "sho_1", "call_id": "c1", "output": []}
-    for items in ([SHELL | there, ran], [SHELL, CUSTOM | {"call_id": "c2"}, ran, {**ran, "call_id": "c2", "id": "o2"}]):
+    said = [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+    ran = {"type": "shell_call_output", "id": "sho_1", "call_id": "c1", "output": said}
+    queried = {"type": "custom_tool_call_output", "id": "cto_1", "call_id": "c2", "output": "1"}
+    for items in ([SHELL | there, ran], [SHELL, CUSTOM | {"call_id": "c2"}, ran, queried]):
         reply = say(response(*items)).reply
         assert reply.message.calls == ()
         assert back(reply.message) == items

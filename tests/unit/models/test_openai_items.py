@@ -45,9 +45,13 @@ def part(text: str, *annotations: Any) -> Any:
 
 
 def back(*messages: Any, **settings: Any) -> list[Any]:
-    """The input items after a first one that greets, with these settings of the model."""
-    request = Request("", (*HELLO.messages, *messages))
-    return ask(json_answer(said("ok")), request=request, listen=False, **settings).bodies[0]["input"][1:]
+    """The input items that *messages* become: what is behind a greeting, and before the results that are missing."""
+    calls = [call for message in messages if isinstance(message, AssistantMessage) for call in message.calls]
+    answered = {message.call_id for message in messages if isinstance(message, ToolMessage)}
+    missing = [ToolMessage("a", call.id, call.name) for call in calls if call.id not in answered]
+    request = Request("", (*HELLO.messages, *messages, *missing))
+    items = ask(json_answer(said("ok")), request=request, listen=False, **settings).bodies[0]["input"]
+    return items[1 : len(items) - len(missing)]
 
 
 def raw(item: Any) -> bytes:
@@ -119,7 +123,7 @@ def test_ids_go_with_the_reasoning_that_they_belong_to(say):
 
 def test_an_id_that_a_server_repeats_goes_back_once(say):
     """A compatible server may name all of its items alike; twice in a request they are refused."""
-    replies = [say(response(THOUGHT, call(f"c{number}", "{}"), message("so"))).reply.message for number in (1, 1, 2)]
+    replies = [say(response(THOUGHT, call(f"c{number}", "{}"), message("so"))).reply.message for number in (1, 2, 3)]
     items = back(*replies)
     assert [item["id"] for item in items if "id" in item] == ["rs_1", "fc_c1", "msg_1"]
     assert [item["type"] for item in items if item.get("type")] == [

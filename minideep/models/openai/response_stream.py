@@ -128,7 +128,7 @@ class _Item:
 
     def texts(self, place: tuple[str, str, str], event: Wire) -> list[str]:
         """Return the pieces of the text that *event* names, at a *place* of `TEXTS`."""
-        part = event.get("summary_index" if place[1] == "summary" else "content_index")
+        part = event.get("summary_index" if place[1] == "summary" else "content_index") or 0
         return self._texts.setdefault((place, part), [])
 
     def pieced(self) -> Wire:
