@@ -11,11 +11,16 @@ from typing import Any, NamedTuple
 
 import pytest
 from harness.providers import Answer, Provider, json_answer
+from harness.replies import REPLIES
 from harness.stores import copy_of
 from harness.wires import WIRES, chat, claude, connected, ls, reply, responses
+from hypothesis import given, settings, strategies as st
 
 from minideep import Agent, Image, MemoryCheckpointer, Text, ToolResult, Turn, UserMessage, tool
 from minideep.workers import in_thread
+
+LIVES = 25
+"""The number of lives with random replies in each format; 1,000 are a long campaign."""
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(32)
 JPEG = b"\xff\xd8\xff\xe0" + bytes(32)
@@ -345,3 +350,20 @@ async def test_a_thread_with_a_bad_reply_may_move_to_other_servers_of_all_format
                 assert (await away.fail("away")).status == "failed"
                 assert (await away.resume()).text == "ok"
         assert (await home.say("home again")).text == "ok"
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_thread_goes_on_after_any_replies(kind):
+    @settings(max_examples=LIVES, deadline=None)
+    @given(st.lists(REPLIES[kind], min_size=1, max_size=4), st.booleans(), st.sampled_from([{}, STORED]))
+    def live(wholes, stream, stored):
+        bad = Bad(wholes[0], then=tuple(wholes[1:]), settings=stored if kind == "openai" else {})
+        asyncio.run(lived(Life(kind, bad, stream)))
+
+    async def lived(life):
+        with life.provider:
+            assert (await life.begin()).status == "ended"
+            assert (await life.fail("one")).status == "failed"
+            assert (await life.resume()).text == "ok"
+
+    live()
