@@ -1,8 +1,7 @@
 """The common part of all adapters to providers' SDKs.
 
 An adapter derives from `Adapter` and adds how a request is worded, how a reply is read and how a stream is gathered. It
-sends with `_post`, reads a stream under `unbroken(...)` and raises `BadReply` for an answer that cannot be used and
-`StreamBroke` for a stream that ends too early; all other errors it leaves to `Adapter.complete`.
+raises `BadReply` for an answer that cannot be used; all other errors it leaves to `Adapter.complete`.
 """
 
 import asyncio
@@ -14,8 +13,8 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -26,18 +25,19 @@ from msgspec import Struct
 
 from ..checks import checked
 from ..errors import ConfigError, ModelError
+from ..events import StreamEvent
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
 from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from ..workers import in_thread
 from .addresses import checked_address, loopback_host, other_address, without_login
-from .answers import Answer
+from .answers import Stream, Wire, document, received
 from .attempts import first_reply
 from .background import IMPORTING
 from .body import Encoded, Part, encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
-from .failures import BadReply, StreamBroke, model_error
+from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .profile import Profile
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
@@ -45,8 +45,6 @@ from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 T = TypeVar("T")
 R = TypeVar("R")
 Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
-Wire = dict[str, Any]
-"""A JSON object in a provider's words."""
 
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
@@ -123,7 +121,7 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        settings = self._checked_settings(settings)
+        self._check_settings(settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
@@ -140,45 +138,46 @@ class Adapter(ABC, Generic[T]):
         if api_key or base_url:
             self.key_variable = "api_key="
         # A closure, which shows the key to nobody who looks at the model.
-        self._client = Client(client, lambda: self._connect(api_key, base_url))
-        usual = Timeouts() if client is None else None
-        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout or usual
+        if timeout is None and client is None:
+            timeout = Timeouts()
+        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
         """None: those of the client that was given."""
-        self._hosted: list[Declared] = self._read_tools(settings.pop("tools", None) or ())
-        self._extra: Wire = settings.pop("extra_body", None) or {}
-        self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
+        self._client = Client(client, lambda: self._connect(api_key, base_url))
+        self._hosted = self._read_tools(settings.pop("tools", None) or ())
+        self._extra: Wire = dict(settings.pop("extra_body", None) or {})
+        self._options = {
+            option: settings.pop(name)
+            for name, option in (("extra_headers", "headers"), ("extra_query", "params"))
+            if name in settings
+        }
         self._settings = settings
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def _checked_settings(self, settings: Wire) -> Wire:
-        """Return a copy of *settings* as plain JSON, apart from the SDK's own options; refuse what it would refuse.
+    def _check_settings(self, settings: Wire) -> None:
+        """Refuse what would be refused with every request.
 
         Raises:
             ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or the
                 name of the model begins with its provider's.
         """
         model = type(self).__name__
-        # The SDK's own words for an argument that is left out.
-        said = {name: value for name, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
-        for name in said:
-            if name not in self.known_settings | OPTIONS:
-                if name in INSTEAD:
-                    raise ConfigError(f"{model}: {name!r} is not a setting; {INSTEAD[name]}")
+        for name, value in list(settings.items()):
+            if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
+                del settings[name]
+            elif name not in self.known_settings | OPTIONS:
                 other = "; what only the server knows goes into extra_body={...}"
                 meant = did_you_mean(name, self.known_settings | OPTIONS, other)
                 raise ConfigError(f"{model}: the {self.sdk} SDK knows no setting {name!r}{meant}")
+        try:
+            encode({name: value for name, value in settings.items() if name not in OPTIONS})
+        except TypeError as exc:
+            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
         provider, colon, name = self.name.partition(":")
         if colon and provider in ("anthropic", "openai", "openai-chat"):
             problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
             raise ConfigError(f"{problem}; write {model}({name!r})")
-        try:
-            # Decoded again, so that what a caller does to a list or a dict afterwards changes no request.
-            plain = from_json(encode({name: value for name, value in said.items() if name not in HEADERS}))
-        except TypeError as exc:
-            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
-        return plain | {name: dict(said[name] or {}) for name in HEADERS if name in said}
 
     def _read_tools(self, tools: Iterable[Any]) -> list[Declared]:
         """Return the tools that the settings declare.
@@ -287,8 +286,7 @@ class Adapter(ABC, Generic[T]):
         async def ask(client: T) -> Reply:
             if send:
                 return self._read(await send(client, self._body(client, request)))
-            async with within(self._timeouts and self._timeouts.total):
-                return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
+            return await first_reply([partial(self._ask, client, request)] * 2, emit, StreamBroke)
 
         return await self._asked(ask)
 
@@ -302,8 +300,9 @@ class Adapter(ABC, Generic[T]):
         check_allowed(self.name)
         used: list[T] = []
         try:
-            used.append(client := await self._client.get())
-            return await ask(client)
+            async with within(self._timeouts and self._timeouts.total):
+                used.append(client := await self._client.get())
+                return await ask(client)
         except ConfigError:
             raise
         except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the model's error.
@@ -324,16 +323,27 @@ class Adapter(ABC, Generic[T]):
 
     async def _count(self, client: T, request: Request) -> int:
         body = {name: value for name, value in self._body(client, request).items() if name in self.counted}
-        async with self._post(client, body, False, self.count_path) as answer:
-            said = await answer.read()
-        count = token_count(from_json(said), "input_tokens")
+        async with self._post(client, body, False, self.count_path) as chunks:
+            answer = await document(chunks)
+        count = token_count(answer, "input_tokens")
         if count is None:
-            raise BadReply(f"the answer should hold input_tokens, found {said[:200]!r}")
+            raise BadReply(f"the answer should hold input_tokens, found {to_json(answer)[:200]!r}")
         return count
 
-    @abstractmethod
     async def _ask(self, client: T, request: Request, emit: Emit | None) -> Reply:
         """Make one attempt at *request*."""
+        streamed = emit is not None or self._streams_unheard()
+        async with self._post(client, self._body(client, request, streamed=streamed), streamed) as chunks:
+            with unbroken((), (BadReply,) if streamed else ()):
+                return self._read(await received(chunks, self._stream(emit or _ignore)))
+
+    @abstractmethod
+    def _stream(self, emit: Emit) -> Stream:
+        """Return an empty reply that is about to be streamed."""
+
+    def _streams_unheard(self) -> bool:
+        """Return whether a reply is streamed though nobody listens."""
+        return False
 
     @abstractmethod
     async def upload(self, block: Image | Document) -> ProviderBlock:
@@ -366,8 +376,10 @@ class Adapter(ABC, Generic[T]):
         return error
 
     @asynccontextmanager
-    async def _post(self, client: Any, body: Wire, streamed: bool, path: str = "") -> AsyncGenerator[Answer]:
-        """Send *body*, and open the answer, which is still to be read if it is *streamed*."""
+    async def _post(
+        self, client: Any, body: Wire, streamed: bool, path: str = ""
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """Send *body*, and open the answer, which is still to come if it is *streamed*."""
         import httpx2
 
         sent = encode({**body, "stream": True} if streamed else body)
@@ -388,9 +400,26 @@ class Adapter(ABC, Generic[T]):
                     raise TimedOut("no connection was accepted", "connect", self._timeouts.connect) from None
                 raise
             try:
-                yield Answer(response, silence.heard)
+                async with aclosing(_chunks(client, response, silence.heard)) as chunks:
+                    yield chunks
             finally:
                 await response.aclose()
+
+
+async def _chunks(client: Any, response: Any, heard: Callable[[], None]) -> AsyncGenerator[bytes]:
+    """Yield the bytes of *response*, and call *heard* for each part; Amazon's own form as server-sent events."""
+    if response.headers.get("content-type", "").startswith("application/vnd.amazon.eventstream"):
+        async for event in client._make_sse_decoder().aiter_bytes(response.aiter_bytes()):
+            heard()
+            yield f"event: {event.event}\ndata: {event.data}\n\n".encode()
+        return
+    async for chunk in response.aiter_bytes():
+        heard()
+        yield chunk
+
+
+def _ignore(event: StreamEvent) -> None:
+    """Emit nothing: the reply is streamed, but nobody listens."""
 
 
 class PerLoop(Generic[T]):

@@ -1,86 +1,195 @@
-"""What a server answers: one JSON document, or server-sent events.
+"""The body of an answer, whatever its form: one JSON document, or server-sent events.
 
-https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+The SDKs trust the request and the headers to say which of the two it is, and their readers lose events without a name,
+or fail at events without data. Gateways send all of these, so bodies are read here.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator
-from typing import Any, cast
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Protocol, cast
 
 from ..messages import from_json
-from .failures import StreamBroke
+from .error_bodies import reason_of
+from .failures import BadReply, StreamBroke
+
+Wire = dict[str, Any]
+"""A JSON object in a provider's words."""
+
+BLANK = b" \t\r\n\xef\xbb\xbf"
+"""What may stand before a body: blanks, and a byte order mark."""
+META = (b"", b"id", b"retry")
+"""The fields of events that say nothing here; a comment is a field without a name."""
 
 
-class Answer:
-    """The *response* of an HTTP client; *heard* is called for each part that comes."""
+class Stream(Protocol):
+    """A reply that grows with the events of its stream."""
 
-    def __init__(self, response: Any, heard: Callable[[], None]) -> None:
-        self._response = response
-        self._heard = heard
-        self.is_json: bool = response.headers.get("content-type", "").startswith("application/json")
-        self.done = False
-        """True once the server has said `[DONE]`."""
+    def add(self, event: Wire) -> None:
+        """Add one event and pass its deltas on to listeners. Raises `BadReply` for an error among the events."""
+        ...
 
-    async def read(self) -> bytes:
-        """Return the document."""
-        return await self._response.aread()
+    def whole(self, done: bool) -> Wire | None:
+        """Return the reply in the form that the API sends without streaming, or None if it is not complete.
 
-    async def events(self) -> AsyncGenerator[dict[str, Any]]:
-        """Yield the data of each event as soon as it has come.
-
-        Events are told apart by their data, so that their names, which some servers leave out, are not needed.
-
-        Raises:
-            StreamBroke: data is not a JSON object.
+        *done* is True if the server has said `[DONE]`.
         """
-        stream = _Stream()
-        async for chunk in self._response.aiter_bytes():
-            self._heard()
-            for data in stream.data_in(chunk):
-                if data.startswith(b"[DONE]"):
-                    self.done = True  # The rest is read all the same, so that the connection can be used again.
-                elif not self.done:
-                    yield _event(data)
-        # Some servers end without the blank line. Any other event that is not ended is half of one.
-        self.done = self.done or any(data.startswith(b"[DONE]") for data in stream.data_in(b"\n\n"))
+        ...
 
 
-def _event(data: bytes) -> dict[str, Any]:
+async def received(chunks: AsyncIterator[bytes], stream: Stream) -> Wire:
+    """Return the document in *chunks*, or what *stream* makes of the events in them.
+
+    A connection that is lost after the last event of a reply does no harm.
+
+    Raises:
+        BadReply: the body is neither of the two, or it says that something failed.
+        StreamBroke: it ended before the reply did.
+    """
+    import httpx2
+
+    events, lost, found = Events(), None, b""
     try:
-        event = from_json(data)
-    except ValueError:
-        event = None
-    if not isinstance(event, dict):
-        raise StreamBroke(f"an event should be a JSON object, found {data[:200]!r}")
-    return cast(dict[str, Any], event)
+        found = await _head(chunks)
+        if found[:1] in (b"{", b"["):
+            return _document(found + b"".join([chunk async for chunk in chunks]))
+        async for chunk in _all(found, chunks):
+            for event in events.read(chunk):
+                stream.add(event)
+    except httpx2.TransportError as exc:
+        lost = exc
+    if whole := stream.whole(events.done):
+        return whole
+    if events.other:
+        raise BadReply(f"the answer should be JSON or events, found {_prose(events.other)!r}")
+    ended = "the stream ended before the reply did" if found else "the answer is empty"
+    raise StreamBroke(str(lost or ended)) from lost
 
 
-class _Stream:
-    """Bytes of a stream that comes in chunks, which may end anywhere."""
+async def document(chunks: AsyncIterator[bytes]) -> Wire:
+    """Return the document in *chunks*.
+
+    Raises:
+        BadReply: the body is no JSON object, or it says that something failed.
+    """
+    return _document(b"".join([chunk async for chunk in chunks]))
+
+
+class Events:
+    """Server-sent events, from chunks of bytes that end anywhere.
+
+    https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+    """
 
     def __init__(self) -> None:
-        self._unended: list[bytes] = []
-        """The line that has no end yet."""
-        self._data: list[bytes] = []
-        self._was_cut = False
-        """True if the last chunk ended with a return, to which a newline may belong."""
+        self.done = False
+        """Whether the server has said `[DONE]`. What follows is not read."""
+        self.other = b""
+        """The beginning of what is no event."""
+        self._rest = bytearray()
+        self._return = b""
 
-    def data_in(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the data of the events that end in *chunk*."""
-        if b"\r" in chunk or self._was_cut:
-            chunk = self._with_newlines(chunk)
-        if b"\n" not in chunk:
-            self._unended.append(chunk)  # Joined once: a line may be megabytes long.
+    def read(self, chunk: bytes) -> Iterator[Wire]:
+        """Yield the events that *chunk* completes. An empty one is the last, and ends an event that nothing ended.
+
+        Raises:
+            BadReply: an event says that something failed.
+            StreamBroke: an event is not JSON.
+        """
+        # Searched from where the last search ended, as one event may come in a thousand chunks.
+        begin = max(0, len(self._rest) - 1)
+        self._rest += self._with_plain_ends(chunk) if chunk else b"\n\n"
+        if self._rest.find(b"\n\n", begin) < 0:
             return
-        *lines, rest = b"".join([*self._unended, chunk]).split(b"\n")
-        self._unended = [rest]
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
-            elif self._data and not line:
-                yield b"\n".join(self._data)
-                self._data = []
+        *blocks, rest = bytes(self._rest).split(b"\n\n")
+        self._rest = bytearray(rest)
+        for block in blocks:
+            if (event := self._event(block)) is not None:
+                yield event
 
-    def _with_newlines(self, chunk: bytes) -> bytes:
-        chunk = chunk[1:] if self._was_cut and chunk.startswith(b"\n") else chunk
-        self._was_cut = chunk.endswith(b"\r")
+    def _with_plain_ends(self, chunk: bytes) -> bytes:
+        """Return *chunk* with each line ended by a line feed. A return at its end waits for what follows it."""
+        if not self._return and b"\r" not in chunk:
+            return chunk
+        chunk, self._return = self._return + chunk, b""
+        if chunk.endswith(b"\r"):
+            chunk, self._return = chunk[:-1], b"\r"
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _event(self, block: bytes) -> Wire | None:
+        name, data = (b"", block[6:]) if block.startswith(b"data: ") and b"\n" not in block else self._fields(block)
+        # Gateways send comments as data: https://github.com/mnfst/llm-gateway/issues/2053
+        if not data or data.startswith(b":") or self.done:
+            return None
+        if data.startswith(b"[DONE]"):
+            self.done = True
+            return None
+        try:
+            value = from_json(data)
+        except ValueError:
+            text = data[:200].decode(errors="replace")
+            raise (
+                refusal(text) if name == b"error" else StreamBroke(f"an event should be JSON, found {text!r}")
+            ) from None
+        return _unrefused(cast(Wire, value), name == b"error") if isinstance(value, dict) else None
+
+    def _fields(self, block: bytes) -> tuple[bytes, bytes]:
+        """Return the name and the data of an event."""
+        name, data = b"", list[bytes]()
+        for line in block.split(b"\n"):
+            field, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if field == b"data":
+                data.append(value)
+            elif field == b"event":
+                name = value
+            elif field == b"error":  # As llama.cpp sent errors: https://github.com/ggml-org/llama.cpp/pull/16109
+                name, data = field, [value]
+            elif field not in META and len(self.other) < 20_000:
+                self.other += line + b"\n"
+        return name, b"\n".join(data)
+
+
+async def _head(chunks: AsyncIterator[bytes]) -> bytes:
+    """Return the first chunks, up to the first that is not blank, without the blanks before it."""
+    async for chunk in chunks:
+        if head := chunk.lstrip(BLANK):
+            return head
+    return b""
+
+
+async def _all(head: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield *head*, the chunks behind it, and an empty one as the end."""
+    yield head
+    async for chunk in chunks:
+        if chunk:
+            yield chunk
+    yield b""
+
+
+def _document(content: bytes) -> Wire:
+    try:
+        value = from_json(content)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise BadReply(f"the answer should be a JSON object, found {_prose(content)!r}")
+    return _unrefused(cast(Wire, value))
+
+
+def _unrefused(value: Wire, named: bool = False) -> Wire:
+    """Return *value*; if it is an error, which one *named* so is, raise it."""
+    if error := value.get("error"):
+        raise refusal(error)
+    if named or value.get("type") == "error" or value.get("object") == "error":
+        raise refusal(value)
+    return value
+
+
+def refusal(error: Any) -> BadReply:
+    """Return an exception for the error in an answer of status 200."""
+    return BadReply(reason_of(BadReply("", error)) or str(error), error)
+
+
+def _prose(content: bytes) -> str:
+    """Return the beginning of *content*, or what a page in HTML says."""
+    text = content[:20_000].decode(errors="replace")
+    return (reason_of(BadReply("", text)) or text)[:200]

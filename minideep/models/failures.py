@@ -100,8 +100,9 @@ MAX_TEXT = 10_000
 
 TRANSIENT = frozenset({"api_error", "overloaded_error", "server_error", "server_is_overloaded"})
 """Kinds of error that a provider sends in the middle of a stream, and that a second attempt may avoid."""
-LOST = frozenset({"APIConnectionError", "TimedOut", "TransportError", "timeout_error"})
-"""Classes of exceptions, and one kind of error, for a connection that was lost or a server that was too slow."""
+LOST = frozenset({"APIConnectionError", "TransportError", "TimedOut", "timeout_error"})
+"""Exception classes of the SDKs, of httpx and our own, and one kind of error, for a server that did not answer in time.
+"""
 
 
 class StreamBroke(Exception):
@@ -115,7 +116,7 @@ class MissingKey(Exception):
 class BadReply(Exception):
     """An answer that cannot be used; *body* is its error object (`type`, `code`, `message`), if it has one."""
 
-    def __init__(self, text: str, body: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, text: str, body: Any = None) -> None:
         super().__init__(text)
         self.body = body
 
@@ -152,7 +153,7 @@ def model_error(
     kinds, text = _kinds(exc), _without(secrets, _text(exc))[:MAX_TEXT]
     by_code = _by_code(kinds, status_of(exc))
     found = _by_wording(text.lower(), by_code)
-    status: int | None = getattr(exc, "status_code", None)
+    status = status_of(exc)
     label = kinds[0] if status in (None, 200) else f"{status} {kinds[0]}"
     # A request that is too large for one account's minute may be small enough for another model.
     transient = found.transient or by_code is RateLimited or (found is ModelError and (broke or _may_pass(exc, kinds)))

@@ -24,17 +24,28 @@ def is_marked(block: bytes) -> bool:
     return b'"cache_control":' in block
 
 
-def mark(tools: list[bytes], system: list[bytes], turns: Sequence[Turn], ttl: str, ends: list[int], used: int) -> None:
+def lifetime(block: bytes) -> str:
+    """Return how long the cache is kept that is written at the breakpoint of an encoded block; empty without one."""
+    return "1h" if is_marked(block) and b'"ttl":"1h"' in block else "5m" if is_marked(block) else ""
+
+
+def mark(
+    tools: list[bytes], system: list[bytes], turns: Sequence[Turn], ttl: str, ends: list[int], users: Sequence[str]
+) -> None:
     """Put breakpoints after tools and prompt, after the memory behind it, and on messages.
 
     The encoded blocks are replaced in their lists. *ends* is how many blocks of messages the next request starts with,
-    followed by how many earlier requests had, the latest first: each of them wrote the cache up to there. *used* is how
-    many breakpoints the user has set.
+    followed by how many earlier requests had, the latest first: each of them wrote the cache up to there. *users* are
+    the lifetimes of the breakpoints that the user has set. Since long ones must come before short ones, ours then have
+    the same lifetime, and where the user's differ there are none of ours.
 
     https://platform.claude.com/docs/en/build-with-claude/prompt-caching
     """
+    if len({*users}) > 1:
+        return
+    ttl = users[0] if users else ttl
     control = b'{"cache_control":{"type":"ephemeral"%b},' % (b"" if ttl == "5m" else b',"ttl":"%b"' % ttl.encode())
-    free = MAX_BREAKPOINTS - used
+    free = MAX_BREAKPOINTS - len(users)
     # A breakpoint on the prompt covers the tools too, which come before it.
     head, first = (system, 0) if system else (tools, -1)
     for at in range(len(head))[first:][: max(0, free - 1)]:

@@ -1,24 +1,26 @@
 """Claude, through Anthropic's SDK and its Messages API."""
 
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from ... import messages as ours
 from ...checks import checked
 from ...errors import ConfigError
-from ...events import StreamEvent
 from ...kinds import Positive, Seconds, having
-from ...messages import Document, Image, ProviderBlock, from_json, to_json
+from ...messages import to_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Adapter, Wire
+from ..adapter import Adapter, nested
+from ..answers import Stream, Wire
 from ..body import Encoded, array
 from ..catalog import Price
-from ..failures import BadReply, unbroken
 from ..profile import Profile
 from ..timeouts import Timeouts
 from ..waits import refuse_long_wait
 from . import breakpoints
-from .replies import Streamed, reply_of
-from .requests import PROVIDER, as_json, blocks_of, declaration, ends_of, prompt_blocks, turns_of
+from .blocks import PROVIDER, Blocks, blocks_of, declaration, prompt_blocks
+from .replies import reply_of
+from .server_tools import container_of, settled
+from .streaming import Streamed
+from .turns import as_json, ends_of, goes_on_without_thinking, turns_of
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -115,22 +117,12 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         client._client.event_hooks["response"].append(refuse_long_wait)
         return client
 
-    async def _ask(self, client: "AsyncAnthropic", request: Request, emit: Emit | None) -> Reply:
-        import httpx2
+    def _streams_unheard(self) -> bool:
+        # The connection of a reply that may take more than ten minutes may be cut, if nothing comes for so long.
+        return self._settings["max_tokens"] > LONGEST_UNSTREAMED
 
-        # A reply that may take more than ten minutes is streamed, though nobody listens, or the connection may be cut.
-        streamed = emit is not None or self._settings["max_tokens"] > LONGEST_UNSTREAMED
-        async with self._post(client, self._body(client, request), streamed) as answer:
-            if not streamed:
-                return self._read(from_json(await answer.read()))
-            with unbroken((httpx2.TransportError,), (BadReply,)):
-                if answer.is_json:
-                    return self._read(from_json(await answer.read()))
-                message = Streamed(emit or _ignore)
-                async with aclosing(answer.events()) as events:
-                    async for event in events:
-                        message.add(event)
-                return self._read(message.whole())
+    def _stream(self, emit: Emit) -> Stream:
+        return Streamed(emit)
 
     def _body(self, client: "AsyncAnthropic", request: Request, *, streamed: bool = False) -> Wire:
         """Return the request as tools, system and messages.
@@ -143,12 +135,16 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             form: Wire = {"format": {"type": "json_schema", "schema": request.schema}}
             body["output_config"] = form | body.get("output_config", {})
         messages = [self._blocks(message) for message in request.messages]
+        if any(message.server for message in messages):
+            body |= self._container(messages)
+            messages = settled(messages, "container" in body)
         turns = turns_of(messages)
+        if nested(body, "thinking", "type") == "enabled" and goes_on_without_thinking(turns):
+            del body["thinking"]
         if request.cache and "cache_control" not in body:
-            used = sum(map(breakpoints.is_marked, tools)) + sum(message.marks for message in messages)
-            breakpoints.mark(
-                tools, prompt, turns, request.cache.ttl, ends_of(messages, request.cache.stable_prefix), used
-            )
+            marks = [*map(breakpoints.lifetime, tools), *(mark for message in messages for mark in message.marks)]
+            ends = ends_of(messages, request.cache.stable_prefix)
+            breakpoints.mark(tools, prompt, turns, request.cache.ttl, ends, [*filter(None, marks)])
         if tools:
             body["tools"] = array(tools)
         if prompt:
@@ -156,17 +152,21 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         body["messages"] = array(map(as_json, turns))
         return body | self._extra
 
+    def _container(self, messages: list[Blocks]) -> Wire:
+        """Return the container in which the provider's tools go on; one of the settings stays, if it has an id."""
+        given: Any = self._settings.get("container")
+        latest = container_of(messages)
+        if not latest or isinstance(given, str) or nested(given, "id"):
+            return {}
+        return {"container": {**given, "id": latest} if given else latest}
+
     @checked
-    async def upload(self, block: Image | Document) -> ProviderBlock:
-        kind = "image" if isinstance(block, Image) else "document"
+    async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
+        kind = "image" if isinstance(block, ours.Image) else "document"
         name = getattr(block, "name", "") or kind
         file = await self._asked(lambda client: client.files.upload(file=(name, block.data, block.media_type)))
         named: Wire = {"type": kind, "source": {"type": "file", "file_id": file.id}}
-        return ProviderBlock(PROVIDER, to_json(named))
+        return ours.ProviderBlock(PROVIDER, to_json(named))
 
     def _read(self, answer: Any) -> Reply:
         return reply_of(answer, self._tariff)
-
-
-def _ignore(event: StreamEvent) -> None:
-    """Emit nothing: the reply is streamed, but nobody listens."""

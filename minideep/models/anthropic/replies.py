@@ -1,128 +1,103 @@
-"""Replies of the Messages API, whole or streamed, as blocks and usage."""
+"""Replies of the Messages API as blocks, usage and cost."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-import msgspec
-from msgspec import Struct
-
 from ... import messages as ours
-from ...events import ArgsDelta, StreamEvent, TextDelta, ThinkingDelta
-from ...messages import clean, from_json, parse_arguments, to_json
-from ...ports import Emit, Reply
-from ..adapter import Wire
+from ...messages import clean, parse_arguments, to_json
+from ...ports import Reply
+from ..adapter import Wire, extra_fields, nested
 from ..catalog import Tariff
-from ..failures import BadReply, StreamBroke
-from .requests import PROVIDER, THOUGHTS
+from ..failures import BadReply
+from .blocks import PROVIDER, THOUGHTS
 from .usage import cost_of, usage_of
 
-STOPS: Mapping[str | None, ours.StopReason] = {
+STOPS: Mapping[str, ours.StopReason] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     "refusal": "refused",
     "pause_turn": "continue",
     "compaction": "continue",
+    # What gateways pass on of other providers, in lower case.
+    "length": "truncated",
+    "model_length": "truncated",
+    "content_filter": "refused",
+    "safety": "refused",
 }
 """Every other reason is `done`: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
-
-class _Answer(Struct):
-    content: list[Wire]
-    stop_reason: str | None = None
-    usage: Any = None
-    """Not checked: a reply that is paid for must not be lost because its usage has an odd form."""
+OWN = frozenset({"type", "id", "name", "input"})
+"""The fields of a call that `ToolCall` holds."""
+DIRECT = {"type": "direct"}
+"""The caller of a call that the model itself has made."""
 
 
 def reply_of(answer: Any, tariff: Tariff) -> Reply:
-    checked = msgspec.convert(answer, _Answer)
-    content = tuple(map(_from_wire, checked.content))
-    stop = STOPS.get(checked.stop_reason, "done")
-    return Reply(ours.AssistantMessage(content), usage_of(checked.usage), stop, cost_of(checked.usage, tariff))
+    """Return the reply in *answer*, of which only the content must have the right form.
+
+    Raises:
+        BadReply: it has no content.
+    """
+    content, said = nested(answer, "content"), nested(answer, "usage")
+    if not isinstance(content, str | list) and not ("content" in answer and content is None):
+        raise BadReply(f"the answer should have a list as its content, found {to_json(answer).decode()[:200]}")
+    wires = cast(list[Any], content) if isinstance(content, list) else [content]
+    blocks = (*(block for wire in wires for block in _blocks(wire)), *_container(answer))
+    stop = STOPS.get(str(nested(answer, "stop_reason")).lower(), "done")
+    return Reply(ours.AssistantMessage(blocks), usage_of(said), stop, cost_of(said, tariff))
 
 
-def _from_wire(block: Wire) -> ours.AnyBlock:
+def _container(answer: Wire) -> Iterable[ours.AnyBlock]:
+    """Return the fields of the whole message that the next request needs."""
+    container = nested(answer, "container")
+    return (ours.ProviderBlock(PROVIDER, to_json({"container": container})),) if nested(container, "id") else ()
+
+
+def _blocks(wire: Any) -> tuple[ours.AnyBlock, ...]:
     """Convert a block; thinking and blocks that only the provider understands keep its JSON."""
-    match block:
-        case {"type": "text", "text": text}:
-            return ours.Text(clean(text))
-        case {"type": "tool_use", "name": name}:
-            return ours.ToolCall(name, to_json(block.get("input") or {}), block.get("id"))
+    match wire:
+        case str(text):
+            return (ours.Text(clean(text)),)
+        case {"type": "text"}:
+            return (ours.Text(clean(_string(wire.get("text"))), _citations(wire.get("citations"))),)
+        case {"type": "tool_use"}:
+            besides = {name: value for name, value in wire.items() if value != DIRECT}
+            call = ours.ToolCall(_string(wire.get("name")), _arguments(wire.get("input")), _string(wire.get("id")))
+            return *extra_fields(besides, OWN, PROVIDER), call
         case {"type": kind} if kind in THOUGHTS:
-            return ours.Thinking(clean(block.get("thinking") or ""), PROVIDER, to_json(block))
+            return (ours.Thinking(clean(_string(wire.get("thinking"))), PROVIDER, to_json(wire)),)
+        case {"type": str()}:
+            return (ours.ProviderBlock(PROVIDER, to_json(wire)),)
         case _:
-            return ours.ProviderBlock(PROVIDER, to_json(block))
+            return ()
 
 
-# ---- a stream
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-class Streamed:
-    """A message that grows with the events of its stream. Listeners receive its deltas at once."""
+def _arguments(value: Any) -> bytes:
+    """Return the input of a call; some gateways send it as text, or nothing."""
+    if isinstance(value, dict):
+        return to_json(value)
+    return parse_arguments(value if isinstance(value, str) else to_json(value).decode() if value else "")
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._stop: str | None = None
-        self._usage: Wire = {}
-        self._blocks: dict[int, Wire] = {}
-        self._parts: dict[tuple[int, str], list[str]] = {}
 
-    def add(self, event: Any) -> None:
-        """Add one event. Unknown kinds are ignored, as the API asks of its clients. Raises `BadReply` for an error."""
-        match event:
-            case {"type": "error", "error": {**error}}:
-                raise BadReply(str(error.get("message", error)), error)
-            case {"type": "message_start", "message": message}:
-                self._count(message.get("usage"))
-                # Counts only the little that is written by then; the total comes at the end.
-                self._usage.pop("output_tokens", None)
-            case {"type": "content_block_start", "index": index, "content_block": block}:
-                self._blocks[index] = block
-            case {"type": "content_block_delta", "index": index, "delta": delta}:
-                self._grow(index, self._blocks[index], delta)
-            case {"type": "message_delta", "delta": delta}:
-                self._stop = delta.get("stop_reason") or self._stop
-                self._count(event.get("usage"))
-            case _:
-                pass
+def _citations(said: Any) -> tuple[ours.Citation, ...]:
+    listed = cast(list[Any], said) if isinstance(said, list) else []
+    return tuple([_citation(one) for one in listed if isinstance(nested(one, "type"), str)])
 
-    def whole(self) -> Wire:
-        """Return the message in the form that the API sends without streaming.
 
-        Raises:
-            StreamBroke: the events ended before a stop reason.
-        """
-        if self._stop is None:
-            raise StreamBroke("the stream ended before the reply did")
-        for (index, field), parts in self._parts.items():
-            block, text = self._blocks[index], "".join(parts)
-            block[field] = from_json(parse_arguments(text)) if field == "input" else block[field] + text
-        return {"content": list(self._blocks.values()), "stop_reason": self._stop, "usage": self._usage}
+def _citation(said: Wire) -> ours.Citation:
+    """Return a source: a page of the web, a result of a search, or a document, which has a title only.
 
-    def _count(self, usage: Any) -> None:
-        # Counts are totals so far. A null, or no usage at all, must not erase an earlier count.
-        said = cast(Wire, usage) if isinstance(usage, dict) else {}
-        self._usage |= {name: count for name, count in said.items() if count is not None}
-
-    def _grow(self, index: int, block: Wire, delta: Wire) -> None:
-        match delta:
-            case {"type": "text_delta", "text": text}:
-                self._write(index, "text", text, TextDelta(clean(text)))
-            case {"type": "thinking_delta", "thinking": text}:
-                self._write(index, "thinking", text, ThinkingDelta(clean(text)))
-            case {"type": "input_json_delta", "partial_json": text}:
-                self._write(index, "input", text, self._args(index, block, text))
-            case {"type": "citations_delta", "citation": citation}:
-                block["citations"] = [*(block.get("citations") or ()), citation]
-            case _:
-                # A signature, or a delta of a later version: its fields are complete.
-                block |= {name: value for name, value in delta.items() if name != "type"}
-
-    def _write(self, index: int, field: str, text: str, event: StreamEvent | None) -> None:
-        self._parts.setdefault((index, field), []).append(text)
-        if text and event:
-            self._emit(event)
-
-    def _args(self, index: int, block: Wire, text: str) -> ArgsDelta | None:
-        """Return the event for part of a call's arguments; None for a tool that the provider itself runs."""
-        calls = [other for other, block in self._blocks.items() if block["type"] == "tool_use"]
-        return ArgsDelta(calls.index(index), block["name"], text, block.get("id", "")) if index in calls else None
+    The places that it names are in the source, not in the text.
+    """
+    source = clean(_string(said.get("source")))
+    return ours.Citation(
+        url=clean(_string(said.get("url"))) or (source if "://" in source else ""),
+        title=clean(_string(said.get("title") or said.get("document_title"))) or source,
+        quote=clean(_string(said.get("cited_text"))),
+        provider=PROVIDER,
+        raw=to_json(said),
+    )

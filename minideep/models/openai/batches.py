@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ...messages import from_json
-from ..adapter import Wire, nested
+from ..adapter import nested
+from ..answers import Wire, refusal
 from ..body import encode
-from .sdk import refusal
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

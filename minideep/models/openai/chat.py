@@ -10,6 +10,7 @@ from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, Message, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Wire, nested
+from ..answers import Stream, refusal
 from ..body import Encoded, array
 from ..catalog import Price
 from ..failures import BadReply
@@ -151,17 +152,17 @@ class OpenAIChat(sdk.OpenAIAdapter):
 
     def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
-            raise sdk.refusal(error)
+            raise refusal(error)
         for choice in objects(answer.get("choices")):
             # Some servers send `error: null` beside a choice that failed.
             if error := choice.get("error"):
-                raise sdk.refusal(error)
+                raise refusal(error)
             message = next(iter(objects(choice.get("message"))), Wire())
             stop = _stop(choice.get("finish_reason"), message)
             return self._reply(blocks(message, self._to.provider), stop, usage_in(answer), answer.get("service_tier"))
         raise BadReply(f"the answer should hold a choice, found {to_json(answer).decode()[:200]}")
 
-    def _stream(self, emit: Emit) -> sdk.Stream:
+    def _stream(self, emit: Emit) -> Stream:
         return Streamed(emit)
 
     def _dialect(self, client: "AsyncOpenAI") -> Dialect:
@@ -177,7 +178,7 @@ def _stop(reason: Any, message: Wire) -> StopReason:
     """Return why the reply ended. Raises `BadReply` if the server could not end it."""
     word = reason.lower() if isinstance(reason, str) else ""
     if any(part in word for part in FAILURES):
-        raise sdk.refusal({"code": "server_error", "message": f"the server ended the reply with {reason!r}"})
+        raise refusal({"code": "server_error", "message": f"the server ended the reply with {reason!r}"})
     if message.get("refusal"):
         return "refused"
     for part, stop in STOPS.items():

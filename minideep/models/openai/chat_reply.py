@@ -53,7 +53,7 @@ def text_of(content: Any) -> str:
 
 def thought(fields: Wire) -> str:
     """Return the readable part of the reasoning; servers that send details mostly send the text as well."""
-    spoken = next((text for name in SPOKEN if isinstance(text := fields.get(name), str) and text), "")
+    spoken = next((text for name in SPOKEN if (text := text_of(fields.get(name)))), "")
     details = objects(fields.get("reasoning_details"))
     return spoken or "".join(text_of(detail.get("text") or detail.get("summary")) for detail in details)
 

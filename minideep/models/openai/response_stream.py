@@ -7,6 +7,7 @@ from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...messages import clean
 from ...ports import Emit
 from ..adapter import Wire
+from ..answers import refusal
 from . import client_calls, sdk
 
 ENDS = {
@@ -51,7 +52,7 @@ class Streamed:
                 said = response.get("status") not in (None, "", "in_progress")
                 self._response = response if said else response | {"status": ENDS[kind]}
             case {"type": "error"}:
-                raise sdk.refusal(event)
+                raise refusal(event)
             case {"type": "response.reasoning_summary_part.added", "summary_index": part} if part:
                 self._emit(ThinkingDelta("\n\n"))
             case _ if step == "done":

@@ -11,6 +11,7 @@ from ...messages import Document, Image, Message, ProviderBlock, StopReason, Too
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Wire, nested
+from ..answers import Stream, refusal
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
@@ -145,7 +146,7 @@ class OpenAI(sdk.OpenAIAdapter):
 
     def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
-            raise sdk.refusal(error)
+            raise refusal(error)
         status, output = answer.get("status"), answer.get("output")
         if status not in ENDED:
             raise BadReply(f"a response should end completed or incomplete, found {status!r}")
@@ -157,7 +158,7 @@ class OpenAI(sdk.OpenAIAdapter):
                 raise BadReply(reason)
         return self._reply(blocks_of(items), _stop(answer, items), answer.get("usage"), answer.get("service_tier"))
 
-    def _stream(self, emit: Emit) -> sdk.Stream:
+    def _stream(self, emit: Emit) -> Stream:
         return Streamed(emit)
 
 

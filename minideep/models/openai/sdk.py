@@ -1,36 +1,20 @@
 """The common part of the adapters to OpenAI's two APIs."""
 
-from abc import abstractmethod
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from contextlib import aclosing
 from mimetypes import guess_extension
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import msgspec
 
 from ... import messages as ours
-from ...messages import from_json, to_json
-from ...ports import Emit, Reply, Request
+from ...messages import to_json
+from ...ports import Reply, Request
 from ..adapter import Adapter, Wire, dollars, hashed_id, sendable, token_count
-from ..answers import Answer
 from ..body import encode
-from ..failures import BadReply, StreamBroke, unbroken
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-NUMBERS: Mapping[str, str] = {
-    "401": "invalid_api_key",
-    "403": "invalid_api_key",
-    "429": "rate_limit_exceeded",
-    "500": "server_error",
-    "502": "server_error",
-    "503": "server_is_overloaded",
-    "529": "server_is_overloaded",
-}
-"""OpenAI's codes for the statuses that some servers write as the code of an error in an answer of status 200:
-https://openrouter.ai/docs/api/reference/errors-and-debugging"""
 
 CACHED = (
     ("num_cached_tokens",),
@@ -48,21 +32,6 @@ TIERS: Mapping[str | None, float] = {None: 1.0, "auto": 1.0, "default": 1.0, "fl
 https://developers.openai.com/api/docs/guides/flex-processing and https://developers.openai.com/api/docs/guides/batch"""
 
 
-class Stream(Protocol):
-    """A reply that grows with the events of its stream."""
-
-    def add(self, event: Wire) -> None:
-        """Add one event and pass its deltas on to listeners. Raises `BadReply` for an error among the events."""
-        ...
-
-    def whole(self, done: bool) -> Wire | None:
-        """Return the reply in the form that the API sends without streaming, or None if it is not complete.
-
-        *done* is True if the server has said `[DONE]`.
-        """
-        ...
-
-
 class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     """A model behind OpenAI's SDK. A subclass is one of the two APIs."""
 
@@ -73,39 +42,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     key_variable = "OPENAI_API_KEY"
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""
-
-    @abstractmethod
-    def _stream(self, emit: Emit) -> Stream:
-        """Return an empty reply that is about to be streamed."""
-
-    async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
-        import httpx2
-
-        body = self._body(client, request, streamed=emit is not None)
-        async with self._post(client, body, emit is not None) as answer:
-            if not emit:
-                return self._read(_object(await answer.read()))
-            with unbroken((httpx2.TransportError,), (BadReply,)):
-                if answer.is_json:
-                    return self._read(_object(await answer.read()))
-                return self._read(await self._gathered(answer, self._stream(emit)))
-
-    async def _gathered(self, answer: Answer, stream: Stream) -> Wire:
-        """Return the reply in a stream. A connection that is lost after the last event does no harm."""
-        import httpx2
-
-        try:
-            async with aclosing(answer.events()) as events:
-                async for event in events:
-                    if error := event.get("error"):
-                        raise refusal(error)
-                    stream.add(event)
-        except httpx2.TransportError:
-            if not stream.whole(answer.done):
-                raise
-        if not (whole := stream.whole(answer.done)):
-            raise StreamBroke("the stream ended before the reply did")
-        return whole
 
     def _reply(self, content: Iterable[ours.AnyBlock], stop: ours.StopReason, said: Any, tier: Any) -> Reply:
         """Return a reply whose usage is what the server *said*, and which was made in the service tier *tier*.
@@ -125,23 +61,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
 def is_object(value: Any) -> TypeGuard[Wire]:
     """Return whether *value*, which may be whatever a server sends, is a JSON object."""
     return isinstance(value, dict)
-
-
-def _object(content: bytes) -> Wire:
-    try:
-        body = from_json(content)
-    except ValueError:
-        body = None
-    if not is_object(body):
-        raise BadReply(f"the answer should be a JSON object, found {content[:200]!r}")
-    return body
-
-
-def refusal(error: Any) -> BadReply:
-    """Return an exception for the error object in an answer of status 200."""
-    body: Wire = error if is_object(error) else {"message": str(error)}
-    code = body.get("code")
-    return BadReply(str(body.get("message") or body), {**body, "code": NUMBERS.get(str(code), code)})
 
 
 def arguments_text(call: ours.ToolCall) -> str:

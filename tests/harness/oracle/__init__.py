@@ -50,7 +50,11 @@ def faults(raw: bytes, path: str, said: Collection[str] = (), part: bool = False
     if wrong := wrong + told(api.shape, body):
         return wrong
     rules = (*api.OF_EACH_PART, *(() if part else api.OF_THE_WHOLE))
-    return [fault for rule in rules for fault in told(rule, body, *([said] if rule is chat.fields_are_known else ()))]
+    return [
+        fault
+        for rule in rules
+        for fault in told(rule, body, *([said] if rule in (*chat.OF_THE_SERVER, *claude.OF_THE_SERVER) else ()))
+    ]
 
 
 def told(rule: Callable[..., Iterator[str]], *given: Any) -> list[str]:

@@ -126,11 +126,12 @@ def content_is_there(body: Wire) -> Iterator[str]:
             yield f"messages[{at}].tool_calls: expected at least one call"
 
 
-def parts_are_of_the_role(body: Wire) -> Iterator[str]:
-    # The SDK's types ChatCompletionUserMessageParam and so on.
+def parts_are_of_the_role(body: Wire, said: Collection[str] = ()) -> Iterator[str]:
+    # The SDK's types ChatCompletionUserMessageParam and so on. Mistral takes back the thinking that it has sent.
     for role, place, part in parts(body):
-        if part.get("type") not in ROLES[role]:
-            yield f"{place}: {part.get('type')!r} is no part for {role}; supported are {sorted(ROLES[role])}"
+        allowed = ROLES[role] | ({"thinking"} & set(said) if role == "assistant" else set())
+        if part.get("type") not in allowed:
+            yield f"{place}: {part.get('type')!r} is no part for {role}; supported are {sorted(allowed)}"
         elif part["type"] == "text" and not isinstance(part.get("text"), str):
             yield f"{place}: a part needs text, found {part}"
 
@@ -206,3 +207,6 @@ OF_EACH_PART = (
     tools_fit,
     the_choice_exists,
 )
+
+OF_THE_SERVER = (fields_are_known, parts_are_of_the_role)
+"""The rules that are told the names of the fields that the server has sent."""

@@ -1,7 +1,7 @@
 """What the Messages API refuses."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -124,10 +124,14 @@ def thinking_is_not_last(body: Wire) -> Iterator[str]:
             yield f"messages.{at}: the final block of an assistant's message is {said[-1]['type']}"
 
 
-def thinking_is_signed(body: Wire) -> Iterator[str]:
-    # The SDK's types ThinkingBlockParam and RedactedThinkingBlockParam.
+def thinking_is_signed(body: Wire, said: Collection[str] = ()) -> Iterator[str]:
+    """A server that has *said* thinking and no signature does not sign, and wants its thinking back as it is."""
+    # The SDK's types ThinkingBlockParam and RedactedThinkingBlockParam; DeepSeek's server is one that does not sign:
+    # https://github.com/NousResearch/hermes-agent/issues/22313
+    unsigned = "thinking" in said and "signature" not in said
     for place, block in blocks(body):
-        if block["type"] == "thinking" and not (isinstance(block.get("signature"), str) and "thinking" in block):
+        signed = unsigned or isinstance(block.get("signature"), str)
+        if block["type"] == "thinking" and not (signed and "thinking" in block):
             yield f"{place}: thinking needs its text and its signature"
         if block["type"] == "redacted_thinking" and not isinstance(block.get("data"), str):
             yield f"{place}: redacted thinking needs its data"
@@ -403,3 +407,6 @@ OF_EACH_PART = (
     the_choice_exists,
     the_budget_fits,
 )
+
+OF_THE_SERVER = (thinking_is_signed,)
+"""The rules that are told the names of the fields that the server has sent."""

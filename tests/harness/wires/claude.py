@@ -81,7 +81,7 @@ def broken_off(kind: str, said: str) -> Answer:
 
 WHOLE = answer(said("hi there"), stream=True)
 BROKEN = {
-    "cut": cut(WHOLE),
+    "cut": cut(sse(*events(said("hi there"))[:7])),
     "ended early": sse(*events(said("hi there"))[:5]),
     "overloaded": broken_off("overloaded_error", "Overloaded"),
     "api error": broken_off("api_error", "Internal server error"),

@@ -193,11 +193,17 @@ def test_the_models_own_cache_settings_win():
 
 
 @pytest.mark.parametrize(("own", "ours"), [(1, [-1, 2, 4]), (2, [-1, 4]), (3, [4]), (4, [])])
-def test_breakpoints_of_the_user_are_kept_and_counted(own, ours):
+def test_breakpoints_of_the_user_are_kept_and_counted_and_ours_last_as_long(own, ours):
     blocks = [{"type": "text", "text": f"page {n}"} | ({"cache_control": HOUR} if n < own else {}) for n in range(4)]
     pages = UserMessage(tuple(ProviderBlock("anthropic", to_json(block)) for block in blocks))
-    places = {place if place < 0 else place + 1: MARK for place in ours}
+    places = {place if place < 0 else place + 1: HOUR for place in ours}
     assert marks(asked(pages, *step(1, 1))) == dict.fromkeys(range(own), HOUR) | places
+
+
+def test_a_user_who_mixes_lifetimes_sets_all_breakpoints():
+    cited = [{"type": "text", "text": "page"} | {"cache_control": mark} for mark in (HOUR, MARK)]
+    pages = UserMessage(tuple(ProviderBlock("anthropic", to_json(block)) for block in cited))
+    assert marks(asked(pages, *step(1, 1))) == {0: HOUR, 1: MARK}
 
 
 def test_tools_of_the_settings_are_marked_and_not_written_to():

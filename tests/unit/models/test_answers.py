@@ -1,34 +1,16 @@
-"""Server-sent events, read from chunks that end anywhere."""
-
-import asyncio
+"""Bodies of answers, whatever their form, read from chunks that end anywhere."""
 
 import pytest
 
-from minideep.models.answers import Answer
-from minideep.models.failures import StreamBroke
-
-
-class Response:
-    """A response whose body comes in these chunks."""
-
-    def __init__(self, *chunks):
-        self.headers = {"content-type": "text/event-stream"}
-        self.chunks = chunks
-
-    async def aiter_bytes(self):
-        for chunk in self.chunks:
-            yield chunk
+from minideep.models.answers import Events, document, received
+from minideep.models.failures import BadReply, StreamBroke
 
 
 def read(*chunks):
-    """The events in *chunks*, whether the stream said that it is done, and how often something was heard."""
-    heard = []
-
-    async def go():
-        answer = Answer(Response(*chunks), lambda: heard.append(1))
-        return [event async for event in answer.events()], answer.done
-
-    return *asyncio.run(go()), len(heard)
+    """The events in *chunks*, and whether the stream said that it is done."""
+    events = Events()
+    found = [event for chunk in chunks if chunk for event in events.read(chunk)]
+    return [*found, *events.read(b"")], events.done
 
 
 STREAM = (
@@ -46,39 +28,72 @@ EVENTS = [{"n": 1}, {"n": 2}, {"n": 3}, {"n": "é"}]
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
 def test_events_are_the_same_wherever_the_stream_is_cut(end):
     stream = STREAM.replace(b"\n", end)
-    assert read(stream) == (EVENTS, True, 1)
+    assert read(stream) == (EVENTS, True)
     for cut in range(len(stream)):
-        assert read(stream[:cut], stream[cut:]) == (EVENTS, True, 2)
-    assert read(*[stream[at : at + 1] for at in range(len(stream))]) == (EVENTS, True, len(stream))
+        assert read(stream[:cut], stream[cut:]) == (EVENTS, True)
+    assert read(*[stream[at : at + 1] for at in range(len(stream))]) == (EVENTS, True)
 
 
 def test_an_event_comes_as_soon_as_it_is_whole():
-    async def go():
-        answer = Answer(Response(b'data: {"n": 1}\r\n\r', b'\ndata: {"n": 2}\r\n\r\n'), lambda: heard.append(1))
-        heard = []
-        return [(event, len(heard)) async for event in answer.events()]
-
-    assert asyncio.run(go()) == [({"n": 1}, 1), ({"n": 2}, 2)]
+    events = Events()
+    assert list(events.read(b'data: {"n": 1}\n\ndata: {"n"')) == [{"n": 1}]
+    assert list(events.read(b": 2}\n\n")) == [{"n": 2}]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n\r\n"])
 def test_the_end_is_seen_without_the_blank_line_behind_it(end):
-    assert read(b'data: {"n": 1}\n\ndata: [DONE]' + end) == ([{"n": 1}], True, 1)
+    assert read(b'data: {"n": 1}\n\ndata: [DONE]' + end) == ([{"n": 1}], True)
 
 
-def test_half_of_an_event_at_the_end_is_none():
-    assert read(b'data: {"n": 1}\n\ndata: {"n"') == ([{"n": 1}], False, 1)
-    assert read() == ([], False, 0)
+@pytest.mark.parametrize("data", [b"{", b"\xff", b'{"n"'])
+def test_data_that_is_no_json_breaks_the_stream(data):
+    with pytest.raises(StreamBroke, match="an event should be JSON, found '"):
+        read(b'data: {"n": 1}\n\ndata: ' + data)
 
 
-@pytest.mark.parametrize("data", [b"{", b"[]", b"7", b"\xff", b"null"])
-def test_data_that_is_no_object_breaks_the_stream(data):
-    with pytest.raises(StreamBroke, match="an event should be a JSON object, found b'"):
-        read(b"data: " + data + b"\n\n")
+@pytest.mark.parametrize("data", [b"[]", b"7", b"null", b":", b""])
+def test_data_that_is_no_object_is_no_event(data):
+    assert read(b"data: " + data + b'\n\ndata: {"n": 1}\n\n') == ([{"n": 1}], False)
 
 
 def test_a_line_of_megabytes_comes_in_small_chunks():
     line = b'data: {"n": "' + b"x" * 5_000_000 + b'"}\n\n'
-    chunks = [line[at : at + 1000] for at in range(0, len(line), 1000)]
-    events, _, _ = read(*chunks)
-    assert len(events[0]["n"]) == 5_000_000
+    (event,), _ = read(*[line[at : at + 1000] for at in range(0, len(line), 1000)])
+    assert len(event["n"]) == 5_000_000
+
+
+class Gathered:
+    """A reply that is whole at its third event, or once the server has said that it is done."""
+
+    def __init__(self):
+        self.events = []
+
+    def add(self, event):
+        self.events.append(event)
+
+    def whole(self, done):
+        return {"events": self.events} if done or len(self.events) >= 3 else None
+
+
+async def chunks_of(*chunks):
+    for chunk in chunks:
+        yield chunk
+
+
+async def test_a_body_is_known_as_a_document_or_as_events_by_its_first_bytes():
+    assert await received(chunks_of(b"\xef\xbb\xbf \n", b'{"a"', b": 1}"), Gathered()) == {"a": 1}
+    assert await received(chunks_of(b"\n: hi\n\ndata: ", b'{"n": 1}\n\ndata: [DONE]'), Gathered()) == {
+        "events": [{"n": 1}]
+    }
+    assert await document(chunks_of(b'{"a"', b": 1}")) == {"a": 1}
+
+
+async def test_a_body_that_is_neither_is_refused_with_its_words():
+    with pytest.raises(BadReply, match="should be JSON or events, found 'Bad gateway'"):
+        await received(chunks_of(b"<html><title>Bad gateway</title></html>"), Gathered())
+    with pytest.raises(StreamBroke, match="the answer is empty"):
+        await received(chunks_of(), Gathered())
+    with pytest.raises(StreamBroke, match="the stream ended before the reply did"):
+        await received(chunks_of(b'data: {"n": 1}\n\n'), Gathered())
+    with pytest.raises(BadReply, match="no room"):
+        await received(chunks_of(b'{"error": {"message": "no room"}}'), Gathered())

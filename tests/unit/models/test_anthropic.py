@@ -3,9 +3,11 @@
 import asyncio
 import subprocess
 import sys
+from base64 import b64encode
 from typing import Any
 
 import pytest
+from harness.media import BMP, MP4, PDF, PNG, WAV
 from harness.providers import SCHEMA, Answer, Provider, json_answer, sse
 from harness.wires import HELLO, claude, plain_ls as ls, saying
 from harness.wires.claude import (
@@ -23,11 +25,12 @@ from harness.wires.claude import (
     text,
 )
 
-from minideep import Agent, tool
-from minideep.errors import AuthenticationFailed, ConfigError, ContextOverflow, ModelError, Overloaded, RateLimited
+from minideep.errors import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
 from minideep.messages import (
     AssistantMessage,
+    Audio,
+    Citation,
     Document,
     Image,
     ProviderBlock,
@@ -37,29 +40,17 @@ from minideep.messages import (
     ToolMessage,
     Usage,
     UserMessage,
+    Video,
     to_json,
 )
 from minideep.models.anthropic.messages import Anthropic
 from minideep.models.catalog import Price
-from minideep.models.fallback import FallbackModel
 from minideep.ports import Request
 
 
 @pytest.fixture(params=["json", "sse"])
 def say(request: pytest.FixtureRequest) -> Any:
     return saying(claude, request.param == "sse")
-
-
-def run(*answers: Answer, inputs: tuple[str, ...] = ("hello",), own: Any = (), **settings: Any) -> Any:
-    """The turns of one thread of an agent with *own* tools, and the bodies of its requests."""
-
-    async def go() -> Any:
-        with Provider(*answers) as provider:
-            async with connected(provider.url) as client:
-                agent = Agent(Anthropic("claude-x", client=client, **settings), own)
-                return [await agent.run(said, thread_id="t") for said in inputs], provider.bodies
-
-    return asyncio.run(go())
 
 
 # ---- replies
@@ -84,69 +75,6 @@ def test_settings_and_tools_of_the_provider_go_along():
         "messages": [{"role": "user", "content": [text("hello")]}],
         "tools": [search, own],
     }
-
-
-BASH = {"type": "bash_20250124", "name": "bash"}
-SEARCH = {"type": "web_search_20250305", "name": "web_search"}
-
-
-@tool
-def bash(command: str) -> str:
-    """Run a command."""
-    return f"ran {command}"
-
-
-@tool(name="web_search")
-def own_search(query: str) -> str:
-    """Search."""
-    return query
-
-
-def test_a_tool_of_the_agent_answers_what_the_provider_declares():
-    call = {"type": "tool_use", "id": "c1", "name": "bash", "input": {"command": "ls"}}
-    whole = message(call, stop="tool_use"), message(text("done"))
-    turns, (first, second) = run(*map(answer, whole), own=[bash, ls], tools=[BASH, SEARCH])
-    assert turns[0].text == "done"
-    assert [declared.get("input_schema") for declared in first["tools"]] == [None, None, ls.schema]
-    assert first["tools"][:2] == second["tools"][:2] == [BASH, SEARCH]
-    assert second["messages"][2]["content"][0]["content"] == [text("ran ls")]
-
-
-def test_what_the_provider_says_of_a_tool_of_ones_own_stands_for_it():
-    declared = {"name": "ls", "input_schema": {"type": "object"}, "defer_loading": True}
-    request = Request("", HELLO.messages, (ls,))
-    whole = answer(message(text("hi")))
-    assert ask(whole, requests=(request,), listen=False, tools=[declared]).bodies[0]["tools"] == [declared]
-
-
-def test_a_declaration_is_left_out_of_a_request_without_its_tool():
-    whole = answer(message(text("hi")))
-    assert "tools" not in ask(whole, listen=False, tools=[BASH]).bodies[0]
-
-
-def test_a_declared_tool_that_nobody_answers_is_refused_when_the_agent_is_made():
-    said = r"^Anthropic\('x'\) declares 'bash' in its settings, whose calls a tool of the agent must answer; give the"
-    for model in (Anthropic("x", tools=[BASH]), FallbackModel([Anthropic("x", tools=[BASH])])):
-        with pytest.raises(ConfigError, match=said):
-            Agent(model, [ls])
-        Agent(model, [ls, bash])
-
-
-def test_two_tools_of_one_name_are_refused():
-    with pytest.raises(ConfigError, match="two of the tools in its settings are named 'web_search'; leave one out"):
-        Anthropic("x", tools=[SEARCH, SEARCH | {"max_uses": 1}])
-    model = Anthropic("x", tools=[SEARCH])
-    said = "two tools are named 'web_search': the provider's, in the settings of"
-    with pytest.raises(ConfigError, match=said):
-        Agent(model, [own_search])
-    with pytest.raises(ConfigError, match=said):
-        ask(requests=(Request("", HELLO.messages, (own_search,)),), listen=False, tools=[SEARCH])
-
-
-def test_a_toolset_is_refused():
-    with pytest.raises(ConfigError, match="the calls of a 'computer_toolset_20260801' name its members"):
-        Anthropic("x", tools=[{"type": "computer_toolset_20260801"}])
-    Anthropic("x", tools=[{"type": "mcp_toolset", "mcp_server_name": "a"}, {"type": "mcp_toolset"}])
 
 
 FORMAT = {"type": "json_schema", "schema": SCHEMA}
@@ -199,8 +127,7 @@ OPAQUE = [
     {"type": "thinking", "thinking": "let me see", "signature": "c2ln"},
     {"type": "thinking", "thinking": "", "signature": "c2ln"},
     {"type": "redacted_thinking", "data": "b3BhcXVl"},
-    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}},
-    {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"url": "u", "encrypted_content": "e"}]},
+    {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
     {"type": "compaction", "content": None, "encrypted_content": None},
     {"type": "not_yet_invented", "depth": {"n": [1, 2.5, None, True]}, "text": 5},
 ]
@@ -222,10 +149,41 @@ def test_thinking_can_be_shown(say):
     assert [block.text for block in blocks if isinstance(block, Thinking)] == ["let me see", "", ""]
 
 
-def test_citations_do_not_disturb_a_streamed_text():
-    cited = {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": {"url": "u"}}}
-    stream = events(message(text("as they say")))
-    assert ask(sse(*stream[:4], cited, *stream[4:])).reply.message.text == "as they say"
+CITATIONS = [
+    {"type": "web_search_result_location", "cited_text": "so", "encrypted_index": "e", "title": "T", "url": "https://u"},
+    {"type": "search_result_location", "cited_text": "so", "search_result_index": 0, "source": "https://s", "title": None,
+     "start_block_index": 0, "end_block_index": 1},
+    {"type": "char_location", "cited_text": "so", "document_index": 0, "document_title": "D", "file_id": "f",
+     "start_char_index": 3, "end_char_index": 5},
+    {"type": "page_location", "cited_text": "so", "document_index": 0, "document_title": None, "start_page_number": 1,
+     "end_page_number": 2},
+    {"type": "content_block_location", "cited_text": "so", "document_index": 0, "document_title": "D",
+     "start_block_index": 0, "end_block_index": 1},
+    {"type": "not_yet_invented", "depth": [1, None]},
+]  # fmt: skip
+
+
+def test_citations_can_be_read_and_go_back_as_they_came(say):
+    cited = text("as they say") | {"citations": CITATIONS}
+    reply = say(message(cited, text("so"))).reply
+    found, none = [block.citations for block in reply.message.blocks]
+    assert [(one.url, one.title, one.quote, one.start, one.end) for one in found] == [
+        ("https://u", "T", "so", None, None),
+        ("https://s", "https://s", "so", None, None),
+        ("", "D", "so", None, None),
+        ("", "", "so", None, None),
+        ("", "D", "so", None, None),
+        ("", "", "", None, None),
+    ]
+    assert none == ()
+    assert sent(*HELLO.messages, reply.message)[1]["content"] == [cited, text("so")]
+
+
+def test_citations_of_another_provider_and_those_without_a_type_are_left_out(say):
+    foreign = Text("so", (Citation("https://u", provider="openai", raw=b'{"type":"url_citation"}'),))
+    assert sent(*HELLO.messages, AssistantMessage((foreign,)))[1]["content"] == [text("so")]
+    for odd in (None, "u", [{"url": "u"}, None]):
+        assert say(message(text("so") | {"citations": odd})).reply.message.blocks == (Text("so"),)
 
 
 def test_a_streamed_block_may_begin_with_text():
@@ -314,16 +272,16 @@ def test_lone_surrogates_do_not_wedge_the_thread(say):
 # ---- requests
 
 
-def source(data: str, media_type: str) -> dict[str, Any]:
-    return {"type": "base64", "media_type": media_type, "data": data}
+def source(data: bytes, media_type: str) -> dict[str, Any]:
+    return {"type": "base64", "media_type": media_type, "data": b64encode(data).decode()}
 
 
 def test_images_and_documents_are_shown_by_people_and_by_tools():
-    seen = (Text("see"), Image(b"png", "image/png"), Document(b"pdf", name="report.pdf"), Document(b"hi", "text/csv"))
+    seen = (Text("see"), Image(PNG, "image/png"), Document(PDF, name="r" * 501), Document(b"hi", "text/csv"))
     shown = [
         text("see"),
-        {"type": "image", "source": source("cG5n", "image/png")},
-        {"type": "document", "source": source("cGRm", "application/pdf"), "title": "report.pdf"},
+        {"type": "image", "source": source(PNG, "image/png")},
+        {"type": "document", "source": source(PDF, "application/pdf"), "title": "r" * 500},
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "hi"}},
     ]
     call = ToolCall("look", {}, "c1")
@@ -332,11 +290,35 @@ def test_images_and_documents_are_shown_by_people_and_by_tools():
     assert result["content"] == [{"type": "tool_result", "tool_use_id": "c1", "content": shown}]
 
 
+def test_media_are_sent_as_what_they_are_and_others_are_said_to_be_missing():
+    seen = Image(PNG, "image/jpeg"), Image(BMP), Document(PNG), Document(b" ", "text/plain"), Audio(WAV), Video(MP4)
+    assert sent(UserMessage(seen))[0]["content"] == [
+        {"type": "image", "source": source(PNG, "image/png")},
+        text("[image left out: image/bmp; this model takes image/png, image/jpeg, image/gif, image/webp]"),
+        text("[document left out: image/png; this model takes application/pdf, text/]"),
+        text("[audio left out: audio/wav; this model takes no audio]"),
+        text("[video left out: video/mp4; this model takes no video]"),
+    ]
+
+
+def test_an_error_holds_text_and_its_images_come_behind_all_results():
+    calls = AssistantMessage((ToolCall("look", {}, "c1"), ToolCall("look", {}, "c2")))
+    failed = ToolMessage((Text("no window"), Image(PNG)), "c1", "look", is_error=True)
+    _, _, results = sent(*HELLO.messages, calls, failed, ToolMessage((Image(PNG),), "c2", "look", is_error=True))
+    seen = {"type": "image", "source": source(PNG, "image/png")}
+    assert results["content"] == [
+        {"type": "tool_result", "tool_use_id": "c1", "content": [text("no window")], "is_error": True},
+        {"type": "tool_result", "tool_use_id": "c2", "content": [text("(empty)")], "is_error": True},
+        seen,
+        seen,
+    ]
+
+
 RAW = b'{"type":"reasoning","id":"r1"}'
 
 
 def test_blocks_of_another_provider_are_left_out():
-    foreign = (Thinking("hm", "openai", RAW), Text("so"), ProviderBlock("openai", RAW), Image(b"png"))
+    foreign = (Thinking("hm", "openai", RAW), Text("so"), ProviderBlock("openai", RAW), Image(PNG))
     assert sent(*HELLO.messages, AssistantMessage(foreign))[1]["content"] == [text("so")]
 
 
@@ -351,6 +333,26 @@ def test_blank_text_is_never_sent():
     used = {"type": "tool_use", "id": "c1", "name": "ls", "input": {"path": "/"}}
     result = {"type": "tool_result", "tool_use_id": "c1", "content": [text("(empty)")]}
     assert [message["content"] for message in said] == [[text("(empty)")], [used], [result]]
+
+
+def test_blanks_at_the_end_of_a_reply_are_not_sent():
+    assert sent(*HELLO.messages, AssistantMessage("let me see \n"))[1]["content"] == [text("let me see")]
+    both = AssistantMessage((Text("so "), ToolCall("ls", {}, "c1")))
+    assert sent(*HELLO.messages, both, ToolMessage("a", "c1", "ls"))[1]["content"][0] == text("so ")
+
+
+BUDGET = {"type": "enabled", "budget_tokens": 1024}
+
+
+@pytest.mark.parametrize(("thinking", "stays"), [(BUDGET, False), ({"type": "adaptive"}, True)])
+def test_a_budget_of_thinking_is_not_sent_when_calls_without_thinking_are_answered(thinking, stays):
+    calls = AssistantMessage((ToolCall("ls", {}, "c1"),)), ToolMessage("a", "c1", "ls")
+    thought = AssistantMessage((Thinking("hm", "anthropic", to_json(OPAQUE[0])), ToolCall("ls", {}, "c2")))
+    histories = calls, (*calls, thought, ToolMessage("b", "c2", "ls")), (*calls, UserMessage("go on"))
+    requests = tuple(Request("", (*HELLO.messages, *history)) for history in histories)
+    answers = [answer(message(text("ok")))] * 3
+    bodies = ask(*answers, requests=requests, listen=False, thinking=thinking).bodies
+    assert ["thinking" in body for body in bodies] == [stays, True, stays]
 
 
 def test_results_of_tools_come_before_what_else_is_said():
@@ -380,8 +382,8 @@ def test_foreign_call_ids_are_mapped_alike_in_call_and_result():
         (refusal(503, "api_error", "down"), Overloaded, "503 api_error: down"),
         (refusal(500, "api_error", "Oops."), ModelError, "500 api_error: Oops"),
         (Answer(b"<h1>Bad gateway</h1>", 502), ModelError, "502 InternalServerError: Bad gateway"),
-        (Answer(b"<h1>Hello</h1>"), ModelError, "JSONDecodeError: Expecting value: line 1 column 1 (char 0)"),
-        (json_answer([]), ModelError, "ValidationError: Expected `object`, got `array`"),
+        (Answer(b"<h1>Hello</h1>"), ModelError, "BadReply: the answer should be JSON or events, found 'Hello'"),
+        (json_answer([]), ModelError, "BadReply: the answer should be a JSON object, found '[]'"),
         (
             refusal(400, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
             ContextOverflow,

@@ -245,7 +245,8 @@ class Then:
 async def test_what_was_taken_back_is_not_taken_back_again():
     """The first provider breaks off, and has no capacity when its adapter tries once more."""
     whole = reply("anthropic", text="half of it", stream=True)
-    with Provider(cut(whole), BUSY) as one, Provider(reply("openai", text="whole", stream=True)) as two:
+    broken = cut(whole, whole.body.index(b"content_block_stop"))
+    with Provider(broken, BUSY) as one, Provider(reply("openai", text="whole", stream=True)) as two:
         async with connected("anthropic", one.url) as a, connected("openai", two.url) as b:
             stream = Agent(FallbackModel([a, b])).stream("go")
             kinds = [type(event) async for event in stream]

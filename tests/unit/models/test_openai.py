@@ -340,8 +340,8 @@ REMEDY = "set OPENAI_API_KEY to a key that is accepted"
         (refusal(404, "model_not_found", "gone"), ModelError, "404 model_not_found: gone"),
         (refusal(401, "invalid_api_key", "no"), AuthenticationFailed, f"401 invalid_api_key: no; {REMEDY}"),
         (refusal(403, None, "no"), AuthenticationFailed, f"403 a_type: no; {REMEDY}"),
-        (Answer(b"<h1>Hi</h1>"), ModelError, "BadReply: the answer should be a JSON object, found b'<h1>Hi</h1>'"),
-        (json_answer([]), ModelError, "BadReply: the answer should be a JSON object, found b'[]'"),
+        (Answer(b"<h1>Hi</h1>"), ModelError, "BadReply: the answer should be JSON or events, found 'Hi'"),
+        (json_answer([]), ModelError, "BadReply: the answer should be a JSON object, found '[]'"),
         (json_answer(failed("server_error", "Oops.")["response"]), ModelError, "server_error: Oops"),
         (json_answer({"error": "no"}), ModelError, "BadReply: no"),
         (
@@ -396,10 +396,10 @@ def test_an_error_of_another_status_is_no_overflow_whatever_it_says():
     ("broken", "error", "said"),
     [
         ("cut", ModelError, "RemoteProtocolError: peer closed connection"),
-        ("no json", ModelError, "StreamBroke: an event should be a JSON object, found"),
+        ("no json", ModelError, "StreamBroke: an event should be JSON, found"),
         ("ended early", ModelError, "StreamBroke: the stream ended before the reply did"),
         ("flat error", ModelError, "server_error: Oops"),
-        ("numbered error", Overloaded, "server_is_overloaded: Oops"),
+        ("numbered error", Overloaded, "503 BadReply: Oops"),
         ("failed", ModelError, "server_error: Oops"),
     ],
 )
@@ -433,7 +433,7 @@ def test_an_error_inside_a_stream_is_told_by_its_code(code, error, shape):
 
 
 def test_an_error_instead_of_a_stream_is_told_by_its_code():
-    with pytest.raises(RateLimited, match="rate_limit_exceeded: slow"):
+    with pytest.raises(RateLimited, match="429 BadReply: slow"):
         ask(json_answer({"error": {"code": 429, "message": "slow"}}))
 
 

@@ -394,14 +394,14 @@ REMEDY = "set OPENAI_API_KEY to a key that is accepted"
         (refusal(400, 400, "maximum context length is 9"), ContextOverflow, "400 a_type: maximum context length is 9"),
         (refusal(400, 400, "max_tokens must be at least 1"), ModelError, "400 a_type: max_tokens must be at least 1"),
         (refusal(401, None, f"no such key {KEY}"), AuthenticationFailed, f"401 a_type: no such key ***; {REMEDY}"),
-        (refusal(200, 429, "slow"), RateLimited, "rate_limit_exceeded: slow"),
-        (refusal(200, 503, "busy"), Overloaded, "server_is_overloaded: busy"),
-        (refusal(200, 400, "prompt is too long"), ContextOverflow, "a_type: prompt is too long"),
+        (refusal(200, 429, "slow"), RateLimited, "429 a_type: slow"),
+        (refusal(200, 503, "busy"), Overloaded, "503 a_type: busy"),
+        (refusal(200, 400, "prompt is too long"), ContextOverflow, "400 a_type: prompt is too long"),
         (json_answer({"error": "out of memory"}), ModelError, "BadReply: out of memory"),
         (
             json_answer({"error": None, "choices": [{"error": {"code": 502, "message": "upstream"}}]}),
             ModelError,
-            "server_error: upstream",
+            "502 BadReply: upstream",
         ),
         (
             json_answer({"choices": [], "id": "x"}),
@@ -423,7 +423,7 @@ def test_an_error_says_who_must_act(answer, error, said):
         ("cut", "RemoteProtocolError: peer closed connection"),
         ("ended early", "StreamBroke: the stream ended before the reply did"),
         ("server error", "server_error: Oops"),
-        ("error of the choice", "server_error: Oops"),
+        ("error of the choice", "502 BadReply: Oops"),
     ],
 )
 def test_a_stream_that_breaks_twice_fails(broken, said):

@@ -1,0 +1,87 @@
+"""The table of odd answers: each adapter reads an answer or refuses it by name, and the thread goes on after it."""
+
+import asyncio
+import json
+
+import pytest
+from harness.oddities import TABLE
+from harness.providers import Provider
+from harness.wires import WIRES, ls
+
+from minideep import Agent, Thinking
+from minideep.events import Restarted, TextDelta
+
+ROWS = [(kind, form, row) for kind, rows in TABLE.items() for row in rows for form, _ in row.answers()]
+every_row = pytest.mark.parametrize(
+    ("kind", "form", "row"), ROWS, ids=[f"{kind}, {form}: {row.name}" for kind, form, row in ROWS]
+)
+every_answer = pytest.mark.parametrize(
+    ("kind", "form", "row"),
+    [(kind, form, row) for kind, form, row in ROWS if not row.error],
+    ids=[f"{kind}, {form}: {row.name}" for kind, form, row in ROWS if not row.error],
+)
+
+
+def ask(kind, form, row):
+    """Ask once more than the server has answers, so that nothing is asked again unnoticed."""
+    answers = [getattr(row, form)] * (2 if row.error else 1)
+    return WIRES[kind].ask(*answers, listen=form == "stream")
+
+
+def heard(events):
+    """The text that listeners have at the end."""
+    last = max((at for at, event in enumerate(events) if isinstance(event, Restarted)), default=-1)
+    return "".join(event.text for event in events[last + 1 :] if isinstance(event, TextDelta))
+
+
+class Server(Provider):
+    """Gives one odd answer, and then plain ones."""
+
+    def __init__(self, kind, odd):
+        super().__init__(odd)
+        self.wire = WIRES[kind]
+
+    def answer_to(self, body):
+        whole = self.wire.said("all is well")
+        return self.take() if self.answers else self.wire.answer(whole, body.get("stream", False))
+
+
+@every_row
+def test_an_odd_answer_is_read_or_refused_by_name(kind, form, row):
+    if row.error:
+        with pytest.raises(row.error) as caught:
+            ask(kind, form, row)
+        assert type(caught.value) is row.error
+        assert not [word for word in row.words if word not in str(caught.value)], str(caught.value)
+        return
+    reply, _, events = ask(kind, form, row)
+    message = reply.message
+    assert (message.text, [(call.name, call.args) for call in message.calls]) == (row.text, list(row.calls))
+    assert "".join(block.text for block in message.blocks if isinstance(block, Thinking)) == row.thinking
+    assert (reply.usage, reply.stop) == (row.usage, row.stop)
+    assert not row.malformed or message.calls[-1].malformed == row.malformed
+    assert heard(events) in ("", row.text)
+
+
+@every_answer
+def test_a_thread_goes_on_after_an_odd_answer(kind, form, row):
+    async def go():
+        with Server(kind, getattr(row, form)) as server:
+            async with server.wire.connected(server.url) as client:
+                agent = Agent(server.wire.model(client), [ls])
+                turns = [await turn(agent, form) for _ in range(2)]
+        return turns, server.bodies
+
+    async def turn(agent, form):
+        if form == "document":
+            return await agent.run("go on", "thread")
+        async with agent.stream("go on", "thread") as stream:
+            async for _ in stream:
+                pass
+        return stream.turn
+
+    turns, bodies = asyncio.run(go())
+    assert turns[-1].text == "all is well"
+    assert len(bodies) == 2 + bool(row.calls)
+    sent = json.dumps(bodies[1])
+    assert not [words for words in row.back if words not in sent and words not in json.dumps(bodies[1], indent=1)]
