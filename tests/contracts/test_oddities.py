@@ -8,18 +8,16 @@ from harness.oddities import TABLE
 from harness.providers import Provider
 from harness.wires import WIRES, ls
 
-from minideep import Agent, Thinking
+from minideep import Agent, Text, Thinking
 from minideep.events import Restarted, TextDelta
 
 ROWS = [(kind, form, row) for kind, rows in TABLE.items() for row in rows for form, _ in row.answers()]
-every_row = pytest.mark.parametrize(
-    ("kind", "form", "row"), ROWS, ids=[f"{kind}, {form}: {row.name}" for kind, form, row in ROWS]
-)
-every_answer = pytest.mark.parametrize(
-    ("kind", "form", "row"),
-    [(kind, form, row) for kind, form, row in ROWS if not row.error],
-    ids=[f"{kind}, {form}: {row.name}" for kind, form, row in ROWS if not row.error],
-)
+
+
+def each(*rows):
+    return pytest.mark.parametrize(
+        ("kind", "form", "row"), rows, ids=[f"{kind}, {form}: {row.name}" for kind, form, row in rows]
+    )
 
 
 def ask(kind, form, row):
@@ -46,7 +44,7 @@ class Server(Provider):
         return self.take() if self.answers else self.wire.answer(whole, body.get("stream", False))
 
 
-@every_row
+@each(*ROWS)
 def test_an_odd_answer_is_read_or_refused_by_name(kind, form, row):
     if row.error:
         with pytest.raises(row.error) as caught:
@@ -61,9 +59,10 @@ def test_an_odd_answer_is_read_or_refused_by_name(kind, form, row):
     assert (reply.usage, reply.stop) == (row.usage, row.stop)
     assert not row.malformed or message.calls[-1].malformed == row.malformed
     assert heard(events) in ("", row.text)
+    assert not row.is_plain or message.content == (Text(row.text),)
 
 
-@every_answer
+@each(*(case for case in ROWS if not (case[2].error or case[2].is_plain)))
 def test_a_thread_goes_on_after_an_odd_answer(kind, form, row):
     async def go():
         with Server(kind, getattr(row, form)) as server:

@@ -281,6 +281,7 @@ ROWS = [
         document=json_answer(claude.message({"type": "text", "text": None}, claude.text(HI))),
         stream=framed(begin(0, type="text", text=None), said(0, None), said(0)),
         text=HI,
+        has_more=True,
     ),
     Oddity(
         name="a thinking block begins without thinking",
@@ -469,6 +470,7 @@ ROWS = [
             written(1, '{"query": "we'),
         ),
         text=HI,
+        has_more=True,
     ),
     # ---- errors of status 200
     Oddity(

@@ -316,6 +316,7 @@ ROWS = [
         name="a summary that is null",
         source="https://github.com/ENTERPILOT/GoModel/pull/831",
         text=HI,
+        has_more=True,
         **thinking(summary=None),
     ),
     Oddity(name="a summary that is a text", source=INJECTED, **thinking(summary=LET), text=HI, thinking=LET),

@@ -1,84 +1,106 @@
-"""Server-sent events, read from chunks that end anywhere."""
+"""Bodies of answers: documents and events, however they are cut into chunks."""
 
-import asyncio
-
+import httpx2
 import pytest
 
-from minideep.models.answers import Answer
-from minideep.models.failures import StreamBroke
+from minideep.models.answers import Events, document, received
+from minideep.models.failures import BadReply, StreamBroke
+
+EVENTS = [{"at": 1}, {"at": 2, "text": "h\u00e9"}, {"at": 3}]
+LINES = 'data: {"at": 1}\n\n: alive\n\nevent: two\nid: 7\ndata: {"at": 2,\ndata:"text": "h\u00e9"}\n\nretry: 3\n\ndata:{"at": 3}\n\n'
 
 
-class Response:
-    """A response whose body comes in these chunks."""
+class Said:
+    """A stream whose reply is complete with the last of `EVENTS`, or with `[DONE]`."""
 
-    def __init__(self, *chunks):
-        self.headers = {"content-type": "text/event-stream"}
-        self.chunks = chunks
+    def __init__(self):
+        self.events = []
 
-    async def aiter_bytes(self):
-        for chunk in self.chunks:
-            yield chunk
+    def add(self, event):
+        self.events.append(event)
+
+    def whole(self, done):
+        return {"events": self.events} if done or EVENTS[-1] in self.events else None
+
+
+async def parts(*chunks, lost=False):
+    for chunk in chunks:
+        yield chunk
+    if lost:
+        raise httpx2.RemoteProtocolError("peer closed connection")
 
 
 def read(*chunks):
-    """The events in *chunks*, whether the stream said that it is done, and how often something was heard."""
-    heard = []
-
-    async def go():
-        answer = Answer(Response(*chunks), lambda: heard.append(1))
-        return [event async for event in answer.events()], answer.done
-
-    return *asyncio.run(go()), len(heard)
+    events = Events()
+    return [event for chunk in (*chunks, b"") for event in events.read(chunk)]
 
 
-STREAM = (
-    b": a comment\n\n"
-    b'event: a\ndata: {"n": 1}\nid: 7\nretry: soon\n\n'
-    b'data:{"n": 2}\n\n\n'
-    b'data: {"n":\ndata: 3}\n\n'
-    b'data: {"n": "\xc3\xa9"}\n\n'
-    b"data: [DONE]\n\n"
-    b'data: {"n": "behind the end"}\n\n'
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CR LF", "CR"])
+def test_events_are_the_same_wherever_their_chunks_end(end):
+    raw = LINES.replace("\n", end).encode()
+    assert read(*(raw[at : at + 1] for at in range(len(raw)))) == EVENTS
+    assert all(read(raw[:at], raw[at:]) == EVENTS for at in range(1, len(raw)))
+
+
+def test_an_event_is_there_as_soon_as_its_blank_line_is():
+    events = Events()
+    assert list(events.read(b'data: {"at": 1}\n')) == []
+    assert list(events.read(b'\ndata: {"a')) == [{"at": 1}]
+
+
+def test_what_follows_done_is_not_read():
+    events = Events()
+    assert list(events.read(b'data: [DONE]\n\ndata: {"at": 1}\n\n')) == []
+    assert events.done
+
+
+@pytest.mark.parametrize("blank", [b"", b" \r\n", b"\xef\xbb\xbf"], ids=["nothing", "blanks", "byte order mark"])
+async def test_the_first_bytes_say_what_an_answer_is(blank):
+    assert await received(parts(blank, b'{"a": ', b"1}"), Said()) == {"a": 1}
+    assert await received(parts(blank, LINES.encode()), Said()) == {"events": EVENTS}
+
+
+async def test_a_connection_that_is_lost_after_the_reply_does_no_harm():
+    assert await received(parts(LINES.encode(), b"data: {", lost=True), Said()) == {"events": EVENTS}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lost", "said"),
+    [
+        ([b'data: {"at": 1}\n\n'], True, "peer closed connection"),
+        ([b'{"a": '], True, "peer closed connection"),
+        ([b'data: {"at": 1}\n\n'], False, "the stream ended before the reply did"),
+        ([b'data: {"at": \n\n'], False, "an event should be JSON, found '{\"at\": '"),
+        ([], False, "the answer is empty"),
+    ],
+    ids=["lost", "lost in a document", "ended", "no JSON", "empty"],
 )
-EVENTS = [{"n": 1}, {"n": 2}, {"n": 3}, {"n": "é"}]
+async def test_a_reply_that_is_not_complete_may_be_asked_for_again(chunks, lost, said):
+    with pytest.raises(StreamBroke) as caught:
+        await received(parts(*chunks, lost=lost), Said())
+    assert str(caught.value) == said
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
-def test_events_are_the_same_wherever_the_stream_is_cut(end):
-    stream = STREAM.replace(b"\n", end)
-    assert read(stream) == (EVENTS, True, 1)
-    for cut in range(len(stream)):
-        assert read(stream[:cut], stream[cut:]) == (EVENTS, True, 2)
-    assert read(*[stream[at : at + 1] for at in range(len(stream))]) == (EVENTS, True, len(stream))
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"<html><title>Not here</title><p>data: 1</p></html>", "JSON or events, found 'Not here'"),
+        (b"no healthy upstream", "JSON or events, found 'no healthy upstream'"),
+        (b'{"a": 1', "a JSON object, found '{\"a\": 1'"),
+        (b"[1]", "a JSON object, found '[1]'"),
+        (b'{"error": {"message": "too hot"}}', "too hot"),
+        (b'data: {"error": "too hot"}\n\n', "too hot"),
+        (b'data: {"type": "error", "message": "too hot"}\n\n', "too hot"),
+        (b"event: error\ndata: too hot\n\n", "too hot"),
+        (b'error: {"message": "too hot"}\n\n', "too hot"),
+    ],
+)
+async def test_what_is_no_reply_is_refused_with_what_it_says(raw, said):
+    with pytest.raises(BadReply) as caught:
+        await received(parts(raw), Said())
+    assert str(caught.value).endswith(said)
 
 
-def test_an_event_comes_as_soon_as_it_is_whole():
-    async def go():
-        answer = Answer(Response(b'data: {"n": 1}\r\n\r', b'\ndata: {"n": 2}\r\n\r\n'), lambda: heard.append(1))
-        heard = []
-        return [(event, len(heard)) async for event in answer.events()]
-
-    assert asyncio.run(go()) == [({"n": 1}, 1), ({"n": 2}, 2)]
-
-
-@pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n\r\n"])
-def test_the_end_is_seen_without_the_blank_line_behind_it(end):
-    assert read(b'data: {"n": 1}\n\ndata: [DONE]' + end) == ([{"n": 1}], True, 1)
-
-
-def test_half_of_an_event_at_the_end_is_none():
-    assert read(b'data: {"n": 1}\n\ndata: {"n"') == ([{"n": 1}], False, 1)
-    assert read() == ([], False, 0)
-
-
-@pytest.mark.parametrize("data", [b"{", b"[]", b"7", b"\xff", b"null"])
-def test_data_that_is_no_object_breaks_the_stream(data):
-    with pytest.raises(StreamBroke, match="an event should be a JSON object, found b'"):
-        read(b"data: " + data + b"\n\n")
-
-
-def test_a_line_of_megabytes_comes_in_small_chunks():
-    line = b'data: {"n": "' + b"x" * 5_000_000 + b'"}\n\n'
-    chunks = [line[at : at + 1000] for at in range(0, len(line), 1000)]
-    events, _, _ = read(*chunks)
-    assert len(events[0]["n"]) == 5_000_000
+async def test_where_a_document_is_wanted_events_are_refused():
+    with pytest.raises(BadReply, match="a JSON object"):
+        await document(parts(LINES.encode()))
