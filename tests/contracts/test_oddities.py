@@ -32,6 +32,10 @@ def heard(events):
     return "".join(event.text for event in events[last + 1 :] if isinstance(event, TextDelta))
 
 
+def cited(message):
+    return [one for block in message.blocks if isinstance(block, Text) for one in block.citations]
+
+
 class Server(Provider):
     """Gives one odd answer, and then plain ones."""
 
@@ -56,6 +60,7 @@ def test_an_odd_answer_is_read_or_refused_by_name(kind, form, row):
     message = reply.message
     assert (message.text, [(call.name, call.args) for call in message.calls]) == (row.text, list(row.calls))
     assert "".join(block.text for block in message.blocks if isinstance(block, Thinking)) == row.thinking
+    assert [one.url for one in cited(message)] == list(row.cited)
     assert (reply.usage, reply.stop) == (row.usage, row.stop)
     assert not row.malformed or message.calls[-1].malformed == row.malformed
     assert heard(events) in ("", row.text)

@@ -383,6 +383,15 @@ ROWS = [
         stream=framed(begin(0, type="text", text=""), begin(1, **USE | {"input": {}}), written(1)),
         calls=(LS,),
     ),
+    Oddity(
+        name="citations that are null",
+        source=INJECTED,
+        document=json_answer(claude.message(claude.text(HI) | {"citations": None})),
+        stream=framed(
+            begin(0, type="text", text="", citations=None), said(0), delta(0, "citations_delta", citation=None)
+        ),
+        text=HI,
+    ),
     # ---- calls
     Oddity(
         name="arguments as a text",

@@ -38,6 +38,8 @@ class Oddity:
     malformed: str = ""
     """What the model wrote instead of the arguments of its last call."""
     thinking: str = ""
+    cited: tuple[str, ...] = ()
+    """The addresses of the sources of its texts."""
     usage: Usage = USED
     stop: StopReason = "done"
     has_more: bool = False
@@ -50,7 +52,9 @@ class Oddity:
     @property
     def is_plain(self) -> bool:
         """True if what is read is a text as any other, so that what is sent back is nothing special."""
-        return self.text == HI and not (self.has_more or self.calls or self.thinking or self.back or self.error)
+        return self.text == HI and not (
+            self.has_more or self.cited or self.calls or self.thinking or self.back or self.error
+        )
 
     def answers(self) -> Iterator[tuple[str, Answer]]:
         """Yield the forms in which it is sent, with their answers."""
