@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 PROVIDER = "openai-chat"
-"""The provider of blocks that versions before 0.3 recorded, whatever the server was."""
+"""The provider of blocks in older logs, whatever their server was."""
 
 FORMATS = {
     "audio/wav": "wav",

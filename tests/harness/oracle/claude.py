@@ -168,7 +168,7 @@ def a_user_speaks_last(body: Wire) -> Iterator[str]:
     # https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
     last = body["messages"][-1]
     kinds = {block["type"] for block in blocks_of(last)}
-    if last["role"] == "assistant" and not kinds & {"server_tool_use", "mcp_tool_use", "compaction"}:
+    if last["role"] == "assistant" and kinds <= {"text", "thinking", "redacted_thinking"}:
         yield f"the conversation must end with a user message, found the assistant's {sorted(kinds)}"
 
 
@@ -337,9 +337,9 @@ def citations_are_whole(body: Wire) -> Iterator[str]:
     # The SDK's type TextCitationParam.
     for place, block in nested(body):
         for citation in (block.get("citations") or ()) if block["type"] == "text" else ():
-            wanted = CITED.get(citation.get("type"))
-            if wanted is None or (missing := wanted - citation.keys()):
-                yield f"{place}: a citation misses fields: {sorted(missing) if wanted else citation}"
+            missing = CITED.get(citation.get("type"), set()) - citation.keys()
+            if missing or not str(citation.get("type")).endswith("_location"):
+                yield f"{place}: a citation misses {sorted(missing)} or is of no type of the API: {citation}"
 
 
 def tools_fit(body: Wire) -> Iterator[str]:
