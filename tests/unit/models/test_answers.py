@@ -69,11 +69,12 @@ async def test_a_connection_that_is_lost_after_the_reply_does_no_harm():
     [
         ([b'data: {"at": 1}\n\n'], True, "peer closed connection"),
         ([b'{"a": '], True, "peer closed connection"),
+        ([b"no healthy upst"], True, "peer closed connection"),
         ([b'data: {"at": 1}\n\n'], False, "the stream ended before the reply did"),
         ([b'data: {"at": \n\n'], False, "an event should be JSON, found '{\"at\": '"),
         ([], False, "the answer is empty"),
     ],
-    ids=["lost", "lost in a document", "ended", "no JSON", "empty"],
+    ids=["lost", "lost in a document", "lost in a text", "ended", "no JSON", "empty"],
 )
 async def test_a_reply_that_is_not_complete_may_be_asked_for_again(chunks, lost, said):
     with pytest.raises(StreamBroke) as caught:
