@@ -61,12 +61,12 @@ def test_text_is_answered(wire, stream):
 
 
 def test_a_request_is_the_same_bytes_up_to_what_is_new(wire):
-    messages = (UserMessage("a"), AssistantMessage("b"), UserMessage("c"), AssistantMessage("d"))
+    messages = (UserMessage("a"), AssistantMessage("b"), UserMessage("c"), AssistantMessage("d"), UserMessage("e"))
     requests = (Request("s", messages[:3], (plain_ls,)), Request("s", messages, (plain_ls,)))
     first, second = wire.ask(*[wire.answer(wire.said("x"))] * 2, requests=requests, listen=False).bodies
     name = "input" if "input" in first else "messages"
-    assert len(second[name]) == len(first[name]) + 1
-    assert json.dumps(second | {name: second[name][:-1]}) == json.dumps(first)
+    assert len(second[name]) == len(first[name]) + 2
+    assert json.dumps(second | {name: second[name][:-2]}) == json.dumps(first)
 
 
 # ---- a stream that breaks
