@@ -10,6 +10,7 @@ from harness.wires import WIRES, ls
 
 from minideep import Agent, Text, Thinking
 from minideep.events import Restarted, TextDelta
+from minideep.models import Price
 
 ROWS = [(kind, form, row) for kind, rows in TABLE.items() for row in rows for form, _ in row.answers()]
 
@@ -23,7 +24,7 @@ def each(*rows):
 def ask(kind, form, row):
     """Ask once more than the server has answers, so that nothing is asked again unnoticed."""
     answers = [getattr(row, form)] * (2 if row.error else 1)
-    return WIRES[kind].ask(*answers, listen=form == "stream")
+    return WIRES[kind].ask(*answers, listen=form == "stream", price=Price(input=1.0, output=1.0))
 
 
 def heard(events):
@@ -62,6 +63,7 @@ def test_an_odd_answer_is_read_or_refused_by_name(kind, form, row):
     assert "".join(block.text for block in message.blocks if isinstance(block, Thinking)) == row.thinking
     assert [one.url for one in cited(message)] == list(row.cited)
     assert (reply.usage, reply.stop) == (row.usage, row.stop)
+    assert (reply.cost is None) == bool(row.usage.unknown)
     assert not row.malformed or message.calls[-1].malformed == row.malformed
     assert heard(events) in ("", row.text)
     assert not row.is_plain or message.content == (Text(row.text),)
