@@ -9,13 +9,12 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from ..checks import checked
 from ..errors import ConfigError, ModelError
@@ -32,8 +31,9 @@ from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
 from .clients import Client, new_client
 from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
+from .hosted_tools import HostedTools
 from .profile import Profile
-from .settings import checked_settings
+from .settings import HEADERS, checked_settings
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
@@ -42,17 +42,6 @@ Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
 
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
-
-
-class Declared(Struct, frozen=True):
-    """A tool that the settings declare in the provider's words."""
-
-    name: str
-    """The name by which the model calls it; empty if it has none."""
-    is_ours: bool
-    """True if a tool of the agent answers its calls, False if the provider does."""
-    raw: bytes
-    """The declaration as JSON."""
 
 
 class Adapter(ABC, Generic[T]):
@@ -97,10 +86,7 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        provider, colon, rest = name.partition(":")
-        if colon and provider in ("anthropic", "openai", "openai-chat"):
-            problem = f"{type(self).__name__}: the model's name must be without its provider, not {name!r}"
-            raise ConfigError(f"{problem}; write {type(self).__name__}({rest!r})")
+        settings = checked_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
@@ -121,28 +107,13 @@ class Adapter(ABC, Generic[T]):
         usual = Timeouts() if client is None else None
         self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout or usual
         """None: those of the client that was given."""
-        given = checked_settings(settings, self.known_settings, type(self).__name__, self.sdk)
-        self._settings = given.body
-        self._hosted = self._read_tools(given.tools)
-        self._extra = given.extra_body
-        self._options = given.options
+        self._hosted = HostedTools(repr(self), settings.pop("tools", None) or (), self._caller)
+        self._extra: Wire = settings.pop("extra_body", None) or {}
+        self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
+        self._settings = settings
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
-
-    def _read_tools(self, tools: Iterable[Any]) -> list[Declared]:
-        """Return the tools that the settings declare.
-
-        Raises:
-            ConfigError: two of them have one name.
-        """
-        found: dict[str, Declared] = {}
-        for at, raw in enumerate(map(encode, tools)):
-            name, is_ours = self._caller(from_json(raw))
-            if name and name in found:
-                raise ConfigError(f"{self!r}: two of the tools in its settings are named {name!r}; leave one out")
-            found[name or str(at)] = Declared(name, is_ours, raw)
-        return [*found.values()]
 
     @abstractmethod
     def _caller(self, declared: Wire) -> tuple[str, bool]:
@@ -157,39 +128,15 @@ class Adapter(ABC, Generic[T]):
         Raises:
             ConfigError: a tool of the settings has no tool of the agent to answer it, or one too many.
         """
-        for tool in self._hosted:
-            if tool.is_ours and tool.name not in names:
-                problem = (
-                    f"{self!r} declares {tool.name!r} in its settings, whose calls a tool of the agent must answer"
-                )
-                raise ConfigError(f"{problem}; give the agent a tool of that name, or leave the declaration out")
-        self._check_names(names)
-
-    def _check_names(self, names: Collection[str]) -> None:
-        for tool in self._hosted:
-            if tool.name in names and not tool.is_ours:
-                problem = (
-                    f"two tools are named {tool.name!r}: the provider's, in the settings of {self!r}, and one's own"
-                )
-                raise ConfigError(f"{problem}; leave one out, or give yours another name")
+        self._hosted.check(names)
 
     def _tools(self, request: Request) -> list[bytes]:
         """Return the declarations of the settings, then those of the *request*'s own tools.
 
-        A declaration of the settings whose calls the agent answers takes the place of the one of its tool. It is left
-        out of a request without that tool, such as one for a summary.
-
         Raises:
             ConfigError: a tool has the name of one that the provider runs.
         """
-        if not self._hosted:
-            return [part for tool in request.tools for part in self._declared(tool).parts]
-        names = {tool.name for tool in request.tools}
-        self._check_names(names)
-        declared = [tool.raw for tool in self._hosted if not tool.is_ours or tool.name in names]
-        replaced = {tool.name for tool in self._hosted}
-        own = (tool for tool in request.tools if tool.name not in replaced)
-        return [*declared, *(part for tool in own for part in self._declared(tool).parts)]
+        return self._hosted.beside(request.tools, self._declared)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
         """Make the SDK's client, importing the SDK."""
@@ -264,7 +211,7 @@ class Adapter(ABC, Generic[T]):
         """Make one attempt at *request*."""
         streamed = emit is not None or self._streams_unheard()
         async with self._post(client, self._body(client, request, streamed=streamed), streamed) as chunks:
-            with unbroken((), (BadReply,) if streamed else ()):
+            with unbroken() if streamed else nullcontext():
                 return self._read(await received(chunks, self._stream(emit or _ignore)))
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Amounts in what a server says of a reply: tokens and money, whatever form they have."""
+"""Amounts in answers, which servers write in many forms, or leave out."""
 
 from typing import Any, cast
 

@@ -1,18 +1,16 @@
-"""Settings of a model: arguments of its SDK's method that every request carries."""
+"""The settings of a model: the arguments of the SDK's method that go along with every request."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
-
-from msgspec import Struct
+from collections.abc import Mapping, Set
 
 from ..errors import ConfigError
 from ..messages import from_json
 from ..mistakes import did_you_mean
+from .answers import Wire
 from .body import encode
 
-OPTIONS = {"extra_headers": "headers", "extra_query": "params"}
-"""Arguments that are not part of the body, and what the SDKs call them in a request."""
-EXTRA = frozenset({*OPTIONS, "extra_body"})
+HEADERS = {"extra_headers": "headers", "extra_query": "params"}
+"""Arguments of the SDKs' methods that are not part of the body, and what the SDKs call them in a request."""
+OPTIONS = frozenset({*HEADERS, "extra_body"})
 INSTEAD: Mapping[str, str] = {
     "model": "the model's name is the first argument",
     **dict.fromkeys(("messages", "input"), "the messages are those of the agent: `agent.run(text)`"),
@@ -26,38 +24,32 @@ INSTEAD: Mapping[str, str] = {
 """What to write in place of arguments that are the adapter's own, or the client's."""
 
 
-class Settings(Struct):
-    """Settings by where they go, all of them copies."""
+def checked_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[str]) -> Wire:
+    """Return a copy of the *settings* of the *model* called *name*, those of the body as plain JSON.
 
-    body: dict[str, Any]
-    """Fields of the body."""
-    tools: list[Any]
-    """Tools in the provider's words."""
-    extra_body: dict[str, Any]
-    """Fields that take the place of any other in the body."""
-    options: dict[str, Any]
-    """Headers and parameters of the address."""
-
-
-def checked_settings(given: Mapping[str, Any], known: Collection[str], owner: str, sdk: str) -> Settings:
-    """Return the settings that are *given* to the model *owner*. Those of the body become plain JSON.
+    *model* is the class; *known* are the arguments of the *sdk*'s method. Those that are left out in the SDK's own
+    words are left out here. What is refused would be refused with every request.
 
     Raises:
-        ConfigError: the SDK knows no setting of that name, or JSON cannot express its value.
+        ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or *name*
+            begins with the provider's.
     """
-    # The SDKs' own words for an argument that is left out.
-    said = {name: value for name, value in given.items() if type(value).__name__ not in ("Omit", "NotGiven")}
-    for name in said:
-        if name in INSTEAD:
-            raise ConfigError(f"{owner}: {name!r} is not a setting; {INSTEAD[name]}")
-        if name not in known and name not in EXTRA:
+    # The SDK's own words for an argument that is left out.
+    said = {name: value for name, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
+    for setting in said:
+        if setting in INSTEAD:
+            raise ConfigError(f"{model}: {setting!r} is no setting; {INSTEAD[setting]}")
+        if setting not in known | OPTIONS:
             other = "; what only the server knows goes into extra_body={...}"
-            meant = did_you_mean(name, {*known, *EXTRA}, other)
-            raise ConfigError(f"{owner}: the {sdk} SDK knows no setting {name!r}{meant}")
-    options = {option: dict(said.pop(name) or {}) for name, option in OPTIONS.items() if name in said}
+            meant = did_you_mean(setting, known | OPTIONS, other)
+            raise ConfigError(f"{model}: the {sdk} SDK knows no setting {setting!r}{meant}")
+    provider, colon, rest = name.partition(":")
+    if colon and provider in ("anthropic", "openai", "openai-chat"):
+        problem = f"{model}: the model's name must be without its provider, not {name!r}"
+        raise ConfigError(f"{problem}; write {model}({rest!r})")
+    beside = {setting: dict(said.pop(setting) or {}) for setting in HEADERS if setting in said}
     try:
         # Decoded again, so that what a caller does to a list or a dict afterwards changes no request.
-        body = from_json(encode(said))
+        return from_json(encode(said)) | beside
     except TypeError as exc:
-        raise ConfigError(f"{owner}: settings must be values that JSON can express: {exc}") from None
-    return Settings(body, body.pop("tools", None) or [], body.pop("extra_body", None) or {}, options)
+        raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None

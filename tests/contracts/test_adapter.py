@@ -39,7 +39,7 @@ from minideep import (
 )
 from minideep.events import Restarted, TextDelta
 from minideep.models import FallbackModel, ScriptedModel, Timeouts
-from minideep.models.settings import EXTRA
+from minideep.models.settings import OPTIONS
 from minideep.workers import in_thread
 
 ROOT = Path(__file__).parents[2]
@@ -141,7 +141,7 @@ def test_a_setting_that_the_sdk_does_not_know_is_refused_when_the_model_is_made(
     ],
 )
 def test_what_is_no_setting_is_refused_with_what_to_do_instead(wire, name, instead):
-    with pytest.raises(ConfigError, match=re.escape(f"{name!r} is not a setting; {instead}")):
+    with pytest.raises(ConfigError, match=re.escape(f"{name!r} is no setting; {instead}")):
         wire.model(None, **{name: "x"})
 
 
@@ -238,7 +238,7 @@ def test_the_settings_are_the_arguments_of_the_sdk(kind):
     client = WIRES[kind].connected("http://127.0.0.1:1")
     methods = {"anthropic": "messages", "openai": "responses", "openai-chat": "chat.completions"}
     create = attrgetter(methods[kind])(client).create
-    known = WIRES[kind].model(None).known_settings | EXTRA | set(OURS[kind].split())
+    known = WIRES[kind].model(None).known_settings | OPTIONS | set(OURS[kind].split())
     found = set(signature(create).parameters)
     sdk = WIRES[kind].model(None).sdk
     locked = f"{sdk}=={version(sdk)} " in (ROOT / "requirements.lock").read_text()
