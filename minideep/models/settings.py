@@ -38,7 +38,7 @@ def plain_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[s
     said = {key: value for key, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
     for key in said:
         if key in INSTEAD:
-            raise ConfigError(f"{model}: {key!r} is no setting; {INSTEAD[key]}")
+            raise ConfigError(f"{model}: {key!r} is not a setting; {INSTEAD[key]}")
         if key not in known | OPTIONS:
             meant = did_you_mean(key, known | OPTIONS, "; what only the server knows goes into extra_body={...}")
             raise ConfigError(f"{model}: the {sdk} SDK knows no setting {key!r}{meant}")
