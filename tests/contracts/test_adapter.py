@@ -122,7 +122,7 @@ def test_a_setting_that_the_sdk_does_not_know_is_refused_when_the_model_is_made(
         ConfigError, match="knows no setting 'no_such_setting'; what only the server knows goes into extra"
     ):
         wire.model(None, no_such_setting=0)
-    with pytest.raises(ConfigError, match=r"'messages' is no setting; the messages are those of the agent: `agent.run"):
+    with pytest.raises(ConfigError, match=r"'messages' is not a setting; the messages are those of the agent: `agent.run"):
         wire.model(None, messages=[])
     with pytest.raises(
         ConfigError, match=r"'max_retries' is no setting; give it to a client of the SDK: `client=...`$"
