@@ -12,7 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
@@ -241,7 +241,7 @@ class Adapter(ABC, Generic[T]):
         """Make one attempt at *request*."""
         streamed = emit is not None or self._streams_unheard()
         async with self._post(client, self._body(client, request, streamed=streamed), streamed) as chunks:
-            with unbroken((), (BadReply,) if streamed else ()):
+            with unbroken() if streamed else nullcontext():
                 return self._read(await received(chunks, self._stream(emit or _ignore)))
 
     @abstractmethod

@@ -60,7 +60,7 @@ async def received(chunks: AsyncIterator[bytes], stream: Stream) -> Wire:
         lost = exc
     if whole := stream.whole(events.done):
         return whole
-    if events.other:
+    if events.other and not lost:
         raise BadReply(f"the answer should be JSON or events, found {_prose(events.other)!r}")
     ended = "the stream ended before the reply did" if found else "the answer is empty"
     raise StreamBroke(str(lost or ended)) from lost

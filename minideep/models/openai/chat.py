@@ -115,9 +115,11 @@ class OpenAIChat(sdk.OpenAIAdapter):
         return nested(declared, str(kind), "name") or "", kind in ("function", "custom")
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
+        import openai
+
         try:
             return await super()._ask(client, request, emit)
-        except Exception as exc:
+        except (openai.BadRequestError, BadReply) as exc:
             if call := failed_call(exc, request):
                 if emit and isinstance(exc, BadReply):  # The stream has begun.
                     emit(Restarted())
