@@ -146,7 +146,8 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("item", "failed", "expected"), ANSWERS.values(), ids=ANSWERS)
 def test_a_result_answers_in_the_words_of_its_type(item, failed, expected):
-    said = back(kept(item, ToolCall("x", {}, "c1")), ToolMessage("text", "c1", "x", failed))
+    made = next(made for one, made in CALLS.values() if one is item)
+    said = back(kept(item, made), ToolMessage("text", "c1", made.name, failed))
     assert said[1:] == [{"type": f"{item['type']}_output", "call_id": "c1"} | expected]
 
 
