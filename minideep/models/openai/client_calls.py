@@ -19,7 +19,8 @@ from typing import Any, cast
 
 from ...media import IMAGES, labelled, type_of
 from ...messages import AnyBlock, Image, Text, ToolCall, ToolMessage, parse_arguments, to_json
-from ..adapter import Wire, nested
+from ..adapter import Wire
+from ..amounts import nested
 from . import sdk
 
 ANSWERED = "custom_tool_call", "shell_call", "local_shell_call", "apply_patch_call", "computer_call"

@@ -9,7 +9,8 @@ from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from ..adapter import Wire, nested
+from ..adapter import Wire
+from ..amounts import nested
 from ..answers import Stream, refusal
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price

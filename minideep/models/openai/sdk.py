@@ -10,7 +10,8 @@ import msgspec
 from ... import messages as ours
 from ...messages import to_json
 from ...ports import Reply, Request
-from ..adapter import Adapter, Wire, dollars, hashed_id, sendable, token_count
+from ..adapter import Adapter, Wire, hashed_id, sendable
+from ..amounts import dollars, token_count
 from ..body import encode
 
 if TYPE_CHECKING:
