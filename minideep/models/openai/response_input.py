@@ -13,7 +13,7 @@ from ..body import Encoded, Part, encode
 from . import client_calls, sdk
 
 PROVIDER = "openai"
-"""The provider of blocks that versions before 0.3 recorded, whatever the server was."""
+"""The provider of blocks in older logs, whatever the server was."""
 
 DOCUMENTS = "application/pdf", "text/", "application/json", "application/rtf", "application/msword", "application/vnd."
 """The documents that the API reads: https://developers.openai.com/api/docs/guides/file-inputs"""
