@@ -5,20 +5,27 @@ turns one fails, one is cancelled and one is killed in the middle, and all three
 """
 
 import asyncio
+import base64
 import json
 import threading
 from typing import Any, NamedTuple
 
 import pytest
 from harness.providers import Answer, Provider, json_answer
+from harness.replies import REPLIES
 from harness.stores import copy_of
 from harness.wires import WIRES, chat, claude, connected, ls, reply, responses
+from hypothesis import given, settings, strategies as st
 
 from minideep import Agent, Image, MemoryCheckpointer, Text, ToolResult, Turn, UserMessage, tool
 from minideep.workers import in_thread
 
+LIVES = 25
+"""The number of lives with random replies in each format; 1,000 are a long campaign."""
+
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(32)
 JPEG = b"\xff\xd8\xff\xe0" + bytes(32)
+AS_PNG, AS_JPEG = (base64.b64encode(data).decode() for data in (PNG, JPEG))
 NAMES = {
     "channel": "weather<|channel|>json",
     "empty": "",
@@ -39,6 +46,8 @@ class Bad(NamedTuple):
     settings: dict[str, Any] = {}  # noqa: RUF012
     then: tuple[dict[str, Any], ...] = ()
     """What the model says next; after that it always says `ok`."""
+    kept: str = ""
+    """What each later request must hold of it."""
 
 
 @tool
@@ -91,20 +100,20 @@ def cut_off(block: dict[str, Any]) -> dict[str, Any]:
 
 
 CLAUDE = {
-    "thinking cut short": Bad(claude.message(THINKING, stop="max_tokens")),
+    "thinking cut short": Bad(claude.message(THINKING, stop="max_tokens"), kept="c2lnbmVk"),
     "only a blank": Bad(claude.message(claude.text(" \n"))),
     "a blank and a call": Bad(claude.message(claude.text("\n"), use(), stop="tool_use")),
     **{f"a name: {kind}": Bad(claude.message(use(name), stop="tool_use")) for kind, name in NAMES.items()},
-    "a picture of a person": Bad(claude.said("nice"), MISLABELLED),
-    "a picture of a tool": Bad(claude.message(use("look", {}), stop="tool_use")),
-    "an error with a picture": Bad(claude.message(use("fail", {}), stop="tool_use")),
+    "a picture of a person": Bad(claude.said("nice"), MISLABELLED, kept=AS_JPEG),
+    "a picture of a tool": Bad(claude.message(use("look", {}), stop="tool_use"), kept=AS_JPEG),
+    "an error with a picture": Bad(claude.message(use("fail", {}), stop="tool_use"), kept=AS_PNG),
     "arguments that are no JSON": Bad(claude.message(use(arguments='{"path": /x'), stop="tool_use")),
     "arguments cut short": Bad(claude.message(use(arguments='{"path": "/'), stop="max_tokens")),
     "one id for two calls": Bad(claude.message(use(), use(), stop="tool_use")),
     "an id with a space": Bad(claude.message(use(id="call 1|x"), stop="tool_use")),
     "no content": Bad(claude.message()),
     "no content, refused": Bad(claude.message(stop="refusal")),
-    "refused in the middle": Bad(claude.message(claude.text("I "), stop="refusal")),
+    "refused in the middle": Bad(claude.message(claude.text("I never "), stop="refusal"), kept="I never"),
     "a search cut short": Bad(
         claude.message(claude.text("Let me see."), cut_off(SEARCH), stop="max_tokens"), settings=HOSTED
     ),
@@ -119,6 +128,7 @@ CLAUDE = {
         claude.message(claude.text("Let me see."), SEARCH, stop="pause_turn"),
         settings=HOSTED,
         then=(claude.message(FOUND, claude.text("There.")),),
+        kept="srvtoolu_1",
     ),
     "a pause that is never taken up": Bad(
         claude.message(claude.text("Let me see."), SEARCH, stop="pause_turn"), settings=HOSTED
@@ -127,11 +137,13 @@ CLAUDE = {
         claude.message(RUN, use(**BY_CODE), stop="tool_use") | CONTAINER,
         settings=CODE,
         then=(claude.message(RAN, claude.text("There.")) | CONTAINER,),
+        kept="srvtoolu_2",
     ),
     "code beside a call": Bad(
         claude.message(RUN, use(), stop="tool_use") | CONTAINER,
         settings=CODE,
         then=(claude.message(RAN, claude.text("There.")) | CONTAINER,),
+        kept="srvtoolu_2",
     ),
     "a tool of the provider that we run": Bad(
         claude.message(use("memory", {"command": "view", "path": "/memories"}), stop="tool_use"),
@@ -178,12 +190,14 @@ RESPONSES = {
     "reasoning at the end": Bad(responses.response(responses.message("so"), REASONING, **CUT)),
     "reasoning at the end, stored": Bad(responses.response(responses.message("so"), REASONING, **CUT), settings=STORED),
     "reasoning before nothing said": Bad(responses.response(REASONING, responses.message(""))),
-    "reasoning before a call, stored": Bad(responses.response(REASONING, asks()), settings=STORED),
-    "reasoning before a text, stored": Bad(responses.response(REASONING, responses.message("so")), settings=STORED),
+    "reasoning before a call, stored": Bad(responses.response(REASONING, asks()), settings=STORED, kept="rs_1"),
+    "reasoning before a text, stored": Bad(
+        responses.response(REASONING, responses.message("so")), settings=STORED, kept="rs_1"
+    ),
     **{f"a name: {kind}": Bad(responses.response(asks(name))) for kind, name in NAMES.items()},
-    "a picture of a person": Bad(responses.said("nice"), MISLABELLED),
-    "a picture of a tool": Bad(responses.response(asks("look", "{}"))),
-    "an error with a picture": Bad(responses.response(asks("fail", "{}"))),
+    "a picture of a person": Bad(responses.said("nice"), MISLABELLED, kept=AS_JPEG),
+    "a picture of a tool": Bad(responses.response(asks("look", "{}")), kept=AS_JPEG),
+    "an error with a picture": Bad(responses.response(asks("fail", "{}")), kept=AS_PNG),
     "arguments that are no JSON": Bad(responses.response(asks(arguments='{"path": /x'))),
     "arguments cut short": Bad(
         responses.response(REASONING, asks(arguments='{"path": "/', status="incomplete"), **CUT)
@@ -192,12 +206,12 @@ RESPONSES = {
     "an id of 100 characters": Bad(responses.response(asks() | {"call_id": "c" * 100})),
     "no output": Bad(responses.response()),
     "no content": Bad(responses.response(responses.message("") | {"content": []})),
-    "refused": Bad(responses.response(responses.REFUSED | {"id": "msg_1"})),
+    "refused": Bad(responses.response(responses.REFUSED | {"id": "msg_1"}), kept="I cannot"),
     "refused after reasoning, stored": Bad(
         responses.response(REASONING, responses.REFUSED | {"id": "msg_1"}), settings=STORED
     ),
     "filtered": Bad(responses.response(REASONING, responses.message("I "), **FILTERED)),
-    **{name: Bad(responses.response(REASONING, call)) for name, call in OURS.items()},
+    **{name: Bad(responses.response(REASONING, call), kept="call_9") for name, call in OURS.items()},
     "a custom call beside another": Bad(responses.response(REASONING, OURS["a custom call"], asks())),
     "a custom call, declared": Bad(
         responses.response(REASONING, OURS["a custom call"]), settings={"tools": [{"type": "custom", "name": "patch"}]}
@@ -221,9 +235,9 @@ def calling(*calls: dict[str, Any], finish: str = "tool_calls", **fields: Any) -
 CHAT = {
     "reasoning cut short": Bad(chat.completion({"reasoning_content": "let me look"}, "length")),
     **{f"a name: {kind}": Bad(calling(chat_use(name))) for kind, name in NAMES.items()},
-    "a picture of a person": Bad(chat.said("nice"), MISLABELLED),
-    "a picture of a tool": Bad(calling(chat_use("look", "{}"))),
-    "an error with a picture": Bad(calling(chat_use("fail", "{}"))),
+    "a picture of a person": Bad(chat.said("nice"), MISLABELLED, kept=AS_JPEG),
+    "a picture of a tool": Bad(calling(chat_use("look", "{}")), kept=AS_JPEG),
+    "an error with a picture": Bad(calling(chat_use("fail", "{}")), kept=AS_PNG),
     "arguments that are no JSON": Bad(calling(chat_use(arguments='{"path": /x'))),
     "arguments that are a list": Bad(calling(chat_use(arguments="[1]"))),
     "arguments cut short": Bad(calling(chat_use(arguments='{"path": "/'), finish="length")),
@@ -232,9 +246,9 @@ CHAT = {
     "an id of 100 characters": Bad(calling(chat_use(call_id="c" * 100))),
     "no content": Bad(chat.completion({"content": None})),
     "empty content": Bad(chat.completion({"content": ""})),
-    "refused": Bad(chat.completion({"refusal": "I cannot"})),
+    "refused": Bad(chat.completion({"refusal": "I cannot"}), kept="I cannot"),
     "filtered": Bad(chat.completion({"content": "I "}, "content_filter")),
-    "reasoning and a call": Bad(calling(chat_use(), reasoning_content="let me look")),
+    "reasoning and a call": Bad(calling(chat_use(), reasoning_content="let me see"), kept="let me see"),
 }
 
 BAD = {"anthropic": CLAUDE, "openai": RESPONSES, "openai-chat": CHAT}
@@ -331,6 +345,8 @@ async def test_a_thread_goes_on_after_a_bad_reply(kind, name, stream):
     assert not provider.answers
     last = json.dumps(provider.bodies[-1])
     assert [word for word in ("one", "two", "three", "four") if f'"{word}"' not in last] == []
+    assert last.count('"later_1"') == 2
+    assert life.bad.kept in last
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BAD for name in BAD[kind]])
@@ -345,3 +361,20 @@ async def test_a_thread_with_a_bad_reply_may_move_to_other_servers_of_all_format
                 assert (await away.fail("away")).status == "failed"
                 assert (await away.resume()).text == "ok"
         assert (await home.say("home again")).text == "ok"
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_thread_goes_on_after_any_replies(kind):
+    @settings(max_examples=LIVES, deadline=None)
+    @given(st.lists(REPLIES[kind], min_size=1, max_size=4), st.booleans(), st.sampled_from([{}, STORED]))
+    def live(wholes, stream, stored):
+        bad = Bad(wholes[0], then=tuple(wholes[1:]), settings=stored if kind == "openai" else {})
+        asyncio.run(lived(Life(kind, bad, stream)))
+
+    async def lived(life):
+        with life.provider:
+            assert (await life.begin()).status == "ended"
+            assert (await life.fail("one")).status == "failed"
+            assert (await life.resume()).text == "ok"
+
+    live()

@@ -9,7 +9,8 @@ from ...events import Restarted
 from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, Message, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Wire, nested
+from ..adapter import Wire
+from ..amounts import nested
 from ..answers import Stream, refusal
 from ..body import Encoded, array
 from ..catalog import Price

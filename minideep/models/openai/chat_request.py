@@ -57,12 +57,10 @@ class Dialect(Struct, frozen=True):
 
 def dialect(client: "AsyncOpenAI", reasoning: bool) -> Dialect:
     """Return the dialect of the server that *client* asks."""
-    url = client.base_url
-    path = url.path.rstrip("/")
-    is_openai, is_openrouter = (f".{url.host}".endswith(f".{host}") for host in ("openai.com", "openrouter.ai"))
-    provider = f"{PROVIDER}:{url.netloc.decode()}{'' if path == '/v1' else path}"
+    at = f".{client.base_url.host}"
+    is_openai, is_openrouter = (at.endswith(f".{host}") for host in ("openai.com", "openrouter.ai"))
     # https://openrouter.ai/docs/features/multimodal/pdfs
-    return Dialect(provider, reasoning, is_openai, annotations=is_openrouter)
+    return Dialect(sdk.provider_of(client, PROVIDER), reasoning, is_openai, annotations=is_openrouter)
 
 
 class Said(Part, frozen=True, gc=False):
