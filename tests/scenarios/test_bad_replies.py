@@ -217,6 +217,9 @@ RESPONSES = {
         responses.response(REASONING, OURS["a custom call"]), settings={"tools": [{"type": "custom", "name": "patch"}]}
     ),
     "a custom call, stored": Bad(responses.response(REASONING, OURS["a custom call"]), settings=STORED),
+    "a custom call by a name that is none": Bad(
+        responses.response(client_call("custom_tool_call", name="fs.patch<|channel|>", input="*"))
+    ),
     "a call of a container": Bad(responses.response(REASONING, *CONTAINED, responses.message("so"))),
 }
 
