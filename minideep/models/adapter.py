@@ -4,8 +4,6 @@ An adapter derives from `Adapter` and adds how a request is worded, how a reply 
 raises `BadReply` for an answer that cannot be used; all other errors it leaves to `Adapter.complete`.
 """
 
-import asyncio
-import gc
 import hashlib
 import json
 import os
@@ -13,33 +11,33 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
 
 from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..events import StreamEvent
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
-from ..mistakes import did_you_mean
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
-from ..workers import in_thread
 from .addresses import checked_address, loopback_host, other_address, without_login
+from .amounts import token_count
 from .answers import Stream, Wire, document, received
 from .attempts import first_reply
-from .background import IMPORTING
 from .body import Encoded, Part, encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
+from .clients import Client
 from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
+from .hosted_tools import HostedTools
 from .profile import Profile
+from .settings import HEADERS, check_settings
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
@@ -52,31 +50,6 @@ NO_KEY = "none"
 """Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
 DIRECT: Mapping[str, None] = dict.fromkeys(("all://", "http://", "https://"))
 """No proxies, in the words of httpx. Anthropic's client looks for those of the environment by itself."""
-HEADERS = {"extra_headers": "headers", "extra_query": "params"}
-"""Arguments of the SDKs' methods that are not part of the body, and what the SDKs call them in a request."""
-OPTIONS = frozenset({*HEADERS, "extra_body"})
-INSTEAD: Mapping[str, str] = {
-    "model": "the model's name is the first argument",
-    **dict.fromkeys(("messages", "input"), "the messages are those of the agent: `agent.run(text)`"),
-    **dict.fromkeys(("system", "instructions"), "give the prompt to the agent: `Agent(model, system_prompt=...)`"),
-    "stream": "a reply is streamed to whoever listens: `agent.stream(text)`",
-    **dict.fromkeys(
-        ("auth_token", "default_headers", "http_client", "max_retries", "organization", "project"),
-        "give it to a client of the SDK: `client=...`",
-    ),
-}
-"""What to write in place of arguments that are the adapter's own, or the client's."""
-
-
-class Declared(Struct, frozen=True):
-    """A tool that the settings declare in the provider's words."""
-
-    name: str
-    """The name by which the model calls it; empty if it has none."""
-    is_ours: bool
-    """True if a tool of the agent answers its calls, False if the provider does."""
-    raw: bytes
-    """The declaration as JSON."""
 
 
 class Adapter(ABC, Generic[T]):
@@ -121,7 +94,7 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        self._check_settings(settings)
+        check_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
@@ -143,55 +116,13 @@ class Adapter(ABC, Generic[T]):
         self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
         """None: those of the client that was given."""
         self._client = Client(client, lambda: self._connect(api_key, base_url))
-        self._hosted = self._read_tools(settings.pop("tools", None) or ())
+        self._hosted = HostedTools(repr(self), settings.pop("tools", None) or (), self._caller)
         self._extra: Wire = dict(settings.pop("extra_body", None) or {})
-        self._options = {
-            option: settings.pop(name)
-            for name, option in (("extra_headers", "headers"), ("extra_query", "params"))
-            if name in settings
-        }
+        self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
-
-    def _check_settings(self, settings: Wire) -> None:
-        """Refuse what would be refused with every request.
-
-        Raises:
-            ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or the
-                name of the model begins with its provider's.
-        """
-        model = type(self).__name__
-        for name, value in list(settings.items()):
-            if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
-                del settings[name]
-            elif name not in self.known_settings | OPTIONS:
-                other = "; what only the server knows goes into extra_body={...}"
-                meant = did_you_mean(name, self.known_settings | OPTIONS, other)
-                raise ConfigError(f"{model}: the {self.sdk} SDK knows no setting {name!r}{meant}")
-        try:
-            encode({name: value for name, value in settings.items() if name not in OPTIONS})
-        except TypeError as exc:
-            raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
-        provider, colon, name = self.name.partition(":")
-        if colon and provider in ("anthropic", "openai", "openai-chat"):
-            problem = f"{model}: the model's name must be without its provider, not {self.name!r}"
-            raise ConfigError(f"{problem}; write {model}({name!r})")
-
-    def _read_tools(self, tools: Iterable[Any]) -> list[Declared]:
-        """Return the tools that the settings declare.
-
-        Raises:
-            ConfigError: two of them have one name.
-        """
-        found: dict[str, Declared] = {}
-        for at, raw in enumerate(map(encode, tools)):
-            name, is_ours = self._caller(from_json(raw))
-            if name and name in found:
-                raise ConfigError(f"{self!r}: two of the tools in its settings are named {name!r}; leave one out")
-            found[name or str(at)] = Declared(name, is_ours, raw)
-        return [*found.values()]
 
     @abstractmethod
     def _caller(self, declared: Wire) -> tuple[str, bool]:
@@ -206,39 +137,15 @@ class Adapter(ABC, Generic[T]):
         Raises:
             ConfigError: a tool of the settings has no tool of the agent to answer it, or one too many.
         """
-        for tool in self._hosted:
-            if tool.is_ours and tool.name not in names:
-                problem = (
-                    f"{self!r} declares {tool.name!r} in its settings, whose calls a tool of the agent must answer"
-                )
-                raise ConfigError(f"{problem}; give the agent a tool of that name, or leave the declaration out")
-        self._check_names(names)
-
-    def _check_names(self, names: Collection[str]) -> None:
-        for tool in self._hosted:
-            if tool.name in names and not tool.is_ours:
-                problem = (
-                    f"two tools are named {tool.name!r}: the provider's, in the settings of {self!r}, and one's own"
-                )
-                raise ConfigError(f"{problem}; leave one out, or give yours another name")
+        self._hosted.check(names)
 
     def _tools(self, request: Request) -> list[bytes]:
         """Return the declarations of the settings, then those of the *request*'s own tools.
 
-        A declaration of the settings whose calls the agent answers takes the place of the one of its tool. It is left
-        out of a request without that tool, such as one for a summary.
-
         Raises:
             ConfigError: a tool has the name of one that the provider runs.
         """
-        if not self._hosted:
-            return [part for tool in request.tools for part in self._declared(tool).parts]
-        names = {tool.name for tool in request.tools}
-        self._check_names(names)
-        declared = [tool.raw for tool in self._hosted if not tool.is_ours or tool.name in names]
-        replaced = {tool.name for tool in self._hosted}
-        own = (tool for tool in request.tools if tool.name not in replaced)
-        return [*declared, *(part for tool in own for part in self._declared(tool).parts)]
+        return self._hosted.beside(request.tools, self._declared)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
         """Make the SDK's client, importing the SDK.
@@ -334,7 +241,7 @@ class Adapter(ABC, Generic[T]):
         """Make one attempt at *request*."""
         streamed = emit is not None or self._streams_unheard()
         async with self._post(client, self._body(client, request, streamed=streamed), streamed) as chunks:
-            with unbroken((), (BadReply,) if streamed else ()):
+            with unbroken() if streamed else nullcontext():
                 return self._read(await received(chunks, self._stream(emit or _ignore)))
 
     @abstractmethod
@@ -422,55 +329,6 @@ def _ignore(event: StreamEvent) -> None:
     """Emit nothing: the reply is streamed, but nobody listens."""
 
 
-class PerLoop(Generic[T]):
-    """One value for each event loop. Those of closed loops are dropped when the next one is put."""
-
-    def __init__(self) -> None:
-        self._values: dict[asyncio.AbstractEventLoop, T] = {}
-
-    def get(self) -> T | None:
-        """Return the value of the running loop."""
-        return self._values.get(asyncio.get_running_loop())
-
-    def put(self, value: T) -> T:
-        """Keep *value* for the running loop, unless it has one; return the one it has."""
-        self.drop_closed()
-        return self._values.setdefault(asyncio.get_running_loop(), value)
-
-    def drop_closed(self) -> bool:
-        """Drop the values of closed loops; return whether there were any."""
-        closed = [loop for loop in list(self._values) if loop.is_closed()]
-        for loop in closed:
-            self._values.pop(loop, None)
-        return bool(closed)
-
-
-class Client(Generic[T]):
-    """An SDK's client: the one *given*, or the one that *connect* makes, off the event loop, at first use.
-
-    *connect* imports the SDK. Its connections belong to an event loop, so that a program which calls `asyncio.run`
-    twice gets two clients.
-    """
-
-    def __init__(self, given: T | None, connect: Callable[[], T]) -> None:
-        self._given = given
-        self._connect = connect
-        self._clients = PerLoop[T]()
-
-    async def get(self) -> T:
-        """Return the client of the running event loop."""
-        client = self._given if self._given is not None else self._clients.get()
-        return self._clients.put(await in_thread(self._make)) if client is None else client
-
-    def _make(self) -> T:
-        # Collected here, on a thread: on a running loop, a client of the SDKs would try to close its connections there,
-        # though they belong to a loop that is closed.
-        if self._clients.drop_closed():
-            gc.collect()
-        with IMPORTING:
-            return self._connect()
-
-
 # ---- what a request says
 
 
@@ -506,33 +364,3 @@ def extra_fields(item: Wire, own: Collection[str], provider: str) -> tuple[AnyBl
 def hashed_id(call_id: str) -> str:
     """Return an id that every provider accepts, the same one for the call and for its result."""
     return f"call_{hashlib.sha256(call_id.encode(errors='surrogatepass')).hexdigest()[:32]}"
-
-
-# ---- what a reply took
-
-MAX_COUNT = 2**53
-"""No reply takes more tokens, or dollars; sums of larger numbers would lose precision."""
-
-
-def nested(value: Any, *names: str) -> Any:
-    """Follow *names* into nested objects, starting at *value*; return None if one is missing."""
-    for name in names:
-        value = cast(Wire, value).get(name) if isinstance(value, dict) else None
-    return value
-
-
-def token_count(usage: Any, *names: str) -> int | None:
-    """Return the number of tokens under *names*, or None. Some servers write it as a float."""
-    value = nested(usage, *names)
-    return round(value) if _is_amount(value) else None
-
-
-def dollars(usage: Any, *names: str) -> float | None:
-    """Return the amount of money under *names*, or None."""
-    value = nested(usage, *names)
-    return float(value) if _is_amount(value) else None
-
-
-def _is_amount(value: Any) -> bool:
-    # NaN or a negative number would defeat every budget it is added to.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT

@@ -16,6 +16,8 @@ Wire = dict[str, Any]
 
 BLANK = b" \t\r\n\xef\xbb\xbf"
 """What may stand before a body: blanks, and a byte order mark."""
+MAX_OTHER = 20_000
+"""How much is kept of a body that is neither JSON nor events."""
 META = (b"", b"id", b"retry")
 """The fields of events that say nothing here; a comment is a field without a name."""
 
@@ -58,7 +60,7 @@ async def received(chunks: AsyncIterator[bytes], stream: Stream) -> Wire:
         lost = exc
     if whole := stream.whole(events.done):
         return whole
-    if events.other:
+    if events.other and not lost:
         raise BadReply(f"the answer should be JSON or events, found {_prose(events.other)!r}")
     ended = "the stream ended before the reply did" if found else "the answer is empty"
     raise StreamBroke(str(lost or ended)) from lost
@@ -84,8 +86,11 @@ class Events:
         """Whether the server has said `[DONE]`. What follows is not read."""
         self.other = b""
         """The beginning of what is no event."""
-        self._rest = bytearray()
+        self._unended: list[bytes] = []
+        """The line that has no end yet."""
         self._return = b""
+        self._name = b""
+        self._data: list[bytes] = []
 
     def read(self, chunk: bytes) -> Iterator[Wire]:
         """Yield the events that *chunk* completes. An empty one is the last, and ends an event that nothing ended.
@@ -94,28 +99,44 @@ class Events:
             BadReply: an event says that something failed.
             StreamBroke: an event is not JSON.
         """
-        # Searched from where the last search ended, as one event may come in a thousand chunks.
-        begin = max(0, len(self._rest) - 1)
-        self._rest += self._with_plain_ends(chunk) if chunk else b"\n\n"
-        if self._rest.find(b"\n\n", begin) < 0:
+        if not chunk:
+            chunk = b"\n\n"
+        elif self._return or b"\r" in chunk:
+            chunk = self._with_plain_ends(chunk)
+        if b"\n" not in chunk:
+            self._unended.append(chunk)  # Joined once: a line may be megabytes long.
             return
-        *blocks, rest = bytes(self._rest).split(b"\n\n")
-        self._rest = bytearray(rest)
-        for block in blocks:
-            if (event := self._event(block)) is not None:
+        *lines, rest = (b"".join([*self._unended, chunk]) if self._unended else chunk).split(b"\n")
+        self._unended = [rest] if rest else []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif line:
+                self._add(line)
+            elif (event := self._ended()) is not None:
                 yield event
 
     def _with_plain_ends(self, chunk: bytes) -> bytes:
         """Return *chunk* with each line ended by a line feed. A return at its end waits for what follows it."""
-        if not self._return and b"\r" not in chunk:
-            return chunk
         chunk, self._return = self._return + chunk, b""
         if chunk.endswith(b"\r"):
             chunk, self._return = chunk[:-1], b"\r"
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _event(self, block: bytes) -> Wire | None:
-        name, data = (b"", block[6:]) if block.startswith(b"data: ") and b"\n" not in block else self._fields(block)
+    def _add(self, line: bytes) -> None:
+        """Add a line that is not data."""
+        field, _, value = line.partition(b":")
+        if field == b"event":
+            self._name = value.strip()
+        elif field == b"error":  # As llama.cpp sent errors: https://github.com/ggml-org/llama.cpp/pull/16109
+            self._name, self._data = field, [value]
+        elif field not in META and len(self.other) < MAX_OTHER:
+            self.other += line + b"\n"
+
+    def _ended(self) -> Wire | None:
+        """Return the event whose lines have come; None if it says nothing."""
+        name, data = self._name, self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        self._name, self._data = b"", []
         # Gateways send comments as data: https://github.com/mnfst/llm-gateway/issues/2053
         if not data or data.startswith(b":") or self.done:
             return None
@@ -130,22 +151,6 @@ class Events:
                 refusal(text) if name == b"error" else StreamBroke(f"an event should be JSON, found {text!r}")
             ) from None
         return _unrefused(cast(Wire, value), name == b"error") if isinstance(value, dict) else None
-
-    def _fields(self, block: bytes) -> tuple[bytes, bytes]:
-        """Return the name and the data of an event."""
-        name, data = b"", list[bytes]()
-        for line in block.split(b"\n"):
-            field, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if field == b"data":
-                data.append(value)
-            elif field == b"event":
-                name = value
-            elif field == b"error":  # As llama.cpp sent errors: https://github.com/ggml-org/llama.cpp/pull/16109
-                name, data = field, [value]
-            elif field not in META and len(self.other) < 20_000:
-                self.other += line + b"\n"
-        return name, b"\n".join(data)
 
 
 async def _head(chunks: AsyncIterator[bytes]) -> bytes:
@@ -191,5 +196,5 @@ def refusal(error: Any) -> BadReply:
 
 def _prose(content: bytes) -> str:
     """Return the beginning of *content*, or what a page in HTML says."""
-    text = content[:20_000].decode(errors="replace")
+    text = content[:MAX_OTHER].decode(errors="replace")
     return (reason_of(BadReply("", text)) or text)[:200]

@@ -11,7 +11,8 @@ from ..errors import ConfigError
 from ..events import TextDelta
 from ..kinds import Positive, Seconds
 from ..ports import Emit, Model, Reply, Request
-from .adapter import Adapter, PerLoop
+from .adapter import Adapter
+from .clients import PerLoop
 from .failures import BadReply
 from .resolving import resolve
 from .wrapper import ModelWrapper

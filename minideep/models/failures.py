@@ -122,17 +122,14 @@ class BadReply(Exception):
 
 
 @contextmanager
-def unbroken(lost: tuple[type[Exception], ...], reported: tuple[type[Exception], ...]) -> Generator[None, None, None]:
-    """Raise `StreamBroke` for an error that ends a stream but may not happen again.
+def unbroken() -> Generator[None, None, None]:
+    """Raise `StreamBroke` for an error among the events of a stream that may not happen again.
 
-    *lost* are the exceptions of a lost connection. *reported* are those for an error event among the events; of these
-    only the `TRANSIENT` ones and those with a status of 500 and above are translated, the others pass through.
+    Those are the `TRANSIENT` ones and those with a status of 500 and above; the others pass through.
     """
     try:
         yield
-    except lost as exc:
-        raise StreamBroke(str(exc)) from exc
-    except reported as exc:
+    except BadReply as exc:
         if TRANSIENT.isdisjoint(_kinds(exc)) and (status_of(exc) or 0) < 500:
             raise
         raise StreamBroke(str(exc)) from exc

@@ -11,8 +11,8 @@ from ..checks import checked
 from ..errors import RateLimited
 from ..kinds import Positive, Seconds
 from ..ports import Emit, Model, Reply, Request
-from .adapter import PerLoop
 from .attempts import first_reply
+from .clients import PerLoop
 from .resolving import resolve
 from .wrapper import ModelWrapper
 

@@ -3,21 +3,26 @@
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import traceback
 from base64 import b64encode
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import replace
 from importlib.metadata import version
 from inspect import signature
 from operator import attrgetter
 from pathlib import Path
 
+import anthropic
+import openai
 import pytest
 from harness.providers import Answer, Provider, cut, json_answer, sse
 from harness.wires import FORMATS, HELLO, WIRES, plain_ls
+from pydantic import BaseModel, Field
 
 from minideep import (
     Agent,
@@ -34,7 +39,7 @@ from minideep import (
 )
 from minideep.events import Restarted, TextDelta
 from minideep.models import FallbackModel, ScriptedModel, Timeouts
-from minideep.models.adapter import OPTIONS
+from minideep.models.settings import OPTIONS
 from minideep.workers import in_thread
 
 ROOT = Path(__file__).parents[2]
@@ -117,10 +122,113 @@ def test_a_setting_that_the_sdk_does_not_know_is_refused_when_the_model_is_made(
         ConfigError, match="knows no setting 'no_such_setting'; what only the server knows goes into extra"
     ):
         wire.model(None, no_such_setting=0)
+    with pytest.raises(ConfigError, match=r"'messages' is no setting; the messages are those of the agent: `agent.run"):
+        wire.model(None, messages=[])
+    with pytest.raises(
+        ConfigError, match=r"'max_retries' is no setting; give it to a client of the SDK: `client=...`$"
+    ):
+        wire.model(None, max_retries=0)
     with pytest.raises(ConfigError, match="did you mean 'tool_choice'"):
         wire.model(None, tol_choice={})
     with pytest.raises(ConfigError, match="must be values that JSON can express"):
         wire.model(None, metadata=object())
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("model", "the model's name is the first argument"),
+        ("messages", "the messages are those of the agent: `agent.run(text)`"),
+        ("input", "the messages are those of the agent: `agent.run(text)`"),
+        ("system", "give the prompt to the agent: `Agent(model, system_prompt=...)`"),
+        ("instructions", "give the prompt to the agent: `Agent(model, system_prompt=...)`"),
+        ("stream", "a reply is streamed to whoever listens: `agent.stream(text)`"),
+        ("max_retries", "give it to a client of the SDK: `client=...`"),
+    ],
+)
+def test_what_is_no_setting_is_refused_with_what_to_do_instead(wire, name, instead):
+    with pytest.raises(ConfigError, match=re.escape(f"{name!r} is not a setting; {instead}")):
+        wire.model(None, **{name: "x"})
+
+
+class Deployment(BaseModel):
+    """A setting as the SDKs' own types are made."""
+
+    region: str = Field(alias="aRegion")
+    tier: int = 7
+
+
+def test_settings_are_sent_as_the_sdk_sends_them(wire):
+    given = {
+        "metadata": {"user_id": "u", "of": Deployment(aRegion="eu")},
+        "extra_body": {"top_k": 3, "metadata": None, "model": "another"},
+        "extra_headers": {"X-Team": "blue"},
+        "extra_query": {"trace": "on"},
+    }
+
+    async def go():
+        with Provider(wire.answer(wire.said("hi"))) as provider:
+            async with wire.connected(provider.url) as client:
+                await wire.model(client, **given).complete(HELLO, None)
+        return provider
+
+    provider = asyncio.run(go())
+    assert provider.paths == [f"{wire.model(None).path}?trace=on"]
+    assert provider.headers[0]["x-team"] == "blue"
+    assert {name: provider.bodies[0][name] for name in ("top_k", "metadata", "model")} == given["extra_body"]
+
+
+def test_what_becomes_of_the_settings_of_a_caller_changes_no_request(wire):
+    given = {
+        "metadata": {"of": Deployment(aRegion="eu")},
+        "tools": [wire_tool(wire, "search")],
+        "extra_body": {"top": {"k": 1}},
+        "extra_headers": {"X-Team": "blue"},
+    }
+    before = deepcopy(given)
+    left_out = {"service_tier": openai.omit, "tool_choice": anthropic.NOT_GIVEN}
+
+    async def go():
+        with Provider(*[wire.answer(wire.said("hi"))] * 2) as provider:
+            async with wire.connected(provider.url) as client:
+                model = wire.model(client, **given, **left_out)
+                await model.complete(HELLO, None)
+                assert given == before
+                given["metadata"]["of"] = 1
+                given["tools"].clear()
+                given["extra_body"]["top"]["k"] = 2
+                given["extra_headers"]["X-Team"] = "red"
+                await model.complete(HELLO, None)
+        return provider
+
+    provider = asyncio.run(go())
+    first, second = provider.bodies
+    assert first == second
+    assert (first["metadata"], first["top"]) == ({"of": {"aRegion": "eu"}}, {"k": 1})
+    assert [headers["x-team"] for headers in provider.headers] == ["blue"] * 2
+    assert "service_tier" not in first
+    assert "tool_choice" not in first
+
+
+def wire_tool(wire, name):
+    """A tool that the provider runs, or that only this server has."""
+    return {"type": f"{name}_of_the_server", "name": name}
+
+
+@pytest.mark.parametrize(
+    "client",
+    [anthropic.Anthropic(api_key="k"), openai.OpenAI(api_key="k"), anthropic.AsyncAnthropic, object(), "client"],
+    ids=["anthropic, sync", "openai, sync", "class", "object", "text"],
+)
+def test_what_is_no_asynchronous_client_is_refused(wire, client):
+    with pytest.raises(ConfigError, match=r"client must be an? `(anthropic|openai).Async"):
+        wire.model(client)
+
+
+def test_the_client_of_the_other_sdk_is_refused():
+    for wire, other in (("anthropic", "openai"), ("openai", "anthropic"), ("openai-chat", "anthropic")):
+        with pytest.raises(ConfigError, match="client must be an"):
+            WIRES[wire].model(WIRES[other].connected("http://box"))
 
 
 OURS = {
@@ -307,6 +415,55 @@ def test_an_address_with_the_path_that_the_sdk_adds_is_named_without_it():
     assert str(error).endswith(f"; the SDK adds /v1 itself: write base_url='{provider.url}'")
 
 
+# ---- clients of clouds
+
+
+def azure(url):
+    return openai.AsyncAzureOpenAI(
+        azure_endpoint=url, api_version="2026-10-01", azure_deployment=None, api_key=KEY, max_retries=0
+    )
+
+
+def bedrock(url):
+    return anthropic.AsyncAnthropicBedrock(base_url=url, api_key=KEY, aws_region="eu-west-1", max_retries=0)
+
+
+def vertex(url):
+    return anthropic.AsyncAnthropicVertex(
+        base_url=url, access_token=KEY, region="eu", project_id="a-project", max_retries=0
+    )
+
+
+CLOUDS = [
+    ("openai-chat", azure, "/openai/deployments/m-1/chat/completions?api-version=2026-10-01", False),
+    ("openai-chat", azure, "/openai/deployments/m-1/chat/completions?api-version=2026-10-01", True),
+    ("openai", azure, "/openai/responses?api-version=2026-10-01", False),
+    ("openai", azure, "/openai/responses?api-version=2026-10-01", True),
+    ("anthropic", bedrock, "/model/m-1/invoke", False),
+    ("anthropic", bedrock, "/model/m-1/invoke-with-response-stream", True),
+    ("anthropic", vertex, "/projects/a-project/locations/eu/publishers/anthropic/models/m-1:rawPredict", False),
+    ("anthropic", vertex, "/projects/a-project/locations/eu/publishers/anthropic/models/m-1:streamRawPredict", True),
+]
+
+
+@pytest.mark.parametrize(("kind", "cloud", "path", "listen"), CLOUDS)
+def test_the_client_of_a_cloud_reads_the_body_and_asks_where_it_must(kind, cloud, path, listen):
+    wire = WIRES[kind]
+
+    async def go():
+        with Provider(wire.answer(wire.said("hi there"), listen)) as provider:
+            async with cloud(provider.url) as client:
+                told = []
+                model = wire.model(client, "m-1", timeout=Timeouts())
+                reply = await model.complete(HELLO, told.append if listen else None)
+        return reply, told, provider
+
+    reply, told, provider = asyncio.run(go())
+    assert (reply.message.text, told) == ("hi there", HEARD if listen else [])
+    assert provider.paths == [path]
+    assert ("model" in provider.bodies[0]) is (cloud is azure)
+
+
 # ---- how long it may take
 
 
@@ -320,9 +477,9 @@ def half(wire):
 
 
 SLOW = {
-    "first_byte": (never, Timeouts(first_byte=0.1), "no answer began within 0.1 s"),
+    "first_byte": (never, Timeouts(first_byte=0.5), "no answer began within 0.5 s"),
     "between": (half, Timeouts(between=0.1), "nothing more came within 0.1 s"),
-    "total": (half, 0.2, "the reply was not complete within 0.2 s"),
+    "total": (half, 0.5, "the reply was not complete within 0.5 s"),
 }
 
 

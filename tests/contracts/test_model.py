@@ -2,11 +2,12 @@
 
 import json
 from contextlib import contextmanager
+from functools import partial
 from itertools import permutations
 
 import pytest
 from harness.providers import Provider, cut, json_answer
-from harness.wires import FORMATS, chat, claude, connected, ls, reply, responses
+from harness.wires import FORMATS, WIRES, chat, claude, connected, ls, reply, responses
 
 from minideep import Agent, AssistantMessage, ContextOverflow, ToolCall, ToolMessage, create_deep_agent, tool
 from minideep.backends import StateBackend
@@ -207,7 +208,10 @@ async def look() -> str:
 async def asked(kind, store, stream, *answers):
     """A turn of an agent that summarizes over 1,000 tokens, its events, and what its provider was sent."""
     with Provider(*answers) as provider:
-        async with connected(kind, provider.url, "x", **SWITCHED_ON[kind]) as model:
+        # Always the same server: no other one is sent what it has compacted.
+        at_openai = partial(responses.at_address, "http://api.openai.com/v1")
+        async with (at_openai if kind == "openai" else WIRES[kind].connected)(provider.url) as client:
+            model = WIRES[kind].model(client, "x", **SWITCHED_ON[kind])
             summarizer = ScriptedModel(["## Summary\nlooked twice"] * 9)
             parts = [SummarizationMiddleware(model, StateBackend(), summarizer=summarizer, trigger=1_000, keep=1)]
             agent = Agent(model, [look], middleware=parts, checkpointer=store)

@@ -8,30 +8,33 @@ from harness.oddities import TABLE
 from harness.providers import Provider
 from harness.wires import WIRES, ls
 
-from minideep import Agent, Thinking
+from minideep import Agent, Text, Thinking
 from minideep.events import Restarted, TextDelta
+from minideep.models import Price
 
 ROWS = [(kind, form, row) for kind, rows in TABLE.items() for row in rows for form, _ in row.answers()]
-every_row = pytest.mark.parametrize(
-    ("kind", "form", "row"), ROWS, ids=[f"{kind}, {form}: {row.name}" for kind, form, row in ROWS]
-)
-every_answer = pytest.mark.parametrize(
-    ("kind", "form", "row"),
-    [(kind, form, row) for kind, form, row in ROWS if not row.error],
-    ids=[f"{kind}, {form}: {row.name}" for kind, form, row in ROWS if not row.error],
-)
+
+
+def each(*rows):
+    return pytest.mark.parametrize(
+        ("kind", "form", "row"), rows, ids=[f"{kind}, {form}: {row.name}" for kind, form, row in rows]
+    )
 
 
 def ask(kind, form, row):
     """Ask once more than the server has answers, so that nothing is asked again unnoticed."""
     answers = [getattr(row, form)] * (2 if row.error else 1)
-    return WIRES[kind].ask(*answers, listen=form == "stream")
+    return WIRES[kind].ask(*answers, listen=form == "stream", price=Price(input=1.0, output=1.0))
 
 
 def heard(events):
     """The text that listeners have at the end."""
     last = max((at for at, event in enumerate(events) if isinstance(event, Restarted)), default=-1)
     return "".join(event.text for event in events[last + 1 :] if isinstance(event, TextDelta))
+
+
+def cited(message):
+    return [one for block in message.blocks if isinstance(block, Text) for one in block.citations]
 
 
 class Server(Provider):
@@ -46,7 +49,7 @@ class Server(Provider):
         return self.take() if self.answers else self.wire.answer(whole, body.get("stream", False))
 
 
-@every_row
+@each(*ROWS)
 def test_an_odd_answer_is_read_or_refused_by_name(kind, form, row):
     if row.error:
         with pytest.raises(row.error) as caught:
@@ -58,12 +61,15 @@ def test_an_odd_answer_is_read_or_refused_by_name(kind, form, row):
     message = reply.message
     assert (message.text, [(call.name, call.args) for call in message.calls]) == (row.text, list(row.calls))
     assert "".join(block.text for block in message.blocks if isinstance(block, Thinking)) == row.thinking
+    assert [one.url for one in cited(message)] == list(row.cited)
     assert (reply.usage, reply.stop) == (row.usage, row.stop)
+    assert (reply.cost is None) == bool(row.usage.unknown)
     assert not row.malformed or message.calls[-1].malformed == row.malformed
     assert heard(events) in ("", row.text)
+    assert not row.is_plain or message.content == (Text(row.text),)
 
 
-@every_answer
+@each(*(case for case in ROWS if not (case[2].error or case[2].is_plain)))
 def test_a_thread_goes_on_after_an_odd_answer(kind, form, row):
     async def go():
         with Server(kind, getattr(row, form)) as server:

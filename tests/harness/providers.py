@@ -86,7 +86,7 @@ class Provider:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> "Provider":
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.002,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

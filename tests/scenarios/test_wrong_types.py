@@ -378,7 +378,7 @@ def calls(world):
         "TodoListMiddleware": (TodoListMiddleware, {"nudge": False}, worn),
         "Anthropic": (Anthropic, {"name": "n", "client": None, "api_key": None, "base_url": None, "timeout": 60.0, "max_tokens": 100, **settings}, asked),
         "OpenAI": (OpenAI, {"name": "n", "client": None, "api_key": None, "base_url": None, "timeout": 60.0, **settings}, asked),
-        "OpenAIChat": (OpenAIChat, {"name": "n", "client": None, "api_key": None, "base_url": None, "timeout": 60.0, **settings}, asked),
+        "OpenAIChat": (OpenAIChat, {"name": "n", "client": None, "api_key": None, "base_url": None, "send_reasoning": True, "timeout": 60.0, **settings}, asked),
         "BatchModel": (BatchModel, {"model": "anthropic:claude-x", "max_wait": 1.0, "max_size": 10, "poll": 1.0}, asked),
         "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
         "RateLimiter": (RateLimiter, {"model": model, "max_concurrency": 8, "initial_backoff": 1.0, "max_backoff": 60.0}, asked),

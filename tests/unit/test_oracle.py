@@ -336,6 +336,10 @@ def chat_call(call_id: str, **fields: Any) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": "ls", "arguments": "{}"}} | fields
 
 
+def custom_call(name: str, written: Any = "select 1") -> dict[str, Any]:
+    return {"id": "c1", "type": "custom", "custom": {"name": name, "input": written}}
+
+
 SHOWN = {"type": "image_url", "image_url": {"url": data_url()}}
 CHAT = {
     "model": "local-x",
@@ -372,6 +376,8 @@ BROKEN["/chat/completions"] = [
     (chat.arguments_are_an_object, put("messages.2.tool_calls.0.function.arguments", "[1]")),
     (chat.arguments_are_an_object, put("messages.2.tool_calls.0.function.arguments", {})),
     (chat.arguments_are_an_object, put("messages.2.tool_calls.0.function.arguments", "{")),
+    (chat.names_fit, put("messages.2.tool_calls.0", custom_call("run sql"))),
+    (chat.arguments_are_an_object, put("messages.2.tool_calls.0", custom_call("run_sql", {}))),
     (chat.content_is_there, put("messages.5.content", None)),
     (chat.content_is_there, put("messages.1.content", [])),
     (chat.content_is_there, put("messages.4.content", None)),
@@ -392,8 +398,11 @@ BROKEN["/chat/completions"] = [
     (chat.fields_are_known, put("messages.5.reasoning", "hm")),
     (chat.fields_are_known, put("messages.2.tool_calls.0.extra_content", {})),
     (chat.fields_are_known, put("messages.5.content", [{"type": "thinking", "thinking": []}])),
+    (chat.fields_are_known, put("messages.5.content", [{"type": "reference", "reference_ids": [1]}])),
 ]
 PASSING["/chat/completions"] = [
+    put("messages.2.tool_calls.0", custom_call("run_sql")),
+    put("messages.5", {"role": "assistant", "audio": {"id": "audio_1"}}),
     put("messages.2.content", ""),
     put("messages.2.tool_calls.0.id", "c1"),
     put("messages.1.content.1.image_url.url", "https://x/y.png"),

@@ -10,7 +10,8 @@ from msgspec import Struct
 from ... import media, messages as ours
 from ...ports import Request
 from ...tools import Tool
-from ..adapter import Wire, hashed_id, nested, own_json, sendable, sent_name
+from ..adapter import Wire, hashed_id, own_json, sendable, sent_name
+from ..amounts import nested
 from ..body import Part, encode
 
 PROVIDER = "anthropic"

@@ -8,7 +8,8 @@ from ...errors import ConfigError
 from ...kinds import Positive, Seconds, having
 from ...messages import to_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Adapter, nested
+from ..adapter import Adapter
+from ..amounts import nested
 from ..answers import Stream, Wire
 from ..body import Encoded, array
 from ..catalog import Price

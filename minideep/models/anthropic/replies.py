@@ -6,7 +6,8 @@ from typing import Any, cast
 from ... import messages as ours
 from ...messages import clean, parse_arguments, to_json
 from ...ports import Reply
-from ..adapter import Wire, extra_fields, nested
+from ..adapter import Wire, extra_fields
+from ..amounts import nested
 from ..catalog import Tariff
 from ..failures import BadReply
 from .blocks import PROVIDER, THOUGHTS

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ...messages import Usage
-from ..adapter import nested, token_count
+from ..amounts import nested, token_count
 from ..catalog import Tariff
 
 TIERS: Mapping[str | None, float] = {None: 1.0, "standard": 1.0, "batch": 0.5}

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ...messages import from_json
-from ..adapter import nested
+from ..amounts import nested
 from ..answers import Wire, refusal
 from ..body import encode
 

@@ -9,7 +9,8 @@ from ...events import Restarted
 from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, Message, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Wire, nested
+from ..adapter import Wire
+from ..amounts import nested
 from ..answers import Stream, refusal
 from ..body import Encoded, array
 from ..catalog import Price
@@ -114,9 +115,11 @@ class OpenAIChat(sdk.OpenAIAdapter):
         return nested(declared, str(kind), "name") or "", kind in ("function", "custom")
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
+        import openai
+
         try:
             return await super()._ask(client, request, emit)
-        except Exception as exc:
+        except (openai.BadRequestError, BadReply) as exc:
             if call := failed_call(exc, request):
                 if emit and isinstance(exc, BadReply):  # The stream has begun.
                     emit(Restarted())

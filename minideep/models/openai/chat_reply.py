@@ -8,7 +8,8 @@ from typing import Any, cast
 from ... import messages as ours
 from ...media import media_type
 from ...messages import clean, parse_arguments, to_json
-from ..adapter import Wire, extra_fields, nested
+from ..adapter import Wire, extra_fields
+from ..amounts import nested
 from . import sdk
 from .citations import citations
 

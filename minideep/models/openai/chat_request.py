@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 PROVIDER = "openai-chat"
-"""The provider of blocks that versions before 0.3 recorded, whatever the server was."""
+"""The provider of blocks in older logs, whatever their server was."""
 
 FORMATS = {
     "audio/wav": "wav",
@@ -57,12 +57,10 @@ class Dialect(Struct, frozen=True):
 
 def dialect(client: "AsyncOpenAI", reasoning: bool) -> Dialect:
     """Return the dialect of the server that *client* asks."""
-    url = client.base_url
-    path = url.path.rstrip("/")
-    is_openai, is_openrouter = (f".{url.host}".endswith(f".{host}") for host in ("openai.com", "openrouter.ai"))
-    provider = f"{PROVIDER}:{url.netloc.decode()}{'' if path == '/v1' else path}"
+    at = f".{client.base_url.host}"
+    is_openai, is_openrouter = (at.endswith(f".{host}") for host in ("openai.com", "openrouter.ai"))
     # https://openrouter.ai/docs/features/multimodal/pdfs
-    return Dialect(provider, reasoning, is_openai, annotations=is_openrouter)
+    return Dialect(sdk.provider_of(client, PROVIDER), reasoning, is_openai, annotations=is_openrouter)
 
 
 class Said(Part, frozen=True, gc=False):
@@ -91,7 +89,7 @@ def conversation(system: str, said: Iterable[Said]) -> list[bytes]:
         if shown and message.parts and message.role != "tool":
             parts.append(_shown(shown))
             shown = []
-        parts += message.parts if message.expires == math.inf or time.time() < message.expires else message.later
+        parts += message.later if message.later and message.expires <= time.time() else message.parts
         shown += message.media
     return [*parts, _shown(shown)] if shown else parts
 
@@ -103,6 +101,8 @@ def _shown(media: list[bytes]) -> bytes:
 def encoded(message: ours.Message, to: Dialect) -> Said:
     """Return *message* for the server *to*; without parts if all of it is another provider's."""
     match message:
+        case ours.AssistantMessage(str(text)):
+            return Said([encode({"role": "assistant", "content": text})] if text else [], "assistant", [])
         case ours.AssistantMessage():
             return _Reply(to).of(message.blocks)
         case ours.ToolMessage():

@@ -7,7 +7,8 @@ from typing import Any, cast
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...messages import clean, is_json
 from ...ports import Emit
-from ..adapter import Wire, nested
+from ..adapter import Wire
+from ..amounts import nested
 from . import sdk
 from .chat_reply import REASONING, SIGNED, SPOKEN, objects, text_of, thought
 

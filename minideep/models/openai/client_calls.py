@@ -19,10 +19,11 @@ from typing import Any, cast
 
 from ...media import IMAGES, labelled, type_of
 from ...messages import AnyBlock, Image, Text, ToolCall, ToolMessage, parse_arguments, to_json
-from ..adapter import Wire, nested
+from ..adapter import Wire
+from ..amounts import nested
 from . import sdk
 
-ANSWERED = frozenset({"custom_tool_call", "shell_call", "local_shell_call", "apply_patch_call", "computer_call"})
+ANSWERED = "custom_tool_call", "shell_call", "local_shell_call", "apply_patch_call", "computer_call"
 """The types of these calls."""
 
 BLANK = (
@@ -61,6 +62,17 @@ def unanswerable(item: Wire) -> str:
             return ""
 
 
+def answered(items: Iterable[Wire]) -> set[str]:
+    """Return the ids of the calls that the provider itself has answered among *items*."""
+    return {call_id(item) for item in items if str(item.get("type")).endswith("_output")}
+
+
+def call_id(item: Wire) -> str:
+    """Return the id of the call that *item* is, or that it answers; "" if a server has left it out."""
+    said = item.get("call_id")
+    return said if isinstance(said, str) else ""
+
+
 def call_in(item: Wire) -> ToolCall | None:
     """Return the call to the agent's tool that *item* asks for; None if it asks for none."""
     match item:
@@ -85,7 +97,7 @@ def _call(item: Wire, name: str, arguments: Any, *unneeded: str) -> ToolCall:
     if isinstance(arguments, dict):
         said = cast(Wire, arguments).items()
         arguments = {key: value for key, value in said if value is not None and key not in unneeded}
-    return ToolCall(name, parse_arguments(to_json(arguments).decode()), item.get("call_id"))
+    return ToolCall(name, parse_arguments(to_json(arguments).decode()), call_id(item))
 
 
 def answer(call: Wire, result: ToolMessage, output: str | list[Wire]) -> tuple[Wire, Iterable[AnyBlock]]:

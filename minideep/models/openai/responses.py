@@ -1,16 +1,16 @@
 """GPT, through OpenAI's SDK and its Responses API."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from ...checks import checked
 from ...errors import ConfigError
 from ...kinds import Positive, Seconds, having
-from ...messages import Document, Image, Message, ProviderBlock, StopReason, ToolMessage, to_json
+from ...messages import Document, Image, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from ..adapter import Wire, nested
+from ..adapter import Wire
+from ..amounts import nested
 from ..answers import Stream, refusal
 from ..body import Encoded, Part, array, encode
 from ..catalog import Price
@@ -18,7 +18,8 @@ from ..failures import BadReply
 from ..profile import Profile
 from ..timeouts import Timeouts
 from . import client_calls, sdk
-from .response_items import PROVIDER, answer_items, blocks_of, input_items, is_message, parts_of
+from .response_input import PROVIDER, Conversation, Server
+from .response_output import blocks_of, is_message, parts_of
 from .response_stream import Streamed
 
 if TYPE_CHECKING:
@@ -97,10 +98,8 @@ class OpenAI(sdk.OpenAIAdapter):
             if settings.get(setting) is not None:
                 problem = f"OpenAI: {setting!r} would send a conversation twice, as every request holds the whole of it"
                 raise ConfigError(f"{problem}; leave it out, and give the agent a checkpointer")
-        stored = self._settings.get("store") is not False
-        self._said = Encoded(partial(input_items, stored=stored))
-        self._said_again = Encoded(partial(input_items, stored=stored, with_ids=False))
-        self._answers = Encoded(answer_items)
+        # Which server it is, is known when the first request has a client.
+        self._to: Conversation | None = None
         self._declared = Encoded(_declared)
 
     def _caller(self, declared: Wire) -> tuple[str, bool]:
@@ -112,7 +111,7 @@ class OpenAI(sdk.OpenAIAdapter):
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}}
             body["text"] = form | body.get("text", {})
-        body["input"] = array(self._input(request.messages))
+        body["input"] = array(self._conversation(client).items(request.messages))
         tools = self._tools(request)
         if tools:
             body["tools"] = array(tools)
@@ -120,29 +119,21 @@ class OpenAI(sdk.OpenAIAdapter):
             body["instructions"] = request.system
         return body | self._extra
 
-    def _input(self, messages: Iterable[Message]) -> Iterator[bytes]:
-        """Yield the input items of *messages*, each as JSON."""
-        calls: dict[str, Wire] = {}
-        ids: set[str] = set()
-        for message in messages:
-            if calls and isinstance(message, ToolMessage) and (call := calls.get(sdk.call_id(message.call_id))):
-                yield from self._answers(message, call).parts
-                continue
-            said = self._said(message)
-            if said.ids:
-                # Some servers give every reply the same ids.
-                said = said if ids.isdisjoint(said.ids) else self._said_again(message)
-                ids |= said.ids
-            if said.calls:
-                calls.update(said.calls)
-            yield from said.parts
+    def _conversation(self, client: "AsyncOpenAI") -> Conversation:
+        if self._to is None:
+            stored = self._settings.get("store") is not False
+            self._to = Conversation(Server(sdk.provider_of(client, PROVIDER), stored))
+        return self._to
 
     @checked
     async def upload(self, block: Image | Document) -> ProviderBlock:
-        image = isinstance(block, Image)
-        file = await self._asked(lambda client: sdk.uploaded(client, block))
-        named: Wire = {"type": "input_image", "file_id": file, "detail": "auto"}
-        return ProviderBlock(PROVIDER, to_json(named if image else {"type": "input_file", "file_id": file}))
+        async def uploaded(client: "AsyncOpenAI") -> ProviderBlock:
+            file = await sdk.uploaded(client, block)
+            image: Wire = {"type": "input_image", "file_id": file, "detail": "auto"}
+            named = image if isinstance(block, Image) else {"type": "input_file", "file_id": file}
+            return ProviderBlock(sdk.provider_of(client, PROVIDER), to_json(named))
+
+        return await self._asked(uploaded)
 
     def _read(self, answer: Any) -> Reply:
         if error := answer.get("error"):
@@ -156,7 +147,8 @@ class OpenAI(sdk.OpenAIAdapter):
         for item in items:
             if reason := client_calls.unanswerable(item):
                 raise BadReply(reason)
-        return self._reply(blocks_of(items), _stop(answer, items), answer.get("usage"), answer.get("service_tier"))
+        blocks = blocks_of(items, self._to.server.provider if self._to else PROVIDER)
+        return self._reply(blocks, _stop(answer, items), answer.get("usage"), answer.get("service_tier"))
 
     def _stream(self, emit: Emit) -> Stream:
         return Streamed(emit)

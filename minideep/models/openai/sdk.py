@@ -10,7 +10,8 @@ import msgspec
 from ... import messages as ours
 from ...messages import to_json
 from ...ports import Reply, Request
-from ..adapter import Adapter, Wire, dollars, hashed_id, sendable, token_count
+from ..adapter import Adapter, Wire, hashed_id, sendable
+from ..amounts import dollars, token_count
 from ..body import encode
 
 if TYPE_CHECKING:
@@ -56,6 +57,16 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
                 usage, share=TIERS.get(tier) if isinstance(tier, str | None) else None, long_writes=long_writes
             )
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
+
+
+def provider_of(client: "AsyncOpenAI", api: str) -> str:
+    """Return the provider of blocks of the server that *client* asks: *api*, and the server's address.
+
+    None knows what another has encrypted, signed or stored, and some reject the fields of others.
+    """
+    url = client.base_url
+    path = url.path.rstrip("/")
+    return f"{api}:{url.netloc.decode()}{'' if path == '/v1' else path}"
 
 
 def is_object(value: Any) -> TypeGuard[Wire]:

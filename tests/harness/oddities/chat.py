@@ -7,7 +7,7 @@ from typing import Any
 from harness.oddities.rows import COUNTS, HI, INJECTED, LS, USAGES, Oddity, lines, sent_as
 from harness.providers import Answer, json_answer, sse
 from harness.wires import chat
-from minideep import AuthenticationFailed, Overloaded, RateLimited, Usage
+from minideep import AuthenticationFailed, ContextOverflow, Overloaded, RateLimited, Usage
 from minideep.errors import ModelError
 from minideep.messages import UNKNOWN
 
@@ -60,6 +60,16 @@ def counted(name: str, source: str, usage: dict[str, Any], expected: Usage) -> O
     return Oddity(name=name, source=source, **both({"content": HI}, usage=usage), text=HI, usage=expected)
 
 
+CITED = {
+    "type": "url_citation",
+    "url_citation": {"url": "https://example.com/a", "title": "A", "start_index": 0, "end_index": 2},
+}
+FAILED_CALL = {
+    "message": "Failed to call a function. Please adjust your prompt.",
+    "type": "invalid_request_error",
+    "code": "tool_use_failed",
+    "failed_generation": '{"name": "ls", "arguments": {"path": "a"}}',
+}
 PAGE = "<html><head><title>Request blocked</title></head><body>by the gateway</body></html>"
 
 ROWS = [
@@ -222,6 +232,13 @@ ROWS = [
         text=HI,
     ),
     Oddity(
+        name="empty lines before a document",
+        source="https://api-docs.deepseek.com/quick_start/rate_limit",
+        document=sent_as("\n\n\n" + json.dumps(WHOLE)),
+        stream=sent_as("\n\n\n" + json.dumps(WHOLE)),
+        text=HI,
+    ),
+    Oddity(
         name="comments before the first event",
         source="https://github.com/openai/openai-go/issues/227",
         stream=lines(": OPENROUTER PROCESSING\n\n" * 3 + sse(*EVENTS).body.decode()),
@@ -374,6 +391,26 @@ ROWS = [
         **both({"content": HI, "images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}]}),
         text=HI,
         back=("data:image/png;base64,aGk=",),
+    ),
+    Oddity(
+        name="sources beside the text",
+        source="https://openrouter.ai/docs/features/web-search",
+        **both({"content": HI, "annotations": [CITED]}),
+        text=HI,
+        cited=("https://example.com/a",),
+    ),
+    Oddity(
+        name="sources in a chunk of their own, at the end",
+        source="https://github.com/vercel/ai/issues/17379",
+        stream=streamed({"content": HI}, {"annotations": [CITED]}),
+        text=HI,
+        cited=("https://example.com/a",),
+    ),
+    *(
+        Oddity(
+            name=f"annotations that are {what}", source=INJECTED, **both({"content": HI, "annotations": said}), text=HI
+        )
+        for what, said in {"null": None, "an empty list": []}.items()
     ),
     # ---- reasoning
     *(
@@ -682,6 +719,32 @@ ROWS = [
         text="\n",
         calls=(LS,),
     ),
+    Oddity(
+        name="a call that Groq could not parse",
+        source="https://github.com/groq/groq-typescript/issues/28",
+        document=sent_as({"error": FAILED_CALL}, status=400),
+        stream=sent_as({"error": FAILED_CALL}, status=400),
+        calls=(LS,),
+        usage=UNKNOWN,
+    ),
+    Oddity(
+        name="a call that Groq could not parse, in the middle of a stream",
+        source="https://github.com/anomalyco/opencode/issues/1018",
+        stream=lines(
+            sse(chat.chunk({"reasoning": LET})).body.decode()
+            + f"event: error\ndata: {json.dumps({'error': FAILED_CALL})}\n\n"
+        ),
+        calls=(LS,),
+        usage=UNKNOWN,
+    ),
+    Oddity(
+        name="a call that nobody can parse",
+        source="https://github.com/huggingface/smolagents/issues/1119",
+        document=sent_as({"error": FAILED_CALL | {"failed_generation": "<tool-use>ls a</tool-use>"}}, status=400),
+        calls=(("", {}),),
+        malformed="<tool-use>ls a</tool-use>",
+        usage=UNKNOWN,
+    ),
     # ---- errors of status 200
     *(
         Oddity(
@@ -745,6 +808,34 @@ ROWS = [
             ),
             ("an object without a message", {"code": "boom"}, ModelError, "boom", INJECTED),
         ]
+    ),
+    Oddity(
+        name="an overflow of TGI in a stream",
+        source="https://github.com/huggingface/huggingface_hub/pull/2558",
+        stream=sse(
+            {
+                "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4091",
+                "error_type": "validation",
+            }
+        ),
+        error=ContextOverflow,
+        words=("Input validation error",),
+    ),
+    Oddity(
+        name="an unknown path, with status 200",
+        source="https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1879",
+        document=json_answer({"error": "Unexpected endpoint or method. (POST /chat/completions)"}),
+        stream=json_answer({"error": "Unexpected endpoint or method. (POST /chat/completions)"}),
+        error=ModelError,
+        words=("Unexpected endpoint",),
+    ),
+    Oddity(
+        name="a document that was cut",
+        source="https://github.com/preloop/preloop/issues/109",
+        document=sent_as(json.dumps(WHOLE)[:-20]),
+        stream=sent_as(json.dumps(WHOLE)[:-20]),
+        error=ModelError,
+        words=("a JSON object",),
     ),
     Oddity(
         name="an error beside a message",

@@ -281,6 +281,7 @@ ROWS = [
         document=json_answer(claude.message({"type": "text", "text": None}, claude.text(HI))),
         stream=framed(begin(0, type="text", text=None), said(0, None), said(0)),
         text=HI,
+        has_more=True,
     ),
     Oddity(
         name="a thinking block begins without thinking",
@@ -382,6 +383,15 @@ ROWS = [
         stream=framed(begin(0, type="text", text=""), begin(1, **USE | {"input": {}}), written(1)),
         calls=(LS,),
     ),
+    Oddity(
+        name="citations that are null",
+        source=INJECTED,
+        document=json_answer(claude.message(claude.text(HI) | {"citations": None})),
+        stream=framed(
+            begin(0, type="text", text="", citations=None), said(0), delta(0, "citations_delta", citation=None)
+        ),
+        text=HI,
+    ),
     # ---- calls
     Oddity(
         name="arguments as a text",
@@ -469,6 +479,7 @@ ROWS = [
             written(1, '{"query": "we'),
         ),
         text=HI,
+        has_more=True,
     ),
     # ---- errors of status 200
     Oddity(

@@ -16,6 +16,7 @@ CALL = responses.call("call_1", '{"path": "a"}')
 CALLED = responses.response(CALL)
 CREATED = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}}
 LET = "let me look"
+CITED = {"type": "url_citation", "url": "https://example.com/a", "title": "A", "start_index": 0, "end_index": 2}
 
 
 def both(whole: dict[str, Any]) -> dict[str, Answer]:
@@ -306,6 +307,20 @@ ROWS = [
         text=HI,
     ),
     Oddity(
+        name="sources of a text",
+        source="https://github.com/vercel/ai/issues/17379",
+        **saying([{"type": "output_text", "text": HI, "annotations": [CITED, {"type": "not_yet_invented"}, None]}]),
+        text=HI,
+        cited=("https://example.com/a", ""),
+    ),
+    Oddity(
+        name="annotations that are null",
+        source="https://github.com/ENTERPILOT/GoModel/pull/831",
+        **saying([{"type": "output_text", "text": HI, "annotations": None}]),
+        text=HI,
+        has_more=True,
+    ),
+    Oddity(
         name="a refusal",
         source="https://platform.openai.com/docs/guides/structured-outputs",
         **both(responses.response(responses.REFUSED)),
@@ -316,6 +331,7 @@ ROWS = [
         name="a summary that is null",
         source="https://github.com/ENTERPILOT/GoModel/pull/831",
         text=HI,
+        has_more=True,
         **thinking(summary=None),
     ),
     Oddity(name="a summary that is a text", source=INJECTED, **thinking(summary=LET), text=HI, thinking=LET),

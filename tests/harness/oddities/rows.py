@@ -38,12 +38,23 @@ class Oddity:
     malformed: str = ""
     """What the model wrote instead of the arguments of its last call."""
     thinking: str = ""
+    cited: tuple[str, ...] = ()
+    """The addresses of the sources of its texts."""
     usage: Usage = USED
     stop: StopReason = "done"
+    has_more: bool = False
+    """True if the reply holds other blocks besides its text."""
     back: tuple[str, ...] = ()
     """What the next request must hold."""
     error: type[ModelError] | None = None
     words: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """True if what is read is a text as any other, so that what is sent back is nothing special."""
+        return self.text == HI and not (
+            self.has_more or self.cited or self.calls or self.thinking or self.back or self.error
+        )
 
     def answers(self) -> Iterator[tuple[str, Answer]]:
         """Yield the forms in which it is sent, with their answers."""

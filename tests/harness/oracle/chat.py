@@ -12,11 +12,12 @@ ROLES = {
     "system": {"text"},
     "developer": {"text"},
     "user": {"text", "image_url", "input_audio", "file", "video_url"},
-    "assistant": {"text", "refusal", "thinking"},
+    "assistant": {"text", "refusal", "thinking", "reference"},
     "tool": {"text"},
 }
-"""The parts that a message of each role may have; `video_url` is not OpenAI's, but many servers take it, and `thinking`
-is Mistral's: https://docs.mistral.ai/capabilities/reasoning/"""
+"""The parts that a message of each role may have; `video_url` is not OpenAI's, but many servers take it; `thinking` and
+`reference` are Mistral's: https://docs.mistral.ai/capabilities/reasoning/ and https://docs.mistral.ai/capabilities/citations/
+"""
 
 FIELDS = {"role", "content", "name", "refusal", "audio", "tool_calls", "function_call", "tool_call_id"}
 CALL = {"id", "type", "function", "custom"}
@@ -27,6 +28,11 @@ CALL = {"id", "type", "function", "custom"}
 
 def calls(message: Wire) -> list[Wire]:
     return message.get("tool_calls") or []
+
+
+def called(call: Wire) -> Any:
+    """What is called: the SDK's types ChatCompletionMessageFunctionToolCall and ChatCompletionMessageCustomToolCall."""
+    return call.get(str(call.get("type", "function")))
 
 
 def all_calls(body: Wire) -> Iterator[tuple[str, Wire]]:
@@ -64,8 +70,8 @@ def shape(body: Wire) -> Iterator[str]:
     for at, message in enumerate(messages):
         if not isinstance(message, dict) or message.get("role") not in ROLES:
             yield f"messages[{at}]: a message needs a role, found {str(message)[:200]}"
-        elif not all(isinstance(call, dict) and isinstance(call.get("function"), dict) for call in calls(message)):
-            yield f"messages[{at}].tool_calls: a call needs a function, found {calls(message)}"
+        elif not all(isinstance(call, dict) and isinstance(called(call), dict) for call in calls(message)):
+            yield f"messages[{at}].tool_calls: a call needs a function or a custom tool, found {calls(message)}"
 
 
 def calls_are_answered_at_once(body: Wire) -> Iterator[str]:
@@ -102,16 +108,18 @@ def call_ids_fit(body: Wire) -> Iterator[str]:
 
 def names_fit(body: Wire) -> Iterator[str]:
     # https://github.com/anomalyco/opencode/issues/48750 and https://github.com/mastra-ai/mastra/issues/13632
-    tools = [tool["function"].get("name") for tool in body.get("tools", ()) if "function" in tool]
+    tools = [called(tool).get("name") for tool in body.get("tools", ()) if isinstance(called(tool), dict)]
     yield from name_faults(tools, 64, "a tool's name")
-    yield from name_faults((call["function"].get("name") for _, call in all_calls(body)), 64, "the name of a call")
+    yield from name_faults((called(call).get("name") for _, call in all_calls(body)), 64, "the name of a call")
 
 
 def arguments_are_an_object(body: Wire) -> Iterator[str]:
     # Servers read them for their templates, and fail on what is no object: https://github.com/vllm-project/vllm/issues/18412
     for place, call in all_calls(body):
-        if not json_object(call["function"].get("arguments")):
+        if "function" in call and not json_object(call["function"].get("arguments")):
             yield f"{place}.arguments: expected the JSON text of an object, found {call['function'].get('arguments')!r}"
+        elif "custom" in call and not isinstance(call["custom"].get("input"), str):
+            yield f"{place}.input: expected text, found {call['custom'].get('input')!r}"
 
 
 def content_is_there(body: Wire) -> Iterator[str]:
@@ -119,8 +127,8 @@ def content_is_there(body: Wire) -> Iterator[str]:
     # https://developers.openai.com/api/docs/guides/error-codes for an empty list of parts.
     for at, message in enumerate(body["messages"]):
         content = message.get("content")
-        calls_instead = message["role"] == "assistant" and (calls(message) or message.get("function_call"))
-        if content == [] or (content is None and not calls_instead):
+        others = message["role"] == "assistant" and any(map(message.get, ("tool_calls", "function_call", "audio")))
+        if content == [] or (content is None and not others):
             yield f"messages[{at}].content: expected text or parts, found {content!r}"
         if "tool_calls" in message and not message["tool_calls"]:
             yield f"messages[{at}].tool_calls: expected at least one call"
@@ -151,7 +159,7 @@ def tools_fit(body: Wire) -> Iterator[str]:
     if tools == []:  # https://github.com/dphnAI/sonar/pull/1143
         yield "tools: expected at least one"
     functions = [tool["function"] for tool in tools or () if "function" in tool]
-    yield from duplicates((function.get("name") for function in functions), "a tool named")
+    yield from duplicates((called(tool).get("name") for tool in tools or () if called(tool)), "a tool named")
     for function in functions:
         if "parameters" in function:
             yield from schema_faults(function["parameters"], f"parameters of {function.get('name')!r}")
@@ -185,8 +193,9 @@ def fields_are_known(body: Wire, said: Collection[str] = ()) -> Iterator[str]:
         if unknown := sorted(call.keys() - CALL - set(said)):
             yield f"{place}: {unknown} unsupported, this server has not sent them"
     for _, place, part in parts(body):
-        if part.get("type") == "thinking" and "thinking" not in said:
-            yield f"{place}: a part 'thinking' unsupported, this server has not sent one"
+        # A part has a field that begins with its type: `thinking`, `reference_ids`.
+        if (kind := part.get("type")) in ("thinking", "reference") and not any(name.startswith(kind) for name in said):
+            yield f"{place}: a part {kind!r} unsupported, this server has not sent one"
 
 
 OF_THE_WHOLE = (

@@ -337,7 +337,7 @@ def server_calls_have_a_result(body: Wire) -> Iterator[str]:
 
 
 def citations_are_whole(body: Wire) -> Iterator[str]:
-    # The SDK's type TextCitationParam.
+    # The SDK's type TextCitationParam; a type that nobody knows is one of a later version.
     for place, block in nested(body):
         for citation in (block.get("citations") or ()) if block["type"] == "text" else ():
             missing = CITED.get(citation.get("type"), set()) - citation.keys()

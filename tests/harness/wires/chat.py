@@ -109,10 +109,10 @@ def at_address(at: str, url: str) -> openai.AsyncOpenAI:
 
 
 def sent_to(at: str, *messages: Any, **settings: Any) -> list[Any]:
-    """The messages as the server at the address *at* receives them."""
+    """The messages as the server at the address *at* receives them, which may be part of a conversation."""
 
     async def go() -> list[Any]:
-        with Provider(answer(said("ok"))) as provider:
+        with Provider(answer(said("ok")), part=True) as provider:
             async with at_address(at, provider.url) as client:
                 await model(client, **settings).complete(Request("", messages), None)
             return provider.bodies[0]["messages"]

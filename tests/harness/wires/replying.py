@@ -7,7 +7,8 @@ from typing import Any
 from harness.providers import Answer, Provider
 from harness.wires import WIRES, chat, claude, responses
 from minideep import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited, Reply
-from minideep.models.adapter import Adapter, Client
+from minideep.models.adapter import Adapter
+from minideep.models.clients import Client
 
 NEVER = Answer(b"", hold=True)
 TOO_LONG = "prompt is too long: 300000 tokens > 200000 maximum"

@@ -1,11 +1,13 @@
 """The Responses API: what a server says in it, and a model behind it as it is asked."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import openai
 
 from harness.providers import Answer, cut, json_answer, sse
-from harness.wires.asking import asking
+from harness.wires.asking import Heard, asking
 from minideep.models import OpenAI
 from minideep.ports import Request
 
@@ -117,7 +119,22 @@ def model(client: openai.AsyncOpenAI, name: str = "", **settings: Any) -> OpenAI
     return OpenAI(name or "gpt-x", client=client, **settings)
 
 
-ask = asking(connected, model)
+OWN = "openai:api.openai.com"
+"""The provider of the blocks in replies to `ask`."""
+
+
+def at_address(at: str, url: str, retries: int = 0) -> openai.AsyncOpenAI:
+    """A client of the server at *url*, which believes that its address is *at*."""
+    http = openai.DefaultAsyncHttpxClient(proxy=url, verify=False)
+    return openai.AsyncOpenAI(base_url=at, api_key=KEY, max_retries=retries, http_client=http)
+
+
+def asking_at(at: str) -> Callable[..., Heard]:
+    """A function that asks a server which seems to be at the address *at*."""
+    return asking(partial(at_address, at), model)
+
+
+ask = asking_at("http://api.openai.com/v1")
 
 
 def sent(*messages: Any) -> list[Any]:

@@ -9,7 +9,9 @@ import pytest
 
 from minideep.errors import ContextOverflow, ModelError, RateLimited
 from minideep.messages import from_json, to_json
-from minideep.models.adapter import Client, dollars, sendable, token_count
+from minideep.models.adapter import sendable
+from minideep.models.amounts import dollars, token_count
+from minideep.models.clients import Client
 from minideep.models.failures import BadReply, StreamBroke, model_error
 
 

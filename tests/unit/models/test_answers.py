@@ -1,5 +1,6 @@
 """Bodies of answers, whatever their form, read from chunks that end anywhere."""
 
+import httpx2
 import pytest
 
 from minideep.models.answers import Events, document, received
@@ -75,9 +76,11 @@ class Gathered:
         return {"events": self.events} if done or len(self.events) >= 3 else None
 
 
-async def chunks_of(*chunks):
+async def chunks_of(*chunks, lost=False):
     for chunk in chunks:
         yield chunk
+    if lost:
+        raise httpx2.RemoteProtocolError("peer closed connection")
 
 
 async def test_a_body_is_known_as_a_document_or_as_events_by_its_first_bytes():
@@ -88,12 +91,48 @@ async def test_a_body_is_known_as_a_document_or_as_events_by_its_first_bytes():
     assert await document(chunks_of(b'{"a"', b": 1}")) == {"a": 1}
 
 
-async def test_a_body_that_is_neither_is_refused_with_its_words():
-    with pytest.raises(BadReply, match="should be JSON or events, found 'Bad gateway'"):
-        await received(chunks_of(b"<html><title>Bad gateway</title></html>"), Gathered())
-    with pytest.raises(StreamBroke, match="the answer is empty"):
-        await received(chunks_of(), Gathered())
-    with pytest.raises(StreamBroke, match="the stream ended before the reply did"):
-        await received(chunks_of(b'data: {"n": 1}\n\n'), Gathered())
-    with pytest.raises(BadReply, match="no room"):
-        await received(chunks_of(b'{"error": {"message": "no room"}}'), Gathered())
+async def test_a_connection_that_is_lost_after_the_reply_does_no_harm():
+    assert await received(chunks_of(STREAM, b"data: {", lost=True), Gathered()) == {"events": EVENTS}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lost", "said"),
+    [
+        ([b'data: {"n": 1}\n\n'], True, "peer closed connection"),
+        ([b'{"a": '], True, "peer closed connection"),
+        ([b"no healthy upst"], True, "peer closed connection"),
+        ([b'data: {"n": 1}\n\n'], False, "the stream ended before the reply did"),
+        ([b'data: {"n": \n\n'], False, "an event should be JSON, found '{\"n\": '"),
+        ([], False, "the answer is empty"),
+    ],
+    ids=["lost", "lost in a document", "lost in a text", "ended", "no JSON", "empty"],
+)
+async def test_a_reply_that_is_not_complete_may_be_asked_for_again(chunks, lost, said):
+    with pytest.raises(StreamBroke) as caught:
+        await received(chunks_of(*chunks, lost=lost), Gathered())
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"<html><title>Not here</title><p>data: 1</p></html>", "JSON or events, found 'Not here'"),
+        (b"no healthy upstream", "JSON or events, found 'no healthy upstream'"),
+        (b'{"a": 1', "a JSON object, found '{\"a\": 1'"),
+        (b"[1]", "a JSON object, found '[1]'"),
+        (b'{"error": {"message": "too hot"}}', "too hot"),
+        (b'data: {"error": "too hot"}\n\n', "too hot"),
+        (b'data: {"type": "error", "message": "too hot"}\n\n', "too hot"),
+        (b"event: error\ndata: too hot\n\n", "too hot"),
+        (b'error: {"message": "too hot"}\n\n', "too hot"),
+    ],
+)
+async def test_what_is_no_reply_is_refused_with_what_it_says(raw, said):
+    with pytest.raises(BadReply) as caught:
+        await received(chunks_of(raw), Gathered())
+    assert str(caught.value).endswith(said)
+
+
+async def test_where_a_document_is_wanted_events_are_refused():
+    with pytest.raises(BadReply, match="a JSON object"):
+        await document(chunks_of(STREAM))

@@ -117,7 +117,7 @@ def expiring(seconds: float) -> str:
     return datetime.fromtimestamp(time.time() + seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
-LIVING = {"id": "container_1", "expires_at": expiring(240)}
+LIVING = {"id": "container_1", "expires_at": expiring(86_400)}
 EXPIRED = {"id": "container_0", "expires_at": expiring(-1)}
 CODE = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "ls()"}}
 RAN = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1",

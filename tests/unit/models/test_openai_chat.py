@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from base64 import b64encode
 from typing import Any
 
 import openai
 import pytest
+from harness.media import PDF, PNG
 from harness.providers import SCHEMA, Provider, json_answer, sse
 from harness.wires import HELLO, chat, plain_ls as ls, saying
 from harness.wires.chat import (
@@ -44,7 +46,6 @@ from minideep.messages import (
 from minideep.models.openai.chat import OpenAIChat
 from minideep.ports import Reply, Request
 
-PNG = b"\x89PNG\r\n\x1a\n"
 SAID = {"role": "user", "content": "hello"}
 LS = {"type": "function", "function": {"name": "ls", "description": "List a folder.", "parameters": ls.schema}}
 
@@ -215,6 +216,10 @@ def rest(written: str, **fields: Any) -> dict[str, Any]:
     return {"function": {"arguments": written}} | fields
 
 
+def named(call_id: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"id": call_id, "function": {"name": name}} | fields
+
+
 TWO = (ToolCall("ls", {"n": 1}, "a"), ToolCall("ls", {"n": 2}, "b"))
 
 
@@ -229,6 +234,10 @@ TWO = (ToolCall("ls", {"n": 1}, "a"), ToolCall("ls", {"n": 2}, "b"))
         (call("a", '{"n"', index=0), rest(":1}"), call("b", '{"n":2}', index=1)),
         (call("a", '{"n"', index=0), call("a", ":1}", index=0), call("b", '{"n":2}', index=1)),
         (call("a", '{"n"', index=0), call("", ":1}", index=0), call("b", '{"n":2}', index=1)),
+        (call("a", '{"n"'), call("a", ":1}"), call("a", ""), call("b", ""), call("b", '{"n"'), call("b", ":2}")),
+        (call("a", "", index=0), call("a", '{"n":1}', index=0), call("a", "", index=0), call("b", '{"n":2}', index=1)),
+        (named("a", "l"), named("", "s"), rest('{"n":1}'), named("b", "ls"), named("b", "ls"), rest('{"n":2}')),
+        (named("", "l", index=0), named("a", "ls", index=0), rest('{"n":1}', index=0), call("b", '{"n":2}', index=1)),
     ],
     ids=[
         "no index",
@@ -239,10 +248,19 @@ TWO = (ToolCall("ls", {"n": 1}, "a"), ToolCall("ls", {"n": 2}, "b"))
         "index once",
         "name again",
         "no id again",
+        "no index, name and id again",
+        "name and id again",
+        "no index, name in pieces",
+        "a name that grows, and an id that comes late",
     ],
 )
 def test_calls_are_told_apart_whatever_a_server_leaves_out(stream):
     assert pieces(*stream) == TWO
+
+
+def test_two_tools_at_one_index_without_ids_are_two_calls():
+    both = call("", '{"n":1}', index=0), call("", "", index=0) | {"function": {"name": "cat", "arguments": "{}"}}
+    assert pieces(*both) == (ToolCall("ls", {"n": 1}, ""), ToolCall("cat", {}, ""))
 
 
 def test_the_same_id_twice_without_an_index_is_two_calls():
@@ -280,11 +298,43 @@ def test_usage_may_come_before_the_last_chunk():
         ("tool_calls", "done"),
         ("not_yet_invented", "done"),
         ("length", "truncated"),
+        ("model_length", "truncated"),
+        ("max_tokens", "truncated"),
+        ("MAX_TOKENS", "truncated"),
+        ("model_context_window_exceeded", "truncated"),
         ("content_filter", "refused"),
+        ("content_filter: RECITATION", "refused"),
+        ("SAFETY", "refused"),
+        ("RECITATION", "refused"),
+        ("PROHIBITED_CONTENT", "refused"),
+        ("IMAGE_SAFETY", "refused"),
+        ("sensitive", "refused"),
+        ("", "done"),
+        (None, "done"),
     ],
 )
 def test_stop_reasons(say, reason, stop):
     assert say(completion({"content": "hi"}, reason)).reply.stop == stop
+
+
+@pytest.mark.parametrize(
+    "reason", ["error", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL"]
+)
+def test_a_reply_that_the_server_could_not_end_is_an_error(say, reason):
+    whole = completion({"content": "hi"}, reason)
+    with pytest.raises(ModelError, match=f"server_error: the server ended the reply with '{reason}'"):
+        say(whole, whole)
+
+
+def test_of_several_answers_the_first_is_read(stream):
+    other = {"index": 1, "message": {"content": "no"}, "finish_reason": "length"}
+    whole = said("hi")
+    first = json_answer(whole | {"choices": [*whole["choices"], other]})
+    if stream:
+        second = {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "length"}]}
+        first = sse(chunk({"content": "h"}), second, chunk({"content": "i"}), chunk({}, "stop"), second, "[DONE]")
+    reply = ask(first, listen=stream, n=2).reply
+    assert (reply.message.text, reply.stop) == ("hi", "done")
 
 
 def test_a_stream_that_only_says_that_it_is_done_is_done():
@@ -305,18 +355,18 @@ def test_a_server_that_does_not_stream_is_understood():
 
 
 def test_images_and_documents_are_shown_by_people():
-    seen = (Text("see"), Image(PNG), Document(b"pdf", name="report.pdf"))
-    file = {"filename": "report.pdf", "file_data": "data:application/pdf;base64,cGRm"}
+    seen = (Text("see"), Image(PNG), Document(PDF, name="report.pdf"))
+    file = {"filename": "report.pdf", "file_data": f"data:application/pdf;base64,{b64encode(PDF).decode()}"}
     parts = [
         {"type": "text", "text": "see"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64encode(PNG).decode()}"}},
         {"type": "file", "file": file},
     ]
     assert sent(UserMessage(seen)) == [{"role": "user", "content": parts}]
 
 
 def test_images_of_tools_follow_when_all_results_are_told():
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64encode(PNG).decode()}"}}
     calls = AssistantMessage((ToolCall("look", {}, "c1"), ToolCall("look", {}, "c2")))
     results = (ToolMessage((Image(PNG),), "c1", "look"), ToolMessage((Text("b"), Image(PNG)), "c2", "look"))
     shown = [

@@ -8,7 +8,7 @@ import pytest
 from harness.media import JPEG, PNG
 from harness.providers import Provider, json_answer
 from harness.wires import HELLO, responses, saying
-from harness.wires.responses import ask, call, message, reasoning, response, said
+from harness.wires.responses import OWN, ask, call, message, reasoning, response, said
 
 from minideep import Agent, MemoryCheckpointer, tool
 from minideep.errors import ConfigError, ModelError
@@ -54,7 +54,7 @@ def back(*messages: Any, **settings: Any) -> list[Any]:
 
 
 def kept(item: Any, made: ToolCall) -> AssistantMessage:
-    return AssistantMessage((ProviderBlock("openai", to_json(item)), made))
+    return AssistantMessage((ProviderBlock(OWN, to_json(item)), made))
 
 
 def shot(data: bytes, kind: str) -> Any:

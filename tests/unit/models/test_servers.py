@@ -130,6 +130,18 @@ async def test_deepseek_gets_no_schema_which_it_would_reject():
     assert provider.bodies[0]["response_format"] == {"type": "text"}
 
 
+@pytest.mark.parametrize(("name", "sent"), [("groq", False), ("deepseek", True), ("vllm", True)])
+async def test_reasoning_goes_back_to_a_server_unless_it_rejects_its_own(name, sent):
+    first = json_answer(chat.completion({"content": "hm", "reasoning_content": "let me see"}))
+    with Provider(first, says()) as provider:
+        model = at(provider, name, **{SERVERS[name].key_variable: KEY})
+        agent = Agent(model)
+        for _ in range(2):
+            await agent.run("hi", "thread")
+        await (await model._client.get()).close()
+    assert ("reasoning_content" in provider.bodies[1]["messages"][1]) == sent
+
+
 # ---- addresses
 
 

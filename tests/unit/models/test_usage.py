@@ -135,6 +135,7 @@ async def test_a_stream_that_ends_before_its_counts_has_unknown_usage():
 CACHED = [
     {"prompt_tokens_details": {"cached_tokens": 5}},
     {"num_cached_tokens": 5},
+    {"prompt_token_details": {"cached_tokens": 5}},
     {"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 2},
     {"cached_tokens": 5},
     {"prompt_tokens_details": {"cached_tokens": 0}, "prompt_cache_hit_tokens": 5},

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from harness.providers import Provider, json_answer
 from harness.wires import HELLO, responses, saying
-from harness.wires.responses import ask, call, message, reasoning, response, said
+from harness.wires.responses import OWN, ask, asking_at, call, message, reasoning, response, said
 
 from minideep import Agent, MemoryCheckpointer
 from minideep.errors import ConfigError
@@ -152,6 +152,33 @@ def in_turns(answers: list[Any], *inputs: str) -> list[Any]:
     return asyncio.run(go())
 
 
+# ---- from server to server
+
+
+ITEM = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
+ALL = response(THOUGHT, ITEM, message("") | {"content": [part("see a", URL)]}, call("c1", "{}", namespace="crm"))
+COMMON = [{"role": "assistant", "content": "see a"}, CALLED]
+
+
+def received(at: str, *messages: Any) -> list[Any]:
+    request = Request("", (*HELLO.messages, *messages, ToolMessage("a", "c1", "ls")))
+    return asking_at(at)(json_answer(said("ok")), request=request, listen=False).bodies[0]["input"][1:-1]
+
+
+@pytest.mark.parametrize("at", ["http://localhost:8000/v1", "http://api.openai.com/other/v1"])
+def test_what_only_one_server_understands_does_not_go_to_another(say, at):
+    reply = say(ALL).reply.message
+    assert received(at, reply) == COMMON
+    assert [item["type"] for item in received("http://api.openai.com/v1/", reply)] == [
+        "reasoning", "web_search_call", "message", "function_call"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", ["http://localhost:8000/v1", "http://api.openai.com/v1"])
+def test_blocks_of_older_logs_that_name_no_server_go_to_each(at):
+    assert [item["type"] for item in received(at, older_log(THOUGHT))] == ["reasoning", "function_call"]
+
+
 # ---- messages of several parts
 
 
@@ -188,13 +215,13 @@ def test_citations_are_read_and_go_back_as_they_were(say):
     reply = say(response(cited)).reply
     first, second = (block for block in reply.message.blocks if isinstance(block, Text))
     assert first.citations == (
-        Citation("https://a.example/", "A", start=3, end=9, provider="openai", raw=raw(URL)),
-        Citation(title="a.pdf", start=4, end=4, provider="openai", raw=raw(FILE)),
-        Citation(provider="openai", raw=raw(LATER)),
+        Citation("https://a.example/", "A", start=3, end=9, provider=OWN, raw=raw(URL)),
+        Citation(title="a.pdf", start=4, end=4, provider=OWN, raw=raw(FILE)),
+        Citation(provider=OWN, raw=raw(LATER)),
     )
     assert second.citations == (
-        Citation(title="plot.png", start=0, end=4, provider="openai", raw=raw(MADE)),
-        Citation(provider="openai", raw=raw(PATH)),
+        Citation(title="plot.png", start=0, end=4, provider=OWN, raw=raw(MADE)),
+        Citation(provider=OWN, raw=raw(PATH)),
     )
     content = [part("see a.pdf", URL, FILE, LATER), part("plot", MADE, PATH)]
     assert back(reply.message) == [{"type": "message", "role": "assistant", "content": content}]
@@ -219,7 +246,7 @@ def test_annotations_that_are_none_do_no_harm(say, annotations):
 def test_a_citation_whose_fields_are_of_other_types_keeps_what_it_was(say):
     odd = {"type": "url_citation", "url": None, "title": 5, "start_index": "3", "end_index": True}
     (block,) = say(response(message("") | {"content": [part("hi", odd)]})).reply.message.blocks
-    assert block == Text("hi", (Citation(provider="openai", raw=raw(odd)),))
+    assert block == Text("hi", (Citation(provider=OWN, raw=raw(odd)),))
 
 
 # ---- a conversation that the provider keeps

@@ -1,30 +1,66 @@
-"""The items of the Responses API: our messages as its input, and its output as our blocks.
+"""Our messages as the input of the Responses API."""
 
-Fields of an item that our blocks do not hold stay in a `ProviderBlock` without a type, directly before the blocks of
-that item. Such a block is also where a message of several parts begins: without one, each text is a message.
-"""
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, cast
+from msgspec import Struct
 
 from ... import messages as ours
 from ...media import IMAGES, sendable
-from ...messages import clean, parse_arguments, to_json
-from ..adapter import Wire, extra_fields, own_json, sendable as sendable_json, sent_name
-from ..body import Part, encode
+from ..adapter import Wire, own_json, sendable as sendable_json, sent_name
+from ..body import Encoded, Part, encode
 from . import client_calls, sdk
-from .citations import citations
 
 PROVIDER = "openai"
-
-OWN = frozenset({"type", "id", "status", "role", "content", "call_id", "name", "arguments"})
-"""The fields of a message or a call that our blocks hold, or that are needed beside reasoning only."""
+"""The provider of blocks that versions before 0.3 recorded, whatever the server was."""
 
 DOCUMENTS = "application/pdf", "text/", "application/json", "application/rtf", "application/msword", "application/vnd."
 """The documents that the API reads: https://developers.openai.com/api/docs/guides/file-inputs"""
 
 
-# ---- a request
+class Server(Struct, frozen=True):
+    """Whom a request is for, and which of the blocks in a thread are its own."""
+
+    provider: str = PROVIDER
+    """The provider of its blocks: `openai:` and the server. None can read what another has encrypted."""
+    stored: bool = False
+    """Whether it keeps the items of its replies."""
+
+    def owns(self, provider: str) -> bool:
+        return provider in (self.provider, PROVIDER)
+
+    def own(self, block: ours.AnyBlock) -> Any:
+        """Return the JSON in *block* that goes back to this server; None if there is none."""
+        provider = block.provider if isinstance(block, ours.Thinking | ours.ProviderBlock) else ""
+        return own_json(block, provider) if self.owns(provider) else None
+
+
+class Conversation:
+    """The input of requests to one server. Messages are encoded once."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._said = Encoded(partial(input_items, to=server))
+        self._said_again = Encoded(partial(input_items, to=server, with_ids=False))
+        self._answers = Encoded(partial(answer_items, to=server))
+
+    def items(self, messages: Iterable[ours.Message]) -> Iterator[bytes]:
+        """Yield the input items of *messages*, each as JSON."""
+        calls: dict[str, Wire] = {}
+        ids: set[str] = set()
+        for message in messages:
+            if calls and isinstance(message, ours.ToolMessage) and (call := calls.get(sdk.call_id(message.call_id))):
+                yield from self._answers(message, call).parts
+                continue
+            said = self._said(message)
+            if said.ids:
+                # Some servers give every reply the same ids.
+                said = said if ids.isdisjoint(said.ids) else self._said_again(message)
+                ids |= said.ids
+            if said.calls:
+                calls.update(said.calls)
+            yield from said.parts
 
 
 class Said(Part, frozen=True, gc=False):
@@ -36,28 +72,25 @@ class Said(Part, frozen=True, gc=False):
     """Calls whose answers depend on them, by their ids."""
 
 
-def input_items(message: ours.Message, *, stored: bool, with_ids: bool = True) -> Said:
-    """Return *message* as input items; there are none if all of it is another provider's.
-
-    *stored* says whether the provider keeps the items of its replies.
-    """
+def input_items(message: ours.Message, to: Server, with_ids: bool = True) -> Said:
+    """Return *message* as input items; there are none if all of it is another provider's."""
     match message:
         case ours.AssistantMessage():
-            items = _accepted(_said(message.blocks), stored=stored, with_ids=with_ids)
-            ids = frozenset(item["id"] for item in items if item.get("id"))
+            items = _accepted(_said(message.blocks, to), stored=to.stored, with_ids=with_ids)
+            ids = frozenset(_ids(items))
             calls = [(item["call_id"], item) for item in items if _is_special(item)]
             return Said([encode(item) for item in items], ids, calls)
         case ours.ToolMessage():
-            return answer_items(message, {"type": "function_call"})
+            return answer_items(message, {"type": "function_call"}, to)
         case _:
-            return Said([encode(item) for item in _asked(message.blocks)])
+            return Said([encode(item) for item in _asked(message.blocks, to)])
 
 
-def answer_items(result: ours.ToolMessage, call: Wire) -> Said:
+def answer_items(result: ours.ToolMessage, call: Wire, to: Server) -> Said:
     """Return *result* as the item that answers *call*, and what such an item cannot hold as a message behind it."""
     only_text = all(isinstance(block, ours.Text) for block in result.blocks)
-    item, rest = client_calls.answer(call, result, result.text if only_text else _parts(result.blocks) or "")
-    return Said([encode(one) for one in (item, *_asked(rest))])
+    item, rest = client_calls.answer(call, result, result.text if only_text else _parts(result.blocks, to) or "")
+    return Said([encode(one) for one in (item, *_asked(rest, to))])
 
 
 def _is_special(item: Wire) -> bool:
@@ -65,16 +98,16 @@ def _is_special(item: Wire) -> bool:
     return item.get("type") in client_calls.ANSWERED or (item.get("type") == "function_call" and "caller" in item)
 
 
-def _asked(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
-    parts = _parts(blocks)
+def _asked(blocks: Iterable[ours.AnyBlock], to: Server) -> list[Wire]:
+    parts = _parts(blocks, to)
     return [{"role": "user", "content": parts}] if parts else []
 
 
-def _parts(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
-    return [part for block in blocks if (part := _part(block))]
+def _parts(blocks: Iterable[ours.AnyBlock], to: Server) -> list[Wire]:
+    return [part for block in blocks if (part := _part(block, to))]
 
 
-def _part(block: ours.AnyBlock) -> Wire | None:
+def _part(block: ours.AnyBlock, to: Server) -> Wire | None:
     """Return *block* as a part of a message or a result. What the API does not take is a text that says so."""
     match _taken(block):
         case ours.Text(text):
@@ -84,7 +117,7 @@ def _part(block: ours.AnyBlock) -> Wire | None:
         case ours.Document() as file:
             return {"type": "input_file", "filename": sdk.file_name(file), "file_data": sdk.data_url(file)}
         case other:
-            return own_json(other, PROVIDER)
+            return to.own(other)
 
 
 def _taken(block: ours.AnyBlock) -> ours.AnyBlock:
@@ -104,7 +137,8 @@ def _taken(block: ours.AnyBlock) -> ours.AnyBlock:
 class _Items:
     """What the model said in one reply, item by item, as its blocks are added."""
 
-    def __init__(self) -> None:
+    def __init__(self, to: Server) -> None:
+        self._to = to
         self.items: list[Wire] = []
         self.unanswered: list[Wire] = []
         """Those items that await an answer, but that no call to a tool of the agent follows."""
@@ -119,11 +153,11 @@ class _Items:
             case ours.ToolCall():
                 self._add_call(block)
             case _:
-                if (own := own_json(block, PROVIDER)) is not None:
+                if (own := self._to.own(block)) is not None:
                     self._add_own(own)
 
     def _add_text(self, block: ours.Text) -> None:
-        cited = [sendable_json(one.raw) for one in block.citations if one.provider == PROVIDER]
+        cited = [sendable_json(one.raw) for one in block.citations if self._to.owns(one.provider)]
         part: Wire = {"type": "output_text", "text": block.text, "annotations": cited}
         if self._parts is not None:
             self._parts.append(part)
@@ -152,19 +186,14 @@ class _Items:
             self.unanswered.append(item)
 
 
-def _said(blocks: Iterable[ours.AnyBlock]) -> list[Wire]:
+def _said(blocks: Iterable[ours.AnyBlock], to: Server) -> list[Wire]:
     """Return what the model said, without calls that nobody has answered, which would be refused."""
-    said = _Items()
+    said = _Items(to)
     for block in blocks:
         said.add(block)
-    answered = _answered(said.items)
-    open_calls = {id(item) for item in said.unanswered if item.get("call_id") not in answered}
+    answered = client_calls.answered(said.items)
+    open_calls = {id(item) for item in said.unanswered if client_calls.call_id(item) not in answered}
     return [item for item in said.items if id(item) not in open_calls]
-
-
-def _answered(items: Iterable[Wire]) -> set[Any]:
-    """Return the ids of the calls that the provider itself has answered among *items*."""
-    return {item.get("call_id") for item in items if str(item.get("type")).endswith("_output")}
 
 
 # ---- what of it is accepted
@@ -175,7 +204,7 @@ def _accepted(items: list[Wire], *, stored: bool, with_ids: bool) -> list[Wire]:
 
     Messages and calls have their ids beside reasoning only, which the API looks for by them and the other way round.
     """
-    ids = [item["id"] for item in items if item.get("id")]
+    ids = _ids(items)
     if not with_ids or len(set(ids)) < len(ids):
         items = [_without(item, "id") for item in items]
     items = _with_company(items, stored=stored)
@@ -204,6 +233,10 @@ def _with_company(items: list[Wire], *, stored: bool) -> list[Wire]:
     return kept[::-1]
 
 
+def _ids(items: list[Wire]) -> list[str]:
+    return [said for item in items if isinstance(said := item.get("id"), str) and said]
+
+
 def _is_plain(item: Wire) -> bool:
     return item.get("type") in ("message", "function_call")
 
@@ -220,74 +253,3 @@ def _shortened(item: Wire) -> Wire:
             return _without(item, "type") | {"content": text}
         case _:
             return item
-
-
-# ---- a reply
-
-
-def blocks_of(items: list[Wire]) -> list[ours.AnyBlock]:
-    """Return the output *items* of a reply as blocks.
-
-    Reasoning, and what only the provider understands, keeps its JSON. Messages and calls beside reasoning keep their
-    ids: the API wants them back together.
-    """
-    own = OWN - {"id", "status"} if any(item.get("type") == "reasoning" for item in items) else OWN
-    answered = _answered(items)
-    blocks: list[ours.AnyBlock] = []
-    after_message = False
-    for item in items:
-        is_said = is_message(item)
-        if is_said:
-            blocks += _message(item, own, after_message)
-        else:
-            blocks += _other(item, own, answered)
-        after_message = is_said
-    return blocks
-
-
-def is_message(item: Wire) -> bool:
-    return item.get("type") == "message" or ("type" not in item and "content" in item)
-
-
-def _message(item: Wire, own: frozenset[str], after_message: bool) -> Iterable[ours.AnyBlock]:
-    texts = [
-        ours.Text(clean(text), citations(part.get("annotations"), PROVIDER))
-        for part in parts_of(item.get("content"))
-        if isinstance(text := part.get("text") or part.get("refusal"), str)
-    ]
-    if not texts:
-        return ()
-    beside = _beside(item, own)
-    if not beside and (after_message or len(texts) > 1):
-        beside = (ours.ProviderBlock(PROVIDER, b"{}"),)
-    return *beside, *texts
-
-
-def _other(item: Wire, own: frozenset[str], answered: Collection[Any]) -> Iterable[ours.AnyBlock]:
-    match item:
-        case {"type": "function_call"}:
-            arguments = parse_arguments(sdk.json_text(item.get("arguments")))
-            return *_beside(item, own | {"status"}), ours.ToolCall(
-                str(item.get("name") or ""), arguments, item.get("call_id")
-            )
-        case {"type": "reasoning"}:
-            parts = parts_of(item.get("summary")) or parts_of(item.get("content"))
-            text = "\n\n".join(str(part.get("text") or "") for part in parts)
-            return (ours.Thinking(clean(text), PROVIDER, to_json(item)),)
-        case _:
-            call = None if item.get("call_id") in answered else client_calls.call_in(item)
-            block = ours.ProviderBlock(PROVIDER, to_json(item))
-            return (block, call) if call else (block,)
-
-
-def _beside(item: Wire, own: frozenset[str]) -> tuple[ours.AnyBlock, ...]:
-    """Return the fields of *item* that our blocks do not hold. That a call is direct is what it is anyway."""
-    direct = {"caller"} if item.get("caller") == {"type": "direct"} else set[str]()
-    return extra_fields(item, own | direct, PROVIDER)
-
-
-def parts_of(content: Any) -> list[Wire]:
-    """Return the parts of a content, which some servers send as a text, or as one part."""
-    parts = cast(list[Any], content) if isinstance(content, list) else [content]
-    said: list[Any] = [{"type": "output_text", "text": part} if isinstance(part, str) else part for part in parts]
-    return [part for part in said if sdk.is_object(part)]
