@@ -364,12 +364,26 @@ async def test_a_thread_with_a_bad_reply_may_be_given_up_and_move_to_other_serve
         await home.begin_and_fail()
         assert (await home.say("never mind")).text == "ok"
         for other in BAD:
-            away = Life(other, BAD[other]["a name: empty"], stream=False)
+            away = Life(other, Bad({}), stream=False)
             away.store = home.store
             with away.provider:
                 assert (await away.fail("away")).status == "failed"
                 assert (await away.resume()).text == "ok"
         assert (await home.say("home again")).text == "ok"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BAD for name in BAD[kind]])
+async def test_a_turn_with_a_bad_reply_may_be_resumed_by_another_provider(kind, name):
+    home = Life(kind, BAD[kind][name], stream=False)
+    with home.provider:
+        begun = await home.begin_and_fail()
+    for other in [other for other in BAD if other != kind and begun.status == "failed"]:
+        settings = {"thinking": {"type": "enabled", "budget_tokens": 1024}} if other == "anthropic" else {}
+        away = Life(other, Bad({}, settings=settings), stream=False)
+        away.store = copy_of(home.store)
+        with away.provider:
+            assert (await away.resume()).text == "ok"
+            assert (await away.say("and?")).text == "ok"
 
 
 @pytest.mark.parametrize("kind", BAD)
