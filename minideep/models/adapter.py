@@ -37,7 +37,7 @@ from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .hosted_tools import HostedTools
 from .profile import Profile
-from .settings import HEADERS, check_settings
+from .settings import HEADERS, plain_settings
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        check_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
+        settings = plain_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
@@ -110,14 +110,14 @@ class Adapter(ABC, Generic[T]):
         """The address of the server, if it was given, without a name and password in it."""
         if api_key or base_url:
             self.key_variable = "api_key="
-        # A closure, which shows the key to nobody who looks at the model.
         if timeout is None and client is None:
             timeout = Timeouts()
         self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
         """None: those of the client that was given."""
+        # A closure, which shows the key to nobody who looks at the model.
         self._client = Client(client, lambda: self._connect(api_key, base_url))
         self._hosted = HostedTools(repr(self), settings.pop("tools", None) or (), self._caller)
-        self._extra: Wire = dict(settings.pop("extra_body", None) or {})
+        self._extra: Wire = settings.pop("extra_body", None) or {}
         self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Set
 
 from ..errors import ConfigError
+from ..messages import from_json
 from ..mistakes import did_you_mean
 from .answers import Wire
 from .body import encode
@@ -23,30 +24,30 @@ INSTEAD: Mapping[str, str] = {
 """What to write in place of arguments that are the adapter's own, or the client's."""
 
 
-def check_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[str]) -> None:
-    """Check the *settings* of the *model* called *name*: what is refused here would be refused with every request.
+def plain_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[str]) -> Wire:
+    """Return a copy of the *settings* of the *model* called *name* as plain JSON, so that later changes of the caller's
+    lists and dicts change no request.
 
-    *model* is the class; *known* are the arguments of the *sdk*'s method. Those that are left out in the SDK's own
-    words are removed.
+    *model* is the class; *known* are the arguments of the *sdk*'s method.
 
     Raises:
         ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or *name*
             begins with the provider's.
     """
-    for setting, value in list(settings.items()):
-        if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
-            del settings[setting]
-        elif setting in INSTEAD:
-            raise ConfigError(f"{model}: {setting!r} is no setting; {INSTEAD[setting]}")
-        elif setting not in known | OPTIONS:
-            other = "; what only the server knows goes into extra_body={...}"
-            meant = did_you_mean(setting, known | OPTIONS, other)
-            raise ConfigError(f"{model}: the {sdk} SDK knows no setting {setting!r}{meant}")
-    try:
-        encode({setting: value for setting, value in settings.items() if setting not in OPTIONS})
-    except TypeError as exc:
-        raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
+    # The SDK's own words for an argument that is left out.
+    said = {key: value for key, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
+    for key in said:
+        if key in INSTEAD:
+            raise ConfigError(f"{model}: {key!r} is not a setting; {INSTEAD[key]}")
+        if key not in known | OPTIONS:
+            meant = did_you_mean(key, known | OPTIONS, "; what only the server knows goes into extra_body={...}")
+            raise ConfigError(f"{model}: the {sdk} SDK knows no setting {key!r}{meant}")
     provider, colon, rest = name.partition(":")
     if colon and provider in ("anthropic", "openai", "openai-chat"):
         problem = f"{model}: the model's name must be without its provider, not {name!r}"
         raise ConfigError(f"{problem}; write {model}({rest!r})")
+    headers = {key: dict(said.pop(key) or {}) for key in HEADERS if key in said}
+    try:
+        return from_json(encode(said)) | headers
+    except TypeError as exc:
+        raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
