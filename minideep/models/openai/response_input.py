@@ -1,6 +1,6 @@
 """Our messages as the input of the Responses API."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,13 +45,14 @@ class Conversation:
         self._said_again = Encoded(partial(input_items, to=server, with_ids=False))
         self._answers = Encoded(partial(answer_items, to=server))
 
-    def items(self, messages: Iterable[ours.Message]) -> Iterator[bytes]:
-        """Yield the input items of *messages*, each as JSON."""
+    def items(self, messages: Iterable[ours.Message]) -> list[bytes]:
+        """Return the input items of *messages*, each as JSON."""
+        parts: list[bytes] = []
         calls: dict[str, Wire] = {}
         ids: set[str] = set()
         for message in messages:
             if calls and isinstance(message, ours.ToolMessage) and (call := calls.get(sdk.call_id(message.call_id))):
-                yield from self._answers(message, call).parts
+                parts += self._answers(message, call).parts
                 continue
             said = self._said(message)
             if said.ids:
@@ -60,7 +61,8 @@ class Conversation:
                 ids |= said.ids
             if said.calls:
                 calls.update(said.calls)
-            yield from said.parts
+            parts += said.parts
+        return parts
 
 
 class Said(Part, frozen=True, gc=False):
@@ -77,20 +79,26 @@ def input_items(message: ours.Message, to: Server, with_ids: bool = True) -> Sai
     match message:
         case ours.AssistantMessage():
             items = _accepted(_said(message.blocks, to), stored=to.stored, with_ids=with_ids)
-            ids = frozenset(_ids(items))
             calls = [(item["call_id"], item) for item in items if _is_special(item)]
-            return Said([encode(item) for item in items], ids, calls)
+            return Said([encode(item) for item in items], frozenset(_ids(items)), calls)
         case ours.ToolMessage():
-            return answer_items(message, {"type": "function_call"}, to)
+            item = {"type": "function_call_output", "call_id": sdk.call_id(message.call_id)}
+            return Said([encode(item | {"output": _output(message, to)})])
         case _:
             return Said([encode(item) for item in _asked(message.blocks, to)])
 
 
 def answer_items(result: ours.ToolMessage, call: Wire, to: Server) -> Said:
     """Return *result* as the item that answers *call*, and what such an item cannot hold as a message behind it."""
-    only_text = all(isinstance(block, ours.Text) for block in result.blocks)
-    item, rest = client_calls.answer(call, result, result.text if only_text else _parts(result.blocks, to) or "")
+    item, rest = client_calls.answer(call, result, _output(result, to))
     return Said([encode(one) for one in (item, *_asked(rest, to))])
+
+
+def _output(result: ours.ToolMessage, to: Server) -> str | list[Wire]:
+    if isinstance(result.content, str):
+        return result.content
+    only_text = all(isinstance(block, ours.Text) for block in result.content)
+    return result.text if only_text else _parts(result.content, to) or ""
 
 
 def _is_special(item: Wire) -> bool:
@@ -191,6 +199,8 @@ def _said(blocks: Iterable[ours.AnyBlock], to: Server) -> list[Wire]:
     said = _Items(to)
     for block in blocks:
         said.add(block)
+    if not said.unanswered:
+        return said.items
     answered = client_calls.answered(said.items)
     open_calls = {id(item) for item in said.unanswered if client_calls.call_id(item) not in answered}
     return [item for item in said.items if id(item) not in open_calls]

@@ -7,7 +7,6 @@ from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...messages import clean
 from ...ports import Emit
 from ..adapter import Wire
-from ..answers import refusal
 from . import client_calls, sdk
 
 ENDS = {
@@ -26,6 +25,8 @@ TEXTS = {
 }
 """Events with a text: the type of its item, the field of that item with the parts, and the type of the part."""
 
+ARGUMENTS = "response.function_call_arguments"
+
 
 class Streamed:
     """A response that grows with the events of its stream. Listeners receive its deltas at once."""
@@ -40,10 +41,11 @@ class Streamed:
     def add(self, event: Wire) -> None:
         """Add one event. Unknown kinds are ignored."""
         kind: str = event.get("type") or ""
-        name, _, step = kind.rpartition(".")
+        if kind.endswith(".delta"):
+            if isinstance(delta := event.get("delta"), str):
+                self._grow(event, kind[:-6], clean(delta))
+            return
         match event:
-            case {"delta": str(delta)} if step == "delta":
-                self._grow(event, name, clean(delta))
             case {"item": item} if kind == "response.output_item.added" and sdk.is_object(item):
                 self._begin(event, item)
             case {"item": item} if kind == "response.output_item.done" and sdk.is_object(item):
@@ -51,12 +53,10 @@ class Streamed:
             case {"response": response} if kind in ENDS and sdk.is_object(response):
                 said = response.get("status") not in (None, "", "in_progress")
                 self._response = response if said else response | {"status": ENDS[kind]}
-            case {"type": "error"}:
-                raise refusal(event)
-            case {"type": "response.reasoning_summary_part.added", "summary_index": part} if part:
+            case {"summary_index": part} if kind == "response.reasoning_summary_part.added" and part:
                 self._emit(ThinkingDelta("\n\n"))
-            case _ if step == "done":
-                self._replace(event, name)
+            case _ if kind.endswith(".done"):
+                self._replace(event, kind[:-5])
             case _:
                 pass
 
@@ -94,11 +94,11 @@ class Streamed:
         item.whole = whole
 
     def _grow(self, event: Wire, name: str, delta: str) -> None:
-        item = self._at(event)
-        if place := TEXTS.get(name):
-            item.texts(place, event).append(delta)
-            self._emit(ThinkingDelta(delta) if place[0] == "reasoning" else TextDelta(delta))
-        elif name == "response.function_call_arguments":
+        if name in TEXTS:
+            self._at(event).texts(name, event).append(delta)
+            self._emit(ThinkingDelta(delta) if TEXTS[name][0] == "reasoning" else TextDelta(delta))
+        elif name == ARGUMENTS:
+            item = self._at(event)
             item.arguments.append(delta)
             if item.call is not None:
                 begun = item.begun
@@ -107,9 +107,9 @@ class Streamed:
     def _replace(self, event: Wire, name: str) -> None:
         """Take what is sent whole after its deltas, or without any."""
         match event:
-            case {"text": str(whole)} | {"refusal": str(whole)} if place := TEXTS.get(name):
-                self._at(event).texts(place, event)[:] = [whole]
-            case {"arguments": whole} if name == "response.function_call_arguments":
+            case {"text": str(whole)} | {"refusal": str(whole)} if name in TEXTS:
+                self._at(event).texts(name, event)[:] = [whole]
+            case {"arguments": whole} if name == ARGUMENTS:
                 self._at(event).arguments = [sdk.json_text(whole)]
             case _:
                 pass
@@ -125,12 +125,14 @@ class _Item:
         self.call: int | None = None
         """Its place among the calls of the response, if it is one."""
         self.arguments: list[str] = []
-        self._texts: dict[tuple[tuple[str, str, str], Any], list[str]] = {}
+        self._texts: dict[tuple[str, Any], list[str]] = {}
 
-    def texts(self, place: tuple[str, str, str], event: Wire) -> list[str]:
-        """Return the pieces of the text that *event* names, at a *place* of `TEXTS`."""
-        part = event.get("summary_index" if place[1] == "summary" else "content_index") or 0
-        return self._texts.setdefault((place, part), [])
+    def texts(self, name: str, event: Wire) -> list[str]:
+        """Return the pieces of the text that *event* is about; *name* is one of `TEXTS`."""
+        part = name, event.get("content_index") or event.get("summary_index") or 0
+        if part not in self._texts:
+            self._texts[part] = []
+        return self._texts[part]
 
     def pieced(self) -> Wire:
         """Return the item as its pieces make it."""
@@ -138,7 +140,8 @@ class _Item:
         if self.arguments:
             item = {"type": "function_call"} | item | {"arguments": "".join(self.arguments)}
         fields: dict[str, list[Wire]] = {}
-        for ((kind, field, part), _), pieces in self._texts.items():
+        for (name, _), pieces in self._texts.items():
+            kind, field, part = TEXTS[name]
             item.setdefault("type", kind)
             said = {"type": part, "refusal" if part == "refusal" else "text": "".join(pieces)}
             fields.setdefault(field, []).append(said)
