@@ -141,7 +141,7 @@ def test_a_setting_that_the_sdk_does_not_know_is_refused_when_the_model_is_made(
     ],
 )
 def test_what_is_no_setting_is_refused_with_what_to_do_instead(wire, name, instead):
-    with pytest.raises(ConfigError, match=re.escape(f"{name!r} is no setting; {instead}")):
+    with pytest.raises(ConfigError, match=re.escape(f"{name!r} is not a setting; {instead}")):
         wire.model(None, **{name: "x"})
 
 
