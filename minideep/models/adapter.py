@@ -33,7 +33,7 @@ from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .hosted_tools import HostedTools
 from .profile import Profile
-from .settings import HEADERS, checked_settings
+from .settings import HEADERS, plain_settings
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        settings = checked_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
+        settings = plain_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile

@@ -24,32 +24,30 @@ INSTEAD: Mapping[str, str] = {
 """What to write in place of arguments that are the adapter's own, or the client's."""
 
 
-def checked_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[str]) -> Wire:
-    """Return a copy of the *settings* of the *model* called *name*, those of the body as plain JSON.
+def plain_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[str]) -> Wire:
+    """Return a copy of the *settings* of the *model* called *name* as plain JSON, so that later changes of the caller's
+    lists and dicts change no request.
 
-    *model* is the class; *known* are the arguments of the *sdk*'s method. Those that are left out in the SDK's own
-    words are left out here. What is refused would be refused with every request.
+    *model* is the class; *known* are the arguments of the *sdk*'s method.
 
     Raises:
         ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or *name*
             begins with the provider's.
     """
     # The SDK's own words for an argument that is left out.
-    said = {name: value for name, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
-    for setting in said:
-        if setting in INSTEAD:
-            raise ConfigError(f"{model}: {setting!r} is not a setting; {INSTEAD[setting]}")
-        if setting not in known | OPTIONS:
-            other = "; what only the server knows goes into extra_body={...}"
-            meant = did_you_mean(setting, known | OPTIONS, other)
-            raise ConfigError(f"{model}: the {sdk} SDK knows no setting {setting!r}{meant}")
+    said = {key: value for key, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
+    for key in said:
+        if key in INSTEAD:
+            raise ConfigError(f"{model}: {key!r} is not a setting; {INSTEAD[key]}")
+        if key not in known | OPTIONS:
+            meant = did_you_mean(key, known | OPTIONS, "; what only the server knows goes into extra_body={...}")
+            raise ConfigError(f"{model}: the {sdk} SDK knows no setting {key!r}{meant}")
     provider, colon, rest = name.partition(":")
     if colon and provider in ("anthropic", "openai", "openai-chat"):
         problem = f"{model}: the model's name must be without its provider, not {name!r}"
         raise ConfigError(f"{problem}; write {model}({rest!r})")
-    beside = {setting: dict(said.pop(setting) or {}) for setting in HEADERS if setting in said}
+    headers = {key: dict(said.pop(key) or {}) for key in HEADERS if key in said}
     try:
-        # Decoded again, so that what a caller does to a list or a dict afterwards changes no request.
-        return from_json(encode(said)) | beside
+        return from_json(encode(said)) | headers
     except TypeError as exc:
         raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None

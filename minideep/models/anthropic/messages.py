@@ -49,13 +49,18 @@ LONGEST_UNSTREAMED = 21_333
 class Anthropic(Adapter["AsyncAnthropic"]):
     """A Claude model: `Anthropic("claude-sonnet-4-6", thinking={"type": "adaptive"})`.
 
-    * *client* is an `anthropic.AsyncAnthropic`. Without one it is made at first use, when the SDK is imported too, by
-      the SDK's own rules: `ANTHROPIC_API_KEY`, two retries, a timeout of ten minutes.
+    * *api_key* is sent to the provider, or to the server at *base_url*. Without a *base_url* the SDK's own rules hold:
+      `ANTHROPIC_API_KEY`, and what else it finds in the environment. A server at a *base_url* gets the key that is
+      given or a placeholder, and nothing that the environment holds for the provider.
+    * *client* is an `anthropic.AsyncAnthropic` with its own key, address and retries. Without one it is made at first
+      use, when the SDK is imported too, with the SDK's two retries.
     * *max_tokens* limits one reply. By default it is 16,000, or the model's own limit if that is less.
     * *price* is what replies cost, if that is not the price in the catalog (`model_info`).
     * *window* is how many tokens the model reads, if that is not what the catalog says: conversations are compacted
       before they reach it.
     * *profile* adapts prompts and tool descriptions to the model.
+    * *timeout* is a number of seconds for the whole reply, or `Timeouts`. By default a server may be silent for ten
+      minutes, and a *client* that is given keeps its own.
     * *settings* are arguments of the SDK's `messages.create` (`thinking`, `tool_choice`, ...), passed on as they are.
       `tools` among them, such as the provider's web search, come before the agent's own. A `format` in their
       `output_config` replaces a request's `schema` (None for a model without a mode for structured output).

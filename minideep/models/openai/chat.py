@@ -52,14 +52,19 @@ class OpenAIChat(sdk.OpenAIAdapter):
     """A model behind Chat Completions: `OpenAIChat("qwen3", base_url="http://localhost:8000/v1")`.
 
     * *base_url* is the server, OpenAI's by default.
-    * *client* is an `openai.AsyncOpenAI`. Without one it is made at first use, when the SDK is imported too, by the
-      SDK's own rules: `OPENAI_API_KEY` (any value, if the server needs no key), two retries, a timeout of ten minutes.
+    * *api_key* is sent to the provider, or to the server at *base_url*. Without a *base_url* the SDK's own rules hold:
+      `OPENAI_API_KEY`, and what else it finds in the environment. A server at a *base_url* gets the key that is
+      given or a placeholder, and nothing that the environment holds for the provider.
+    * *client* is an `openai.AsyncOpenAI` with its own key, address and retries. Without one it is made at first
+      use, when the SDK is imported too, with the SDK's two retries.
     * *price* is what replies cost, if the server does not say it and it is not the price in the catalog. With a
       *base_url* the server is trusted to state the cost: `states_cost` is True, and a turn under `Limits(cost=...)`
       stops at a reply whose cost is unknown. With a *client* of your own say so yourself: `model.states_cost = True`.
     * *window* is how many tokens the model reads, if that is not what the catalog says: conversations are compacted
       before they reach it.
     * *profile* adapts prompts and tool descriptions to the model.
+    * *timeout* is a number of seconds for the whole reply, or `Timeouts`. By default a server may be silent for ten
+      minutes, and a *client* that is given keeps its own.
     * *send_reasoning* is False for a server that rejects the reasoning which it has sent, as Groq does for some models.
     * *settings* are arguments of the SDK's `chat.completions.create`, passed on as they are. `tools` among them come
       before the agent's own.

@@ -45,12 +45,17 @@ STOPS: Mapping[str | None, StopReason] = {"max_output_tokens": "truncated", "con
 class OpenAI(sdk.OpenAIAdapter):
     """A GPT model behind the Responses API: `OpenAI("gpt-5.6", reasoning={"effort": "high"})`.
 
-    * *client* is an `openai.AsyncOpenAI`. Without one it is made at first use, when the SDK is imported too, by the
-      SDK's own rules: `OPENAI_API_KEY`, two retries, a timeout of ten minutes.
+    * *api_key* is sent to the provider, or to the server at *base_url*. Without a *base_url* the SDK's own rules hold:
+      `OPENAI_API_KEY`, and what else it finds in the environment. A server at a *base_url* gets the key that is
+      given or a placeholder, and nothing that the environment holds for the provider.
+    * *client* is an `openai.AsyncOpenAI` with its own key, address and retries. Without one it is made at first
+      use, when the SDK is imported too, with the SDK's two retries.
     * *price* is what replies cost, if that is not the price in the catalog (`model_info`).
     * *window* is how many tokens the model reads, if that is not what the catalog says: conversations are compacted
       before they reach it.
     * *profile* adapts prompts and tool descriptions to the model.
+    * *timeout* is a number of seconds for the whole reply, or `Timeouts`. By default a server may be silent for ten
+      minutes, and a *client* that is given keeps its own.
     * *settings* are arguments of the SDK's `responses.create`, passed on as they are. `tools` among them, such as web
       search, come before the agent's own. A `format` in their `text` replaces a request's `schema`
       (`{"type": "text"}` for a model without such a mode).
