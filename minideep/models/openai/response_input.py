@@ -178,7 +178,8 @@ class _Items:
     def _add_call(self, block: ours.ToolCall) -> None:
         call_id = sdk.call_id(block.id)
         if self._is_kept_whole(block):
-            self.unanswered.pop()["call_id"] = call_id
+            item = self.unanswered.pop()
+            item |= {"call_id": call_id, **({"name": sent_name(block.name)} if "name" in item else {})}
         else:
             called = {"type": "function_call", "call_id": call_id, "name": sent_name(block.name)}
             self.items.append(called | {"arguments": sdk.arguments_text(block)} | (self._beside or {}))
