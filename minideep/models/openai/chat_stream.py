@@ -2,6 +2,7 @@
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
@@ -58,7 +59,8 @@ class Streamed:
             # A request for several answers gets the first one.
             if choice.get("index", 0) == self._choice.get("index", choice.get("index", 0)):
                 self._choice |= {name: value for name, value in choice.items() if value is not None}
-                self._grow(choice.get("delta") or {})
+                for delta in objects(choice.get("delta")):
+                    self._grow(delta)
 
     def whole(self, done: bool) -> Wire | None:
         """Return the answer after a finish reason, an error or `[DONE]`."""
@@ -139,9 +141,16 @@ class Streamed:
         self._audio["transcript"] += [self._heard(nested(part, "transcript"))]
 
     def _sound(self) -> Wire:
-        """Return the whole of it. Each piece of the sound is encoded by itself."""
-        data = b64encode(b"".join(map(b64decode, self._audio["data"]))).decode()
-        return {**self._audio, "data": data, "transcript": "".join(self._audio["transcript"])}
+        """Return the whole of it. Each piece of the sound is encoded by itself; one that is not ends it."""
+        sound: list[bytes] = []
+        with suppress(ValueError):
+            for piece in self._audio["data"]:
+                sound.append(b64decode(piece))
+        return {
+            **self._audio,
+            "data": b64encode(b"".join(sound)).decode(),
+            "transcript": "".join(self._audio["transcript"]),
+        }
 
     def _add_detail(self, detail: Wire) -> None:
         """Join the parts of one text to one detail again, since its signature is for the whole."""
