@@ -6,17 +6,13 @@ raises `BadReply` for an answer that cannot be used; all other errors it leaves 
 
 import hashlib
 import json
-import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
-from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -26,18 +22,18 @@ from ..events import StreamEvent
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
-from .addresses import checked_address, loopback_host, other_address, without_login
+from .addresses import checked_address, other_address, without_login
 from .amounts import token_count
 from .answers import Stream, Wire, document, received
 from .attempts import first_reply
 from .body import Encoded, Part, encode
 from .catalog import UNKNOWN_MODEL, Price, Tariff, model_info, report_unknown
-from .clients import Client
+from .clients import Client, new_client
 from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .hosted_tools import HostedTools
 from .profile import Profile
-from .settings import HEADERS, check_settings
+from .settings import HEADERS, checked_settings
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
@@ -46,10 +42,6 @@ Send = Callable[[Any, dict[str, Any]], Awaitable[Any]]
 
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]+")
-NO_KEY = "none"
-"""Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
-DIRECT: Mapping[str, None] = dict.fromkeys(("all://", "http://", "https://"))
-"""No proxies, in the words of httpx. Anthropic's client looks for those of the environment by itself."""
 
 
 class Adapter(ABC, Generic[T]):
@@ -94,7 +86,7 @@ class Adapter(ABC, Generic[T]):
         timeout: float | Timeouts | None,
     ) -> None:
         self.name = name
-        check_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
+        settings = checked_settings(type(self).__name__, name, self.sdk, settings, self.known_settings)
         self._info = model_info(name) or UNKNOWN_MODEL
         self.window: float | None = self._info.window if window is None else window
         self.profile: Profile | None = profile
@@ -111,13 +103,12 @@ class Adapter(ABC, Generic[T]):
         if api_key or base_url:
             self.key_variable = "api_key="
         # A closure, which shows the key to nobody who looks at the model.
-        if timeout is None and client is None:
-            timeout = Timeouts()
-        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout
-        """None: those of the client that was given."""
         self._client = Client(client, lambda: self._connect(api_key, base_url))
+        usual = Timeouts() if client is None else None
+        self._timeouts = Timeouts(total=timeout) if isinstance(timeout, int | float) else timeout or usual
+        """None: those of the client that was given."""
         self._hosted = HostedTools(repr(self), settings.pop("tools", None) or (), self._caller)
-        self._extra: Wire = dict(settings.pop("extra_body", None) or {})
+        self._extra: Wire = settings.pop("extra_body", None) or {}
         self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
 
@@ -148,29 +139,8 @@ class Adapter(ABC, Generic[T]):
         return self._hosted.beside(request.tools, self._declared)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
-        """Make the SDK's client, importing the SDK.
-
-        Without a *base_url*, and at the provider's own addresses, it follows the SDK's rules. Any other server gets
-        nothing that the environment holds for the provider, and a placeholder in place of an *api_key*.
-        """
-        sdk = import_module(self.sdk)
-        make = getattr(sdk, self.client_class)
-        if base_url is None or f".{urlsplit(base_url).hostname}".endswith(f".{self.home}"):
-            return make(api_key=api_key and api_key.strip(), base_url=base_url)
-        url, login = without_login(base_url)
-        key = (api_key or NO_KEY).strip()
-        lines = os.environ.get(f"{self.sdk.upper()}_CUSTOM_HEADERS", "").split("\n")
-        told = [*self.told_by_environment, *(name for line in lines if (name := line.partition(":")[0].strip()))]
-        headers: dict[str, Any] = {name: sdk.Omit() for name in told if name.lower() != "authorization"}
-        # Sent as a header, since a name and a password in an address would stand in the log of each request.
-        allowed = f"Basic {b64encode(login.encode()).decode()}" if login else f"Bearer {key}"
-        return make(
-            base_url=url,
-            api_key=key,
-            default_headers={**headers, "Authorization": allowed},
-            # A proxy cannot reach this machine, and must not see what stays on it.
-            http_client=sdk.DefaultAsyncHttpxClient(trust_env=False, mounts=DIRECT) if loopback_host(url) else None,
-        )
+        """Make the SDK's client, importing the SDK."""
+        return new_client(self.sdk, self.client_class, self.home, self.told_by_environment, api_key, base_url)
 
     async def preload(self) -> None:
         """Import the SDK, which takes up to a second, and make the client; unless requests are forbidden."""
@@ -269,6 +239,8 @@ class Adapter(ABC, Generic[T]):
 
     def _failure(self, exc: Exception, *clients: T) -> ModelError:
         """Return *exc*, an exception of the SDK, as the model's error, without the keys of *clients*."""
+        if self._timeouts and type(exc.__cause__).__name__ == "ConnectTimeout":
+            exc = TimedOut("no connection was accepted", "connect", self._timeouts.connect)
         error = model_error(
             self.name,
             exc,
@@ -293,19 +265,14 @@ class Adapter(ABC, Generic[T]):
         own = type(client) is getattr(sys.modules[self.sdk], self.client_class)
         limits = {"timeout": httpx2.Timeout(None, connect=self._timeouts.connect)} if self._timeouts else {}
         async with Silence(self._timeouts or UNLIMITED) as silence:
-            try:
-                response = await client.post(
-                    path or self.path,
-                    **{"content": sent} if own else {"body": from_json(sent)},
-                    cast_to=httpx2.Response,
-                    options=limits | self._options,
-                    stream=streamed,
-                    stream_cls=object,
-                )
-            except Exception as exc:
-                if self._timeouts and type(exc.__cause__).__name__ == "ConnectTimeout":
-                    raise TimedOut("no connection was accepted", "connect", self._timeouts.connect) from None
-                raise
+            response = await client.post(
+                path or self.path,
+                **{"content": sent} if own else {"body": from_json(sent)},
+                cast_to=httpx2.Response,
+                options=limits | self._options,
+                stream=streamed,
+                stream_cls=object,
+            )
             try:
                 async with aclosing(_chunks(client, response, silence.heard)) as chunks:
                     yield chunks

@@ -1,14 +1,52 @@
-"""An SDK's client for each event loop."""
+"""Clients of the providers' SDKs: one for each event loop, with a key, for the provider or for another server."""
 
 import asyncio
 import gc
-from collections.abc import Callable
-from typing import Generic, TypeVar
+import os
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from ..workers import in_thread
+from .addresses import loopback_host, without_login
 from .background import IMPORTING
 
 T = TypeVar("T")
+NO_KEY = "none"
+"""Sent to a server that needs no key, since the SDKs want one, and must not take the provider's."""
+DIRECT: Mapping[str, None] = dict.fromkeys(("all://", "http://", "https://"))
+"""No proxies, in the words of httpx. Anthropic's client looks for those of the environment by itself."""
+
+
+def new_client(
+    sdk_name: str, client_class: str, home: str, told: Iterable[str], api_key: str | None, base_url: str | None
+) -> Any:
+    """Make an SDK's client, importing the SDK.
+
+    Without a *base_url*, and at addresses of the provider's own domain *home*, it follows the SDK's rules. Any other
+    server gets nothing that the environment holds for the provider, such as the headers *told* by it, and a placeholder
+    in place of an *api_key*.
+    """
+    sdk = import_module(sdk_name)
+    make = getattr(sdk, client_class)
+    if base_url is None or f".{urlsplit(base_url).hostname}".endswith(f".{home}"):
+        return make(api_key=api_key and api_key.strip(), base_url=base_url)
+    url, login = without_login(base_url)
+    key = (api_key or NO_KEY).strip()
+    lines = os.environ.get(f"{sdk_name.upper()}_CUSTOM_HEADERS", "").split("\n")
+    names = [*told, *(name for line in lines if (name := line.partition(":")[0].strip()))]
+    headers: dict[str, Any] = {name: sdk.Omit() for name in names if name.lower() != "authorization"}
+    # Sent as a header, since a name and a password in an address would stand in the log of each request.
+    allowed = f"Basic {b64encode(login.encode()).decode()}" if login else f"Bearer {key}"
+    return make(
+        base_url=url,
+        api_key=key,
+        default_headers={**headers, "Authorization": allowed},
+        # A proxy cannot reach this machine, and must not see what stays on it.
+        http_client=sdk.DefaultAsyncHttpxClient(trust_env=False, mounts=DIRECT) if loopback_host(url) else None,
+    )
 
 
 class PerLoop(Generic[T]):

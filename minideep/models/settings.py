@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Set
 
 from ..errors import ConfigError
+from ..messages import from_json
 from ..mistakes import did_you_mean
 from .answers import Wire
 from .body import encode
@@ -23,30 +24,32 @@ INSTEAD: Mapping[str, str] = {
 """What to write in place of arguments that are the adapter's own, or the client's."""
 
 
-def check_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[str]) -> None:
-    """Check the *settings* of the *model* called *name*: what is refused here would be refused with every request.
+def checked_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[str]) -> Wire:
+    """Return a copy of the *settings* of the *model* called *name*, those of the body as plain JSON.
 
     *model* is the class; *known* are the arguments of the *sdk*'s method. Those that are left out in the SDK's own
-    words are removed.
+    words are left out here. What is refused would be refused with every request.
 
     Raises:
         ConfigError: *settings* hold a name that the SDK does not know or a value that JSON cannot express, or *name*
             begins with the provider's.
     """
-    for setting, value in list(settings.items()):
-        if type(value).__name__ in ("Omit", "NotGiven"):  # The SDK's own words for an argument that is left out.
-            del settings[setting]
-        elif setting in INSTEAD:
-            raise ConfigError(f"{model}: {setting!r} is no setting; {INSTEAD[setting]}")
-        elif setting not in known | OPTIONS:
+    # The SDK's own words for an argument that is left out.
+    said = {name: value for name, value in settings.items() if type(value).__name__ not in ("Omit", "NotGiven")}
+    for setting in said:
+        if setting in INSTEAD:
+            raise ConfigError(f"{model}: {setting!r} is not a setting; {INSTEAD[setting]}")
+        if setting not in known | OPTIONS:
             other = "; what only the server knows goes into extra_body={...}"
             meant = did_you_mean(setting, known | OPTIONS, other)
             raise ConfigError(f"{model}: the {sdk} SDK knows no setting {setting!r}{meant}")
-    try:
-        encode({setting: value for setting, value in settings.items() if setting not in OPTIONS})
-    except TypeError as exc:
-        raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
     provider, colon, rest = name.partition(":")
     if colon and provider in ("anthropic", "openai", "openai-chat"):
         problem = f"{model}: the model's name must be without its provider, not {name!r}"
         raise ConfigError(f"{problem}; write {model}({rest!r})")
+    beside = {setting: dict(said.pop(setting) or {}) for setting in HEADERS if setting in said}
+    try:
+        # Decoded again, so that what a caller does to a list or a dict afterwards changes no request.
+        return from_json(encode(said)) | beside
+    except TypeError as exc:
+        raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None

@@ -122,12 +122,6 @@ def test_a_setting_that_the_sdk_does_not_know_is_refused_when_the_model_is_made(
         ConfigError, match="knows no setting 'no_such_setting'; what only the server knows goes into extra"
     ):
         wire.model(None, no_such_setting=0)
-    with pytest.raises(ConfigError, match=r"'messages' is no setting; the messages are those of the agent: `agent.run"):
-        wire.model(None, messages=[])
-    with pytest.raises(
-        ConfigError, match=r"'max_retries' is no setting; give it to a client of the SDK: `client=...`$"
-    ):
-        wire.model(None, max_retries=0)
     with pytest.raises(ConfigError, match="did you mean 'tool_choice'"):
         wire.model(None, tol_choice={})
     with pytest.raises(ConfigError, match="must be values that JSON can express"):

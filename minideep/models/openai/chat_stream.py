@@ -2,7 +2,6 @@
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, cast
 
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
@@ -141,16 +140,12 @@ class Streamed:
         self._audio["transcript"] += [self._heard(nested(part, "transcript"))]
 
     def _sound(self) -> Wire:
-        """Return the whole of it. Each piece of the sound is encoded by itself; one that is not ends it."""
-        sound: list[bytes] = []
-        with suppress(ValueError):
-            for piece in self._audio["data"]:
-                sound.append(b64decode(piece))
-        return {
-            **self._audio,
-            "data": b64encode(b"".join(sound)).decode(),
-            "transcript": "".join(self._audio["transcript"]),
-        }
+        """Return the whole of it. Each piece of the sound is encoded by itself."""
+        try:
+            data = b64encode(b"".join(map(b64decode, self._audio["data"]))).decode()
+        except ValueError:
+            data = ""
+        return {**self._audio, "data": data, "transcript": "".join(self._audio["transcript"])}
 
     def _add_detail(self, detail: Wire) -> None:
         """Join the parts of one text to one detail again, since its signature is for the whole."""
@@ -158,7 +153,9 @@ class Streamed:
         if detail.get("type") not in GROWING or any(detail.get(name) != last.get(name) for name in ("type", "index")):
             self._details.append(dict(detail))
             return
-        text = {name: (last.get(name) or "") + detail[name] for name in ("text", "summary") if detail.get(name)}
+        text = {
+            name: text_of(last.get(name)) + text_of(detail[name]) for name in ("text", "summary") if detail.get(name)
+        }
         last |= {name: value for name, value in detail.items() if value is not None} | text
 
     # ---- calls

@@ -13,7 +13,7 @@ from ..body import Encoded, Part, encode
 from . import client_calls, sdk
 
 PROVIDER = "openai"
-"""The provider of blocks that versions before 0.3 recorded, whatever the server was."""
+"""The provider of blocks in older logs, whatever the server was."""
 
 DOCUMENTS = "application/pdf", "text/", "application/json", "application/rtf", "application/msword", "application/vnd."
 """The documents that the API reads: https://developers.openai.com/api/docs/guides/file-inputs"""
@@ -149,7 +149,7 @@ class _Items:
         self._to = to
         self.items: list[Wire] = []
         self.unanswered: list[Wire] = []
-        """Those items that await an answer, but that no call to a tool of the agent follows."""
+        """Those items that are calls, but that no call to a tool of the agent follows."""
         self._beside: Wire | None = None
         self._parts: list[Wire] | None = None
 
@@ -177,7 +177,7 @@ class _Items:
 
     def _add_call(self, block: ours.ToolCall) -> None:
         call_id = sdk.call_id(block.id)
-        if self.unanswered and self.unanswered[-1] is self.items[-1]:
+        if self._is_kept_whole(block):
             self.unanswered.pop()["call_id"] = call_id
         else:
             called = {"type": "function_call", "call_id": call_id, "name": sent_name(block.name)}
@@ -190,8 +190,15 @@ class _Items:
             self._beside = item
             return
         self.items.append(item)
-        if client_calls.call_in(item):
+        if item.get("type") in client_calls.ANSWERED:
             self.unanswered.append(item)
+
+    def _is_kept_whole(self, block: ours.ToolCall) -> bool:
+        """Return whether the item before *block* is this very call."""
+        if not self.unanswered or self.unanswered[-1] is not self.items[-1]:
+            return False
+        call = client_calls.call_in(self.items[-1])
+        return call is not None and call.name == block.name
 
 
 def _said(blocks: Iterable[ours.AnyBlock], to: Server) -> list[Wire]:
