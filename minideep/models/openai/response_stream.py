@@ -1,7 +1,6 @@
 """A response of the Responses API that grows with the events of its stream."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...messages import clean
@@ -34,13 +33,15 @@ class Streamed:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._items: list[_Item] = []
-        self._current: dict[Any, _Item] = {}
+        self._current: dict[int | None, _Item] = {}
         self._calls = 0
         self._response: Wire | None = None
 
     def add(self, event: Wire) -> None:
         """Add one event. Unknown kinds are ignored."""
-        kind: str = event.get("type") or ""
+        kind = event.get("type")
+        if not isinstance(kind, str):
+            return
         if kind.endswith(".delta"):
             if isinstance(delta := event.get("delta"), str):
                 self._grow(event, kind[:-6], clean(delta))
@@ -73,8 +74,8 @@ class Streamed:
         return (item.whole or item.pieced() for item in sorted(self._items, key=lambda item: item.index))
 
     def _begin(self, event: Wire, begun: Wire) -> "_Item":
-        at = event.get("output_index")
-        item = _Item(at if isinstance(at, int) else len(self._items), begun)
+        at = _number(event, "output_index")
+        item = _Item(len(self._items) if at is None else at, begun)
         # Some servers give all items one index: the latest one that began there is meant.
         self._current[at] = item
         self._items.append(item)
@@ -85,10 +86,10 @@ class Streamed:
 
     def _at(self, event: Wire) -> "_Item":
         """Return the item that *event* belongs to."""
-        return self._current.get(event.get("output_index")) or self._begin(event, {})
+        return self._current.get(_number(event, "output_index")) or self._begin(event, {})
 
     def _end(self, event: Wire, whole: Wire) -> None:
-        item = self._current.get(event.get("output_index"))
+        item = self._current.get(_number(event, "output_index"))
         if item is None or item.whole:
             item = self._begin(event, whole)
         item.whole = whole
@@ -125,11 +126,11 @@ class _Item:
         self.call: int | None = None
         """Its place among the calls of the response, if it is one."""
         self.arguments: list[str] = []
-        self._texts: dict[tuple[str, Any], list[str]] = {}
+        self._texts: dict[tuple[str, int], list[str]] = {}
 
     def texts(self, name: str, event: Wire) -> list[str]:
         """Return the pieces of the text that *event* is about; *name* is one of `TEXTS`."""
-        part = name, event.get("content_index") or event.get("summary_index") or 0
+        part = name, _number(event, "content_index") or _number(event, "summary_index") or 0
         if part not in self._texts:
             self._texts[part] = []
         return self._texts[part]
@@ -146,3 +147,8 @@ class _Item:
             said = {"type": part, "refusal" if part == "refusal" else "text": "".join(pieces)}
             fields.setdefault(field, []).append(said)
         return item | fields
+
+
+def _number(event: Wire, name: str) -> int | None:
+    """Return the place that *event* names; None if it does not, or not by a number."""
+    return place if isinstance(place := event.get(name), int) else None
