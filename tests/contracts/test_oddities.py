@@ -5,12 +5,15 @@ import json
 
 import pytest
 from harness.oddities import TABLE
+from harness.oddities.mutants import EVENTS, RICH, mutants
 from harness.providers import Provider
-from harness.wires import WIRES, ls
+from harness.wires import FORMATS, WIRES, ls
 
-from minideep import Agent, Text, Thinking
+from minideep import Agent, Request, Text, Thinking, UserMessage
 from minideep.events import Restarted, TextDelta
 from minideep.models import Price
+from minideep.models.answers import received
+from minideep.models.failures import BadReply, StreamBroke
 
 ROWS = [(kind, form, row) for kind, rows in TABLE.items() for row in rows for form, _ in row.answers()]
 
@@ -91,3 +94,44 @@ def test_a_thread_goes_on_after_an_odd_answer(kind, form, row):
     assert len(bodies) == 2 + bool(row.calls)
     sent = json.dumps(bodies[1])
     assert not [words for words in row.back if words not in sent and words not in json.dumps(bodies[1], indent=1)]
+
+
+async def chunks(*events):
+    for event in events:
+        yield b"data: %b\n\n" % json.dumps(event).encode()
+
+
+async def read(model, client, answer):
+    """What is wrong with how *answer* is read, and with what is sent of it then; nothing if the server is to blame."""
+    try:
+        reply = model._read(await received(answer, model._stream(lambda event: None)))
+        calls = [(call.name, call.id, call.args) for call in reply.message.calls]
+        assert all(isinstance(name, str) and isinstance(id, str) for name, id, _ in calls)
+        model._body(client, Request("", (UserMessage("hello"), reply.message)))
+        return ""
+    except (BadReply, StreamBroke):
+        return ""
+    except Exception as exc:
+        return repr(exc)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("form", ["document", "stream"])
+async def test_whatever_a_field_holds_an_answer_is_read_or_refused_and_what_was_read_can_be_sent(kind, form):
+    wire, wrong = WIRES[kind], []
+    answers = [RICH[kind]] if form == "document" else EVENTS[kind]
+    async with wire.connected("http://127.0.0.1:1") as client:
+        model = wire.model(client)
+        for at, whole in enumerate(answers):
+            for done, mutant in mutants(whole):
+                if form == "document":
+                    answer = chunks_of(json.dumps(mutant).encode())
+                else:
+                    answer = chunks(*answers[:at], mutant, *answers[at + 1 :])
+                if problem := await read(model, client, answer):
+                    wrong.append((at, done, problem))
+    assert wrong == []
+
+
+async def chunks_of(raw):
+    yield raw

@@ -20,7 +20,7 @@ from hypothesis import given, settings, strategies as st
 from minideep import Agent, Image, MemoryCheckpointer, Text, ToolResult, Turn, UserMessage, tool
 from minideep.workers import in_thread
 
-LIVES = 25
+LIVES = 15
 """The number of lives with random replies in each format; 1,000 are a long campaign."""
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(32)
@@ -217,6 +217,9 @@ RESPONSES = {
         responses.response(REASONING, OURS["a custom call"]), settings={"tools": [{"type": "custom", "name": "patch"}]}
     ),
     "a custom call, stored": Bad(responses.response(REASONING, OURS["a custom call"]), settings=STORED),
+    "a custom call by a name that is none": Bad(
+        responses.response(client_call("custom_tool_call", name="fs.patch<|channel|>", input="*"))
+    ),
     "a call of a container": Bad(responses.response(REASONING, *CONTAINED, responses.message("so"))),
 }
 
@@ -292,10 +295,15 @@ class Life:
 
     async def begin(self) -> Turn:
         """The turn with the bad reply. If the model is asked again in it, that fails first, and the turn is resumed."""
-        first, *then = [WIRES[self.kind].answer(whole, self.stream) for whole in (self.bad.reply, *self.bad.then)]
-        turn = await self.say(self.bad.input, first, FAILURE, *then)
+        turn = await self.begin_and_fail()
         if turn.status == "failed":
+            self.provider.answers.extend(WIRES[self.kind].answer(whole, self.stream) for whole in self.bad.then)
             turn = await self.resume()
+        self.provider.answers.clear()
+        return turn
+
+    async def begin_and_fail(self) -> Turn:
+        turn = await self.say(self.bad.input, WIRES[self.kind].answer(self.bad.reply, self.stream), FAILURE)
         self.provider.answers.clear()
         return turn
 
@@ -350,17 +358,32 @@ async def test_a_thread_goes_on_after_a_bad_reply(kind, name, stream):
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BAD for name in BAD[kind]])
-async def test_a_thread_with_a_bad_reply_may_move_to_other_servers_of_all_formats_and_back(kind, name):
+async def test_a_thread_with_a_bad_reply_may_be_given_up_and_move_to_other_servers_of_all_formats_and_back(kind, name):
     home = Life(kind, BAD[kind][name], stream=False)
     with home.provider:
-        await home.begin()
+        await home.begin_and_fail()
+        assert (await home.say("never mind")).text == "ok"
         for other in BAD:
-            away = Life(other, BAD[other]["a name: empty"], stream=False)
+            away = Life(other, Bad({}), stream=False)
             away.store = home.store
             with away.provider:
                 assert (await away.fail("away")).status == "failed"
                 assert (await away.resume()).text == "ok"
         assert (await home.say("home again")).text == "ok"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BAD for name in BAD[kind]])
+async def test_a_turn_with_a_bad_reply_may_be_resumed_by_another_provider(kind, name):
+    home = Life(kind, BAD[kind][name], stream=False)
+    with home.provider:
+        begun = await home.begin_and_fail()
+    for other in [other for other in BAD if other != kind and begun.status == "failed"]:
+        settings = {"thinking": {"type": "enabled", "budget_tokens": 1024}} if other == "anthropic" else {}
+        away = Life(other, Bad({}, settings=settings), stream=False)
+        away.store = copy_of(home.store)
+        with away.provider:
+            assert (await away.resume()).text == "ok"
+            assert (await away.say("and?")).text == "ok"
 
 
 @pytest.mark.parametrize("kind", BAD)

@@ -141,14 +141,17 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             form: Wire = {"format": {"type": "json_schema", "schema": request.schema}}
             body["output_config"] = form | body.get("output_config", {})
         messages = [self._blocks(message) for message in request.messages]
-        if any(message.server for message in messages):
-            body |= self._container(messages)
-            messages = settled(messages, "container" in body)
+        # Nearly all messages are plain: only the others are looked at more than once.
+        special = [message for message in messages if message.server or message.marks]
+        if any(message.server for message in special):
+            container = self._container(messages)
+            body |= {"container": container} if container else {}
+            messages = settled(messages, bool(container))
         turns = turns_of(messages)
         if nested(body, "thinking", "type") == "enabled" and goes_on_without_thinking(turns):
             del body["thinking"]
         if request.cache and "cache_control" not in body:
-            marks = [*map(breakpoints.lifetime, tools), *(mark for message in messages for mark in message.marks)]
+            marks = [*map(breakpoints.lifetime, tools), *(mark for message in special for mark in message.marks)]
             ends = ends_of(messages, request.cache.stable_prefix)
             breakpoints.mark(tools, prompt, turns, request.cache.ttl, ends, [*filter(None, marks)])
         if tools:
@@ -158,13 +161,15 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         body["messages"] = array(map(as_json, turns))
         return body | self._extra
 
-    def _container(self, messages: list[Blocks]) -> Wire:
-        """Return the container in which the provider's tools go on; one of the settings stays, if it has an id."""
+    def _container(self, messages: list[Blocks]) -> Any:
+        """Return the container in which the provider's tools go on, if there is one: that of the settings has its id
+        from them or from the thread.
+        """
         given: Any = self._settings.get("container")
+        if isinstance(given, str) or nested(given, "id"):
+            return given
         latest = container_of(messages)
-        if not latest or isinstance(given, str) or nested(given, "id"):
-            return {}
-        return {"container": {**given, "id": latest} if given else latest}
+        return {**given, "id": latest} if given and latest else latest
 
     @checked
     async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:

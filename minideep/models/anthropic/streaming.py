@@ -41,9 +41,9 @@ class Streamed:
                 # Counts only the little that is written by then; the total comes at the end.
                 self._usage.pop("output_tokens", None)
             case {"type": "content_block_start", "content_block": {**block}}:
-                self._begin(event.get("index"), block)
+                self._begin(_index(event), block)
             case {"type": "content_block_delta", "delta": {"type": str(kind), **delta}}:
-                self._grow(event.get("index"), kind, delta)
+                self._grow(_index(event), kind, delta)
             case {"type": "message_delta", "delta": {**delta}}:
                 self._stop = delta.get("stop_reason") or self._stop
                 self._note(delta | {"usage": event.get("usage")})
@@ -61,7 +61,7 @@ class Streamed:
             return None
         for (at, field), parts in self._parts.items():
             block, text = self._blocks[at], "".join(parts)
-            block[field] = from_json(parse_arguments(text)) if field == "input" else (block.get(field) or "") + text
+            block[field] = from_json(parse_arguments(text)) if field == "input" else _text(block.get(field)) + text
         whole = {"content": self._blocks, "stop_reason": self._stop, "usage": self._usage}
         return whole | {"container": self._container}
 
@@ -116,3 +116,12 @@ class Streamed:
             return None
         block = self._blocks[at]
         return ArgsDelta(calls.index(at), block.get("name") or "", text, block.get("id") or "")
+
+
+def _index(event: Wire) -> int | None:
+    """Return the index of the block that *event* belongs to; None if it does not say."""
+    return index if isinstance(index := event.get("index"), int) else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

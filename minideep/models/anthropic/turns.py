@@ -6,6 +6,8 @@ from itertools import groupby
 from . import breakpoints
 from .blocks import THOUGHTS, Blocks
 
+OPENED = {role: b'{"role":"%b","content":[' % role.encode() for role in ("user", "assistant")}
+
 
 def turns_of(messages: Iterable[Blocks]) -> list[Blocks]:
     """Join adjacent messages of one role and drop empty ones. The API requires that tool results come first."""
@@ -27,7 +29,7 @@ def _results_first(turn: Blocks) -> Blocks:
 
 
 def as_json(turn: Blocks) -> bytes:
-    return b'{"role":"%b","content":[%b]}' % (turn.role.encode(), b",".join(turn.parts))
+    return OPENED[turn.role] + b",".join(turn.parts) + b"]}"
 
 
 def ends_of(messages: list[Blocks], stable_prefix: int | None) -> list[int]:

@@ -9,7 +9,7 @@ from ... import messages as ours
 from ...media import media_type
 from ...messages import clean, parse_arguments, to_json
 from ..adapter import Wire, extra_fields
-from ..amounts import nested
+from ..amounts import nested, token_count
 from . import sdk
 from .citations import citations
 
@@ -108,7 +108,7 @@ def _fields(message: Wire, text: bool, images: bool) -> Wire:
     """Return the fields of *message* that its server takes back and that no other block holds."""
     fields: Wire = {name: message[name] for name in (SIGNED,) if message.get(name)}
     if sound := nested(message, "audio", "id"):
-        fields["audio"] = {"id": sound, "expires_at": nested(message, "audio", "expires_at")}
+        fields["audio"] = {"id": sound, "expires_at": token_count(message, "audio", "expires_at")}
     if annotations := [one for one in objects(message.get("annotations")) if not (text and _cites(one))]:
         fields["annotations"] = annotations
     if message.get("images") and not images:

@@ -179,7 +179,9 @@ class _Reply:
             return said
         # The transcript is sent when the server has forgotten the sound: an id that it does not know is an error.
         spoken = self._said({"audio": {"id": audio.get("id")}})
-        return Said(spoken, said.role, said.media, audio.get("expires_at") or math.inf, tuple(said.parts))
+        ends: Any = audio.get("expires_at")
+        expires = ends if isinstance(ends, int | float) else math.inf
+        return Said(spoken, said.role, said.media, expires, tuple(said.parts))
 
     def _add(self, block: ours.AnyBlock) -> None:
         match block:

@@ -58,7 +58,8 @@ class Streamed:
             # A request for several answers gets the first one.
             if choice.get("index", 0) == self._choice.get("index", choice.get("index", 0)):
                 self._choice |= {name: value for name, value in choice.items() if value is not None}
-                self._grow(choice.get("delta") or {})
+                for delta in objects(choice.get("delta")):
+                    self._grow(delta)
 
     def whole(self, done: bool) -> Wire | None:
         """Return the answer after a finish reason, an error or `[DONE]`."""
@@ -140,7 +141,10 @@ class Streamed:
 
     def _sound(self) -> Wire:
         """Return the whole of it. Each piece of the sound is encoded by itself."""
-        data = b64encode(b"".join(map(b64decode, self._audio["data"]))).decode()
+        try:
+            data = b64encode(b"".join(map(b64decode, self._audio["data"]))).decode()
+        except ValueError:
+            data = ""
         return {**self._audio, "data": data, "transcript": "".join(self._audio["transcript"])}
 
     def _add_detail(self, detail: Wire) -> None:
@@ -149,7 +153,9 @@ class Streamed:
         if detail.get("type") not in GROWING or any(detail.get(name) != last.get(name) for name in ("type", "index")):
             self._details.append(dict(detail))
             return
-        text = {name: (last.get(name) or "") + detail[name] for name in ("text", "summary") if detail.get(name)}
+        text = {
+            name: text_of(last.get(name)) + text_of(detail[name]) for name in ("text", "summary") if detail.get(name)
+        }
         last |= {name: value for name, value in detail.items() if value is not None} | text
 
     # ---- calls

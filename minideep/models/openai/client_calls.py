@@ -101,7 +101,7 @@ def _call(item: Wire, name: str, arguments: Any, *unneeded: str) -> ToolCall:
 
 
 def answer(call: Wire, result: ToolMessage, output: str | list[Wire]) -> tuple[Wire, Iterable[AnyBlock]]:
-    """Return the item that answers *call* with *result*, and the blocks that this item cannot hold.
+    """Return the item that answers *call* with *result*, and the blocks of it that this item cannot hold.
 
     *output* is the result in the words of the API, for the types that take it.
     """

@@ -1,6 +1,6 @@
 """Our messages as the input of the Responses API."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..body import Encoded, Part, encode
 from . import client_calls, sdk
 
 PROVIDER = "openai"
-"""The provider of blocks that versions before 0.3 recorded, whatever the server was."""
+"""The provider of blocks in older logs, whatever the server was."""
 
 DOCUMENTS = "application/pdf", "text/", "application/json", "application/rtf", "application/msword", "application/vnd."
 """The documents that the API reads: https://developers.openai.com/api/docs/guides/file-inputs"""
@@ -45,13 +45,14 @@ class Conversation:
         self._said_again = Encoded(partial(input_items, to=server, with_ids=False))
         self._answers = Encoded(partial(answer_items, to=server))
 
-    def items(self, messages: Iterable[ours.Message]) -> Iterator[bytes]:
-        """Yield the input items of *messages*, each as JSON."""
+    def items(self, messages: Iterable[ours.Message]) -> list[bytes]:
+        """Return the input items of *messages*, each as JSON."""
+        parts: list[bytes] = []
         calls: dict[str, Wire] = {}
         ids: set[str] = set()
         for message in messages:
             if calls and isinstance(message, ours.ToolMessage) and (call := calls.get(sdk.call_id(message.call_id))):
-                yield from self._answers(message, call).parts
+                parts += self._answers(message, call).parts
                 continue
             said = self._said(message)
             if said.ids:
@@ -60,7 +61,8 @@ class Conversation:
                 ids |= said.ids
             if said.calls:
                 calls.update(said.calls)
-            yield from said.parts
+            parts += said.parts
+        return parts
 
 
 class Said(Part, frozen=True, gc=False):
@@ -77,20 +79,26 @@ def input_items(message: ours.Message, to: Server, with_ids: bool = True) -> Sai
     match message:
         case ours.AssistantMessage():
             items = _accepted(_said(message.blocks, to), stored=to.stored, with_ids=with_ids)
-            ids = frozenset(_ids(items))
             calls = [(item["call_id"], item) for item in items if _is_special(item)]
-            return Said([encode(item) for item in items], ids, calls)
+            return Said([encode(item) for item in items], frozenset(_ids(items)), calls)
         case ours.ToolMessage():
-            return answer_items(message, {"type": "function_call"}, to)
+            item = {"type": "function_call_output", "call_id": sdk.call_id(message.call_id)}
+            return Said([encode(item | {"output": _output(message, to)})])
         case _:
             return Said([encode(item) for item in _asked(message.blocks, to)])
 
 
 def answer_items(result: ours.ToolMessage, call: Wire, to: Server) -> Said:
     """Return *result* as the item that answers *call*, and what such an item cannot hold as a message behind it."""
-    only_text = all(isinstance(block, ours.Text) for block in result.blocks)
-    item, rest = client_calls.answer(call, result, result.text if only_text else _parts(result.blocks, to) or "")
+    item, rest = client_calls.answer(call, result, _output(result, to))
     return Said([encode(one) for one in (item, *_asked(rest, to))])
+
+
+def _output(result: ours.ToolMessage, to: Server) -> str | list[Wire]:
+    if isinstance(result.content, str):
+        return result.content
+    only_text = all(isinstance(block, ours.Text) for block in result.content)
+    return result.text if only_text else _parts(result.content, to) or ""
 
 
 def _is_special(item: Wire) -> bool:
@@ -141,7 +149,7 @@ class _Items:
         self._to = to
         self.items: list[Wire] = []
         self.unanswered: list[Wire] = []
-        """Those items that await an answer, but that no call to a tool of the agent follows."""
+        """Those items that are calls, but that no call to a tool of the agent follows."""
         self._beside: Wire | None = None
         self._parts: list[Wire] | None = None
 
@@ -169,8 +177,9 @@ class _Items:
 
     def _add_call(self, block: ours.ToolCall) -> None:
         call_id = sdk.call_id(block.id)
-        if self.unanswered and self.unanswered[-1] is self.items[-1]:
-            self.unanswered.pop()["call_id"] = call_id
+        if self._is_kept_whole(block):
+            item = self.unanswered.pop()
+            item |= {"call_id": call_id, **({"name": sent_name(block.name)} if "name" in item else {})}
         else:
             called = {"type": "function_call", "call_id": call_id, "name": sent_name(block.name)}
             self.items.append(called | {"arguments": sdk.arguments_text(block)} | (self._beside or {}))
@@ -182,8 +191,15 @@ class _Items:
             self._beside = item
             return
         self.items.append(item)
-        if client_calls.call_in(item):
+        if item.get("type") in client_calls.ANSWERED:
             self.unanswered.append(item)
+
+    def _is_kept_whole(self, block: ours.ToolCall) -> bool:
+        """Return whether the item before *block* is this very call."""
+        if not self.unanswered or self.unanswered[-1] is not self.items[-1]:
+            return False
+        call = client_calls.call_in(self.items[-1])
+        return call is not None and call.name == block.name
 
 
 def _said(blocks: Iterable[ours.AnyBlock], to: Server) -> list[Wire]:
@@ -191,6 +207,8 @@ def _said(blocks: Iterable[ours.AnyBlock], to: Server) -> list[Wire]:
     said = _Items(to)
     for block in blocks:
         said.add(block)
+    if not said.unanswered:
+        return said.items
     answered = client_calls.answered(said.items)
     open_calls = {id(item) for item in said.unanswered if client_calls.call_id(item) not in answered}
     return [item for item in said.items if id(item) not in open_calls]

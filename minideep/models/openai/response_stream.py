@@ -1,13 +1,11 @@
 """A response of the Responses API that grows with the events of its stream."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
 from ...messages import clean
 from ...ports import Emit
 from ..adapter import Wire
-from ..answers import refusal
 from . import client_calls, sdk
 
 ENDS = {
@@ -26,6 +24,8 @@ TEXTS = {
 }
 """Events with a text: the type of its item, the field of that item with the parts, and the type of the part."""
 
+ARGUMENTS = "response.function_call_arguments"
+
 
 class Streamed:
     """A response that grows with the events of its stream. Listeners receive its deltas at once."""
@@ -33,17 +33,20 @@ class Streamed:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._items: list[_Item] = []
-        self._current: dict[Any, _Item] = {}
+        self._current: dict[int | None, _Item] = {}
         self._calls = 0
         self._response: Wire | None = None
 
     def add(self, event: Wire) -> None:
         """Add one event. Unknown kinds are ignored."""
-        kind: str = event.get("type") or ""
-        name, _, step = kind.rpartition(".")
+        kind = event.get("type")
+        if not isinstance(kind, str):
+            return
+        if kind.endswith(".delta"):
+            if isinstance(delta := event.get("delta"), str):
+                self._grow(event, kind[:-6], clean(delta))
+            return
         match event:
-            case {"delta": str(delta)} if step == "delta":
-                self._grow(event, name, clean(delta))
             case {"item": item} if kind == "response.output_item.added" and sdk.is_object(item):
                 self._begin(event, item)
             case {"item": item} if kind == "response.output_item.done" and sdk.is_object(item):
@@ -51,12 +54,10 @@ class Streamed:
             case {"response": response} if kind in ENDS and sdk.is_object(response):
                 said = response.get("status") not in (None, "", "in_progress")
                 self._response = response if said else response | {"status": ENDS[kind]}
-            case {"type": "error"}:
-                raise refusal(event)
-            case {"type": "response.reasoning_summary_part.added", "summary_index": part} if part:
+            case {"summary_index": part} if kind == "response.reasoning_summary_part.added" and part:
                 self._emit(ThinkingDelta("\n\n"))
-            case _ if step == "done":
-                self._replace(event, name)
+            case _ if kind.endswith(".done"):
+                self._replace(event, kind[:-5])
             case _:
                 pass
 
@@ -73,8 +74,8 @@ class Streamed:
         return (item.whole or item.pieced() for item in sorted(self._items, key=lambda item: item.index))
 
     def _begin(self, event: Wire, begun: Wire) -> "_Item":
-        at = event.get("output_index")
-        item = _Item(at if isinstance(at, int) else len(self._items), begun)
+        at = _number(event, "output_index")
+        item = _Item(len(self._items) if at is None else at, begun)
         # Some servers give all items one index: the latest one that began there is meant.
         self._current[at] = item
         self._items.append(item)
@@ -85,20 +86,20 @@ class Streamed:
 
     def _at(self, event: Wire) -> "_Item":
         """Return the item that *event* belongs to."""
-        return self._current.get(event.get("output_index")) or self._begin(event, {})
+        return self._current.get(_number(event, "output_index")) or self._begin(event, {})
 
     def _end(self, event: Wire, whole: Wire) -> None:
-        item = self._current.get(event.get("output_index"))
+        item = self._current.get(_number(event, "output_index"))
         if item is None or item.whole:
             item = self._begin(event, whole)
         item.whole = whole
 
     def _grow(self, event: Wire, name: str, delta: str) -> None:
-        item = self._at(event)
-        if place := TEXTS.get(name):
-            item.texts(place, event).append(delta)
-            self._emit(ThinkingDelta(delta) if place[0] == "reasoning" else TextDelta(delta))
-        elif name == "response.function_call_arguments":
+        if name in TEXTS:
+            self._at(event).texts(name, event).append(delta)
+            self._emit(ThinkingDelta(delta) if TEXTS[name][0] == "reasoning" else TextDelta(delta))
+        elif name == ARGUMENTS:
+            item = self._at(event)
             item.arguments.append(delta)
             if item.call is not None:
                 begun = item.begun
@@ -107,9 +108,9 @@ class Streamed:
     def _replace(self, event: Wire, name: str) -> None:
         """Take what is sent whole after its deltas, or without any."""
         match event:
-            case {"text": str(whole)} | {"refusal": str(whole)} if place := TEXTS.get(name):
-                self._at(event).texts(place, event)[:] = [whole]
-            case {"arguments": whole} if name == "response.function_call_arguments":
+            case {"text": str(whole)} | {"refusal": str(whole)} if name in TEXTS:
+                self._at(event).texts(name, event)[:] = [whole]
+            case {"arguments": whole} if name == ARGUMENTS:
                 self._at(event).arguments = [sdk.json_text(whole)]
             case _:
                 pass
@@ -125,12 +126,14 @@ class _Item:
         self.call: int | None = None
         """Its place among the calls of the response, if it is one."""
         self.arguments: list[str] = []
-        self._texts: dict[tuple[tuple[str, str, str], Any], list[str]] = {}
+        self._texts: dict[tuple[str, int], list[str]] = {}
 
-    def texts(self, place: tuple[str, str, str], event: Wire) -> list[str]:
-        """Return the pieces of the text that *event* names, at a *place* of `TEXTS`."""
-        part = event.get("summary_index" if place[1] == "summary" else "content_index") or 0
-        return self._texts.setdefault((place, part), [])
+    def texts(self, name: str, event: Wire) -> list[str]:
+        """Return the pieces of the text that *event* is about; *name* is one of `TEXTS`."""
+        part = name, _number(event, "content_index") or _number(event, "summary_index") or 0
+        if part not in self._texts:
+            self._texts[part] = []
+        return self._texts[part]
 
     def pieced(self) -> Wire:
         """Return the item as its pieces make it."""
@@ -138,8 +141,14 @@ class _Item:
         if self.arguments:
             item = {"type": "function_call"} | item | {"arguments": "".join(self.arguments)}
         fields: dict[str, list[Wire]] = {}
-        for ((kind, field, part), _), pieces in self._texts.items():
+        for (name, _), pieces in self._texts.items():
+            kind, field, part = TEXTS[name]
             item.setdefault("type", kind)
             said = {"type": part, "refusal" if part == "refusal" else "text": "".join(pieces)}
             fields.setdefault(field, []).append(said)
         return item | fields
+
+
+def _number(event: Wire, name: str) -> int | None:
+    """Return the place that *event* names; None if it does not, or not by a number."""
+    return place if isinstance(place := event.get(name), int) else None

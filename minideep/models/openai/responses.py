@@ -39,7 +39,7 @@ KEPT_THERE = ("previous_response_id", "conversation")
 ENDED = ("completed", "incomplete", None, "")
 """How a reply ends; some servers do not say it."""
 
-STOPS: Mapping[str | None, StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
+STOPS: Mapping[str, StopReason] = {"max_output_tokens": "truncated", "content_filter": "refused"}
 
 
 class OpenAI(sdk.OpenAIAdapter):
@@ -170,5 +170,5 @@ def _stop(response: Wire, items: list[Wire]) -> StopReason:
         return "refused"
     details = response.get("incomplete_details")
     if response.get("status") == "incomplete" or (details and not response.get("status")):
-        return STOPS.get(nested(details, "reason"), "truncated")
+        return STOPS.get(str(nested(details, "reason")), "truncated")
     return "done"

@@ -174,6 +174,8 @@ def test_a_container_of_the_settings_keeps_what_it_says(say):
     ):
         assert body(reply, UserMessage("go on"), container=given)["container"] == asked
     assert body(container=skills)["container"] == skills
+    given_up = body(waiting(say, EXPIRED), ANSWERED, container=skills)
+    assert (given_up["container"], given_up["messages"][1]["content"]) == (skills, [text("looking"), ALONE])
 
 
 def test_a_turn_in_which_code_calls_a_tool_goes_on():

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import anthropic
 import openai
 import pytest
+from harness.oracle import faults
 from harness.wires import chat, claude, responses
 
 from minideep import Agent, ConfigError, Limits, ModelError, tool
@@ -18,7 +19,8 @@ from minideep.messages import UserMessage
 from minideep.models import Anthropic, BatchModel, OpenAI, OpenAIChat, Price, ScriptedModel
 from minideep.ports import Request
 
-KINDS = ["anthropic", "openai", "openai-chat"]
+PATHS = {"anthropic": "/v1/messages", "openai": "/responses", "openai-chat": "/chat/completions"}
+KINDS = list(PATHS)
 FAST = {"max_wait": 0.05, "poll": 0.01}
 PRICE = Price(1_000_000, 0)
 
@@ -29,6 +31,7 @@ class Server:
     def __init__(self, kind):
         self.kind, self.batches, self.files, self.asked, self.failing = kind, {}, {}, [], 0
         self.cancelled, self.slow = threading.Event(), False
+        self.faults = []
         handler = type("Handler", (_Handler,), {"at": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -40,12 +43,16 @@ class Server:
     def __exit__(self, *_):
         self._server.shutdown()
         self._server.server_close()
+        assert self.faults == []
 
     # ---- what it knows
 
     def submit(self, bodies):
         """Keep a batch; return its id."""
         name = f"batch_{len(self.batches)}"
+        self.faults += [
+            fault for body in bodies.values() for fault in faults(json.dumps(body).encode(), PATHS[self.kind])
+        ]
         self.batches[name] = bodies
         self.asked.append(0)
         return self.state(name)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import copy
 import time
 
 import openai
@@ -30,6 +31,8 @@ from minideep.messages import (
     from_json,
     to_json,
 )
+from minideep.models.body import encode
+from minideep.models.failures import BadReply
 from minideep.models.openai.chat_request import Dialect, conversation, dialect, encoded
 
 LOCAL = "http://local.test/v1"
@@ -387,3 +390,80 @@ def test_media_of_a_tool_are_shown_when_all_results_are_told():
     sent = sent_to(LOCAL, calls, *results)
     assert [message["role"] for message in sent] == ["assistant", "tool", "tool", "user"]
     assert [part["type"] for part in sent[3]["content"]] == ["text", "input_audio", "video_url"]
+
+
+# ---- fields of other types
+
+
+EVERYTHING = {
+    "content": [thinking("a"), {"type": "text", "text": "so"}, "x"],
+    "reasoning_content": "r",
+    "reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0} for text in ("a", "b")],
+    "refusal": None,
+    "extra_content": SIGNATURE,
+    "images": [IMAGE],
+    "audio": spoken(9),
+    "annotations": [ANNOTATION, PARSED],
+    "function_call": {"name": "ls", "arguments": "{}"},
+    "tool_calls": [call("c1", "{}", index=0), CUSTOM | {"index": 1}],
+}
+ODD = [None, "", "x", 7, -1.5, True, [], {}, [None], ["x"], [[1]], {"text": {"text": "x"}}, {"type": 5}, 10**30]
+
+
+def places(value, place=()):
+    """Yield the path to each value in *value*."""
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in steps:
+        yield (*place, step)
+        yield from places(inner, (*place, step))
+
+
+def with_each_field_odd(whole):
+    """Yield *whole* many times, each time with another value somewhere."""
+    for place in places(whole):
+        for odd in ODD:
+            changed = copy.deepcopy(whole)
+            target = changed
+            for step in place[:-1]:
+                target = target[step]
+            target[place[-1]] = copy.deepcopy(odd)
+            yield changed
+
+
+@every_form
+def test_a_field_of_any_type_neither_costs_the_answer_nor_the_next_request(stream):
+    async def go():
+        async with chat.connected("http://local.test/v1") as client:
+            model = chat.model(client)
+            model._body(client, HELLO)
+            if stream:
+                begins = [chunk(EVERYTHING), chunk(EVERYTHING), chunk({}, "stop")]
+                answers = (
+                    whole_of(model, events) for events in with_each_field_odd(begins) if all(map(is_object, events))
+                )
+            else:
+                answers = with_each_field_odd(completion(EVERYTHING))
+            return sum(went_back(model, client, answer) for answer in answers)
+
+    assert asyncio.run(go()) > 1000
+
+
+def whole_of(model, events):
+    streamed = model._stream(lambda event: None)
+    for event in events:
+        streamed.add(event)
+    return streamed.whole(done=True)
+
+
+def is_object(event):
+    return isinstance(event, dict)
+
+
+def went_back(model, client, answer):
+    """Whether there was a reply in the *answer*; then it is part of a next request."""
+    try:
+        reply = model._read(answer)
+    except BadReply:
+        return False
+    request = chat.Request("", (*HELLO.messages, reply.message, UserMessage("go on")))
+    return bool(encode(model._body(client, request)))

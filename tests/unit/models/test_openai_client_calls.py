@@ -112,6 +112,15 @@ def test_what_the_provider_ran_itself_is_no_call(say):
         assert back(reply.message) == items
 
 
+def test_a_call_of_the_providers_own_that_was_cut_is_not_sent_again(say):
+    there = SHELL | {"call_id": "c9", "environment": {"type": "container_reference", "container_id": "cntr_1"}}
+    reply = say(response(there, call("c1", "{}"), status="incomplete")).reply
+    assert [made.name for made in reply.message.calls] == ["ls"]
+    assert [item["type"] for item in back(reply.message, ToolMessage("a", "c1", "ls"))] == [
+        "function_call", "function_call_output"
+    ]  # fmt: skip
+
+
 def test_listeners_count_these_calls_too():
     made = call("c2", "{}", id="fc_2")
     heard = ask(responses.answer(response(SHELL, made), stream=True))
@@ -137,7 +146,8 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("item", "failed", "expected"), ANSWERS.values(), ids=ANSWERS)
 def test_a_result_answers_in_the_words_of_its_type(item, failed, expected):
-    said = back(kept(item, ToolCall("x", {}, "c1")), ToolMessage("text", "c1", "x", failed))
+    made = next(made for one, made in CALLS.values() if one is item)
+    said = back(kept(item, made), ToolMessage("text", "c1", made.name, failed))
     assert said[1:] == [{"type": f"{item['type']}_output", "call_id": "c1"} | expected]
 
 
