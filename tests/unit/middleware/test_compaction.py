@@ -32,7 +32,7 @@ from minideep import (
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.checkpoint.layout import head_key
 from minideep.context import ToolContext
-from minideep.errors import ConfigError, ContextOverflow, ModelError
+from minideep.errors import ContextOverflow, ModelError
 from minideep.events import Compacted, Noted, TurnEscalated
 from minideep.ledger import Spent
 from minideep.messages import AssistantMessage, Messages, ToolMessage
@@ -685,7 +685,7 @@ async def test_the_exact_meter_has_the_tokens_that_the_provider_counts(kind):
             helper = agent(model, looking(10))
             summarization = SummarizationMiddleware(model, StateBackend())
             turn = await helper.run("go")
-            state = State(messages=list(turn.messages) + [UserMessage("and now?")])
+            state = State(messages=[*turn.messages, UserMessage("and now?")])
             exact, about = await summarization.exact_meter(helper, state), summarization.meter(helper, state)
     assert (exact.tokens, exact.trigger) == (4321, about.trigger)
     assert {"tools", "model"} < set(provider.bodies[1])
