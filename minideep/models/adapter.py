@@ -308,6 +308,16 @@ def sendable(raw: bytes) -> Any:
         return json.loads(text, parse_constant=str)
 
 
+def server_of(client: Any, api: str) -> str:
+    """Return the provider of blocks of the server that *client* asks: *api*, and the server's address.
+
+    None knows what another has encrypted, signed or stored, and some reject the fields of others.
+    """
+    url = client.base_url
+    path = url.path.rstrip("/")
+    return f"{api}:{url.netloc.decode()}{'' if path == '/v1' else path}"
+
+
 def own_json(block: AnyBlock, provider: str) -> Any:
     """Return the JSON that *provider* itself sent and now gets back; None for any other block."""
     if isinstance(block, Thinking | ProviderBlock) and block.provider == provider:

@@ -2,7 +2,6 @@
 
 import json
 from contextlib import contextmanager
-from functools import partial
 from itertools import permutations
 
 import pytest
@@ -180,6 +179,7 @@ SWITCHED_ON = {
     },
     "openai": {"context_management": [{"type": "compaction", "compact_threshold": 50_000}]},
 }
+HOMES = {"anthropic": "http://api.anthropic.com", "openai": "http://api.openai.com/v1"}
 SENT = {"anthropic": EDITS, "openai": SWITCHED_ON["openai"]["context_management"]}
 SHORT = {
     "anthropic": {"type": "compaction", "content": "what was said", "encrypted_content": "c2hvcnQ==", "later": [1.5]},
@@ -209,8 +209,7 @@ async def asked(kind, store, stream, *answers):
     """A turn of an agent that summarizes over 1,000 tokens, its events, and what its provider was sent."""
     with Provider(*answers) as provider:
         # Always the same server: no other one is sent what it has compacted.
-        at_openai = partial(responses.at_address, "http://api.openai.com/v1")
-        async with (at_openai if kind == "openai" else WIRES[kind].connected)(provider.url) as client:
+        async with WIRES[kind].at_address(HOMES[kind], provider.url) as client:
             model = WIRES[kind].model(client, "x", **SWITCHED_ON[kind])
             summarizer = ScriptedModel(["## Summary\nlooked twice"] * 9)
             parts = [SummarizationMiddleware(model, StateBackend(), summarizer=summarizer, trigger=1_000, keep=1)]

@@ -10,11 +10,12 @@ from msgspec import Struct
 from ... import media, messages as ours
 from ...ports import Request
 from ...tools import Tool
-from ..adapter import Wire, hashed_id, own_json, sendable, sent_name
+from ..adapter import Wire, hashed_id, own_json, sendable, sent_name, server_of
 from ..amounts import nested
 from ..body import Part, encode
 
 PROVIDER = "anthropic"
+"""The provider of blocks of Anthropic, and of those in older logs, whatever their server was."""
 THOUGHTS = ("thinking", "redacted_thinking")
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Types of calls of tools that run at the provider. Their results are of types that end with `_tool_result`."""
@@ -54,6 +55,17 @@ class Blocks(Part, frozen=True, gc=False):
     """The container in which the provider's tools ran."""
 
 
+def provider_of(client: Any) -> str:
+    """Return the provider of blocks of the server that *client* asks.
+
+    Anthropic's API and the clouds, which have clients of their own in the SDK, take what another of them has signed:
+    https://platform.claude.com/docs/en/build-with-claude/extended-thinking
+    """
+    is_cloud = any(base.__module__.startswith("anthropic.lib.") for base in type(client).__mro__)
+    is_home = f".{client.base_url.host}".endswith(".anthropic.com")
+    return PROVIDER if is_cloud or is_home else server_of(client, PROVIDER)
+
+
 def declaration(tool: Tool) -> Part:
     return Part([encode({"name": tool.name, "description": tool.description, "input_schema": tool.schema})])
 
@@ -66,9 +78,12 @@ def prompt_blocks(request: Request) -> list[bytes]:
     return [encode({"type": "text", "text": part}) for part in parts if part.strip()]
 
 
-def blocks_of(message: ours.Message) -> Blocks:
-    """Return *message* as blocks. Only an assistant's message may have none, if all of it is another provider's."""
-    blocks, besides = _wired(message)
+def blocks_of(message: ours.Message, provider: str) -> Blocks:
+    """Return *message* as blocks for the server that is the *provider*.
+
+    Only an assistant's message may have none, if all of it is another provider's.
+    """
+    blocks, besides = _wired(message, provider)
     match message:
         case ours.AssistantMessage():
             role, blocks = "assistant", _ended(blocks)
@@ -86,11 +101,11 @@ def blocks_of(message: ours.Message) -> Blocks:
     )
 
 
-def _wired(message: ours.Message) -> tuple[list[Wire], Wire]:
+def _wired(message: ours.Message, provider: str) -> tuple[list[Wire], Wire]:
     """Return the blocks of *message*, and the fields of the message itself: those that no block follows."""
     blocks: list[Wire] = []
     besides: Wire = {}
-    for block in filter(None, [_block(block, message.role) for block in message.blocks]):
+    for block in filter(None, [_block(block, message.role, provider) for block in message.blocks]):
         if "type" in block:
             blocks.append(block | besides)
             besides = {}
@@ -141,27 +156,28 @@ def _server_blocks(blocks: Iterable[Wire]) -> Iterable[ServerBlock]:
 # ---- one block
 
 
-def _block(block: ours.AnyBlock, role: str) -> Wire | None:
+def _block(block: ours.AnyBlock, role: str, provider: str) -> Wire | None:
     """Return the block in the API's words, or fields of the next one.
 
     None for blank text and for what the API does not accept from *role*.
     """
     match block:
         case ours.Text():
-            return _text(block)
+            return _text(block, provider)
         case ours.ToolCall():
             arguments: Wire = {} if block.malformed else sendable(block.raw)
             return {"type": "tool_use", "id": _id(block.id), "name": sent_name(block.name, 128), "input": arguments}
         case ours.Image() | ours.Document() | ours.Audio() | ours.Video():
             return None if role == "assistant" else _medium(block)
         case _:
-            return _own(own_json(block, PROVIDER))
+            return _own(own_json(block, provider) or own_json(block, PROVIDER))
 
 
-def _text(block: ours.Text) -> Wire | None:
+def _text(block: ours.Text, provider: str = PROVIDER) -> Wire | None:
     if not block.text.strip():
         return None
-    cited = [sendable(citation.raw) for citation in block.citations if citation.provider == PROVIDER and citation.raw]
+    own = [one.raw for one in block.citations if one.provider in (provider, PROVIDER)]
+    cited = [sendable(raw) for raw in own if raw]
     return {"type": "text", "text": block.text} | ({"citations": cited} if cited else {})
 
 
@@ -189,7 +205,7 @@ def _medium(block: media.Media) -> Wire | None:
         case ours.Document():
             return _document(shown)
         case _:
-            return _block(shown, "user")
+            return _text(shown)
 
 
 def _document(block: ours.Document) -> Wire | None:

@@ -17,7 +17,7 @@ from ..profile import Profile
 from ..timeouts import Timeouts
 from ..waits import refuse_long_wait
 from . import breakpoints
-from .blocks import PROVIDER, Blocks, blocks_of, declaration, prompt_blocks
+from .blocks import Blocks, blocks_of, declaration, prompt_blocks, provider_of
 from .replies import reply_of
 from .server_tools import container_of, settled
 from .streaming import Streamed
@@ -108,6 +108,8 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         )
         limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
         self._settings = {"max_tokens": limit, **self._settings}
+        # Which server it is, is known when the first request has a client.
+        self._provider = ""
         self._blocks = Encoded(blocks_of)
         self._declared = Encoded(declaration)
 
@@ -140,7 +142,8 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         if request.schema is not None:
             form: Wire = {"format": {"type": "json_schema", "schema": request.schema}}
             body["output_config"] = form | body.get("output_config", {})
-        messages = [self._blocks(message) for message in request.messages]
+        provider = self._server(client)
+        messages = [self._blocks(message, provider) for message in request.messages]
         # Nearly all messages are plain: only the others are looked at more than once.
         special = [message for message in messages if message.server or message.marks]
         if any(message.server for message in special):
@@ -161,6 +164,11 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         body["messages"] = array(map(as_json, turns))
         return body | self._extra
 
+    def _server(self, client: "AsyncAnthropic") -> str:
+        """Return the provider of blocks of the server that *client* asks."""
+        self._provider = self._provider or provider_of(client)
+        return self._provider
+
     def _container(self, messages: list[Blocks]) -> Any:
         """Return the container in which the provider's tools go on, if there is one: that of the settings has its id
         from them or from the thread.
@@ -175,9 +183,13 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
         kind = "image" if isinstance(block, ours.Image) else "document"
         name = getattr(block, "name", "") or kind
-        file = await self._asked(lambda client: client.files.upload(file=(name, block.data, block.media_type)))
-        named: Wire = {"type": kind, "source": {"type": "file", "file_id": file.id}}
-        return ours.ProviderBlock(PROVIDER, to_json(named))
+
+        async def uploaded(client: "AsyncAnthropic") -> ours.ProviderBlock:
+            file = await client.files.upload(file=(name, block.data, block.media_type))
+            named: Wire = {"type": kind, "source": {"type": "file", "file_id": file.id}}
+            return ours.ProviderBlock(self._server(client), to_json(named))
+
+        return await self._asked(uploaded)
 
     def _read(self, answer: Any) -> Reply:
-        return reply_of(answer, self._tariff)
+        return reply_of(answer, self._tariff, self._provider)

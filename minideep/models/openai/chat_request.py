@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ... import media, messages as ours
 from ...tools import Tool
-from ..adapter import Wire, own_json, sendable, sent_name
+from ..adapter import Wire, own_json, sendable, sent_name, server_of
 from ..body import Part, encode
 from . import sdk
 
@@ -60,7 +60,7 @@ def dialect(client: "AsyncOpenAI", reasoning: bool) -> Dialect:
     at = f".{client.base_url.host}"
     is_openai, is_openrouter = (at.endswith(f".{host}") for host in ("openai.com", "openrouter.ai"))
     # https://openrouter.ai/docs/features/multimodal/pdfs
-    return Dialect(sdk.provider_of(client, PROVIDER), reasoning, is_openai, annotations=is_openrouter)
+    return Dialect(server_of(client, PROVIDER), reasoning, is_openai, annotations=is_openrouter)
 
 
 class Said(Part, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, ProviderBlock, StopReason, to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
-from ..adapter import Wire
+from ..adapter import Wire, server_of
 from ..amounts import nested
 from ..answers import Stream, refusal
 from ..body import Encoded, Part, array, encode
@@ -127,7 +127,7 @@ class OpenAI(sdk.OpenAIAdapter):
     def _conversation(self, client: "AsyncOpenAI") -> Conversation:
         if self._to is None:
             stored = self._settings.get("store") is not False
-            self._to = Conversation(Server(sdk.provider_of(client, PROVIDER), stored))
+            self._to = Conversation(Server(server_of(client, PROVIDER), stored))
         return self._to
 
     @checked
@@ -136,7 +136,7 @@ class OpenAI(sdk.OpenAIAdapter):
             file = await sdk.uploaded(client, block)
             image: Wire = {"type": "input_image", "file_id": file, "detail": "auto"}
             named = image if isinstance(block, Image) else {"type": "input_file", "file_id": file}
-            return ProviderBlock(sdk.provider_of(client, PROVIDER), to_json(named))
+            return ProviderBlock(server_of(client, PROVIDER), to_json(named))
 
         return await self._asked(uploaded)
 

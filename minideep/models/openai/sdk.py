@@ -59,16 +59,6 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
         return Reply(ours.AssistantMessage(tuple(content)), usage, stop, cost)
 
 
-def provider_of(client: "AsyncOpenAI", api: str) -> str:
-    """Return the provider of blocks of the server that *client* asks: *api*, and the server's address.
-
-    None knows what another has encrypted, signed or stored, and some reject the fields of others.
-    """
-    url = client.base_url
-    path = url.path.rstrip("/")
-    return f"{api}:{url.netloc.decode()}{'' if path == '/v1' else path}"
-
-
 def is_object(value: Any) -> TypeGuard[Wire]:
     """Return whether *value*, which may be whatever a server sends, is a JSON object."""
     return isinstance(value, dict)

@@ -1,12 +1,14 @@
 """The Messages API: what a server says in it, and Claude as it is asked."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anthropic
 
 from harness.providers import Answer, cut, json_answer, sse
-from harness.wires.asking import asking
+from harness.wires.asking import Heard, asking
 from minideep.models import Anthropic
 from minideep.ports import Request
 
@@ -102,7 +104,18 @@ def model(client: anthropic.AsyncAnthropic, name: str = "", **settings: Any) -> 
     return Anthropic(name or "claude-x", client=client, **settings)
 
 
-ask = asking(connected, model)
+def at_address(at: str, url: str, retries: int = 0) -> anthropic.AsyncAnthropic:
+    """A client of the server at *url*, which believes that its address is *at*."""
+    http = anthropic.DefaultAsyncHttpxClient(proxy=url, verify=False)
+    return anthropic.AsyncAnthropic(base_url=at, api_key=KEY, max_retries=retries, http_client=http)
+
+
+def asking_at(at: str) -> Callable[..., Heard]:
+    """A function that asks a server which seems to be at the address *at*."""
+    return asking(partial(at_address, at), model)
+
+
+ask = asking_at("http://api.anthropic.com")
 
 
 def sent(*messages: Any) -> list[Any]:
