@@ -63,9 +63,9 @@ async def test_a_stream_that_is_cut_at_any_event_is_asked_for_again_and_listener
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_a_reply_that_is_cut_is_asked_for_again_if_nobody_listens(kind):
     whole = reply(kind, ("a", {"path": "/"}), text="hi there")
-    sizes = [0, 1, len(whole.body) // 2, len(whole.body) - 1]
+    sizes = [0, len(whole.body) // 2]  # The SDK waits half a second before it asks again.
     seen = await cut_everywhere(kind, sizes, whole, retries=1)
-    assert [asked for asked, _, _ in seen] == [2] * 4
+    assert [asked for asked, _, _ in seen] == [2] * 2
     assert {answered.message.text for _, answered, _ in seen} == {"hi there"}
 
 
@@ -124,8 +124,9 @@ async def streamed(agent):
     return stream.turn
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
-@pytest.mark.parametrize("agent_of", [lambda model: Agent(model, limits=Limits(seconds=0.3)), delegating])
+@pytest.mark.parametrize(
+    ("agent_of", "stream"), [(lambda model: Agent(model, limits=Limits(seconds=0.3)), True), (delegating, False)]
+)
 @pytest.mark.parametrize("waits", ["the server says nothing", "the SDK waits before it tries again"])
 async def test_a_model_call_is_cut_when_the_seconds_of_the_run_are_spent(wire, waits, agent_of, stream):
     busy = waits.startswith("the SDK")

@@ -330,17 +330,12 @@ class Life:
         self.store = left
 
 
-CASES = [
-    pytest.param(kind, name, stream, id=f"{kind}-{name}-{'sse' if stream else 'json'}")
-    for kind in BAD
-    for name in BAD[kind]
-    for stream in (False, True)
-]
+CASES = [(kind, name) for kind in BAD for name in BAD[kind]]
 
 
-@pytest.mark.parametrize(("kind", "name", "stream"), CASES)
-async def test_a_thread_goes_on_after_a_bad_reply(kind, name, stream):
-    life = Life(kind, BAD[kind][name], stream)
+@pytest.mark.parametrize(("kind", "name"), CASES)
+async def test_a_thread_goes_on_after_a_bad_reply(kind, name):
+    life = Life(kind, BAD[kind][name], stream=True)  # The tests below have whole answers.
     with life.provider as provider:
         assert (await life.begin()).status == "ended"
         assert (await life.fail("one")).status == "failed"
@@ -357,7 +352,7 @@ async def test_a_thread_goes_on_after_a_bad_reply(kind, name, stream):
     assert life.bad.kept in last
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BAD for name in BAD[kind]])
+@pytest.mark.parametrize(("kind", "name"), CASES)
 async def test_a_thread_with_a_bad_reply_may_be_given_up_and_move_to_other_servers_of_all_formats_and_back(kind, name):
     home = Life(kind, BAD[kind][name], stream=False)
     with home.provider:
@@ -372,7 +367,7 @@ async def test_a_thread_with_a_bad_reply_may_be_given_up_and_move_to_other_serve
         assert (await home.say("home again")).text == "ok"
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BAD for name in BAD[kind]])
+@pytest.mark.parametrize(("kind", "name"), CASES)
 async def test_a_turn_with_a_bad_reply_may_be_resumed_by_another_provider(kind, name):
     home = Life(kind, BAD[kind][name], stream=False)
     with home.provider:
