@@ -5,27 +5,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
-from inspect import isawaitable
 from pathlib import Path
 from time import process_time
 from typing import Any
 
-import anthropic
-import openai
 import pytest
-from harness.providers import Provider
 from harness.wires import WIRES
-from work import counted, ping, text
-
-from minideep import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from minideep.ports import Model, Request
+from providers_asked import (
+    RESOURCES,
+    as_extra_body,
+    body_of,
+    conversation,
+    through_minideep,
+    through_the_raw_sdk,
+    through_the_sdk,
+)
+from work import counted
 
 REQUESTS = 3
-RESOURCES: dict[str, Callable[[Any], Any]] = {
-    "anthropic": lambda client: client.messages,
-    "openai": lambda client: client.responses,
-    "openai-chat": lambda client: client.chat.completions,
-}
 
 
 @pytest.fixture(scope="session")
@@ -36,57 +33,6 @@ def servers():
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield json.loads(process.stdout.readline())
         process.stdin.close()  # It ends then.
-
-
-def conversation(messages: int) -> Request:
-    """Return a request with an odd number of messages: a question, and then calls of a tool, each with its result."""
-    said: list[Any] = [UserMessage("go")]
-    for number in range(messages // 2):
-        said += [AssistantMessage((ToolCall("ping", {"text": "x"}, f"c{number}"),))]
-        said += [ToolMessage(text(500), f"c{number}", "ping")]
-    return Request("You answer.", said, (ping,))
-
-
-async def body_of(kind: str, request: Request, streamed: bool) -> dict[str, Any]:
-    """Return what minideep sends for *request*."""
-    wire = WIRES[kind]
-    with Provider(wire.answer(wire.said("hello"), streamed)) as provider:
-        async with wire.connected(provider.url) as client:
-            await wire.model(client).complete(request, str if streamed else None)
-    return provider.bodies[0]
-
-
-async def through_the_sdk(resource: Any, body: dict[str, Any]) -> None:
-    """Send the same requests as the pages of the SDK show it: it makes objects of what it sends and receives."""
-    answer = await resource.create(**body)
-    if "stream" in body:
-        async for _piece in answer:
-            pass
-
-
-async def through_the_raw_sdk(resource: Any, body: dict[str, Any]) -> None:
-    """Send the same requests, and take what comes as JSON: the part of the SDK that minideep uses."""
-    sdk = anthropic if type(resource).__module__.startswith("anthropic") else openai
-    answer = await resource.with_raw_response.create(**body)
-    if "stream" in body:
-        events = answer.parse(to=sdk.AsyncStream[object])
-        async for _piece in await events if isawaitable(events) else events:
-            pass
-    else:
-        json.loads(await answer.http_response.aread())
-
-
-def as_extra_body(kind: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for *body* with which OpenAI's SDK sends most of it as it is, as minideep has it do."""
-    if kind == "anthropic":
-        return body
-    plain = {name: body[name] for name in ("model", "stream", "stream_options") if name in body}
-    needed = {"messages": []} if kind == "openai-chat" else {}
-    return plain | needed | {"extra_body": {name: value for name, value in body.items() if name not in plain}}
-
-
-async def through_minideep(model: Model, request: Request, streamed: bool) -> None:
-    assert (await model.complete(request, str if streamed else None)).message.text
 
 
 async def again(ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -110,4 +56,22 @@ def test_a_request(measure, runner, servers, kind, streamed, messages, through):
         "minideep": lambda: through_minideep(model, request, streamed),
     }
     measure(lambda: runner.run(again(asks[through])), rounds=8, each=REQUESTS, clock=process_time, of=kind)
+    runner.run(client.close())
+
+
+@pytest.mark.parametrize("through", ["the SDK", "the SDK unparsed", "minideep"])
+@pytest.mark.parametrize("messages", [1_001, 1_999, 2_001], ids=counted("message"))
+@pytest.mark.parametrize("kind", WIRES, ids=lambda kind: kind.replace("-", " "))
+def test_a_long_conversation(measure, runner, servers, kind, messages, through):
+    """CPU time of a request with many messages over the real SDK, without its server's."""
+    wire, request = WIRES[kind], conversation(messages)
+    body = runner.run(body_of(kind, request, False))
+    client = wire.connected(servers[kind])
+    resource, model = RESOURCES[kind](client), wire.model(client)
+    asks: dict[str, Callable[[], Any]] = {
+        "the SDK": lambda: through_the_sdk(resource, body),
+        "the SDK unparsed": lambda: through_the_raw_sdk(resource, as_extra_body(kind, body)),
+        "minideep": lambda: through_minideep(model, request, False),
+    }
+    measure(lambda: runner.run(asks[through]()), rounds=3, clock=process_time, calls=False, of=kind)
     runner.run(client.close())

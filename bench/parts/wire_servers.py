@@ -1,5 +1,7 @@
 """A server on loopback for each wire format, which gives the same answer to every request; prints where they are.
 
+    python bench/parts/wire_servers.py [pieces]
+
 Ends with its standard input.
 """
 
@@ -11,11 +13,13 @@ from typing import Any
 from harness.providers import Answer, Provider, sse
 from harness.wires import WIRES
 
-WORD, PIECES = "word ", 200
+WORD = "word "
+PIECES = int(sys.argv[1]) if sys.argv[1:] else 200
+"""How many a stream has; an even number."""
 
 
 class Server(Provider):
-    """Answers with a text: as one JSON document, or in 200 pieces."""
+    """Answers with a text: as one JSON document, or in pieces."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()

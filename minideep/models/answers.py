@@ -82,9 +82,9 @@ class Events:
     """
 
     def __init__(self) -> None:
-        self.done = False
+        self.done: bool = False
         """Whether the server has said `[DONE]`. What follows is not read."""
-        self.other = b""
+        self.other: bytes = b""
         """The beginning of what is no event."""
         self._unended: list[bytes] = []
         """The line that has no end yet."""

@@ -435,6 +435,7 @@ CALLED_BY_THE_LOOP = {
     "TodoListMiddleware.write_todos": "a tool",
     "SubAgentMiddleware.task": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
+    "SummarizationMiddleware.exact_meter": "needs a provider",
     **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},
     **{
         f"{kind}.{verb}": "needs a provider"

@@ -52,7 +52,7 @@ class Meter(Struct, frozen=True):
     """The fill level of a context."""
 
     tokens: int
-    """The estimated tokens of the next request."""
+    """The tokens of the next request, estimated or counted."""
     trigger: int | None
     """The context is compacted above this many tokens; None: never."""
     window: float | None
@@ -147,6 +147,20 @@ class SummarizationMiddleware(Middleware):
         offloaded = tuple(file for file in sorted(state.files) if file.startswith(folders))
         trigger, window = self._trigger_of(size), getattr(self._model, "window", None)
         return Meter(round(size.tokens), trigger if trigger is None else round(trigger), window, offloaded)
+
+    @checked
+    async def exact_meter(self, agent: Runnable, state: State) -> Meter:
+        """Return what `meter` does, with the tokens that the provider counts, by one more request to it.
+
+        Raises:
+            ConfigError: the model has no `count_tokens`, which `Anthropic` and `OpenAI` have.
+            ModelError: the provider could not count them.
+        """
+        count = getattr(self._model, "count_tokens", None)
+        if count is None:
+            raise ConfigError(f"{self._model!r} counts no tokens; use `meter`, which estimates them")
+        counted = await count(Request(agent.spec.system, state.messages, agent.spec.tool_list))
+        return structs.replace(self.meter(agent, state), tokens=counted)
 
     # ---- how much there is
 

@@ -39,7 +39,7 @@ class OpenAIAdapter(Adapter["AsyncOpenAI"]):
     sdk = "openai"
     client_class = "AsyncOpenAI"
     home = "openai.com"
-    told_by_environment = ("OpenAI-Organization", "OpenAI-Project")
+    told_by_environment: ClassVar[tuple[str, ...]] = ("OpenAI-Organization", "OpenAI-Project")
     key_variable = "OPENAI_API_KEY"
     counts: ClassVar[tuple[str, str]]
     """The API's names for the numbers of input and of output tokens."""

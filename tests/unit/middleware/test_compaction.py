@@ -7,7 +7,9 @@ import re
 import pytest
 from harness.files import RunAlone
 from harness.media import PNG
+from harness.providers import Provider, json_answer
 from harness.stores import plain
+from harness.wires import WIRES, connected
 from hypothesis import given, settings, strategies as st
 from msgspec import structs
 
@@ -47,6 +49,7 @@ from minideep.middleware.context.compaction import EXTRACT, first_kept
 from minideep.middleware.context.summarizer import PROMPT, frame
 from minideep.models import ScriptedModel
 from minideep.ports import Request
+from minideep.state import State
 from minideep.tools import tool
 
 LOOK = ToolCall("look")
@@ -671,6 +674,27 @@ async def test_the_meter_reports_how_full_the_context_is_and_which_files_hold_th
     meter = summarization.meter(helper, state)
     assert (meter.trigger, meter.window, meter.offloaded) == (8_500, 10_000, tuple(state.files))
     assert abs(meter.tokens - (model.sizes[-1] + tokens.of_message(state.messages[-1]))) <= 0.02 * 8_500
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_the_exact_meter_has_the_tokens_that_the_provider_counts(kind):
+    wire = WIRES[kind]
+    answers = wire.answer(wire.said("hi"), False), json_answer({"input_tokens": 4321})
+    with Provider(*answers) as provider:
+        async with connected(kind, provider.url) as model:
+            helper = agent(model, looking(10))
+            summarization = SummarizationMiddleware(model, StateBackend())
+            turn = await helper.run("go")
+            state = State(messages=[*turn.messages, UserMessage("and now?")])
+            exact, about = await summarization.exact_meter(helper, state), summarization.meter(helper, state)
+    assert (exact.tokens, exact.trigger) == (4321, about.trigger)
+    assert {"tools", "model"} < set(provider.bodies[1])
+
+
+async def test_a_model_that_counts_no_tokens_has_no_exact_meter():
+    summarization = SummarizationMiddleware(Windowed([]), StateBackend())
+    with pytest.raises(ConfigError, match="counts no tokens; use `meter`, which estimates them"):
+        await summarization.exact_meter(agent(Windowed([])), State())
 
 
 async def test_the_thread_before_a_compaction_is_still_there(store):
