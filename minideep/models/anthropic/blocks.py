@@ -168,12 +168,12 @@ def _block(block: ours.AnyBlock, role: str, provider: str) -> Wire | None:
             arguments: Wire = {} if block.malformed else sendable(block.raw)
             return {"type": "tool_use", "id": _id(block.id), "name": sent_name(block.name, 128), "input": arguments}
         case ours.Image() | ours.Document() | ours.Audio() | ours.Video():
-            return None if role == "assistant" else _medium(block)
+            return None if role == "assistant" else _medium(block, provider)
         case _:
             return _own(own_json(block, provider) or own_json(block, PROVIDER))
 
 
-def _text(block: ours.Text, provider: str = PROVIDER) -> Wire | None:
+def _text(block: ours.Text, provider: str) -> Wire | None:
     if not block.text.strip():
         return None
     own = [one.raw for one in block.citations if one.provider in (provider, PROVIDER)]
@@ -188,7 +188,7 @@ def _own(block: Any) -> Wire | None:
     return block
 
 
-def _medium(block: media.Media) -> Wire | None:
+def _medium(block: media.Media, provider: str) -> Wire | None:
     """Return an image, a PDF as base64, or text as text: the API accepts no other media."""
     match block:
         case ours.Image():
@@ -205,7 +205,7 @@ def _medium(block: media.Media) -> Wire | None:
         case ours.Document():
             return _document(shown)
         case _:
-            return _text(shown)
+            return _block(shown, "user", provider)
 
 
 def _document(block: ours.Document) -> Wire | None:
