@@ -111,6 +111,8 @@ class Adapter(ABC, Generic[T]):
         self._extra: Wire = settings.pop("extra_body", None) or {}
         self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
+        self._span: Wire = {}
+        """What the SDK's own method for requests tells OpenTelemetry, for an SDK that makes spans."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -269,7 +271,7 @@ class Adapter(ABC, Generic[T]):
                 path or self.path,
                 **{"content": sent} if own else {"body": from_json(sent)},
                 cast_to=httpx2.Response,
-                options=limits | self._options,
+                options={**limits, **self._options, **({} if path else self._span)},
                 stream=streamed,
                 stream_cls=object,
             )

@@ -108,6 +108,11 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         )
         limit = max_tokens or min(MAX_TOKENS, self._info.output or MAX_TOKENS)
         self._settings = {"max_tokens": limit, **self._settings}
+        self._span = {
+            "span_name": "anthropic.messages.create",
+            "span_route": self.path,
+            "span_attributes": {"gen_ai.request.model": name, "gen_ai.request.max_tokens": limit},
+        }
         # Which server it is, is known when the first request has a client.
         self._provider = ""
         self._blocks = Encoded(blocks_of)

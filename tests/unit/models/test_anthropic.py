@@ -24,6 +24,7 @@ from harness.wires.claude import (
     sent,
     text,
 )
+from opentelemetry.trace import Span, SpanContext, TraceFlags, Tracer, TracerProvider
 
 from minideep.errors import AuthenticationFailed, ContextOverflow, ModelError, Overloaded, RateLimited
 from minideep.events import ArgsDelta, Restarted, TextDelta, ThinkingDelta
@@ -542,3 +543,59 @@ def test_a_step_does_not_convert_the_whole_history_again():
     request = Request("", [UserMessage(content)])
     first, second = ask(*[json_answer(message(text("x")))] * 2, requests=(request,) * 2, listen=False).bodies
     assert (first == second, content.read) == (True, 1)
+
+
+# ---- tracing
+
+
+class Kept(Span):
+    """A span of OpenTelemetry's interface, which keeps what it is told."""
+
+    def __init__(self, name, attributes):
+        self.name, self.attributes = name, dict(attributes)
+
+    def get_span_context(self):
+        return SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(1))
+
+    def is_recording(self):
+        return True
+
+    def set_attribute(self, key, value):
+        self.attributes[key] = value
+
+    def set_attributes(self, attributes):
+        self.attributes |= attributes
+
+    def _nothing(self, *args, **kwargs):
+        pass
+
+    end = add_event = update_name = set_status = record_exception = _nothing
+
+
+class Spans(TracerProvider, Tracer):
+    """The tracer of every library, which keeps the spans."""
+
+    def __init__(self):
+        self.spans = []
+
+    def get_tracer(self, *args, **kwargs):
+        return self
+
+    def start_span(self, name, context=None, kind=None, attributes=None, *args, **kwargs):
+        self.spans.append(Kept(name, attributes or {}))
+        return self.spans[-1]
+
+    def start_as_current_span(self, *args, **kwargs):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("listen", [False, True])
+async def test_the_sdk_makes_its_span_of_each_request(listen):
+    tracing = Spans()
+    with Provider(claude.answer(claude.said("hi"), listen)) as provider:
+        async with claude.connected(provider.url) as client:
+            traced = client.with_options(open_telemetry={"tracer_provider": tracing})
+            await claude.model(traced).complete(HELLO, (lambda _: None) if listen else None)
+    (span,) = tracing.spans
+    assert (span.name, span.attributes["gen_ai.request.model"]) == ("anthropic.messages.create", "claude-x")
+    assert span.attributes["http.response.status_code"] == 200
