@@ -21,7 +21,7 @@ from .blocks import Blocks, blocks_of, declaration, prompt_blocks, provider_of
 from .replies import reply_of
 from .server_tools import container_of, settled
 from .streaming import Streamed
-from .turns import as_json, ends_of, goes_on_without_thinking, turns_of
+from .turns import as_json, ends_of, goes_on_without_thinking, turns_of, user_last
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -155,7 +155,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             container = self._container(messages)
             body |= {"container": container} if container else {}
             messages = settled(messages, bool(container))
-        turns = turns_of(messages)
+        turns = user_last(turns_of(messages))
         if nested(body, "thinking", "type") == "enabled" and goes_on_without_thinking(turns):
             del body["thinking"]
         if request.cache and "cache_control" not in body:

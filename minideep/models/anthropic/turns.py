@@ -3,10 +3,14 @@
 from collections.abc import Iterable
 from itertools import groupby
 
+from ..adapter import Wire
+from ..body import encode
 from . import breakpoints
 from .blocks import THOUGHTS, Blocks
 
 OPENED = {role: b'{"role":"%b","content":[' % role.encode() for role in ("user", "assistant")}
+
+GO_ON: Wire = {"type": "text", "text": "(go on)"}
 
 
 def turns_of(messages: Iterable[Blocks]) -> list[Blocks]:
@@ -26,6 +30,17 @@ def turns_of(messages: Iterable[Blocks]) -> list[Blocks]:
 def _results_first(turn: Blocks) -> Blocks:
     order = sorted(range(len(turn.parts)), key=lambda at: turn.kinds[at] != "tool_result")
     return Blocks([turn.parts[at] for at in order], turn.role, [turn.kinds[at] for at in order])
+
+
+def user_last(turns: list[Blocks]) -> list[Blocks]:
+    """Return *turns* so that the user speaks last if the assistant has paused at another server.
+
+    Models since Claude 4.6 reject a text of the assistant that they should complete:
+    https://github.com/cortexkit/magic-context/issues/512
+    """
+    if turns and turns[-1].role == "assistant" and {"text", *THOUGHTS}.issuperset(turns[-1].kinds):
+        return [*turns, Blocks([encode(GO_ON)], "user", [GO_ON["type"]])]
+    return turns
 
 
 def as_json(turn: Blocks) -> bytes:
