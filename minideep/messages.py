@@ -260,24 +260,17 @@ class Usage(Struct, frozen=True, array_like=True, gc=False):
         return Usage(*map(sub, structs.astuple(self), structs.astuple(other)))
 
     def __add__(self, other: "Usage") -> "Usage":
-        # Written out, since it runs in every step.
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.reasoning + other.reasoning,
-            self.unknown + other.unknown,
-        )
+        return Usage(  # Written out, since it runs in every step.
+            self.input + other.input, self.output + other.output, self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write, self.reasoning + other.reasoning, self.unknown + other.unknown,
+        )  # fmt: skip
 
 
 UNKNOWN = Usage(unknown=1)
 """The usage of one reply whose provider reported no tokens."""
 
 MAX_NESTING = 100
-"""The maximum number of levels of lists and mappings in plain data. Readers recurse, and the caller's stack may be deep
-already.
-"""
+"""The most levels of lists and mappings in plain data: readers recurse, and the caller's stack may be deep already."""
 
 
 def to_json(value: Any) -> bytes:
@@ -401,8 +394,7 @@ def clean_content(content: Content | Iterable[AnyBlock]) -> Content:
 
 
 def _clean_text(block: Text) -> Text:
-    kept = [structs.replace(one, **{key: clean(getattr(one, key)) for key in _WORDS}) for one in block.citations]
-    return Text(clean(block.text), tuple(kept))
+    def cleaned(one: Citation) -> Citation:
+        return structs.replace(one, url=clean(one.url), title=clean(one.title), quote=clean(one.quote))
 
-
-_WORDS = ("url", "title", "quote")
+    return Text(clean(block.text), tuple(map(cleaned, block.citations)))
