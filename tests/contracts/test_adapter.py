@@ -477,8 +477,12 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize(("limit", "listen"), [*((limit, True) for limit in SLOW), ("first_byte", False)])
-def test_a_server_that_is_too_slow_is_left(wire, limit, listen):
+# The clocks are those of all adapters.
+@pytest.mark.parametrize(
+    ("kind", "limit", "listen"), [*zip(FORMATS, SLOW, [True] * 3, strict=True), ("openai", "first_byte", False)]
+)
+def test_a_server_that_is_too_slow_is_left(kind, limit, listen):
+    wire = WIRES[kind]
     answer, timeout, said = SLOW[limit]
 
     async def go():

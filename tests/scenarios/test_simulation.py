@@ -1,10 +1,10 @@
-"""Two thousand lives of threads on virtual time. A failure names its seed, and its seed replays it exactly."""
+"""A thousand lives of threads on virtual time. A failure names its seed, and its seed replays it exactly."""
 
 import pytest
 from harness.simulation import failures, lived, report
 from harness.simulation.broken import BROKEN
 
-CHUNKS, LIVES = 20, 100
+CHUNKS, LIVES = 20, 50
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -7,8 +7,6 @@ import threading
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import anthropic
-import openai
 import pytest
 from harness.oracle import faults
 from harness.wires import chat, claude, responses
@@ -151,10 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
 async def batching(kind, name="x", price=PRICE, **settings):
     with Server(kind) as server:
         if kind == "anthropic":
-            client = anthropic.AsyncAnthropic(base_url=server.url, api_key="k" * 9, max_retries=0)
+            client = claude.connected(server.url)
             model = Anthropic(name, client=client, price=price)
         else:
-            client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k" * 9, max_retries=0)
+            client = responses.connected(f"{server.url}/v1")
             model = (OpenAI if kind == "openai" else OpenAIChat)(name, client=client, price=price)
         async with client:
             yield server, BatchModel(model, **FAST | settings)
@@ -201,7 +199,7 @@ async def test_a_provider_that_is_out_of_reach_for_a_while_costs_no_answer(kind)
 async def test_when_all_runs_are_cancelled_so_is_the_batch(kind):
     async with batching(kind) as (server, model):
         server.slow = True
-        turns = await asyncio.gather(*(Agent(model, limits=Limits(seconds=0.5)).run("job") for _ in range(2)))
+        turns = await asyncio.gather(*(Agent(model, limits=Limits(seconds=0.3)).run("job") for _ in range(2)))
         assert {turn.status for turn in turns} == {"exhausted"}
         assert await asyncio.to_thread(server.cancelled.wait, 10)
 
