@@ -9,11 +9,12 @@ from harness.processes import python
 from harness.terminal import process
 
 SLOW = r"""
-import sys, threading, time
-print("begins on", threading.current_thread().name + "\n", end="", flush=True)
+import os, sys, threading, time
+# Not printed: two threads that print at once lose lines.
+os.write(1, f"begins on {{threading.current_thread().name}}\n".encode())
 while not {here}:
     time.sleep(0.01)
-print("is there\n", end="", flush=True)
+os.write(1, b"is there\n")
 """
 
 
@@ -36,7 +37,8 @@ async def main():
     async with Agent("openai:gpt-5") as agent:
 {lines}
 asyncio.run(main())
-print("the end\n", end="", flush=True)
+sys.stdout.flush()
+os.write(1, b"the end\n")
 for folder in sys.argv[1:]:
     open(folder + "/go", "w").close()
 """
