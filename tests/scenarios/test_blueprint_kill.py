@@ -259,7 +259,7 @@ def after(seconds, life):
     life.kill()
 
 
-@pytest.mark.parametrize("what", [("questions", "9"), ("appends", "16"), ("random", "6")], ids=lambda what: what[0])
+@pytest.mark.parametrize("what", [("questions", "9"), ("appends", "24"), ("random", "4")], ids=lambda what: what[0])
 def test_a_killed_blueprint_leaves_a_whole_beginning_and_another_process_repeats_nothing_that_was_stored(what):
     done = subprocess.run(
         [sys.executable, "-m", "scenarios.test_blueprint_kill", *what],

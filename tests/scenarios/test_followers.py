@@ -48,7 +48,7 @@ def runner(tmp_path):
         process.kill()
 
 
-@pytest.mark.parametrize("durability", ["turn", "step", "tool"])
+@pytest.mark.parametrize("durability", ["turn", "tool"])
 async def test_nobody_loses_an_event_or_gets_one_twice(tmp_path, durability):
     found = await campaign(tmp_path / "state", Plan(followers=30, turns=3, kills=2, durability=durability))
     assert found.kills == 2
