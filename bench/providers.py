@@ -25,7 +25,7 @@ from providers_asked import RESOURCES, body_of, conversation, through_minideep, 
 
 LONG, BEFORE, BEHIND = 1_001, 1_999, 2_001
 DELTAS = 2_000
-ROUNDS = 5
+ROUNDS = 20
 
 
 def best(runner: asyncio.Runner, ask: Callable[[], Awaitable[None]], rounds: int = ROUNDS) -> float:
@@ -47,7 +47,7 @@ def requests(runner: asyncio.Runner, kind: str, url: str) -> None:
         request = conversation(messages)
         times[messages] = best(runner, lambda request=request: through_minideep(model, request, False))
     body = runner.run(body_of(kind, conversation(LONG), False))
-    sdk = best(runner, lambda: through_the_sdk(resource, body), 2)
+    sdk = best(runner, lambda: through_the_sdk(resource, body), 4)
     runner.run(client.close())
     shown = ", ".join(f"{messages:,}: {took:.1f} ms" for messages, took in times.items())
     print(f"{kind}, by messages: {shown}; the SDK with {LONG:,}: {sdk:.1f} ms")
