@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from ...messages import from_json
+from ..amounts import nested
+
 MAX_BREAKPOINTS = 4
 LOOKBACK = 20
 """Blocks, counted back from its own, among which a breakpoint finds what an earlier request has written."""
@@ -19,14 +22,11 @@ class Turn(Protocol):
     def kinds(self) -> list[str]: ...
 
 
-def is_marked(block: bytes) -> bool:
-    """Return whether an encoded block has a breakpoint. Inside of a text the quotes would be escaped."""
-    return b'"cache_control":' in block
-
-
 def lifetime(block: bytes) -> str:
     """Return how long the cache is kept that is written at the breakpoint of an encoded block; empty without one."""
-    return "1h" if is_marked(block) and b'"ttl":"1h"' in block else "5m" if is_marked(block) else ""
+    # Decoded only where the word stands: it may also be an argument of a call, or a parameter of a tool.
+    control = nested(from_json(block), "cache_control") if b'"cache_control":' in block else None
+    return str(nested(control, "ttl") or "5m") if control else ""
 
 
 def mark(
@@ -49,7 +49,7 @@ def mark(
     # A breakpoint on the prompt covers the tools too, which come before it.
     head, first = (system, 0) if system else (tools, -1)
     for at in range(len(head))[first:][: max(0, free - 1)]:
-        if not is_marked(head[at]):
+        if not lifetime(head[at]):
             head[at] = control + head[at][1:]
             free -= 1
     _mark_messages(turns, places(ends, free), control)
@@ -80,7 +80,7 @@ def _mark_messages(turns: Sequence[Turn], wanted: list[int], control: bytes) -> 
             if not wanted:
                 return
             if number <= wanted[0] and turn.kinds[at] in MARKABLE:
-                if not is_marked(turn.parts[at]):
+                if not lifetime(turn.parts[at]):
                     turn.parts[at] = control + turn.parts[at][1:]
                 wanted = [place for place in wanted if place < number]
             number -= 1

@@ -6,6 +6,7 @@ from ... import messages as ours
 from ...checks import checked
 from ...errors import ConfigError
 from ...kinds import Positive, Seconds, having
+from ...media import labelled
 from ...messages import to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter
@@ -187,10 +188,10 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     @checked
     async def upload(self, block: ours.Image | ours.Document) -> ours.ProviderBlock:
         kind = "image" if isinstance(block, ours.Image) else "document"
-        name = getattr(block, "name", "") or kind
+        name, sent = getattr(block, "name", "") or kind, labelled(block)
 
         async def uploaded(client: "AsyncAnthropic") -> ours.ProviderBlock:
-            file = await client.files.upload(file=(name, block.data, block.media_type))
+            file = await client.files.upload(file=(name, sent.data, sent.media_type))
             named: Wire = {"type": kind, "source": {"type": "file", "file_id": file.id}}
             return ours.ProviderBlock(self._server(client), to_json(named))
 

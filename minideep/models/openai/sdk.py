@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 import msgspec
 
 from ... import messages as ours
+from ...media import labelled
 from ...messages import to_json
 from ...ports import Reply, Request
 from ..adapter import Adapter, Wire, hashed_id, sendable
@@ -99,10 +100,12 @@ def data_url(block: ours.Image | ours.Video | ours.Document) -> str:
 
 async def uploaded(client: "AsyncOpenAI", block: ours.Image | ours.Document) -> str:
     """Upload *block* and return the id of its file."""
-    image = isinstance(block, ours.Image)
-    name = f"image{guess_extension(block.media_type) or ''}" if isinstance(block, ours.Image) else file_name(block)
-    sent = (name, block.data, block.media_type)
-    return (await client.files.create(file=sent, purpose="vision" if image else "user_data")).id
+    block = labelled(block)
+    if isinstance(block, ours.Image):
+        name, purpose = f"image{guess_extension(block.media_type) or ''}", "vision"
+    else:
+        name, purpose = file_name(block), "user_data"
+    return (await client.files.create(file=(name, block.data, block.media_type), purpose=purpose)).id
 
 
 def file_name(block: ours.Document) -> str:

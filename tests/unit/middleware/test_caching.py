@@ -214,6 +214,19 @@ def test_tools_of_the_settings_are_marked_and_not_written_to():
     assert search == {"type": "web_search_20250305", "name": "search"}
 
 
+@tool
+def fetch(cache_control: str) -> str:
+    """Fetch a page."""
+    return cache_control
+
+
+def test_a_parameter_and_an_argument_of_that_name_are_no_breakpoints():
+    called = AssistantMessage((ToolCall("fetch", {"cache_control": "no-store"}, "c1"),))
+    body = asked(HELLO, called, ToolMessage("found", "c1", "fetch"), prompt="", own=(fetch,))
+    assert body["tools"][0]["cache_control"] == MARK
+    assert marks(body) == {-1: MARK, 0: MARK, 2: MARK}
+
+
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=4, unique=True), st.integers(0, 4))
 def test_breakpoints_begin_at_the_end_and_see_where_the_last_request_ended(ends, most):
     ends = sorted(ends, reverse=True)

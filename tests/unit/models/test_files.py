@@ -60,6 +60,14 @@ async def test_an_image_is_uploaded_too(kind):
     assert parts(kind, provider.bodies[1]) == [IMAGES[kind]]
 
 
+@pytest.mark.parametrize("kind", IMAGES)
+async def test_a_wrong_label_is_corrected_before_the_upload(kind):
+    async with serving(kind, json_answer(FILE)) as (provider, model):
+        await model.upload(Image(PNG, "image/jpeg"))
+    assert b"image/png" in provider.bodies[0]["sent"]
+    assert b"image/jpeg" not in provider.bodies[0]["sent"]
+
+
 async def test_chat_completions_takes_no_uploaded_image():
     async with serving("openai-chat") as (_, model):
         with pytest.raises(ConfigError, match="takes uploaded documents only"):
