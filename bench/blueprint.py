@@ -26,8 +26,8 @@ from minideep import Agent, DiskCheckpointer
 from minideep.blueprint import Blueprint
 from minideep.checkpoint import format as codec
 from minideep.costs import Costs
-from minideep.messages import to_json
 from minideep.models import ScriptedModel
+from minideep.plain_json import to_json
 
 RUNS, FEW, ROUNDS = 7, 5, 50
 EARLY, LATE = slice(2, 7), slice(-5, None)  # Rounds 3 to 7, and the last 5.

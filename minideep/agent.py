@@ -1,4 +1,4 @@
-"""`Agent` and its methods: run, stream, resume, and those that read a thread."""
+"""`Agent` and its methods: run, stream and resume. Those for live threads and for stored ones are in its two bases."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -9,19 +9,19 @@ from msgspec import structs
 from . import checkpoint
 from .checkpoint import CheckedStore, Durability, Redact, open_store
 from .checks import check_fields, checked, word_of_others
-from .errors import ConfigError, UnknownThread
+from .errors import ConfigError
 from .live import LiveThreads
-from .messages import Input, Message
+from .messages import Input
 from .models import resolve
 from .ports import Middleware, Model, Store
-from .runtime import TurnConfig, Turns, build_spec, check_prices, checked_thread_id, overridden
+from .runtime import TurnConfig, Turns, build_spec, check_prices, overridden
 from .spec import AgentSpec
-from .state import BoundaryNumber, Decision, InputKey, Limits, Path, State, ThreadId
+from .state import Decision, InputKey, Limits, ThreadId
+from .stored import StoredThreads
 from .tools import Tool
 from .turn import Turn
 
 if TYPE_CHECKING:  # Loaded when they are used.
-    from .checkpoint import Boundary, Difference, RunInfo, ThreadInfo
     from .runtime import Stream
 
 FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "version", "continues")
@@ -29,7 +29,7 @@ FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "ver
 
 
 @checked
-class Agent(LiveThreads):
+class Agent(LiveThreads, StoredThreads):
     """A model, tools and middleware, driven by minideep's loop, without built-in tools or middleware.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. *checkpointer* is the store in which
@@ -265,112 +265,6 @@ class Agent(LiveThreads):
     def _config(self, context: Any, wait: bool, begun: Any = None, *, detached: bool = False) -> TurnConfig:
         about = (self.durability, self.redact, context, wait, begun, detached)
         return TurnConfig(overridden(self.spec), self._store, *about)
-
-    # ---- reading a thread
-
-    def get_state(self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None) -> State:
-        """Return the thread's state as it was last saved, or at its boundary *at*.
-
-        A thread with a turn running in this process is shown as it is now, unless the agent that runs it has a
-        `redact`. If *subagents* is True, `State.subagents` holds the state of every run below, nested, under that run's
-        key.
-
-        Raises:
-            UnknownThread, CheckpointError
-            ConfigError: boundary number *at* does not exist.
-            HistoryCut: retention has removed it.
-        """
-        return checkpoint.get_state(self._store, thread_id, subagents=subagents, at=at)
-
-    def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> "list[Boundary]":
-        """Return the boundaries of the thread's main run, oldest first; with *call_id*, those of the subagent run that
-        this call began.
-
-        Raises:
-            UnknownThread, CheckpointError
-            ConfigError: *call_id* names no run, or several.
-        """
-        return checkpoint.history(self._store, thread_id, call_id)
-
-    def transcript(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Message]:
-        """Return every message of the thread's main run or, with *call_id*, of the subagent run that this call began,
-        as originally recorded, even if it has since been compacted.
-
-        Raises:
-            UnknownThread, CheckpointError
-            ConfigError: *call_id* names no run, or several.
-        """
-        return checkpoint.transcript(self._store, thread_id, call_id)
-
-    def runs(self, thread_id: ThreadId) -> "list[RunInfo]":
-        """Return every run below the thread's main one, parents first: its agent, its status, its cost. A thread with a
-        turn running in this process is shown as it is now, as in `get_state`.
-
-        Raises:
-            UnknownThread, CheckpointError
-        """
-        return checkpoint.runs(self._store, thread_id)
-
-    def diff(self, thread_id: ThreadId, a: BoundaryNumber, b: BoundaryNumber) -> "Difference":
-        """Return what changed from boundary *a* to the later boundary *b*.
-
-        Raises:
-            UnknownThread, CheckpointError, HistoryCut
-            ConfigError: one of them does not exist.
-        """
-        return checkpoint.diff(self._store, thread_id, a, b)
-
-    def read_file(self, thread_id: ThreadId, file: str, *, at: BoundaryNumber | None = None) -> str | bytes | None:
-        """Return the content of a file in the thread's state, now or at a boundary. Return None if the content is only
-        on the disk.
-
-        Raises:
-            ConfigError: the file or the boundary does not exist.
-            UnknownThread, CheckpointError, HistoryCut: as `get_state`.
-        """
-        return checkpoint.read_file(self._store, thread_id, file, at)
-
-    def export(self, thread_id: ThreadId) -> list[str]:
-        """Return every message of a thread and of the runs below it, each as a line of JSON.
-
-        Each line is one flat object: `path`, `agent`, `turn`, and the fields of the message, `{"type": "human" | "ai" |
-        "tool", "content", "tool_calls": [{"id", "name", "args"}], "name", "tool_call_id"}`.
-
-        Raises:
-            UnknownThread, CheckpointError
-        """
-        return checkpoint.export(self._store, thread_id)
-
-    def threads(self) -> "list[ThreadInfo]":
-        """Return every thread of the store with its size, most recently used first."""
-        return checkpoint.threads(self._store)
-
-    def fork(self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None) -> str:
-        """Create the thread *thread_id* (default: a new id) as a copy of *source* at boundary *at*, or as last saved,
-        and return its id. The copy includes history, subagents and files; large files are shared, not copied.
-
-        Raises:
-            UnknownThread, CheckpointError, HistoryCut
-            ConfigError: boundary number *at* does not exist, or a thread of that id exists.
-        """
-        new_id = checked_thread_id(thread_id)
-        checkpoint.fork(self._store, source, at, new_id)
-        return new_id
-
-    def delete(self, thread_id: ThreadId) -> None:
-        """Remove a thread, with every run below it and the files that only it refers to.
-
-        Raises:
-            UnknownThread
-            ThreadBusy: a turn of it is running, here or in another process.
-            CheckpointError: the store failed; nothing was removed.
-        """
-        try:
-            checkpoint.delete(self._store, thread_id)
-        except UnknownThread:
-            if not self._turns.forget(self._store, thread_id):  # Otherwise nothing of it was ever saved.
-                raise
-        self._turns.forget(self._store, thread_id)
 
     @property
     def _store(self) -> CheckedStore:

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, to_json
+from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
+from .plain_json import to_json
 from .state import Edit, Interrupt
 
 __all__ = ["json_line", "message_json", "plain"]

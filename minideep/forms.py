@@ -16,19 +16,8 @@ from .errors import ConfigError
 from .export import FILE_FIELDS, ROLES
 from .field_docs import field_docs, first_words
 from .kinds import shown
-from .messages import (
-    AnyBlock,
-    AssistantMessage,
-    Content,
-    Text,
-    ToolCall,
-    ToolMessage,
-    Usage,
-    UserMessage,
-    arguments_json,
-    from_json,
-    to_json,
-)
+from .messages import AnyBlock, AssistantMessage, Content, Text, ToolCall, ToolMessage, Usage, UserMessage
+from .plain_json import arguments_json, from_json, to_json
 from .state import Edit, Interrupt
 
 Schema = dict[str, Any]

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from .errors import ConfigError
 from .kinds import Injected, shown
-from .messages import to_json
+from .plain_json import to_json
 
 
 class Parameters(Struct, frozen=True, eq=False):

@@ -11,7 +11,8 @@ from .checks import UserWritten
 from .costs import Costs, TurnStart
 from .documented import Struct
 from .kinds import Rule
-from .messages import Message, Messages, ToolCall, ToolResult, Usage, UserMessage, arguments_json, clean, from_json
+from .messages import Message, Messages, ToolCall, ToolResult, Usage, UserMessage, clean
+from .plain_json import arguments_json, from_json
 
 Status = Literal["ready", "running", "paused", "ended", "escalated", "failed", "cancelled", "exhausted"]
 TodoStatus = Literal["pending", "in_progress", "completed"]

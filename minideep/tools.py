@@ -13,7 +13,8 @@ import msgspec
 from .checks import checked
 from .errors import ConfigError, ToolError
 from .kinds import Injected, Rule, Seconds, remedy, shown
-from .messages import Block, ToolCall, ToolResult, clean, clean_content, from_json
+from .messages import Block, ToolCall, ToolResult, clean, clean_content
+from .plain_json import from_json
 
 if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stays complete for a strict type checker.
     from typing_extensions import ParamSpec, TypeVar

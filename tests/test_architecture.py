@@ -20,6 +20,7 @@ LAYERS = [
         "documented",
         "field_docs",
         "checks",
+        "plain_json",
         "messages",
         "media",
         "loops",
@@ -35,7 +36,7 @@ LAYERS = [
     ["models"],
     ["runtime"],
     ["middleware"],
-    ["live", "agent"],
+    ["live", "stored", "agent"],
     ["deep_agent"],
     ["blueprint"],
     ["testing", "evals"],
@@ -44,7 +45,7 @@ LAYERS = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FACES = ["checkpoint", "runtime", "models", "backends", "middleware", "blueprint", "evals", "testing", "cli"]
 """Packages of which the rest of the package knows `__init__` only."""
-FAN_OUT = 20
+FAN_OUT = 21
 """Modules of the package that one module may import; most import half as many."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
 THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich", "yaml"}
@@ -171,7 +172,7 @@ for name, module in sys.modules.items():
     loaded = [Path(line) for line in run.stdout.split("\n") if line]
     # On a busy machine a turn takes so long that it has an address.
     address = {"exchange.py", "addresses.py", "frames.py"}
-    assert sum(code_lines(path) for path in loaded if path.name not in address) < 6_310
+    assert sum(code_lines(path) for path in loaded if path.name not in address) < 6_340
 
 
 def test_rules_that_comments_name_are_written_down():

@@ -12,9 +12,10 @@ from ..checkpoint import Durability, Redact, noted, recall
 from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import Positive
-from ..messages import Input, Text, UserMessage, to_json
+from ..messages import Input, Text, UserMessage
 from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
+from ..plain_json import to_json
 from ..ports import Backend, Middleware, Model, Store
 from ..runtime import check_prices, overridden
 from ..spec import AgentSpec, as_message

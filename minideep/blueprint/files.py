@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from ..context import ToolContext
 from ..errors import FileViolation, ToolError
 from ..events import FileDeleted, FileWritten, Noted
-from ..messages import to_json
+from ..plain_json import to_json
 from ..ports import Backend
 from ..state import AnyState, FileEntry, StateView, as_bytes
 from ..workers import in_thread

@@ -8,8 +8,8 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import ConfigError, PlanViolation
-from ..messages import to_json
 from ..middleware import ResponseFormat
+from ..plain_json import to_json
 from ..ports import Model
 from . import prompts
 from .contracts import MAX_PLAN, Plan, parse_plan, plan_schema

@@ -14,9 +14,10 @@ from ..agent import Agent
 from ..context import ToolContext
 from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, PlanViolation, ToolError
 from ..events import FileWritten
-from ..messages import clean, to_json
+from ..messages import clean
 from ..middleware import HumanInTheLoopMiddleware
 from ..models import resolve
+from ..plain_json import to_json
 from ..ports import Model
 from ..state import Limits
 from . import prompts

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ..messages import to_json
+from ..plain_json import to_json
 from .contracts import Subtask
 from .roles import Role
 from .state import Board

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from ..messages import AssistantMessage, ToolCall, is_json, parse_arguments
+from ..messages import AssistantMessage, ToolCall
+from ..plain_json import is_json, parse_arguments
 from ..state import Path, State
 
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ..errors import CorruptSegment, IllegalEvent, SegmentTooLarge, UnknownVersion
 from ..events import AnyEvent, E, Noted
-from ..messages import too_deep
+from ..plain_json import too_deep
 from ..state import Path, State
 
 SEGMENT, SNAPSHOT, BLOB = b"mdl", b"mdb", b"mdo"

@@ -8,7 +8,8 @@ from msgspec import structs
 from ..core import apply, keep_content
 from ..errors import CorruptSegment, HistoryCut, IllegalEvent, SegmentTooLarge
 from ..events import AnyEvent, Decided, FileEdited, ModelReplied, ToolWaiting
-from ..messages import Content, ToolCall, is_json
+from ..messages import Content, ToolCall
+from ..plain_json import is_json
 from ..ports import Range
 from ..state import Decision, Edit, FileEntry, OpenCall, Path, State
 from . import format, layout

@@ -5,9 +5,9 @@ import asyncio
 import uuid
 from contextlib import closing
 
-from ..agent import checked_thread_id
 from ..checkpoint import open_store, thread_costs
 from ..errors import ConfigError
+from ..runtime import checked_thread_id
 from . import agents
 from .costs import CostsScreen, as_json
 from .places import checked_root, existing_store, writable_store

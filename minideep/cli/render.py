@@ -31,7 +31,7 @@ from ..events import (
     ToolWaiting,
     UserSaid,
 )
-from ..messages import to_json
+from ..plain_json import to_json
 from ..state import Path
 from .text import one_line, safe
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 
 from .. import Agent, Approve, Edit, Interrupt, MemoryCheckpointer, Reject, State
-from ..agent import checked_thread_id
 from ..checkpoint import finish_work, wait_for
 from ..errors import ConfigError, UnknownThread
 from ..models import begin_imports, resolve
 from ..ports import Store
+from ..runtime import checked_thread_id
 from ..spec import as_message
 from ..state import Decision
 from . import agents

@@ -10,7 +10,7 @@ from ..blueprint import Blueprint, Board, Role
 from ..checkpoint import encode_state
 from ..context import ToolContext
 from ..documented import Struct
-from ..messages import from_json
+from ..plain_json import from_json
 from ..ports import Ask, Middleware, Reply, Request
 from ..runtime import inheriting
 from ..state import State

@@ -19,7 +19,8 @@ import msgspec
 from ..checks import checked
 from ..errors import ConfigError, ModelError
 from ..events import StreamEvent
-from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking, from_json, to_json
+from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking
+from ..plain_json import from_json, to_json
 from ..ports import Emit, Reply, Request
 from ..tools import Tool
 from .addresses import checked_address, other_address, without_login

@@ -7,7 +7,7 @@ or fail at events without data. Gateways send all of these, so bodies are read h
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol, cast
 
-from ..messages import from_json
+from ..plain_json import from_json
 from .error_bodies import reason_of
 from .failures import BadReply, StreamBroke
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from ..messages import to_json
+from ..plain_json import to_json
 
 REASONS = ("message", "Message", "msg", "detail", "error", "errors", "title")
 """The fields that give a reason, the best first. They hold a text, an object with such fields, or a list of these."""

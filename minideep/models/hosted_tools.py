@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..errors import ConfigError
-from ..messages import from_json
+from ..plain_json import from_json
 from ..tools import Tool
 from .answers import Wire
 from .body import Part, encode

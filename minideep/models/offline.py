@@ -15,7 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from ..events import TextDelta
-from ..messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, to_json
+from ..messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from ..plain_json import to_json
 from ..ports import Emit, Reply, Request
 from .scripted import as_reply
 

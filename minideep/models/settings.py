@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Set
 
 from ..errors import ConfigError
-from ..messages import from_json
 from ..mistakes import did_you_mean
+from ..plain_json import from_json
 from .answers import Wire
 from .body import encode
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ..checkpoint import encode
 from ..errors import ConfigError, MinideepError
 from ..events import AnyEvent, Decided, Resumed
-from ..messages import is_json
+from ..plain_json import is_json
 from ..state import Decision, Edit, Interrupt, Limits, Path, State
 
 

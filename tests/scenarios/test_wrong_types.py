@@ -250,6 +250,22 @@ def live_verbs(name, agent, turn):
     }
 
 
+def stored_verbs(name, agent):
+    """The verbs of an agent for threads as they are saved."""
+    return {
+        f"{name}.get_state": (agent.get_state, {"thread_id": "t", "subagents": False, "at": 1}),
+        f"{name}.history": (agent.history, {"thread_id": "t", "call_id": None}),
+        f"{name}.transcript": (agent.transcript, {"thread_id": "t", "call_id": None}),
+        f"{name}.runs": (agent.runs, {"thread_id": "t"}),
+        f"{name}.diff": (agent.diff, {"thread_id": "t", "a": 1, "b": 2}),
+        f"{name}.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),
+        f"{name}.export": (agent.export, {"thread_id": "t"}),
+        f"{name}.threads": (agent.threads, {}),
+        f"{name}.fork": (agent.fork, {"source": "t", "at": 1, "thread_id": None}),
+        f"{name}.delete": (agent.delete, {"thread_id": "gone"}),
+    }
+
+
 def in_a_tool(verb, on_a_thread):
     """Return a function that calls *verb* of a tool's context, raises what it raises, and checks that the turn ended."""
 
@@ -297,16 +313,7 @@ def calls(world):
         "Agent.resume_stream": (lambda **given: watched(world.asking.resume_stream(**given)), resumed(world)),
         "Agent.save": (agent.save, {"thread_id": "t"}),
         "Agent.preload": (agent.preload, {}),
-        "Agent.get_state": (agent.get_state, {"thread_id": "t", "subagents": False, "at": 1}),
-        "Agent.history": (agent.history, {"thread_id": "t", "call_id": None}),
-        "Agent.transcript": (agent.transcript, {"thread_id": "t", "call_id": None}),
-        "Agent.runs": (agent.runs, {"thread_id": "t"}),
-        "Agent.diff": (agent.diff, {"thread_id": "t", "a": 1, "b": 2}),
-        "Agent.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),
-        "Agent.export": (agent.export, {"thread_id": "t"}),
-        "Agent.threads": (agent.threads, {}),
-        "Agent.fork": (agent.fork, {"source": "t", "at": 1, "thread_id": None}),
-        "Agent.delete": (agent.delete, {"thread_id": "gone"}),
+        **stored_verbs("Agent", agent),
         "Agent.override": (lambda **given: entered(agent.override(**given)), {"model": model}),
         "create_deep_agent": (
             create_deep_agent,
@@ -348,6 +355,8 @@ def calls(world):
         "Blueprint.stream": (lambda **given: watched(blueprint.stream(**given)), turn),
         **live_verbs("Agent", agent, turn),
         **live_verbs("Blueprint", blueprint, turn),
+        **stored_verbs("Blueprint", blueprint),
+        "Blueprint.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),  # It has none.
         "Blueprint.preload": (blueprint.preload, {}),
         "Blueprint.board": (blueprint.board, {"thread_id": "t", "at": 1}),
         "Blueprint.artifact": (blueprint.artifact, {"thread_id": "t", "name": "x"}),

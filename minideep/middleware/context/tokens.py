@@ -4,7 +4,8 @@ Four ASCII characters are one token; a Chinese or Japanese character is one toke
 more, so `ContextSize` corrects the estimate by what the provider reports.
 """
 
-from ...messages import AnyBlock, Audio, Document, Image, Message, Text, Thinking, ToolCall, Video, to_json
+from ...messages import AnyBlock, Audio, Document, Image, Message, Text, Thinking, ToolCall, Video
+from ...plain_json import to_json
 from ...ports import Request
 
 MAX_PER_CHARACTER = 1.375

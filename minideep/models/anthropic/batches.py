@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...messages import from_json
+from ...plain_json import from_json
 from ..amounts import nested
 from ..body import array, encode
 from ..failures import BadReply

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ...messages import from_json
+from ...plain_json import from_json
 from ..amounts import nested
 
 MAX_BREAKPOINTS = 4

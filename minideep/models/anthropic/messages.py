@@ -7,7 +7,7 @@ from ...checks import checked
 from ...errors import ConfigError
 from ...kinds import Positive, Seconds, having
 from ...media import labelled
-from ...messages import to_json
+from ...plain_json import to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Adapter
 from ..amounts import nested

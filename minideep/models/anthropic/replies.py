@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ... import messages as ours
-from ...messages import clean, parse_arguments, to_json
+from ...messages import clean
+from ...plain_json import parse_arguments, to_json
 from ...ports import Reply
 from ..adapter import Wire, extra_fields
 from ..amounts import nested

@@ -3,7 +3,8 @@
 from typing import Any, cast
 
 from ...events import ArgsDelta, StreamEvent, TextDelta, ThinkingDelta
-from ...messages import clean, from_json, parse_arguments, to_json
+from ...messages import clean
+from ...plain_json import from_json, parse_arguments, to_json
 from ...ports import Emit
 from ..adapter import Wire
 

@@ -7,7 +7,8 @@ from ...checks import checked
 from ...errors import ConfigError
 from ...events import Restarted
 from ...kinds import Positive, Seconds, having
-from ...messages import Document, Image, Message, ProviderBlock, StopReason, to_json
+from ...messages import Document, Image, Message, ProviderBlock, StopReason
+from ...plain_json import to_json
 from ...ports import Emit, Reply, Request
 from ..adapter import Wire
 from ..amounts import nested

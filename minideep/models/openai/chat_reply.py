@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from ... import messages as ours
 from ...media import media_type
-from ...messages import clean, parse_arguments, to_json
+from ...messages import clean
+from ...plain_json import parse_arguments, to_json
 from ..adapter import Wire, extra_fields
 from ..amounts import nested, token_count
 from . import sdk

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ...events import ArgsDelta, TextDelta, ThinkingDelta
-from ...messages import clean, is_json
+from ...messages import clean
+from ...plain_json import is_json
 from ...ports import Emit
 from ..adapter import Wire
 from ..amounts import nested

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, cast
 
-from ...messages import Citation, clean, to_json
+from ...messages import Citation, clean
+from ...plain_json import to_json
 from ..adapter import Wire
 from .sdk import is_object
 

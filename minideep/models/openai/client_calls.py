@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from ...media import IMAGES, labelled, type_of
-from ...messages import AnyBlock, Image, Text, ToolCall, ToolMessage, parse_arguments, to_json
+from ...messages import AnyBlock, Image, Text, ToolCall, ToolMessage
+from ...plain_json import parse_arguments, to_json
 from ..adapter import Wire
 from ..amounts import nested
 from . import sdk

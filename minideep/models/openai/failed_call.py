@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ...messages import AssistantMessage, Message, ToolCall, from_json, parse_arguments, to_json
+from ...messages import AssistantMessage, Message, ToolCall
+from ...plain_json import from_json, parse_arguments, to_json
 from ...ports import Request
 from ..adapter import Wire
 from ..error_bodies import error_object

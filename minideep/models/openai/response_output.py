@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable
 from typing import Any, cast
 
 from ... import messages as ours
-from ...messages import clean, parse_arguments, to_json
+from ...messages import clean
+from ...plain_json import parse_arguments, to_json
 from ..adapter import Wire, extra_fields
 from . import client_calls, sdk
 from .citations import citations

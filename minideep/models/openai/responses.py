@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 from ...checks import checked
 from ...errors import ConfigError
 from ...kinds import Positive, Seconds, having
-from ...messages import Document, Image, ProviderBlock, StopReason, to_json
+from ...messages import Document, Image, ProviderBlock, StopReason
+from ...plain_json import to_json
 from ...ports import Emit, Reply, Request
 from ...tools import Tool
 from ..adapter import Wire, server_of

@@ -9,7 +9,7 @@ import msgspec
 
 from ... import messages as ours
 from ...media import labelled
-from ...messages import to_json
+from ...plain_json import to_json
 from ...ports import Reply, Request
 from ..adapter import Adapter, Wire, hashed_id, sendable
 from ..amounts import dollars, token_count

@@ -13,18 +13,8 @@ from minideep.checkpoint import format as codec
 from minideep.checkpoint.format import FORMAT, Header, decode, encode, read_segment, seal
 from minideep.errors import CorruptSegment, IllegalEvent, SegmentTooLarge, UnknownVersion
 from minideep.events import AnyEvent, FileWritten, ModelReplied, Noted, TodosWritten, ToolReturned, TurnEnded
-from minideep.messages import (
-    AssistantMessage,
-    Image,
-    ProviderBlock,
-    Text,
-    Thinking,
-    ToolCall,
-    clean,
-    from_json,
-    parse_arguments,
-    to_json,
-)
+from minideep.messages import AssistantMessage, Image, ProviderBlock, Text, Thinking, ToolCall, clean
+from minideep.plain_json import from_json, parse_arguments, to_json
 from minideep.state import Edit, Todo
 
 JSON = st.recursive(

@@ -18,7 +18,7 @@ from minideep import Agent, AssistantMessage, ConfigError, Limits, MemoryCheckpo
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.cli.render import summary
 from minideep.events import Compacted
-from minideep.messages import ProviderBlock, Text, Thinking, ToolCall, ToolMessage, Usage, to_json
+from minideep.messages import ProviderBlock, Text, Thinking, ToolCall, ToolMessage, Usage
 from minideep.middleware import (
     FilesystemMiddleware,
     MemoryMiddleware,
@@ -28,6 +28,7 @@ from minideep.middleware import (
 )
 from minideep.models import Anthropic, OpenAI, OpenAIChat, ScriptedModel
 from minideep.models.anthropic import breakpoints
+from minideep.plain_json import to_json
 from minideep.ports import Cache, Request
 
 PROMPT = "You keep a library. " * 300

@@ -8,11 +8,11 @@ import weakref
 import pytest
 
 from minideep.errors import ContextOverflow, ModelError, RateLimited
-from minideep.messages import from_json, to_json
 from minideep.models.adapter import sendable
 from minideep.models.amounts import dollars, token_count
 from minideep.models.clients import Client
 from minideep.models.failures import BadReply, StreamBroke, model_error
+from minideep.plain_json import from_json, to_json
 
 
 class Made:

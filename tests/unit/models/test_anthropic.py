@@ -42,10 +42,10 @@ from minideep.messages import (
     Usage,
     UserMessage,
     Video,
-    to_json,
 )
 from minideep.models.anthropic.messages import Anthropic
 from minideep.models.catalog import Price
+from minideep.plain_json import to_json
 from minideep.ports import Request
 
 

@@ -20,9 +20,9 @@ from minideep.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    to_json,
 )
 from minideep.models.anthropic.blocks import provider_of
+from minideep.plain_json import to_json
 from minideep.ports import Request
 
 HOME = "http://api.anthropic.com"

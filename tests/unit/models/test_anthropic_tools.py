@@ -12,18 +12,10 @@ from harness.wires.claude import answer, ask, connected, message, sent, text
 
 from minideep import Agent, tool
 from minideep.errors import ConfigError
-from minideep.messages import (
-    AssistantMessage,
-    Message,
-    ProviderBlock,
-    Thinking,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    to_json,
-)
+from minideep.messages import AssistantMessage, Message, ProviderBlock, Thinking, ToolCall, ToolMessage, UserMessage
 from minideep.models.anthropic.messages import Anthropic
 from minideep.models.fallback import FallbackModel
+from minideep.plain_json import to_json
 from minideep.ports import Request
 
 

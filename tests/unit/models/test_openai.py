@@ -43,9 +43,9 @@ from minideep.messages import (
     Usage,
     UserMessage,
     Video,
-    to_json,
 )
 from minideep.models.openai.responses import OpenAI
+from minideep.plain_json import to_json
 from minideep.ports import Reply, Request
 
 SAID = {"role": "user", "content": [{"type": "input_text", "text": "hello"}]}

@@ -40,10 +40,9 @@ from minideep.messages import (
     ToolMessage,
     Usage,
     UserMessage,
-    from_json,
-    to_json,
 )
 from minideep.models.openai.chat import OpenAIChat
+from minideep.plain_json import from_json, to_json
 from minideep.ports import Reply, Request
 
 SAID = {"role": "user", "content": "hello"}

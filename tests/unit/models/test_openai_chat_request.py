@@ -28,12 +28,11 @@ from minideep.messages import (
     ToolMessage,
     UserMessage,
     Video,
-    from_json,
-    to_json,
 )
 from minideep.models.body import encode
 from minideep.models.failures import BadReply
 from minideep.models.openai.chat_request import Dialect, conversation, dialect, encoded
+from minideep.plain_json import from_json, to_json
 
 LOCAL = "http://local.test/v1"
 ELSEWHERE = "http://elsewhere.test/v1"

@@ -13,8 +13,9 @@ from harness.wires.responses import OWN, ask, call, message, reasoning, response
 from minideep import Agent, MemoryCheckpointer, tool
 from minideep.errors import ConfigError, ModelError
 from minideep.events import ArgsDelta
-from minideep.messages import AssistantMessage, Image, ProviderBlock, Text, ToolCall, ToolMessage, to_json
+from minideep.messages import AssistantMessage, Image, ProviderBlock, Text, ToolCall, ToolMessage
 from minideep.models.openai.client_calls import BLANK
+from minideep.plain_json import to_json
 from minideep.ports import Request
 
 CHECK = {"id": "check_1", "code": "malicious", "message": "are you sure?"}

@@ -9,7 +9,7 @@ from harness.wires.chat import chunk, said
 
 from minideep import Agent, ModelError
 from minideep.events import Restarted, TextDelta
-from minideep.messages import to_json
+from minideep.plain_json import to_json
 from minideep.ports import Request
 
 

@@ -19,9 +19,9 @@ from minideep.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    to_json,
 )
 from minideep.models import OpenAI
+from minideep.plain_json import to_json
 from minideep.ports import Request
 
 THOUGHT = reasoning("hm")

@@ -1,0 +1,129 @@
+"""The methods of `Agent` that read the threads of its store, copy them and delete them. None runs anything."""
+
+from typing import TYPE_CHECKING
+
+from . import checkpoint
+from .checks import checked
+from .errors import UnknownThread
+from .messages import Message
+from .runtime import Turns, checked_thread_id
+from .state import BoundaryNumber, Path, State, ThreadId
+
+if TYPE_CHECKING:  # Loaded when they are used.
+    from .checkpoint import Boundary, CheckedStore, Difference, RunInfo, ThreadInfo
+
+
+@checked
+class StoredThreads:
+    """The part of `Agent` that reads threads as they are saved."""
+
+    _turns: Turns
+
+    def get_state(self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None) -> State:
+        """Return the thread's state as it was last saved, or at its boundary *at*.
+
+        A thread with a turn running in this process is shown as it is now, unless the agent that runs it has a
+        `redact`. If *subagents* is True, `State.subagents` holds the state of every run below, nested, under that run's
+        key.
+
+        Raises:
+            UnknownThread, CheckpointError
+            ConfigError: boundary number *at* does not exist.
+            HistoryCut: retention has removed it.
+        """
+        return checkpoint.get_state(self._store, thread_id, subagents=subagents, at=at)
+
+    def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> "list[Boundary]":
+        """Return the boundaries of the thread's main run, oldest first; with *call_id*, those of the subagent run that
+        this call began.
+
+        Raises:
+            UnknownThread, CheckpointError
+            ConfigError: *call_id* names no run, or several.
+        """
+        return checkpoint.history(self._store, thread_id, call_id)
+
+    def transcript(self, thread_id: ThreadId, call_id: str | Path | None = None) -> list[Message]:
+        """Return every message of the thread's main run or, with *call_id*, of the subagent run that this call began,
+        as originally recorded, even if it has since been compacted.
+
+        Raises:
+            UnknownThread, CheckpointError
+            ConfigError: *call_id* names no run, or several.
+        """
+        return checkpoint.transcript(self._store, thread_id, call_id)
+
+    def runs(self, thread_id: ThreadId) -> "list[RunInfo]":
+        """Return every run below the thread's main one, parents first: its agent, its status, its cost. A thread with a
+        turn running in this process is shown as it is now, as in `get_state`.
+
+        Raises:
+            UnknownThread, CheckpointError
+        """
+        return checkpoint.runs(self._store, thread_id)
+
+    def diff(self, thread_id: ThreadId, a: BoundaryNumber, b: BoundaryNumber) -> "Difference":
+        """Return what changed from boundary *a* to the later boundary *b*.
+
+        Raises:
+            UnknownThread, CheckpointError, HistoryCut
+            ConfigError: one of them does not exist.
+        """
+        return checkpoint.diff(self._store, thread_id, a, b)
+
+    def read_file(self, thread_id: ThreadId, file: str, *, at: BoundaryNumber | None = None) -> str | bytes | None:
+        """Return the content of a file in the thread's state, now or at a boundary. Return None if the content is only
+        on the disk.
+
+        Raises:
+            ConfigError: the file or the boundary does not exist.
+            UnknownThread, CheckpointError, HistoryCut: as `get_state`.
+        """
+        return checkpoint.read_file(self._store, thread_id, file, at)
+
+    def export(self, thread_id: ThreadId) -> list[str]:
+        """Return every message of a thread and of the runs below it, each as a line of JSON.
+
+        Each line is one flat object: `path`, `agent`, `turn`, and the fields of the message, `{"type": "human" | "ai" |
+        "tool", "content", "tool_calls": [{"id", "name", "args"}], "name", "tool_call_id"}`.
+
+        Raises:
+            UnknownThread, CheckpointError
+        """
+        return checkpoint.export(self._store, thread_id)
+
+    def threads(self) -> "list[ThreadInfo]":
+        """Return every thread of the store with its size, most recently used first."""
+        return checkpoint.threads(self._store)
+
+    def fork(self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None) -> str:
+        """Create the thread *thread_id* (default: a new id) as a copy of *source* at boundary *at*, or as last saved,
+        and return its id. The copy includes history, subagents and files; large files are shared, not copied.
+
+        Raises:
+            UnknownThread, CheckpointError, HistoryCut
+            ConfigError: boundary number *at* does not exist, or a thread of that id exists.
+        """
+        new_id = checked_thread_id(thread_id)
+        checkpoint.fork(self._store, source, at, new_id)
+        return new_id
+
+    def delete(self, thread_id: ThreadId) -> None:
+        """Remove a thread, with every run below it and the files that only it refers to.
+
+        Raises:
+            UnknownThread
+            ThreadBusy: a turn of it is running, here or in another process.
+            CheckpointError: the store failed; nothing was removed.
+        """
+        try:
+            checkpoint.delete(self._store, thread_id)
+        except UnknownThread:
+            if not self._turns.forget(self._store, thread_id):  # Otherwise nothing of it was ever saved.
+                raise
+        self._turns.forget(self._store, thread_id)
+
+    if TYPE_CHECKING:
+
+        @property
+        def _store(self) -> "CheckedStore": ...
