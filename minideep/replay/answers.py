@@ -55,7 +55,7 @@ class RecordedAnswers(Middleware):
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall:
         found = self._script.call(ctx.path, ctx.state, ctx.call_id)
         if found is not None:
-            ctx.scratch[self, ctx.call_id] = {id(one): _appended(ctx, one) for one in found.effects}
+            ctx.scratch[self, ctx.call_id] = {id(one): _seen(ctx, one) for one in found.effects}
         return call
 
     async def wrap_tool(self, ctx: ToolContext, call: ToolCall, run: RunTool) -> ToolResult:
@@ -70,7 +70,7 @@ class RecordedAnswers(Middleware):
         if found is not None and not found.ran_agents:
             before = ctx.scratch.pop((self, ctx.call_id), {})
             for event in found.effects:
-                if isinstance(event, Noted) and not _is_noted(ctx, event, before.get(id(event), 0)):
+                if isinstance(event, Noted) and not _was_made(ctx, event, before.get(id(event), 0)):
                     ctx.record(event)
         return result
 
@@ -92,7 +92,7 @@ class RecordedTool(Tool):
         found = self._script.call(ctx.path, ctx.state, ctx.call_id)
         result = await answered(self._script, ctx, found, call)
         for event in found.effects if found else ():
-            if isinstance(event, Noted) and not _is_noted(ctx, event, _appended(ctx, event)):
+            if isinstance(event, Noted):
                 ctx.record(event)
         return result
 
@@ -138,24 +138,29 @@ def _is_of_context(event: AnyEvent) -> bool:
             return isinstance(event, FileWritten)
 
 
-def _appended(ctx: ToolContext, event: AnyEvent) -> int:
-    """Return the number of values that stand in the list to which *event* appends."""
-    if not isinstance(event, Noted) or event.rule != "append":
+def _seen(ctx: ToolContext, event: AnyEvent) -> int:
+    """Return what the state shows of a note before a call: whether it is there, or how long the list is to which it is
+    appended.
+    """
+    if not isinstance(event, Noted):
         return 0
     notes: Mapping[str, Any] = ctx.state.notes.get(event.owner, {})
-    present = notes.get(event.key)
-    return len(cast(list[Any], present)) if isinstance(present, list) else 0
+    match event.rule:
+        case "append":
+            present = notes.get(event.key, ())
+            return len(cast(list[Any], present)) if isinstance(present, list) else 0
+        case "delete":
+            return event.key not in notes
+        case "replace":
+            return event.key in notes and notes[event.key] == event.value
 
 
-def _is_noted(ctx: ToolContext, event: Noted, before: int) -> bool:
-    """Return whether the state shows a note; an appended one, behind the first *before* values of its list."""
-    notes: Mapping[str, Any] = ctx.state.notes.get(event.owner, {})
+def _was_made(ctx: ToolContext, event: Noted, seen: int) -> bool:
+    """Return whether a hook has made a note since the state showed *seen* of it."""
     if event.rule == "append":
-        present = notes.get(event.key)
-        return isinstance(present, list) and event.value in present[before:]
-    return (
-        event.key not in notes if event.rule == "delete" else (event.key in notes and notes[event.key] == event.value)
-    )
+        notes: Mapping[str, Any] = ctx.state.notes.get(event.owner, {})
+        return event.value in notes.get(event.key, ())[seen:]
+    return bool(_seen(ctx, event)) and not seen
 
 
 def _without_edit(content: Content) -> Content:

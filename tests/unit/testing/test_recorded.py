@@ -1,10 +1,10 @@
 """A recorded thread is run again without a key: replies, results, decisions, files and endings come from the log."""
 
 import asyncio
-from functools import partial
 
 import pytest
 from harness.agents import sub, task, texts
+from harness.blueprints import Parts, ask, end, plan, replan, research
 from msgspec import structs
 
 from minideep import (
@@ -80,11 +80,17 @@ def alike(store, replay, thread="t"):
     assert shown(one) == shown(other)
 
 
+def untimed(value):
+    if isinstance(value, dict):
+        return {key: untimed(item) for key, item in value.items() if key != "seconds"}
+    return [untimed(item) for item in value] if isinstance(value, list) else value
+
+
 def shown(state):
     files = {path: (held.sha256, held.by, held.content) for path, held in state.files.items()}
     below = {key: shown(child) for key, child in state.subagents.items()}
     return (
-        *(state.agent, state.said, state.status, state.messages, state.todos, files, state.notes, state.step),
+        *(state.agent, state.said, state.status, state.messages, state.todos, files, untimed(state.notes), state.step),
         *(state.tool_calls, state.turn, state.usage, state.cost, state.unpriced, state.reason, state.detail, below),
         *(state.key, state.failure),
     )
@@ -561,12 +567,27 @@ async def test_a_truncated_thread_is_refused_with_one_clear_error(tmp_path):
         recorded(store, "t")
 
 
-async def test_a_blueprint_replays_planner_roles_and_reflection():
-    from harness.blueprints import DONE, PLAN
+async def test_a_blueprint_replays_its_parts_each_from_its_place():
+    store = MemoryCheckpointer()
+    first = plan(research("a.md", task="a"), research("b.md", task="b"), research("c.md", "a.md", task="c"))
+    parts = Parts([first, "no plan", "still none"], [replan("more"), ask(), end("{{a.md}}")])
+    mine = Blueprint(parts, checkpointer=store, inline_limit=20)
+    await mine.run("the goal", "t")
+    parts._plans = Parts([plan(research("d.md"))])._plans
+    turn = await mine.run("try again", "t")
+    assert turn.status == "escalated"
+    replay = await recorded(store, "t").run(Blueprint("openai:gpt-5", inline_limit=20))
+    alike(store, replay)
+    assert replay.agent.artifact("t", "a.md") == mine.artifact("t", "a.md")
 
-    assert DONE
-    assert PLAN
-    assert Blueprint
+
+async def test_a_plan_that_a_person_approved_is_approved_again():
+    store = MemoryCheckpointer()
+    mine = Blueprint(Parts([plan(research())]), approve_plan=True, checkpointer=store)
+    turn = await mine.run("the goal", "t")
+    turn = await mine.resume("t", {turn.interrupts[0].key: Approve()})
+    assert turn.status == "ended"
+    alike(store, await recorded(store, "t").run(Blueprint("openai:gpt-5", approve_plan=True)))
 
 
 def test_a_store_needs_a_thread_and_a_thread_must_exist():
@@ -605,6 +626,3 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path, content, problem):
         recorded(tmp_path / "t.jsonl")
     with pytest.raises(ConfigError, match="cannot be read"):
         recorded(tmp_path / "none.jsonl")
-
-
-assert partial
