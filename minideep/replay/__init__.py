@@ -1,7 +1,8 @@
 """Running a recorded thread again: exactly as it was, for a test, or with another model, prompt or agent.
 
 Reading order: `recording` reads the events of a thread, `script` finds what was recorded at a place, `model` and
-`answers` answer from it, `player` gives the inputs again, `comparison` shows both runs.
+`answers` answer from it, `player` gives the inputs again, `variant` gives them to an agent with other parts, and
+`comparison` shows both runs.
 """
 
 from .answers import RecordedTool
@@ -10,8 +11,10 @@ from .model import RecordedModel
 from .player import play
 from .recording import Recording
 from .script import Script
+from .variant import Others, replay
 
 __all__ = [
+    "Others",
     "PlayedCall",
     "PlayedTurn",
     "RecordedModel",
@@ -21,4 +24,5 @@ __all__ = [
     "ReplayedTurn",
     "Script",
     "play",
+    "replay",
 ]

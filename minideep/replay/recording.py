@@ -1,6 +1,6 @@
 """`Recording`: what the events of a thread say about running it again: inputs, replies, and the results of calls."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct, field
@@ -41,6 +41,8 @@ class RecordedCall(Struct):
     """The index of the input after which it was answered."""
     effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
     """What its tool, and the hooks about it, have recorded."""
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    """What a person has decided about it: several, if it was cut short in between."""
     ran_agents: bool = False
     """True if other agents ran below it."""
 
@@ -118,9 +120,22 @@ class Recording:
         """The name of the agent that ran the thread."""
         return self.runs[()].state.agent
 
-    def tool_names(self) -> list[str]:
-        """Return the names of all tools that any run has called."""
-        return sorted({call.call.name for run in self.runs.values() for reply in run.replies for call in reply.calls})
+    def calls(self) -> Iterator[RecordedCall]:
+        """Yield every call of every run."""
+        for run in self.runs.values():
+            for reply in run.replies:
+                yield from reply.calls
+
+    def keep_until(self, at: int) -> None:
+        """Leave out the inputs after boundary *at*.
+
+        Raises:
+            ConfigError: it does not exist.
+        """
+        if not any(given.turn == at and given.end for given in self.inputs):
+            newest = max((given.turn for given in self.inputs if given.end), default=0)
+            raise ConfigError(f"thread {self.thread_id!r} has no boundary {at}; its newest one is {newest}")
+        self.inputs = [given for given in self.inputs if given.turn <= at]
 
     def _read(self, event: AnyEvent) -> None:
         if isinstance(event, FILE_EVENTS):  # The states have no files, as redaction may have changed their contents.
@@ -195,6 +210,7 @@ class Recording:
 
     def _decide(self, event: Decided) -> None:
         self.inputs[-1].decisions["/".join(("", *event.path, event.call_id))] = event.decision
+        self._calls[event.path, event.call_id].decisions.append(event.decision)
 
     def _read_file_event(self, event: Any) -> None:
         call = self._calls.get((event.by, event.call_id))
