@@ -63,6 +63,10 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """Returns an input as the message that is recorded, or raises a `ConfigError`; nothing was done then."""
     origin: object = None
     """The same object in all specs that were made from one agent's."""
+    keyed: bool = False
+    """True if a run below a call is known by its key alone: one in the log goes on with the input that it began with,
+    though the same call would word it differently now.
+    """
     override: Model | None = None
     """The model that answers in place of every other one, in this run and in those below (`Agent.override`)."""
 

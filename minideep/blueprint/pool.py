@@ -111,13 +111,14 @@ class SubagentPool:
             return Outcome(one, Answer(), one.error)
         role, expected = self.roles[one.subtask.role], one.subtask.expected_artifact
         key = PurePosixPath(stored_name(role.name, one.step, expected)).stem
-        try:
-            async with asyncio.timeout(role.timeout):
-                answer = await ask(
-                    ctx, self.agents[role.name], one.question, lambda reply: _parse(role, reply, expected), key=key
-                )
-        except TimeoutError:
-            return Outcome(one, Answer(), f"it took longer than {role.timeout:g} s")
+        answer = await ask(
+            ctx,
+            self.agents[role.name],
+            one.question,
+            lambda reply: _parse(role, reply, expected),
+            key=key,
+            timeout=role.timeout,
+        )
         return Outcome(one, answer, answer.problem)
 
     async def _write(self, ctx: ToolContext, outcome: Outcome) -> None:
