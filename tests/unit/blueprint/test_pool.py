@@ -199,7 +199,8 @@ def test_a_refused_reply_goes_back_to_the_subagent_once_with_the_reason_and_neve
     bp, turn = one_turn(parts)
     first, second = parts.delegated
     assert second.messages[0] == first.messages[0]
-    assert (told := refusal(second))[0] == refused and told[1]
+    reply, told = refusal(second)
+    assert (reply, bool(told)) == (refused, True)
     assert [run.agent for run in bp.runs("t")].count("code-writer") == 1
     assert (turn.status, [entry.content for entry in bp.board("t").files.values()]) == ("ended", [CODE])
 
