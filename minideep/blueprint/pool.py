@@ -27,6 +27,9 @@ from .roles import Role
 from .state import Board, FileNote, LedgerEntry, append_to_ledger, escalated, read_board, save_progress
 from .structured import MAX_QUOTED, Answer, ask
 
+MAX_PARALLEL = 8
+"""Subagents that run at a time, by default: what the rate limits of a small account allow."""
+
 
 class Assignment(Struct, frozen=True):
     """A dispatched subtask."""
@@ -64,9 +67,17 @@ class Outcome(Struct):
 class SubagentPool:
     """The agents of the roles, and the tool that dispatches subtasks to them."""
 
-    def __init__(self, roles: Mapping[str, Role], model: Model, files: VirtualFiles, limits: Limits) -> None:
+    def __init__(
+        self,
+        roles: Mapping[str, Role],
+        model: Model,
+        files: VirtualFiles,
+        limits: Limits,
+        max_parallel: int = MAX_PARALLEL,
+    ) -> None:
         self.roles = roles
         self._files = files
+        self._max_parallel = max_parallel
         self.agents: dict[str, Agent] = {name: _agent_of(role, model, limits) for name, role in roles.items()}
 
     async def subagent_dispatcher(self, ctx: ToolContext) -> str:
@@ -77,12 +88,26 @@ class SubagentPool:
             await self._assign(ctx, board, Assignment(place, subtasks[place], board.step + count))
             for count, place in enumerate(board.wave(), start=1)
         ]
-        # A subagent that waits for a person leaves this by an exception. The runtime then lets its siblings finish, and
-        # the call that is started again finds their runs in the log.
-        outcomes = await asyncio.gather(*(self._run(ctx, one) for one in wave))
+        outcomes = await self._run_all(ctx, wave)
         for outcome in outcomes:
             await self._write(ctx, outcome)
         return self._record(ctx, board, outcomes)
+
+    async def _run_all(self, ctx: ToolContext, wave: Sequence[Assignment]) -> list[Outcome]:
+        """Run the agents of a wave, some at a time, and return their outcomes in the order of the plan."""
+        slots = asyncio.Semaphore(self._max_parallel)
+
+        async def run(one: Assignment) -> Outcome:
+            async with slots:
+                return await self._run(ctx, one)
+
+        # A subagent that waits for a person leaves by an exception. Its siblings finish first, those included that have
+        # not begun; the call that is started again finds their runs in the log.
+        outcomes = await asyncio.gather(*map(run, wave), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
 
     async def _assign(self, ctx: ToolContext, board: Board, one: Assignment) -> Assignment:
         """Return the assignment with the subagent's message, or with the reason why there is none."""
@@ -162,7 +187,10 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
         agent = Agent(
             resolve(role.model) if role.model is not None else model,
             role.tools,
-            middleware=[HumanInTheLoopMiddleware(role.interrupt_on)] if role.interrupt_on else [],
+            middleware=[
+                *role.middleware,
+                *([HumanInTheLoopMiddleware(role.interrupt_on)] if role.interrupt_on else []),
+            ],
             limits=role.limits or limits,
             name=role.name,
         )
@@ -172,8 +200,8 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
         if name not in agent.spec.tools:
             there = ", ".join(map(repr, agent.spec.tools)) or "none"
             raise ConfigError(f"role {role.name!r}: interrupt_on names {name!r}, but its tools are: {there}")
-    # Set here, because `Agent` strips its prompt and adds those of middleware: a role's is sent to the letter.
-    agent.spec = structs.replace(agent.spec, system=role.prompt)
+    # Set here, because `Agent` strips its prompt and adds its model's own words: a role's is sent to the letter.
+    agent.spec = structs.replace(agent.spec, system=role.system)
     return agent
 
 

@@ -11,11 +11,17 @@ from ..context import ToolContext
 from ..errors import ContractViolation
 from ..middleware import UNFINISHED, ReplyCheck, final_text, refusals
 from ..spec import AgentSpec, Runnable
+from ..state import Limits
 from ..turn import Turn
 from .prompts import asked_again
 from .state import Board, LedgerEntry, escalated
 
 T = TypeVar("T")
+PART_LIMITS = Limits(steps=5)
+"""Of planner and reflection, which have no tools: two replies that are read, and a few calls of tools they do not have.
+"""
+PART_TIMEOUT = 600.0
+"""Seconds that planner or reflection may take, by default: as long as the SDKs wait for one reply."""
 MAX_QUOTED = 20_000
 """Characters of a refused reply that its author is shown again."""
 MAX_SHOWN = 2_000
