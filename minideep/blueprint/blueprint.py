@@ -101,10 +101,10 @@ class Blueprint(Agent):
         pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
         backend = backend or StateBackend()
         self.files: VirtualFiles = VirtualFiles(backend, inline_limit, state_limit, max_file_age_steps, pinned)
-        asked = _or(planner_model, own)
-        self.planner: Planner = Planner(asked, pool, self.files, planner_prompt_limit, planner_timeout)
         below = structs.replace(limits, **NO_BUDGETS)
         self.pool: SubagentPool = SubagentPool(pool, own, self.files, below, max_parallel)
+        asked = _or(planner_model, own)
+        self.planner: Planner = Planner(asked, pool, self.files, planner_prompt_limit, planner_timeout)
         asked = _or(reflection_model, own)
         self.reflection: Reflection = Reflection(asked, self.files, max_reflection_depth, reflection_timeout)
         # Without the limit of steps: the number of a blueprint's own steps is bounded by *max_reflection_depth*.

@@ -48,7 +48,7 @@ class Planner:
         """Ask for a plan and adopt it."""
         board = read_board(ctx.state)
         files = self._files.by_name(ctx.state, board.ledger)
-        question = prompts.planner_asked(board, self._files.summary(ctx.state, files))
+        question = prompts.planner_asked(board, self._files.summary(ctx.state, files), ctx.state.start.at)
         answer = await ask(
             ctx, self.agent, question, lambda reply: parse_plan(reply, self._roles, files), timeout=self._timeout
         )

@@ -12,7 +12,7 @@ from ..errors import ConfigError
 from ..kinds import Seconds
 from ..ports import Middleware, Model
 from ..state import Limits
-from ..tools import Tool
+from ..tools import Tool, as_tool
 
 RESERVED = frozenset({"planner", "reflection"})
 """Names that a role cannot have: those of the other agents in `Blueprint.agents`."""
@@ -47,6 +47,11 @@ class Role(UserWritten, frozen=True):
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of its tools, those of its middleware included."""
+        return [as_tool(one).name for one in (*(one for part in self.middleware for one in part.tools), *self.tools)]
 
     @property
     def system(self) -> str:

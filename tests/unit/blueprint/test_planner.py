@@ -1,6 +1,7 @@
 """The planner: its request, plans that are refused, and what it must not see."""
 
 import json
+import time
 
 import msgspec
 import pytest
@@ -18,11 +19,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:a pool usually has")
 
 def test_the_planner_sees_goal_plan_and_a_summary_of_the_files():
     parts = Parts([plan(research()), plan(research("b.md"))], [replan("more of it"), end()])
-    one_turn(parts)
+    bp, _ = one_turn(parts)
     first, second = map(asked, parts.planned)
-    assert first == "# Goal\nthe goal\n\n# Files\nnone"
-    assert second.split("\n\n")[:2] == [
+    day = time.strftime("%A, %Y-%m-%d", time.gmtime(bp.get_state("t").start.at))
+    assert first == f"# Goal\nthe goal\n\n# Today\n{day} (UTC)\n\n# Files\nnone"
+    assert second.split("\n\n")[:3] == [
         "# Goal\nthe goal",
+        f"# Today\n{day} (UTC)",
         "# Current plan\n1. [done] research-specialist -> facts.md: find out",
     ]
     file = {"name": "facts.md", "file": "research-specialist_1_facts.md", "role": "research-specialist"}

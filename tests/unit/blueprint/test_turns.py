@@ -224,6 +224,7 @@ async def test_the_planner_sees_the_users_answer_with_the_old_plan_and_what_went
     assert files == ["a.md", "c.md"]
     assert told == {
         "Goal": "paint it",
+        "Today": told["Today"],
         "The user said since": "blue",
         "Current plan": "1. [done] research-specialist -> a.md: one\n2. [failed] research-specialist -> b.md: two\n"
         "3. [done] research-specialist -> c.md: three",
@@ -490,7 +491,8 @@ async def test_the_planner_sees_each_earlier_goal_as_one_line(store):
     assert texts[:2] == ["(earlier turns of this thread)", "goal 8"]
     assert len(texts) == 1 + len(turns[7].messages) == 1 + len(turns[0].messages)
     memory = "\n".join(f"goal {n} -> answer {n}, {{{{f{n}.md}}}}" for n in range(3, 8))
-    assert sections(model.planned[7]) | {"Files": ""} == {
+    assert sections(model.planned[7]) | {"Files": "", "Today": ""} == {
+        "Today": "",
         "Earlier in this conversation": memory, "Goal": "goal 8", "Files": "",
     }  # fmt: skip
     assert [message.text for message in agent.transcript("t")].count("answer 1, Paris. [1]") == 1
@@ -504,7 +506,7 @@ async def test_a_new_goal_begins_without_the_old_plan_and_errors_and_its_steps_c
     agent = Blueprint(model)
     for goal in ("goal 1", "goal 2"):
         await agent.run(goal, "t")
-    assert sections(model.planned[1]).keys() == {"Earlier in this conversation", "Goal", "Files"}
+    assert sections(model.planned[1]).keys() == {"Earlier in this conversation", "Goal", "Today", "Files"}
     assert sections(model.reflected[1])["What went wrong"] == "nothing"
     steps = [(entry["turn"], entry["step"]) for entry in agent.board("t").ledger if entry["node"] == "subagent"]
     assert steps == [(1, 1), (1, 2), (2, 3)]
