@@ -220,8 +220,10 @@ class Messages(Sequence[Message]):
         return repr(list(self))
 
 
-Input = str | UserMessage | Annotated[Iterable[AnyBlock], Rule(lambda blocks: True, "blocks")]
-"""The input of a turn: text, a message, or its blocks."""
+Input = str | UserMessage | Annotated[Iterable[AnyBlock | Message | Mapping[str, Any]], Rule(iter, "blocks, messages")]
+"""The input of a turn: text, a message, its blocks, or a history that ends with it: messages, or mappings such as
+`{"role": "user", "content": "hi"}`.
+"""
 
 
 class ToolResult(Struct, frozen=True, array_like=True, gc=False):

@@ -29,7 +29,7 @@ LAYERS = [
         "structured",
     ],
     ["costs", "state", "export", "forms", "decoding", "events", "effects"],
-    ["core", "ledger", "parameters", "tools", "content"],
+    ["core", "ledger", "parameters", "tools", "content", "history"],
     ["turn", "context"],
     ["exchange", "ports", "spec"],
     ["checkpoint", "backends"],
