@@ -9,13 +9,11 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from .errors import ConfigError, MiddlewareError
-from .media import Media, labelled, refusal
-from .messages import AssistantMessage, Block, Input, ToolMessage, ToolResult, UserMessage, clean_content
+from .media import MAX_MEDIA, Media, labelled, refusal, resolved
+from .messages import AssistantMessage, Block, Input, MediaLink, ToolMessage, ToolResult, UserMessage, clean_content
 from .tools import MAX_RESULT
 
 R = TypeVar("R", AssistantMessage, ToolMessage)
-MAX_MEDIA = 10_000_000
-"""The maximum number of bytes of media in one result."""
 
 
 def checked_message(input: Input) -> UserMessage:
@@ -92,12 +90,14 @@ def _labelled(blocks: Iterable[Any]) -> tuple[Any, ...]:
     """Return *blocks* with media labelled as their bytes are. What is malformed is left to the log's encoder.
 
     Raises:
-        ValueError: one is an image that no provider takes; the text says what it is and what to do.
+        ValueError: one is an image or a link that no provider takes; the text says what it is and what to do.
     """
     kept: list[Any] = []
     for block in blocks:
-        is_media = isinstance(block, Media) and type(block.data) is bytes
-        if is_media and (problem := refusal(block)):
-            raise ValueError(problem)
-        kept.append(labelled(block) if is_media else block)
+        one = resolved(block) if isinstance(block, MediaLink) and type(block.url) is str else block
+        if isinstance(one, Media) and type(one.data) is bytes:
+            if problem := refusal(one):
+                raise ValueError(problem)
+            one = labelled(one)
+        kept.append(one)
     return tuple(kept)

@@ -12,7 +12,7 @@ from .costs import Costs
 from .errors import ConfigError
 from .events import AnyEvent, ModelReplied, ToolReturned, TurnCancelled, TurnEnded, UserSaid
 from .kinds import shown
-from .messages import AssistantMessage, Input, Message, Text, ToolCall, ToolMessage, UserMessage
+from .messages import AssistantMessage, Input, MediaLink, Message, Text, ToolCall, ToolMessage, UserMessage
 from .plain_json import is_json, parse_arguments
 
 MESSAGES = (UserMessage, AssistantMessage, ToolMessage)
@@ -29,6 +29,14 @@ def read_input(input: Input, model: object) -> tuple[tuple[Message, ...], UserMe
     Raises:
         ConfigError: the input cannot be accepted; names the message.
     """
+    earlier, last = _read(input)
+    fetched: tuple[str, ...] | None = getattr(model, "url_types", None)  # None: it does not say.
+    for message in (*earlier, last) if fetched is not None else ():
+        _check_links(message, cast(Any, model).name, cast(Any, fetched))
+    return earlier, last
+
+
+def _read(input: Input) -> tuple[tuple[Message, ...], UserMessage]:
     given: Any = input
     if isinstance(given, str | UserMessage | Mapping) or not isinstance(given, Iterable):
         return (), checked_message(cast(Input, given))
@@ -70,6 +78,13 @@ def events_of(earlier: Sequence[Message], agent: str, at: float) -> Iterator[Any
             is_answer = isinstance(message, AssistantMessage) and not left
             yield TurnEnded(at, costs=Costs()) if is_answer else TurnCancelled(at, UNANSWERED, Costs())
             left = {}
+
+
+def _check_links(message: Message, model: str, fetched: tuple[str, ...]) -> None:
+    for block in () if isinstance(message.content, str) else message.content:
+        if isinstance(block, MediaLink) and not block.media_type.startswith(fetched):
+            problem = f"the input links to {block.media_type} at {block.url[:200]!r}, which {model!r} does not fetch"
+            raise ConfigError(f"{problem}; fetch it and give its bytes, or save it and use load_media(path)")
 
 
 # ---- one message
