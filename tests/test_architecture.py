@@ -31,7 +31,7 @@ LAYERS = [
         "structured",
     ],
     ["costs", "state", "export", "forms", "decoding", "events", "effects"],
-    ["core", "ledger", "parameters", "tools", "content"],
+    ["core", "ledger", "parameters", "tools", "content", "history"],
     ["turn", "context"],
     ["exchange", "ports", "spec"],
     ["checkpoint", "backends"],

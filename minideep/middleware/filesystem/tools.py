@@ -61,6 +61,12 @@ class FilesystemMiddleware(Middleware):
         functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
         self.tools: Sequence[Tool] = tuple(Tool(function) for function in functions)
 
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        def record(path: str, data: bytes, kept: bool) -> None:
+            self._record(ctx, _written(ctx, path, data, kept))
+
+        await backends.write_given(ctx, self._backend, files, record)
+
     async def ls(self, ctx: ToolContext, path: str = ".") -> str:
         """List one folder: full paths, folders with a final `/`, at most 1,000. To look deeper use `glob`.
 
