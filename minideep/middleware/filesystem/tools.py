@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, TypeVar
 
@@ -58,8 +59,7 @@ class FilesystemMiddleware(Middleware):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._home: str = backend.home
-        about = getattr(backend, "about", "")  # Not every backend says what its files are.
-        self.prompt: str = _PROMPT.format(home=f"`{escaped(self._home)}`", about=f"{about} " if about else "")
+        self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
         functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
         self.tools: Sequence[Tool] = tuple(Tool(function) for function in functions)
 
@@ -266,6 +266,12 @@ class FilesystemMiddleware(Middleware):
         path = encodable(path)
         if _notes(ctx).get(path) != digest[:_NOTED]:  # Reading a file again must not make the log longer.
             ctx.record(Noted(OWNER, path, digest[:_NOTED]))
+
+
+@lru_cache(maxsize=64)
+def _prompt(home: str, about: str) -> str:
+    """Return the same string for the same files: a service builds an agent a request."""
+    return _PROMPT.format(home=f"`{escaped(home)}`", about=f"{about} " if about else "")
 
 
 def _target(call: ToolCall) -> str:
