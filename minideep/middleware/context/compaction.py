@@ -44,7 +44,9 @@ MIN_WINDOW = 4_000
 MIN_ROOM = 10
 """Tokens; with less room for its text a summary is not worth making."""
 DESCRIPTION = """\
-Put a summary in the place of older messages when their details no longer matter; they stay readable in a file."""
+Put a summary in the place of older messages. Use it between two pieces of work, when details of the first no longer \
+matter; not while you need them. The messages stay readable in a file that the summary names. It happens by itself \
+when the context is nearly full."""
 EXTRACT = "(There is no summary of the following, because the summarizer failed; this was picked out by rules.)"
 
 
