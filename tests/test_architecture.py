@@ -26,6 +26,8 @@ LAYERS = [
         "loops",
         "workers",
         "folders",
+        "coercion",
+        "datatypes",
         "structured",
     ],
     ["costs", "state", "export", "forms", "decoding", "events", "effects"],
@@ -48,7 +50,7 @@ FACES = ["checkpoint", "runtime", "models", "backends", "middleware", "blueprint
 FAN_OUT = 21
 """Modules of the package that one module may import; most import half as many."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
-THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich", "yaml"}
+THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich", "yaml", "jsonschema"}
 TYPE_CHECKERS_OWN = {"typing_extensions"}
 """Every type checker brings it along; it is imported under `TYPE_CHECKING` only."""
 MUTATORS = "append clear extend insert pop popitem remove reverse setdefault sort update"

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..checks import UserWritten, check_fields
+from ..datatypes import DataType
 from ..documented import Struct
 from ..errors import ConfigError
 from ..kinds import Seconds
 from ..ports import Model
 from ..state import Limits
-from ..structured import fitting, json_in
 from ..tools import Tool
 
 RESERVED = frozenset({"planner", "reflection"})
@@ -82,7 +82,7 @@ def list_of_defects(content: str) -> None:
     Raises:
         ValueError: it is not.
     """
-    fitting(json_in(content), list[Defect])
+    DataType(list[Defect]).read_text(content)
 
 
 RESEARCH_SPECIALIST = Role(

@@ -111,7 +111,7 @@ def test_a_role_that_is_added_to_the_pool_is_in_the_planners_next_prompt(store):
         (plan(research("a.md", "gone.md")), "read_files names 'gone.md', which is neither a file"),
         (plan(), "a plan has 1 to 100 subtasks, not 0"),
         (plan(*[research(f"{n}.md") for n in range(101)]), "a plan has 1 to 100 subtasks, not 101"),
-        ("First I shall", "no JSON"),
+        ("First I shall", "the reply holds no JSON; give JSON of this shape: "),
     ],
 )
 def test_a_refused_plan_goes_back_to_the_planner_with_the_reason_and_is_never_dispatched(wrong, told):
@@ -134,7 +134,7 @@ def test_after_a_planner_breaks_its_contract_twice_a_person_sees_its_reply():
         [],
         "its reply was refused 2 times (PlanViolation)",
     )
-    assert "The planner broke its contract twice (PlanViolation: no JSON: " in turn.question
+    assert "The planner broke its contract twice (PlanViolation: the reply holds no JSON; " in turn.question
     assert turn.question.endswith("Its last reply was:\n{'subtasks': [")
     assert bp.board("t").termination == {"reason": "contract"}
 

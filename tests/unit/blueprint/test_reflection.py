@@ -152,15 +152,15 @@ async def test_continue_with_subtasks_that_can_never_begin_becomes_replan_and_na
 # ---- replies that are no decision
 
 BAD = [
-    ("no idea", "no JSON: JSON is malformed"),
-    ("continue", "no JSON"),
+    ("no idea", "the reply holds no JSON; give JSON of this shape: "),
+    ("continue", "the reply holds no JSON; give JSON of this shape: "),
     ("[]", "Expected `object`, got `array`"),
     ('{"decision": "finish"}', "Invalid enum value 'finish'"),
     ('{"decision": "end"}', "a decision to end needs a final_answer that is not empty"),
     (end(" \n"), "a decision to end needs a final_answer that is not empty"),
     ('{"decision": "replan"}', "a decision to replan needs a reason that is not empty"),
     ('{"decision": "escalate", "question": ""}', "a decision to escalate needs a question that is not empty"),
-    ('{"decision": "end", "final_answer": 5}', "Expected `str`, got `int` - at `$.final_answer`"),
+    ('{"decision": "end", "final_answer": [5]}', "Expected `str`, got `array` - at `$.final_answer`"),
     (end("x" * 33_000), "a decision has at most 32,768 bytes, not 33,0"),
     (end("{{nothing.md}}"), "final_answer names unknown artifacts: ['nothing.md']; artifacts: facts.md"),
 ]
