@@ -4,6 +4,7 @@ from .assertions import any_of, only_for, stays_within
 from .calls import calls_all, calls_at_most, calls_exactly, calls_in_order, calls_only, never_calls
 from .comparison import Compared, Comparison, Delta
 from .golden import ExpectedCall, Golden
+from .judges import grounded, judge
 from .loading import load
 from .report import Case, Report, Result, Spread
 from .roles import ASSERTIONS, ends_by_decision, roles_are_themselves, state_is_small
@@ -35,6 +36,8 @@ __all__ = [
     "calls_only",
     "ends_by_decision",
     "evaluate",
+    "grounded",
+    "judge",
     "load",
     "never_calls",
     "only_for",
