@@ -168,6 +168,17 @@ class Blueprint(Agent):
             raise ConfigError(f"thread {thread_id!r} has no artifact {name!r}; artifacts: {there}")
         return recall(self._store, thread_id, ref.path, ref.sha256)
 
+    def delivered(self, thread_id: ThreadId) -> dict[str, str]:
+        """Return the status of each artifact that the thread has delivered, by its name in the plan and by its file's.
+
+        It is `done`, or `active` for a draft. The last version counts.
+
+        Raises:
+            UnknownThread, CheckpointError: the thread cannot be read.
+        """
+        written = [entry for entry in noted(self._store, thread_id, OWNER, "ledger") if "file" in entry]
+        return {name: entry["status"] for entry in written for name in (entry["artifact"], entry["file"])}
+
     def trace(self, thread_id: ThreadId) -> list[str]:
         """Return what each part of every turn did, in order: names, sizes, decisions, seconds, tokens.
 

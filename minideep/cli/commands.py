@@ -115,7 +115,7 @@ def check(options: argparse.Namespace) -> int:
 
 def evaluate(options: argparse.Namespace) -> int:
     """Run a golden set; the threads of its cases are kept."""
-    from ..evals import evaluate as run_cases, load  # Here, because no other command needs it.
+    from ..evals import ASSERTIONS, evaluate as run_cases, load  # Here, because no other command needs it.
 
     goldens, junit = load(options.file), options.junit
     if junit and not junit.absolute().parent.is_dir():
@@ -123,7 +123,7 @@ def evaluate(options: argparse.Namespace) -> int:
     with closing(writable_store(options)) as store:
         settings = Settings(model_of(options.model), str(checked_root(options.root)), command="plan")
         blueprint = agents.blueprint(settings, store)
-        report = asyncio.run(run_cases(blueprint, goldens, concurrency=options.concurrency))
+        report = asyncio.run(run_cases(blueprint, goldens, ASSERTIONS, concurrency=options.concurrency))
     Screen().line(safe(report.table()))
     if junit:
         junit.write_text(report.junit(), encoding="utf-8")

@@ -29,13 +29,14 @@ async def test_one_regression_of_three_fails_the_set_and_is_named():
     case = structs.replace(report.cases[1], thread_id="eval-1")
     cases = [structs.replace(one, seconds=0.25, state_bytes=1_234) for one in (report.cases[0], case, report.cases[2])]
     assert Report(tuple(cases)).table() == (
-        "#  result  status  seconds  steps  tokens  state bytes  goal\n"
-        "1  pass    ended      0.25      8       0        1,234  What is the capital of France?\n"
-        "2  FAIL    ended      0.25      8       0        1,234  And of England?\n"
+        "#  result  status  seconds  steps  tokens  cost  golden\n"
+        "1  pass    ended      0.25      3       0    $0  What is the capital of France?\n"
+        "2  FAIL    ended      0.25      3       0    $0  And of England?\n"
         "     answers_as_expected: expected 'London' in the answer, found 'It is Leeds'\n"
+        "     answer: It is Leeds\n"
         "     thread eval-1\n"
-        "3  pass    ended      0.25      8       0        1,234  And of Italy?\n"
-        "2 of 3 passed, 0.8 s, 24 steps, 0 tokens"
+        "3  pass    ended      0.25      3       0    $0  And of Italy?\n"
+        "2 of 3 passed, 0.8 s, 9 steps, 0 tokens, $0"
     )
 
 

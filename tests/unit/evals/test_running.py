@@ -4,43 +4,43 @@ import asyncio
 
 import pytest
 from harness.blueprints import asked, plan, research
-from harness.evaluations import CAPITAL, each, failures, script
+from harness.evaluations import CAPITAL, PLAN, each, failures, script
 
-from minideep import Agent, ConfigError, MemoryCheckpointer, ToolCall, ToolContext
+from minideep import Agent, ConfigError, DiskCheckpointer, MemoryCheckpointer, Reply, ToolCall, ToolContext, Usage
 from minideep.blueprint import Blueprint
 from minideep.evals import ASSERTIONS, Failure, Golden, evaluate
+from minideep.messages import AssistantMessage
 from minideep.models import ScriptedModel
 
 
-async def test_a_case_is_a_whole_turn_on_a_thread_of_its_own_that_stays(store):
+async def test_a_case_is_a_whole_turn_on_a_thread_of_its_own_in_the_store_of_the_evaluation(store):
     model = script()
-    blueprint = Blueprint(model, checkpointer=store)
-    report = await evaluate(blueprint, [CAPITAL, CAPITAL])
+    report = await evaluate(Blueprint(model), [CAPITAL], repeat=2, store=store)
     assert report.passed, report.table()
-    threads = [case.thread_id for case in report.cases]
+    threads, blueprint = [case.thread_id for case in report.cases], Blueprint(model, checkpointer=store)
     assert sorted(threads) == sorted(one.thread_id for one in blueprint.threads())
     assert [blueprint.artifact(thread, "facts.md") for thread in threads] == ["Paris,  it is."] * 2
     assert len(model.requests) == 6
 
 
-async def test_without_a_checkpointer_the_agent_keeps_the_threads_in_memory():
-    blueprint = Blueprint(script())
+async def test_the_agents_own_store_is_not_touched(tmp_path):
+    blueprint = Blueprint(script(), checkpointer=DiskCheckpointer(tmp_path / "mine"))
     report = await evaluate(blueprint, [CAPITAL])
-    assert blueprint.board(report.cases[0].thread_id).goal == CAPITAL.goal
+    assert report.passed, report.table()
+    assert [*tmp_path.iterdir()] == []
 
 
-async def test_an_assertion_sees_golden_turn_state_board_and_every_request_by_agent():
+async def test_an_assertion_sees_golden_agent_turn_state_calls_and_every_request_by_agent():
     seen = []
     blueprint = Blueprint(script(each("a.md", "facts.md")))
     await evaluate(blueprint, [CAPITAL], [seen.append])
     (one,) = seen
     assert [agent for agent, _ in one.requests] == ["planner", *["research-specialist"] * 2, "reflection"]
-    assert (one.golden, one.turn.text, one.board.step) == (CAPITAL, "It is Paris,  it is.", 2)
+    assert (one.golden, one.turn.text) == (CAPITAL, "It is Paris,  it is.")
+    assert one.agent.board(one.turn.thread_id).step == 2
     assert sorted(run.agent for run in one.state.subagents.values()) == sorted(agent for agent, _ in one.requests)
-    assert [entry["node"] for entry in one.board.ledger] == [
-        "planner", "subagent", "subagent", "reflection", "cleanup",
-    ]  # fmt: skip
-    assert set(one.roles) == {"research-specialist", "code-writer", "critic"}
+    assert one.artifacts["facts.md"] == one.artifacts["research-specialist_2_facts.md"] == "done"
+    assert [call.name for call in one.calls] == ["planner", "subagent_dispatcher", "reflection", "cleanup"]
 
 
 async def test_concurrency_bounds_the_running_cases_and_each_has_its_own_requests():
@@ -73,12 +73,14 @@ async def test_a_case_that_raises_fails_and_the_others_run():
     assert report.cases[1].passed
 
 
-async def test_a_case_that_takes_too_long_fails_and_its_thread_stays():
-    blueprint = Blueprint(script(role=lambda _: asyncio.sleep(60)))
-    report = await evaluate(blueprint, [CAPITAL], timeout=0.05)
-    (case,) = report.cases
-    assert (case.status, case.failures) == ("raised", (Failure("turn", "TimeoutError: it took longer than 0.05 s"),))
-    assert blueprint.get_state(case.thread_id).status == "cancelled"
+async def test_a_case_that_takes_too_long_fails_with_what_it_had_spent_and_its_thread_can_be_read():
+    store = MemoryCheckpointer()
+    planner = Reply(AssistantMessage(PLAN), Usage(90, 10), cost=0.25)
+    blueprint = Blueprint(script(lambda _: planner, role=lambda _: asyncio.sleep(60)))
+    (case,) = (await evaluate(blueprint, [CAPITAL], timeout=0.2, store=store)).cases
+    assert (case.status, case.failures) == ("raised", (Failure("turn", "TimeoutError: it took longer than 0.2 s"),))
+    assert (case.steps, case.tokens, case.cost) == (1, 100, 0.25)
+    assert Blueprint(script(), checkpointer=store).get_state(case.thread_id).status == "cancelled"
 
 
 async def test_a_timeout_of_the_agents_own_keeps_its_text():
@@ -94,7 +96,7 @@ async def test_a_turn_that_cannot_be_saved_fails_its_case():
         async def append(self, *args, **options):
             raise OSError("no space left")
 
-    found = await failures(Blueprint(script(), checkpointer=Full()))
+    found = await failures(Blueprint(script()), store=Full())
     assert "no space left" in found.pop("turn")
     assert found == {}
 
@@ -106,11 +108,10 @@ async def test_a_turn_that_cannot_be_saved_fails_its_case():
         ({"concurrency": 0}, "concurrency must be a whole number above 0, not 0"),
         ({"concurrency": True}, "concurrency must be a whole number above 0, not True"),
         ({"timeout": 0}, "timeout must be a number above 0, or None, not 0"),
-        (
-            {"assertions": [failures]},
-            r"assertions\[0\] must be a plain function, not <function .*; it is a coroutine function",
-        ),
-        ({"assertions": ["x"]}, r"assertions\[0\] must be a plain function, not 'x'"),
+        ({"assertions": ["x"]}, r"assertions\[0\] must be a function, not 'x'"),
+        ({"repeat": 0}, "repeat must be a whole number above 0, not 0"),
+        ({"budget": 0}, "budget must be a number above 0, or None, not 0"),
+        ({"goldens": [CAPITAL, CAPITAL]}, "2 goldens are named 'What is the capital of France.'; give each an id, or"),
     ],
 )
 async def test_unusable_arguments_are_refused_before_any_model_is_asked(given, problem):
@@ -152,16 +153,24 @@ async def test_a_users_assertion_fails_by_what_it_returns_or_raises():
     def predicate(_):
         return True
 
+    def denies(_):
+        return False
+
+    def strange(_):
+        return 7
+
     def holds(_):
         return None
 
-    found = await failures(Blueprint(script()), assertions=[says, asserts, asserts_nothing, breaks, predicate, holds])
+    asserted = [says, asserts, asserts_nothing, breaks, predicate, denies, strange, holds]
+    found = await failures(Blueprint(script()), assertions=asserted)
     assert found.pop("asserts").startswith("AssertionError: assert 'It is Paris,")
     assert found == {
         "says": "too dull",
         "asserts_nothing": "AssertionError: raise AssertionError",
         "breaks": "AttributeError: 'Trajectory' object has no attribute 'nothing'",
-        "predicate": "it returned True; return what is wrong, or None",
+        "denies": "it returned False",
+        "strange": "it returned 7; return None, what is wrong, or a score from 0 to 1",
     }
 
 
