@@ -99,16 +99,20 @@ def comparison_table(comparison: Comparison) -> str:
 
 
 def _compared_row(one: Compared) -> list[str]:
-    numbers = (_change(one.passes, ".0%"), _change(one.steps, ",.4g"), _change(one.cost, ".4f"))
-    return [one.verdict, *numbers, _change(one.seconds, ".2f"), one_line(one.name, NAME_SHOWN)]
+    passes = [f"{one.mean * one.count:.0f}/{one.count}" if one else "-" for one in (one.passes.before, one.passes.now)]
+    numbers = (_change(one.steps, ",.4g"), _change(one.cost, ".4f"), _change(one.seconds, ".2f"))
+    return [one.verdict, _arrow(one.passes, *passes), *numbers, one_line(one.name, NAME_SHOWN)]
 
 
 def _change(delta: Delta, form: str) -> str:
+    return _arrow(delta, with_spread(delta.before, form), with_spread(delta.now, form))
+
+
+def _arrow(delta: Delta, before: str, now: str) -> str:
     """Return a number before and now; one that chance explains has a `~`."""
-    before, now = (with_spread(spread, form) for spread in (delta.before, delta.now))
     if before == now:
         return now
-    return f"{before} -> {now}{'' if delta.is_clear or delta.change is None else ' ~'}"
+    return f"{before} -> {now}{'' if delta.is_clear or not delta.change else ' ~'}"
 
 
 def _total(comparison: Comparison, name: str, form: str) -> str:
