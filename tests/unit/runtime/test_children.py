@@ -476,7 +476,7 @@ async def test_a_child_that_its_key_alone_identifies_goes_on_with_the_input_that
     await agent.run("go", "t")
     turn = await agent.resume("t", {"p": Approve()})
     assert answers(turn) == ["done"]
-    assert [message.text for message in agent.transcript("t", "c")][0] == "pay on Monday"
+    assert agent.transcript("t", "c")[0].text == "pay on Monday"
 
 
 async def test_cancelling_records_every_level_and_resume_goes_on_with_the_child():
