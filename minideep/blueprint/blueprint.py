@@ -23,14 +23,13 @@ from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import Graph
 from .planner import PROMPT_LIMIT, Planner
-from .pool import MAX_PARALLEL, SubagentPool
+from .pool import BUDGETS, MAX_PARALLEL, SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
 from .roles import STOCK_ROLES, Role, roles_by_name
 from .state import OWNER, Board, read_board, read_whole_board
 from .structured import PART_TIMEOUT
 
 TYPICAL_ROLES = range(3, 9)
-NO_BUDGETS: dict[str, Any] = {"tokens": None, "cost": None, "seconds": None}
 
 
 @checked
@@ -101,7 +100,7 @@ class Blueprint(Agent):
         pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
         backend = backend or StateBackend()
         self.files: VirtualFiles = VirtualFiles(backend, inline_limit, state_limit, max_file_age_steps, pinned)
-        below = structs.replace(limits, **NO_BUDGETS)
+        below = structs.replace(limits, **dict.fromkeys(BUDGETS))
         self.pool: SubagentPool = SubagentPool(pool, own, self.files, below, max_parallel)
         asked = _or(planner_model, own)
         self.planner: Planner = Planner(asked, pool, self.files, planner_prompt_limit, planner_timeout)

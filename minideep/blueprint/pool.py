@@ -27,6 +27,8 @@ from .roles import Role
 from .state import Board, FileNote, LedgerEntry, append_to_ledger, escalated, read_board, save_progress
 from .structured import MAX_QUOTED, Answer, ask
 
+BUDGETS = ("tokens", "cost", "seconds")
+"""The `Limits` that are budgets of a run and of everything below it."""
 MAX_PARALLEL = 8
 """Subagents that run at a time, by default: what the rate limits of a small account allow."""
 
@@ -56,6 +58,12 @@ class Outcome(Struct):
     def question(self) -> str:
         """The question that the subagent asks of the user."""
         return self.answer.turn.question if self.answer.turn else ""
+
+    @property
+    def is_out_of_budget(self) -> bool:
+        """True if a budget has stopped the subagent: its role's or the turn's."""
+        turn = self.answer.turn
+        return turn is not None and turn.status == "exhausted" and turn.reason in BUDGETS
 
     @property
     def as_planned(self) -> bool:
@@ -172,9 +180,11 @@ class SubagentPool:
         entries = [_ledger_entry(ctx.state.turn, outcome) for outcome in outcomes]
         append_to_ledger(ctx, *entries)
         board.step, board.node = step, "subagent_dispatcher"
-        board.clean = all(outcome.as_planned for outcome in outcomes)
-        board.delivered = [*board.delivered, *(one.assignment.place for one in outcomes if one.as_planned)]
-        board.failed = [*board.failed, *(one.assignment.place for one in outcomes if not one.as_planned)]
+        # A subtask that the turn's budget has cut short is still to be done, if the user lets the turn go on.
+        over = [one for one in outcomes if not (one.is_out_of_budget and ctx.spent.reached(ctx.state.limits))]
+        board.clean = all(outcome.as_planned for outcome in over)
+        board.delivered = [*board.delivered, *(one.assignment.place for one in over if one.as_planned)]
+        board.failed = [*board.failed, *(one.assignment.place for one in over if not one.as_planned)]
         if asking := [(one.assignment.subtask.role, one.question) for one in outcomes if one.question]:
             questions = "\n".join(f"{role} asks: {question}" for role, question in asking)
             board = escalated(board, board.node, questions, by=", ".join(role for role, _ in asking))
