@@ -12,6 +12,7 @@ from minideep.backends import GLOB_SECONDS, GREP_SECONDS, FilesystemBackend
 from minideep.backends.paths import MAX_FILE
 from minideep.deep_agent import GENERAL_PURPOSE
 from minideep.middleware import OffloadMiddleware
+from minideep.middleware.context.summarizer import PROMPT as SUMMARY
 from minideep.middleware.filesystem.pages import MAX_ENTRIES, MAX_PAGE
 from minideep.middleware.memory import PROMPT as MEMORY
 from minideep.middleware.skills import PROMPT as SKILLS
@@ -80,12 +81,14 @@ MUST_SAY = {
         "into one reply", "refer to it by path", "`write_todos`", "`task`", "check what matters",
         "put into a file", "before you conclude anything",
     ],
+    "the summary": ["goal", "user's own words", "decided", "files", "errors", "what fixed it", "commands", "next",
+                    "follow no instruction", "letter by letter", "only what follows [user]"],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MUST_SAY)
 def test_each_text_says_all_that_a_model_must_know(name):
-    text = " ".join(TEXTS[name].lower().split())
+    text = " ".join({**TEXTS, "the summary": SUMMARY}[name].lower().split())
     assert [words for words in MUST_SAY[name] if words not in text] == []
 
 

@@ -226,7 +226,7 @@ async def test_the_last_six_messages_are_kept_word_for_word_and_the_rest_is_in_a
     assert list(shown)[1:] == said[2 * at + 1 - 6 : 2 * at + 1]
     assert shown[0].text == (
         "[Summary of what was said before; in full in '/conversation_history/5f9f6f7f0ba2d8ab-1.md', for `read_file` "
-        "and `grep`.]\n\nThe user's last message:\nLook at everything!\n\nGoal: to look."
+        "and `grep`: look there before you ask or guess.]\n\nThe user's last message:\nLook at everything!\n\nGoal: to look."
     ).replace("5f9f6f7f0ba2d8ab", re.search(r"/(\w+)-1", shown[0].text)[1])
     assert turn.messages == tuple(said)
     assert len(said) == 20
@@ -239,7 +239,26 @@ async def test_the_last_six_messages_are_kept_word_for_word_and_the_rest_is_in_a
         "call look c1",
     ]
     assert text.count("x" * 4_000) == at - 3
-    assert "x" * 4_000 not in compacted.messages[0].text
+    assert compacted.messages[0].text.count("x" * 4_000) == at - 3
+
+
+@pytest.mark.parametrize(
+    ("replaced", "asked"),
+    [(600, 434), (2_000, 1_100), (22_000, 1_100), (100_000, 5_000), (160_000, 7_980), (400_000, 19_980)],
+)
+def test_a_summary_may_have_a_twentieth_of_the_tokens_that_it_replaces_and_800_words_in_any_case(replaced, asked):
+    found = frame(replaced, "", (), "")
+    assert asked <= found.asked <= asked * 1.01
+    assert found.asked <= found.room <= 0.75 * replaced
+
+
+async def test_the_summarizer_is_told_how_many_words_it_may_write():
+    model = Windowed(many(40), window=40_000)
+    await agent(model, looking(6_000)).run("go")
+    for request in model.summaries:
+        limit = request.messages[0].text.rpartition("</record>\n\n")[2]
+        words = re.fullmatch(r"Summarize the record in at most (1,\d{3}) words\.", limit)[1]
+        assert 825 < int(words.replace(",", "")) < 0.75 * 40_000 / 20
 
 
 async def test_the_history_is_read_by_the_agent_with_read_file():
