@@ -261,8 +261,11 @@ class FilesystemMiddleware(Middleware):
 
     def _changes(self, entry: OpenCall) -> str:
         """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""
-        raw = entry.decision.raw if isinstance(entry.decision, Edit) else entry.call.raw
-        return self.target(ToolCall(entry.call.name, raw, entry.call.id))
+        call = entry.call
+        if isinstance(entry.decision, Edit):
+            edited = ToolCall(call.name, entry.decision.raw, call.id)
+            call = next((tool.normalized(edited) for tool in self.tools if tool.name == call.name), edited)
+        return self.target(call)
 
     def _record(self, ctx: ToolContext, event: FileWritten | FileEdited) -> None:
         ctx.record(event)
