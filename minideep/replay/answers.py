@@ -103,6 +103,10 @@ class RecordedTool(Tool):
                 ctx.record(event)
         return result
 
+    def normalized(self, call: ToolCall) -> ToolCall:
+        """Return *call*, as it was recorded."""
+        return call
+
     def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:
         """Take any arguments: the result is that of the recorded call."""
         return {"ctx": ctx}

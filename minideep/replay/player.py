@@ -69,8 +69,9 @@ class _Player:
         """Run all inputs, and compare the thread that they lead to with the recording."""
         turn: Turn | None = None
         for index, given in enumerate(self._recording.inputs):
-            self._script.part = index
-            turn = await self._give(given, turn)
+            if not given.is_history:  # It comes with the input after it.
+                self._script.part = index
+                turn = await self._give(index, given, turn)
         assert turn is not None  # The first input is a message.
         replayed = Recording(thread_events(open_store(self._agent.checkpointer), self._thread), self._thread)
         return compared(self._recording, replayed, turn, self._agent)
@@ -79,10 +80,9 @@ class _Player:
     def _thread(self) -> str:
         return self._recording.thread_id  # The same, as files are named after it.
 
-    async def _give(self, given: RecordedInput, last: Turn | None) -> Turn:
+    async def _give(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
         if given.message is not None or last is None:
-            key = given.key or None
-            return await self._agent.run(given.message, self._thread, key=key, context=self._context)
+            return await say_again(self._agent, self._recording, index, self._context)
         decisions = self._decisions(given, last)
         if last.status == "ended" or (last.status in ("paused", "escalated") and not decisions):
             return last
@@ -123,6 +123,13 @@ class _Player:
             if self._script.given == seen:
                 break
         await stop
+
+
+async def say_again(agent: Any, recording: Recording, index: int, context: Any) -> Turn:
+    """Run the turn of a recorded message."""
+    given, message = recording.inputs[index], recording.input(index)
+    more = {"key": given.key or None, "files": given.files or None, "context": context}
+    return await agent.run(message, recording.thread_id, **more)
 
 
 async def say_beside(agent: Any, thread_id: str, text: str) -> None:

@@ -5,7 +5,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ..backends import CONVERSATION, RESULTS
 from ..core import apply
+from ..costs import Costs
 from ..errors import ConfigError, IllegalEvent
 from ..events import (
     FILE_EVENTS,
@@ -13,6 +15,7 @@ from ..events import (
     Boundary,
     Compacted,
     Decided,
+    FileWritten,
     ModelReplied,
     Noted,
     Resumed,
@@ -21,7 +24,7 @@ from ..events import (
     TurnEscalated,
     UserSaid,
 )
-from ..messages import Message, ToolCall, UserMessage
+from ..messages import Message, ToolCall, Usage, UserMessage
 from ..state import Decision, Path, State
 
 SAY = "say"
@@ -71,11 +74,18 @@ class RecordedInput(Struct):
     """The number of its boundary."""
     message: UserMessage | None = None
     """None: the thread was resumed."""
+    files: dict[str, str | bytes] = field(default_factory=dict[str, str | bytes])
+    """The files that came with the message, unless only a disk has them."""
     key: str = ""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
     """By `Interrupt.key`."""
     end: Boundary | None = None
     """The boundary that it reached; None if it was cut short, or still runs."""
+
+    @property
+    def is_history(self) -> bool:
+        """True if it stood in a history, with which the next input began the thread."""
+        return self.end is not None and self.end.costs == Costs()  # Nobody was asked, and it took no time.
 
 
 class RecordedRun(Struct):
@@ -120,6 +130,13 @@ class Recording:
         """The name of the agent that ran the thread."""
         return self.runs[()].state.agent
 
+    def input(self, index: int) -> UserMessage | list[Message] | None:
+        """Return what an input gave: a message, a history that ends with one, or nothing if it resumed the thread."""
+        message, earlier = self.inputs[index].message, self.inputs[:index]
+        if message is None or not earlier or not all(given.is_history for given in earlier):
+            return message
+        return [*(one for part, one in self.runs[()].messages if part < index), message]
+
     def calls(self) -> Iterator[RecordedCall]:
         """Yield every call of every run."""
         for run in self.runs.values():
@@ -152,7 +169,7 @@ class Recording:
         if isinstance(event, Compacted):  # Its summary is no message.
             seen = len(state.messages)
         run.messages += ((part, message) for message in state.messages[seen:])
-        if isinstance(event, ModelReplied | Compacted):
+        if isinstance(event, ModelReplied | Compacted) and not _is_given(event):
             self.spent.append((part, event))
         if isinstance(event, Boundary):
             run.ends.append((part, event))
@@ -171,7 +188,9 @@ class Recording:
             case ModelReplied():
                 calls = [RecordedCall(call, path) for call in event.message.calls]
                 self._calls |= {(path, call.call.id): call for call in calls}
-                run.replies.append(RecordedReply(event, *place, part, self._made.pop(path, []), calls))
+                before = self._made.pop(path, [])
+                if not _is_given(event):
+                    run.replies.append(RecordedReply(event, *place, part, before, calls))
             case ToolReturned():
                 call = self._calls[path, event.call_id]
                 call.result, call.part = event, part
@@ -194,7 +213,7 @@ class Recording:
     def _read_input(self, event: AnyEvent) -> None:
         match event:
             case UserSaid(by=""):
-                self.inputs.append(RecordedInput(event.at, 0, event.message, event.key))
+                self.inputs.append(RecordedInput(event.at, 0, event.message, key=event.key))
             case Decided() if self._deciding:
                 self._decide(event)
             case Decided():
@@ -213,8 +232,24 @@ class Recording:
         self._calls[event.path, event.call_id].decisions.append(event.decision)
 
     def _read_file_event(self, event: Any) -> None:
+        given = self.inputs[-1] if self.inputs else None
+        if given and given.message and isinstance(event, FileWritten) and self._came_with_input(event):
+            given.files[event.file] = event.content
+            return
         call = self._calls.get((event.by, event.call_id))
         if call is not None and call.result is None:
             call.effects.append(event)
         else:  # A hook's, or of a format that did not name the call.
             self._made.setdefault(event.by, []).append(event)
+
+    def _came_with_input(self, event: FileWritten) -> bool:
+        """Return whether a file was written by whoever gave the message, and not by a tool or a hook."""
+        replies, part = self.runs[()].replies, len(self.inputs) - 1
+        asked = bool(replies) and replies[-1].part == part
+        own = {CONVERSATION, RESULTS} & {*event.file.split("/")}
+        return not (asked or own or event.by or event.call_id) and event.content is not None
+
+
+def _is_given(event: ModelReplied | Compacted) -> bool:
+    """Return whether a reply stood in a history: it names no model, and was not paid for in this thread."""
+    return isinstance(event, ModelReplied) and (event.model, event.usage, event.cost) == ("", Usage(), 0.0)

@@ -19,7 +19,7 @@ from ..state import Decision, Reject
 from ..turn import Turn
 from .answers import RecordedAnswers, given_again
 from .comparison import Replay, compared
-from .player import apart, say_beside
+from .player import apart, say_again, say_beside
 from .recording import RecordedCall, RecordedInput, Recording
 from .script import Script
 
@@ -87,18 +87,19 @@ class _Variant:
         """Give all inputs, and compare the two threads."""
         turn: Turn | None = None
         for index, given in enumerate(self._recording.inputs):
+            if given.is_history:
+                continue  # It comes with the input after it.
             self._script.part = index
             if given.message is not None and turn and turn.status == "failed" and not self._failed(index - 1):
                 break  # What was said next was said to an agent that had answered.
-            turn = await self._decided(await self._give(given, turn))
+            turn = await self._decided(await self._give(index, given, turn))
         assert turn is not None  # The first input is a message.
         events = thread_events(open_store(self.agent.checkpointer), self._thread)
         return compared(self._recording, Recording(events, self._thread), turn, self.agent)
 
-    async def _give(self, given: RecordedInput, last: Turn | None) -> Turn:
+    async def _give(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
         if given.message is not None or last is None:
-            key = given.key or None
-            return await self.agent.run(given.message, self._thread, key=key, context=self._context)
+            return await say_again(self.agent, self._recording, index, self._context)
         if last.status in ("failed", "cancelled", "exhausted"):
             return await self.agent.resume(self._thread, context=self._context)
         return last
