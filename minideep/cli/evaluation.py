@@ -19,7 +19,13 @@ from .turns import model_of
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    """Run a golden set. The threads of its cases are kept only if `--state` says where."""
+    """Run a golden set, or print one of threads. The threads of its cases are kept only if `--state` says where."""
+    if options.threads:
+        from .replays import print_goldens
+
+        return print_goldens(options)
+    if options.file is None:
+        raise ConfigError("eval needs a golden set: a file, or `--from THREAD` to print one of a thread")
     goldens = load(options.file)
     baseline = _baseline(options.baseline) if options.baseline else None
     for name in ("json", "junit"):

@@ -6,6 +6,7 @@ from .comparison import Compared, Comparison, Delta
 from .golden import ExpectedCall, Golden
 from .judges import grounded, judge
 from .loading import load
+from .recorded import from_thread
 from .report import Case, Report, Result, Spread
 from .roles import ASSERTIONS, ends_by_decision, roles_are_themselves, state_is_small
 from .running import evaluate
@@ -36,6 +37,7 @@ __all__ = [
     "calls_only",
     "ends_by_decision",
     "evaluate",
+    "from_thread",
     "grounded",
     "judge",
     "load",

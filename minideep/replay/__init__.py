@@ -6,7 +6,7 @@ Reading order: `recording` reads the events of a thread, `script` finds what was
 """
 
 from .answers import RecordedTool
-from .comparison import PlayedCall, PlayedTurn, Replay, ReplayedTurn
+from .comparison import PlayedCall, PlayedTurn, Replay, ReplayedTurn, led_to
 from .model import RecordedModel
 from .player import play
 from .recording import Recording
@@ -23,6 +23,7 @@ __all__ = [
     "Replay",
     "ReplayedTurn",
     "Script",
+    "led_to",
     "play",
     "replay",
 ]
