@@ -1,18 +1,20 @@
 """The results of an evaluation: of each case, of each golden over its runs, and their sums."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import field
 
-from ..checks import check_fields
+from ..checks import check_fields, checked
 from ..documented import Struct
 from .golden import Golden
 from .scores import Failure, Score
 
 NOT_RUN = "not run"
 RAISED = "raised"
+Number = Literal["passed", "seconds", "steps", "tokens", "cost", "judging", "state_bytes"]
+"""What is known of a case as a number; `passed` is 0 or 1."""
 
 
 class Case(Struct, frozen=True):
@@ -102,9 +104,10 @@ class Result(Struct, frozen=True):
             found.setdefault(score.name, []).append(score.value)
         return {name: Spread.of(values) for name, values in found.items()}
 
-    def spread(self, value: Callable[[Case], float | None]) -> Spread | None:
-        """Return the spread of a number over the cases that were run and have it; None if none has it."""
-        values = [found for case in self.ran if (found := value(case)) is not None]
+    @checked
+    def spread(self, number: Number) -> Spread | None:
+        """Return the spread of a number of the cases that were run; None if it is known of none."""
+        values: list[float] = [found for case in self.ran if (found := getattr(case, number)) is not None]
         return Spread.of(values) if values else None
 
 

@@ -1,12 +1,12 @@
 """Compares two reports golden by golden: what became better or worse by more than chance explains."""
 
 from collections import Counter
-from collections.abc import Callable
 from math import sqrt
 from typing import Literal, cast
 
+from ..checks import check
 from ..documented import Struct
-from .cases import Case, Cases, Result, Spread
+from .cases import Cases, Number, Result, Spread
 from .texts import NAME_SHOWN, PROBLEM_SHOWN, aligned, one_line, with_spread
 
 Change = Literal["better", "worse", "same", "new", "missing", "not run"]
@@ -51,7 +51,7 @@ class Compared(Struct, frozen=True):
     scores: dict[str, Delta]
     steps: Delta
     cost: Delta
-    """US dollars of one run, where all of them are known."""
+    """US dollars of one run; unknown if any reply is unpriced."""
     seconds: Delta
 
 
@@ -64,6 +64,8 @@ class Comparison(Struct, frozen=True):
 
     def of(self, *verdicts: Change) -> tuple[Compared, ...]:
         """Return the goldens with one of these verdicts."""
+        for place, verdict in enumerate(verdicts):
+            check(verdict, Change, f"verdicts[{place}]", "Comparison.of")
         return tuple(one for one in self.goldens if one.verdict in verdicts)
 
     @property
@@ -86,10 +88,10 @@ def compared(report: Cases, baseline: Cases) -> Comparison:
 
 
 def _one(name: str, before: Result | None, now: Result | None) -> Compared:
-    def delta(value: Callable[[Case], float | None]) -> Delta:
-        return Delta(before and before.spread(value), now and now.spread(value))
+    def delta(number: Number) -> Delta:
+        return Delta(before and before.spread(number), now and now.spread(number))
 
-    passes = delta(lambda case: float(case.passed))
+    passes = delta("passed")
     both = [result.scores if result else {} for result in (before, now)]
     scores = {score: Delta(both[0].get(score), both[1].get(score)) for score in dict.fromkeys([*both[0], *both[1]])}
     return Compared(
@@ -97,10 +99,14 @@ def _one(name: str, before: Result | None, now: Result | None) -> Compared:
         "missing" if now is None else _verdict(passes, scores),
         passes,
         scores,
-        steps=delta(lambda case: case.steps),
-        cost=delta(lambda case: None if case.unpriced else case.cost),
-        seconds=delta(lambda case: case.seconds),
+        steps=delta("steps"),
+        cost=delta("cost") if all(map(_is_priced, (before, now))) else Delta(None, None),
+        seconds=delta("seconds"),
     )
+
+
+def _is_priced(result: Result | None) -> bool:
+    return result is None or not any(case.unpriced for case in result.cases)
 
 
 def _verdict(passes: Delta, scores: dict[str, Delta]) -> Change:

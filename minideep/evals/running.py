@@ -32,6 +32,8 @@ from .trajectory import Assertion, Trajectory, on_store, walk
 
 T = TypeVar("T")
 VERSION: str = import_module(__name__.partition(".")[0]).__version__
+MAX_REPEAT = 1_000
+"""Runs of one golden."""
 MAX_ANSWER, MAX_CALLS, MAX_CALL = 2_000, 200, 200
 """Characters of an answer, calls, and characters of a call that a case keeps."""
 Evaluated = Agent | Callable[[Golden], Agent]
@@ -44,7 +46,7 @@ async def evaluate(
     goldens: Iterable[Golden],
     assertions: Iterable[Assertion] = (),
     *,
-    repeat: Positive = 1,
+    repeat: Annotated[int, Meta(gt=0, le=MAX_REPEAT)] = 1,
     concurrency: Positive = 1,
     timeout: Seconds | None = None,
     budget: Annotated[float, Meta(gt=0)] | None = None,

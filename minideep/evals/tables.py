@@ -23,16 +23,16 @@ def table(report: Cases) -> str:
 
 def _row(place: int, result: Result, scores: Sequence[str]) -> list[str]:
     unknown, unpriced = (sum(getattr(case, name) for case in result.cases) for name in ("unknown", "unpriced"))
-    tokens = result.spread(lambda case: case.tokens)
+    tokens = result.spread("tokens")
     found = result.scores
     return [
         str(place),
         _result(result),
         _statuses(result),
-        with_spread(result.spread(lambda case: case.seconds), ".2f"),
-        with_spread(result.spread(lambda case: case.steps), ",.4g"),
+        with_spread(result.spread("seconds"), ".2f"),
+        with_spread(result.spread("steps"), ",.4g"),
         in_words(round(tokens.mean), unknown) if tokens and unknown else with_spread(tokens, ",.0f"),
-        dollars(result.spread(lambda case: case.cost), unpriced),
+        dollars(result.spread("cost"), unpriced),
         *(with_spread(found.get(name), ".2f") for name in scores),
         one_line(result.golden.name, NAME_SHOWN),
     ]
