@@ -7,14 +7,15 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 
 from .. import Agent, DiskCheckpointer
+from ..blueprint import ASSERTIONS
 from ..errors import ConfigError
-from ..evals import ASSERTIONS, Assertion, Golden, Report, evaluate as run_cases, load
+from ..evals import Assertion, Case, Golden, Report, evaluate as run_cases, load
 from . import agents
 from .places import checked_root
 from .render import Screen
 from .session import EXIT_CODES
 from .settings import Settings
-from .text import aside, safe
+from .text import aside, one_line, safe
 from .turns import model_of
 
 
@@ -33,14 +34,27 @@ def evaluate(options: argparse.Namespace) -> int:
     agent, assertions = _evaluated(options)
     settings = {name: getattr(options, name) for name in ("repeat", "concurrency", "timeout", "budget")}
     store = DiskCheckpointer(options.state) if options.state else None
+    progress = _Progress(len(goldens) * options.repeat)
     with closing(store) if store else nullcontext():
-        report = asyncio.run(run_cases(agent, goldens, assertions, store=store, **settings))
+        report = asyncio.run(run_cases(agent, goldens, assertions, store=store, on_case=progress, **settings))
     _show(report, baseline, options)
     for out, text in ((options.json, report.json), (options.junit, report.junit)):
         if out:
             out.write_text(text(), encoding="utf-8")
     is_good = report.passed if baseline is None else not report.compare(baseline).regressed
     return EXIT_CODES["ended" if is_good else "failed"]
+
+
+class _Progress:
+    """Says on standard error how each case went: an evaluation may take long, and Ctrl-C ends it without a report."""
+
+    def __init__(self, cases: int) -> None:
+        self._cases, self._done = cases, 0
+
+    def __call__(self, case: Case) -> None:
+        self._done += 1
+        result = "pass" if case.passed else "FAIL" if case.ran else "not run"
+        aside(f"{self._done}/{self._cases} {result}, {case.seconds:.1f} s: {one_line(case.golden.name, 60)}")
 
 
 def _evaluated(options: argparse.Namespace) -> tuple[Agent | Callable[[Golden], Agent], tuple[Assertion, ...]]:

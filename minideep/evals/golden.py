@@ -1,7 +1,7 @@
 """A golden: a goal, and what a turn must come to."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -36,10 +36,6 @@ class ExpectedCall(UserWritten, frozen=True):
         args = ", ".join(f"{name}={_shown(value)}" for name, value in self.args.items())
         return f"{self.name}({args})" if args else self.name
 
-    def matches(self, name: str, args: Mapping[str, Any]) -> bool:
-        """Return whether a call of the tool *name* with *args* is this one."""
-        return name == self.name and _fits(self.args, args)
-
 
 CallPattern = str | ExpectedCall
 """A call that is expected: the name of a tool, or that and some of the arguments."""
@@ -65,6 +61,8 @@ class Golden(UserWritten, frozen=True):
     """Its name in reports; empty: the goal. No two goldens of an evaluation have the same name."""
     earlier: tuple[str, ...] = ()
     """What the person says before the goal, each a turn of the same thread. Only the turn of the goal is checked."""
+    files: Mapping[str, str] = {}
+    """Texts by path, which the agent is given with the first message: `Agent.run(files=...)`."""
     metadata: Mapping[str, Any] = {}
     """Plain data of your own, kept in the report."""
 
@@ -102,18 +100,6 @@ def _check_plain(name: str, value: Any) -> None:
         to_json(value)
     except (TypeError, ValueError) as exc:
         raise ConfigError(f"its {name} must be values that JSON can express: {exc}") from None
-
-
-def _fits(expected: Any, found: Any) -> bool:
-    if isinstance(expected, Mapping):
-        wanted = cast(Mapping[str, Any], expected)
-        return isinstance(found, Mapping) and all(
-            name in found and _fits(value, found[name]) for name, value in wanted.items()
-        )
-    if callable(expected):
-        return bool(cast(Callable[[Any], object], expected)(found))
-    # Equal is not enough: 1 is equal to True.
-    return expected == found and isinstance(expected, bool) == isinstance(found, bool)
 
 
 def _shown(value: Any) -> str:
