@@ -18,7 +18,7 @@ __getattr__ = lazy_names(
         "context": "RecordingContext tool_context",
         "durable_store": "DurableStoreContract",
         "model": "ModelContract",
-        "recorded": "Recorded recorded",
+        "recordings": "Recorded recorded",
         "store": "StoreContract",
     },
 )
