@@ -1,5 +1,6 @@
 """Answering calls out of a recording: as tools, or as a middleware round the tools of an agent."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any, cast
@@ -76,9 +77,12 @@ class RecordedAnswers(Middleware):
         return self._script.call(ctx.path, ctx.state, ctx.call_id)
 
     async def answer(self, ctx: ToolContext, found: RecordedCall | None, call: ToolCall, run: RunTool) -> ToolResult:
-        """Return the result of a call; *found* is the recorded one."""
+        """Return the result of a call; *found* is the recorded one. Results come in the order in which they came."""
         if found is not None and found.ran_agents:
-            return await run(call)
+            result = await run(call)
+            await _earlier_ones(self._script, ctx, found)
+            return result
+        await _earlier_ones(self._script, ctx, found)
         return await answered(self._script, ctx, found, call)
 
 
@@ -118,6 +122,14 @@ async def answered(script: Script, ctx: ToolContext, found: RecordedCall | None,
         missing = await script.end(ctx.path, ctx.state, f"result of {call.name}")
         return ToolResult(f"{call.name} was not run: {missing}", is_error=True)
     return given_again(ctx, found)
+
+
+async def _earlier_ones(script: Script, ctx: ToolContext, found: RecordedCall | None) -> None:
+    """Wait until the calls beside this one that were answered before it are: their notes must stand before its own."""
+    if found is None or found.result is None or script.is_later(found.part):
+        return
+    for _ in iter(lambda: script.has_earlier(ctx.path, ctx.state, found), False):
+        await asyncio.sleep(0)
 
 
 def given_again(ctx: ToolContext, found: RecordedCall) -> ToolResult:

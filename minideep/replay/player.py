@@ -36,7 +36,8 @@ def apart(agent: Any, parts: tuple[Middleware, ...], model: Model | None) -> Any
     """
     mine = copy(agent)
     mine.checkpointer, mine._turns = MemoryCheckpointer(), Turns()
-    mine.spec = inheriting(agent.spec, parts)
+    # Of its own origin: what overrides the agent's model here does not override this one.
+    mine.spec = structs.replace(inheriting(agent.spec, parts), origin=object())
     if model is not None:
         mine.spec = with_model(mine.spec, model)
         check_prices(mine.spec, mine.spec.limits, mine.spec.name)

@@ -70,6 +70,8 @@ class RecordedInput(Struct):
 
     at: float
     """Seconds since 1970."""
+    number: int
+    """The number of its first event."""
     turn: int
     """The number of its boundary."""
     message: UserMessage | None = None
@@ -112,11 +114,12 @@ class Recording:
         self.runs: dict[Path, RecordedRun] = {(): RecordedRun()}
         self.spent: list[tuple[int, ModelReplied | Compacted]] = []
         """Each reply and summary, with the index of the input after which it came."""
+        self._events: list[AnyEvent] = [*events]
         self._deciding = False
         self._calls: dict[tuple[Path, str], RecordedCall] = {}
         self._made: dict[Path, list[AnyEvent]] = {}
         """What tools and hooks of a run have recorded since its last reply or result."""
-        for event in events:
+        for event in self._events:
             try:
                 self._read(event)
             except IllegalEvent as exc:
@@ -143,8 +146,8 @@ class Recording:
             for reply in run.replies:
                 yield from reply.calls
 
-    def keep_until(self, at: int) -> None:
-        """Leave out the inputs after boundary *at*.
+    def until(self, at: int) -> "Recording":
+        """Return the recording as it was at boundary *at*.
 
         Raises:
             ConfigError: it does not exist.
@@ -152,7 +155,8 @@ class Recording:
         if not any(given.turn == at and given.end for given in self.inputs):
             newest = max((given.turn for given in self.inputs if given.end), default=0)
             raise ConfigError(f"thread {self.thread_id!r} has no boundary {at}; its newest one is {newest}")
-        self.inputs = [given for given in self.inputs if given.turn <= at]
+        later = next((given.number for given in self.inputs if given.turn > at), None)
+        return Recording([one for one in self._events if later is None or one.number < later], self.thread_id)
 
     def _read(self, event: AnyEvent) -> None:
         if isinstance(event, FILE_EVENTS):  # The states have no files, as redaction may have changed their contents.
@@ -213,15 +217,15 @@ class Recording:
     def _read_input(self, event: AnyEvent) -> None:
         match event:
             case UserSaid(by=""):
-                self.inputs.append(RecordedInput(event.at, 0, event.message, key=event.key))
+                self.inputs.append(RecordedInput(event.at, event.number, 0, event.message, key=event.key))
             case Decided() if self._deciding:
                 self._decide(event)
             case Decided():
                 self._deciding = True
-                self.inputs.append(RecordedInput(event.at, 0))
+                self.inputs.append(RecordedInput(event.at, event.number, 0))
                 self._decide(event)
             case Resumed() if not self._deciding:
-                self.inputs.append(RecordedInput(event.at, 0))
+                self.inputs.append(RecordedInput(event.at, event.number, 0))
             case Resumed():
                 self.inputs[-1].at, self._deciding = event.at, False
             case _:
