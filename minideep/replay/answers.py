@@ -35,6 +35,8 @@ class RecordedAnswers(Middleware):
         self._script = script
         self.say: Callable[[str], Awaitable[None]] | None = None
         """Says to the running turn what a person has said to the recorded one."""
+        self.answered: Callable[[RecordedCall], None] | None = None
+        """Called when a call is about to be answered."""
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         """Record the compaction that came before this reply, and files that hooks wrote, so that no hook does again."""
@@ -55,6 +57,8 @@ class RecordedAnswers(Middleware):
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall:
         found = self.found(ctx)
+        if found is not None and ctx.decision is not None and self._script.is_to_begin_later(found):
+            await self._script.end(ctx.path, ctx.state, f"beginning of {call.name}")
         seen = {} if found is None else {id(one): _seen(ctx, one) for one in found.effects}
         ctx.scratch[self, ctx.call_id] = found, seen
         return call
@@ -70,6 +74,8 @@ class RecordedAnswers(Middleware):
             for event in found.effects:
                 if isinstance(event, Noted) and not _was_made(ctx, event, seen[id(event)]):
                     ctx.record(event)
+        if found is not None and self.answered is not None:
+            self.answered(found)
         return result
 
     def found(self, ctx: ToolContext) -> RecordedCall | None:

@@ -13,6 +13,7 @@ from ..events import (
     FILE_EVENTS,
     AnyEvent,
     Boundary,
+    CallStarted,
     Compacted,
     Decided,
     FileWritten,
@@ -44,6 +45,8 @@ class RecordedCall(Struct):
     """The index of the input after which it was answered."""
     effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
     """What its tool, and the hooks about it, have recorded."""
+    began: set[int] = field(default_factory=set[int])
+    """The indices of the inputs after which it began, if a person let it run."""
     decisions: list[Decision] = field(default_factory=list[Decision])
     """What a person has decided about it: several, if it was cut short in between."""
     ran_agents: bool = False
@@ -83,6 +86,8 @@ class RecordedInput(Struct):
     """By `Interrupt.key`."""
     end: Boundary | None = None
     """The boundary that it reached; None if it was cut short, or still runs."""
+    last: int = 0
+    """The number of the last event of a run before that."""
 
     @property
     def is_history(self) -> bool:
@@ -177,6 +182,8 @@ class Recording:
             self.spent.append((part, event))
         if isinstance(event, Boundary):
             run.ends.append((part, event))
+        if self.inputs and not isinstance(event, Boundary):
+            self.inputs[-1].last = event.number
         if not path and self.inputs:
             self.inputs[-1].turn = state.turn
             self.inputs[-1].end = event if isinstance(event, Boundary) else self.inputs[-1].end
@@ -199,6 +206,8 @@ class Recording:
                 call = self._calls[path, event.call_id]
                 call.result, call.part = event, part
                 call.effects = sorted([*call.effects, *self._made.pop(path, [])], key=lambda one: one.number)
+            case CallStarted():
+                self._calls[path, event.call_id].began.add(part)
             case UserSaid(by=by) if by == SAY and run.replies:
                 run.replies[-1].said.append(event.message.text)
             case UserSaid() | Resumed():

@@ -89,6 +89,14 @@ class Script:
             for other, phase in zip(reply.calls, phases, strict=False)
         )
 
+    def is_to_begin_later(self, found: RecordedCall) -> bool:
+        """Return whether a call that a person let run had not begun when the turn was cut short."""
+        return (
+            self.ending is not None
+            and self.part not in found.began
+            and (found.result is None or self.is_later(found.part))
+        )
+
     def is_later(self, part: int) -> bool:
         """Return whether *part* is of a later input than the one that is run."""
         return self.part is not None and part > self.part
