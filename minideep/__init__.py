@@ -38,15 +38,15 @@ _HOMES = {
     "errors": (
         "ArtifactViolation AuthenticationFailed CheckpointError ConfigError ContextOverflow ContractViolation "
         "CorruptSegment FileViolation HistoryCut IllegalEvent LimitExceeded MiddlewareError MinideepError "
-        "ModelError Overloaded PlanViolation RateLimited ReflectionViolation SegmentTooLarge ThreadBusy "
-        "ThreadConflict ToolError UnknownThread UnknownVersion"
+        "ModelError OutputViolation Overloaded PlanViolation RateLimited ReflectionViolation SegmentTooLarge "
+        "ThreadBusy ThreadConflict ToolError UnknownThread UnknownVersion"
     ),
     "ledger": "Spent",
     "messages": (
         "AssistantMessage Audio Citation Document Image ProviderBlock Text Thinking ToolCall ToolMessage ToolResult "
         "Usage UserMessage Video"
     ),
-    "middleware": "Subagent",
+    "middleware": "ResponseFormat Subagent",
     "ports": "Middleware Reply Request Retention",
     "runtime": "Handle Stream ThreadStatus configure_process",
     "state": "Approve Edit FileEntry Interrupt Limits Reject Respond State Todo",

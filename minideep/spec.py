@@ -1,10 +1,10 @@
 """`AgentSpec`: an agent as the loop sees it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from .documented import Struct
-from .messages import Input, UserMessage, clean
+from .messages import Input, Message, UserMessage, clean
 from .ports import Middleware, Model
 from .state import Limits
 from .tools import Tool
@@ -63,6 +63,8 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """Returns an input as the message that is recorded, or raises a `ConfigError`; nothing was done then."""
     origin: object = None
     """The same object in all specs that were made from one agent's."""
+    output: Callable[[Sequence[Message]], Any] | None = None
+    """Returns the typed result of a turn that has ended with the last of these messages; None if it has none."""
     override: Model | None = None
     """The model that answers in place of every other one, in this run and in those below (`Agent.override`)."""
 

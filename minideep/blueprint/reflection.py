@@ -8,7 +8,7 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import CheckpointError, FileViolation, ReflectionViolation
-from ..middleware import ResponseFormat
+from ..middleware import RequestSchema
 from ..ports import Model
 from . import prompts
 from .contracts import DECISION_SCHEMA, Decision, named_artifacts, parse_decision
@@ -26,7 +26,7 @@ class Reflection:
     def __init__(self, model: Model, files: VirtualFiles, depth: int) -> None:
         self._files = files
         self._depth = depth
-        output = ResponseFormat(DECISION_SCHEMA)
+        output = RequestSchema(DECISION_SCHEMA)
         self.agent: Agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[output], name="reflection")
 
     async def reflection(self, ctx: ToolContext) -> str:

@@ -5,7 +5,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import structs
 
@@ -67,11 +67,12 @@ def imported(where: str) -> Agent:
         raise ConfigError(f"--agent {where}: {problem}") from None
     if not hasattr(module, name):
         raise ConfigError(f"--agent {where}: module {module_name!r} has no {name!r}")
-    found = getattr(module, name)
-    agent = _made(found, where) if callable(found) and not isinstance(found, Agent) else found
-    if not isinstance(agent, Agent):
-        raise ConfigError(f"--agent {where}: it must be an Agent, or a function that returns one, not {agent!r:.200}")
-    return agent
+    found: Any = getattr(module, name)
+    if callable(found) and not isinstance(found, Agent):
+        found = _made(found, where)
+    if not isinstance(found, Agent):
+        raise ConfigError(f"--agent {where}: it must be an Agent, or a function that returns one, not {found!r:.200}")
+    return cast(Agent, found)
 
 
 def _made(make: Callable[..., Any], where: str) -> Any:

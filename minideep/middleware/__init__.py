@@ -8,7 +8,7 @@ from .. import lazy_names
 
 _PUBLIC = (
     "FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware OffloadMiddleware "
-    "PatchToolCallsMiddleware PromptCachingMiddleware SkillsMiddleware SubAgentMiddleware Subagent "
+    "PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware SubAgentMiddleware Subagent "
     "SummarizationMiddleware TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
@@ -24,7 +24,7 @@ __getattr__ = lazy_names(
         "context.spill": "write_new_file",
         "filesystem": "FilesystemMiddleware replacement",
         "memory": "MemoryMiddleware",
-        "output": "ResponseFormat",
+        "output": "FINAL_ANSWER RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",
         "skills": "SkillsMiddleware",
         "subagents": "SubAgentMiddleware Subagent as_subagent",
