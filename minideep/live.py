@@ -32,6 +32,7 @@ class LiveThreads(Generic[R]):
         thread_id: ThreadId | None = None,
         *,
         key: InputKey | None = None,
+        files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
     ) -> "Handle[R]":
@@ -48,7 +49,7 @@ class LiveThreads(Generic[R]):
 
         config = self._config(context, wait, detached=True)
         return await start(
-            lambda begun: self._turns.run(structs.replace(config, begun=begun), input, thread_id, key),
+            lambda begun: self._turns.run(structs.replace(config, begun=begun), input, thread_id, key, files),
             self._turns.tasks,
         )
 

@@ -7,9 +7,9 @@ are a promise to users.
 from .. import lazy_names
 
 _PUBLIC = (
-    "FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware OffloadMiddleware "
-    "PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware SubAgentMiddleware Subagent "
-    "SummarizationMiddleware TodoListMiddleware"
+    "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
+    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware "
+    "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -18,10 +18,12 @@ __getattr__ = lazy_names(
         ".ports": "Middleware",
         "approvals": "HumanInTheLoopMiddleware",
         "caching": "PromptCachingMiddleware",
+        "checking": "UNFINISHED ReplyCheck final_text refusals",
         "context.compaction": "SummarizationMiddleware",
         "context.context_size": "SUMMARIES",
         "context.offload": "OffloadMiddleware",
         "context.spill": "write_new_file",
+        "environment": "EnvironmentMiddleware",
         "filesystem": "FilesystemMiddleware replacement",
         "memory": "MemoryMiddleware",
         "output": "FINAL_ANSWER RequestSchema ResponseFormat as_response_format",

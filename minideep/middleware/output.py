@@ -165,6 +165,9 @@ class _FinalAnswer(Tool):
         super().__init__(function, name=FINAL_ANSWER, description=DESCRIPTION)
         self.schema = schema
 
+    def normalized(self, call: ToolCall) -> ToolCall:
+        return call.as_json()  # The function reads it as text of a model, and its result is what was read.
+
     def bind(self, call: ToolCall, ctx: Any) -> dict[str, Any]:
         return {"call": call.raw, "ctx": ctx}
 

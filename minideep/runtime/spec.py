@@ -69,6 +69,7 @@ def build_spec(
         other_models=tuple([model for part in middleware for model in part.models]),
         output=next((read for part in middleware if (read := getattr(part, "read_turn", None))), None),
         origin=object(),
+        add_files=hooks["add_files"],
     )
 
 
