@@ -193,8 +193,10 @@ def _last_words(messages: Sequence[Message]) -> str:
         given.sort(key=lambda result: result.name != FINAL_ANSWER)
         return given[0].text if given else _refused_answer(messages[-len(results) - 1])
     for message in reversed(messages):
-        if message.text or message.role == "user":
-            return message.text if message.role == "assistant" else ""
+        if message.role == "user":
+            break
+        if message.role == "assistant" and message.text:
+            return message.text
     return ""
 
 
