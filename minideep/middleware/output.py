@@ -19,6 +19,8 @@ from ..strict_schema import Unsayable, strict
 from ..structured import value_in
 from ..tools import R, Tool
 
+if TYPE_CHECKING:  # Whether it is one is for `DataType` to say: `list[int]` is no class.
+    _Kind = type[R] | Mapping[str, Any]
 FINAL_ANSWER = "final_answer"
 ANSWER = "answer"
 """The field that holds a value that is no object: providers want an object at the top."""
@@ -63,16 +65,8 @@ class ResponseFormat(Middleware, Generic[R]):
 
     inherit: bool | None = False
 
-    if TYPE_CHECKING:
-        from typing import overload
-
-        @overload
-        def __init__(self, kind: type[R], *, retries: int = 2) -> None: ...
-        @overload
-        def __init__(self: "ResponseFormat[Any]", kind: Mapping[str, Any], *, retries: int = 2) -> None: ...
-
     @checked
-    def __init__(self, kind: Any, *, retries: Annotated[int, Meta(ge=0)] = 2) -> None:
+    def __init__(self, kind: "_Kind[R]", *, retries: Annotated[int, Meta(ge=0)] = 2) -> None:
         self._type: DataType[R] = DataType(kind)
         self._retries = retries
         schema = self._type.schema
