@@ -107,10 +107,9 @@ def _errors(board: Board) -> str:
     return "\n".join(board.errors[-ERRORS_SHOWN:])
 
 
-def subtask_asked(instruction: str, files: Sequence[tuple[str, str]]) -> str:
-    """Return a subagent's message: *files* as pairs of name and content, then the task."""
-    context = "\n\n".join(f"# {name}\n{content}" for name, content in files)
-    return f"{context}\n\n## Task\n{instruction}" if files else f"## Task\n{instruction}"
+def subtask_asked(instruction: str, files: Sequence[str]) -> str:
+    """Return a subagent's message: a reference to each of *files*, then the task."""
+    return "\n\n".join([*files, f"## Task\n{instruction}"])
 
 
 def asked_again(asked: str, reply: str, problem: str) -> str:

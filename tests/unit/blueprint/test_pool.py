@@ -23,6 +23,7 @@ from harness.blueprints import (
     replan,
     research,
     said_by_role,
+    whole_task,
 )
 
 from minideep import (
@@ -57,7 +58,7 @@ def test_a_subagent_sees_its_roles_prompt_its_files_and_its_task_and_nothing_els
     one_turn(parts)
     facts, judge = parts.delegated
     assert facts == Request(STOCK_ROLES[0].prompt, [UserMessage("## Task\nfind out")])
-    assert judge == Request(STOCK_ROLES[2].prompt, [UserMessage("# facts.md\nParis. [1]\n\n## Task\njudge it")])
+    assert judge == Request(STOCK_ROLES[2].prompt, [UserMessage(whole_task("judge it", ("facts.md", "Paris. [1]")))])
 
 
 def test_a_roles_prompt_is_sent_to_the_letter():
@@ -118,7 +119,7 @@ def test_files_are_named_in_the_plan_and_read_when_the_subtask_is_dispatched(nam
     plans = [plan(research(task="one")), plan(research("b.md", name, task="two"))]
     parts = Parts(plans, [replan(), end()], lambda request: f"said of {asked(request)[-3:]}")
     one_turn(parts)
-    assert asked(parts.delegated[1]) == f"# {name}\nsaid of one\n\n## Task\ntwo"
+    assert asked(parts.delegated[1]) == whole_task("two", (name, "said of one"))
 
 
 def test_a_role_has_its_own_tools_and_no_others():
@@ -352,7 +353,7 @@ async def test_a_subtask_waits_for_what_it_reads_and_sees_all_of_it():
     assert (await bp.run("g", "t")).status == "ended"
     assert seen == [("a", {"a", "d"}), ("d", {"d"}), ("b", {"b"}), ("c", {"c"})]
     parts = bp.planner.agent.spec.model
-    assert asked(parts.delegated[-1]) == "# b.md\nby b\n\n# a.md\nby a\n\n## Task\nc"
+    assert asked(parts.delegated[-1]) == whole_task("c", ("b.md", "by b"), ("a.md", "by a"))
     assert len(parts.reflected) == 1
 
 
@@ -432,7 +433,7 @@ def test_two_subagents_that_deliver_one_name_in_one_round_both_keep_what_they_wr
         "/research-specialist_3_facts.md": "version 3",
         "/research-specialist_4_sum.md": "version 4",
     }
-    assert asked(parts.delegated[3]) == "# facts.md\nversion 3\n\n## Task\n4"
+    assert asked(parts.delegated[3]) == whole_task("4", ("facts.md", "version 3"))
     assert (bp.artifact("t", "facts.md"), bp.artifact("t", "critic_2_facts.md")) == ("version 3", "[]")
 
 
@@ -440,7 +441,7 @@ def test_a_subtask_reads_the_version_that_it_waited_for():
     plans = [plan(research("x.md", task="1"), research("out.md", "x.md", task="2"), research("x.md", task="3"))]
     parts = Parts(plans, role=lambda request: f"version {asked(request)[-1]}")
     one_turn(parts)
-    assert asked(parts.delegated[-1]) == "# x.md\nversion 1\n\n## Task\n2"
+    assert asked(parts.delegated[-1]) == whole_task("2", ("x.md", "version 1"))
 
 
 def test_a_file_that_is_named_twice_is_shown_once():
@@ -616,7 +617,7 @@ def test_two_blueprints_take_turns_on_one_thread(store):
     Blueprint(writers, checkpointer=store).run_sync("one", "t")
     others = Blueprint(critics, STOCK_ROLES[::-1], checkpointer=store)
     assert others.run_sync("two", "t").status == "ended"
-    assert asked(critics.delegated[0]) == "# facts.md\nParis. [1]\n\n## Task\njudge"
+    assert asked(critics.delegated[0]) == whole_task("judge", ("facts.md", "Paris. [1]"))
     assert [entry.name for entry in others.board("t").files.values()] == ["facts.md", "c.md"]
     assert "one -> done" in asked(critics.planned[0])
 
