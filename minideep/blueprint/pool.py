@@ -223,22 +223,20 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
 
 
 def _parse(role: Role, reply: str, expected: str) -> Artifact:
-    """Parse the artifact in a reply and pass it to the role's validator.
+    """Parse the artifact in a reply, as the role's own functions take it.
 
     Raises:
-        ArtifactViolation: the reply is not an artifact, or the validator refuses it.
+        ArtifactViolation: the reply is not an artifact, or one of them refuses it.
     """
+    artifact = parse_artifact(reply, expected)
     try:
-        artifact = parse_artifact(reply, expected)
-    except FileViolation as exc:
-        raise ArtifactViolation(str(exc)) from None
-    try:
-        verdict = role.validate(artifact.content) if role.validate else None
+        content = role.extract(artifact.content) if role.extract else artifact.content
+        verdict = role.validate(content) if role.validate else None
     except (Exception, SystemExit) as exc:  # Whatever a user's validator raises, the subagent can correct.
         raise ArtifactViolation(clean(str(exc))[:MAX_QUOTED] or type(exc).__name__) from exc
     if verdict is False:
         raise ArtifactViolation(f"it is not what a {role.name} must deliver")
-    return artifact
+    return structs.replace(artifact, content=content)
 
 
 def _ledger_entry(turn: int, outcome: Outcome) -> LedgerEntry:

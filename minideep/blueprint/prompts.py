@@ -43,7 +43,8 @@ Reply with one JSON object and nothing else, one of:
 {"decision": "escalate", "question": "..."} when only the user can say how to go on
 
 At the end the user sees nothing but `final_answer`. You have not read the artifacts, so let them speak: write \
-{{name}} where an artifact's content is to stand, for example {{report.md}}."""
+{{name}} where an artifact's content is to stand, for example {{report.md}}. Write \\\\{{ for braces that are to stand \
+as they are."""
 
 
 def planner_system(roles: Iterable[Role]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import msgspec
 import pytest
@@ -187,12 +188,34 @@ def test_an_artifact_under_another_name_is_kept_and_the_planned_one_is_missing()
     assert bp.artifact("t", "other.md") == "Paris."
 
 
+@pytest.mark.parametrize("name", ["../up.py", "/etc/x", "a/b"])
+def test_whatever_name_a_subagent_gives_its_artifact_the_file_is_in_its_place(name):
+    said = json.dumps({"artifact_name": name, "content": CODE, "status": "done"})
+    _, turn = one_turn(Parts([plan(("code-writer", "write", "a.py"))], [ask()], lambda _: said))
+    (path,) = turn.artifacts
+    assert re.fullmatch(r"/code-writer_1_[a-z-]+\.\w\w", path)
+
+
+@pytest.mark.parametrize("said", [f"Here you are:\n\n{CODE}\n\nIt prints 1.", CODE, f"\n{CODE}\n"])
+def test_the_artifact_of_a_code_writer_is_its_block_without_the_prose_round_it(said):
+    _, turn = one_turn(Parts([plan(("code-writer", "write", "a.py"))], [end("{{a.py}}")], lambda _: said))
+    assert turn.text == CODE
+
+
+def test_a_role_may_refuse_a_reply_in_which_there_is_nothing_to_take():
+    def quoted(content):
+        return content.split('"')[1]
+
+    said = iter(["no quotes", 'It is "Paris".'])
+    worker = Role("worker", "You work.", extract=quoted, validate=lambda content: content == "Paris")
+    parts = Parts([plan(("worker", "w", "a.md"))], [end("{{a.md}}")], lambda _: next(said))
+    _, turn = one_turn(parts, roles=[worker])
+    assert (turn.text, refusal(parts.delegated[1])) == ("Paris", ("no quotes", "list index out of range"))
+
+
 @pytest.mark.parametrize(
     "refused",
-    ["", " \n", "I would first ask the planner", f"{CODE}\n{CODE}", "```python\nprint(\n```"]
-    + [
-        json.dumps({"artifact_name": name, "content": CODE, "status": "done"}) for name in ("../up.py", "/etc/x", "a/b")
-    ],
+    ["", " \n", "I would first ask the planner", f"{CODE}\n{CODE}", "```python\nprint(\n```"],
 )
 def test_a_refused_reply_goes_back_to_the_subagent_once_with_the_reason_and_never_becomes_a_file(refused):
     replies = iter([refused, CODE])
