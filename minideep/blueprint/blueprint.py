@@ -12,13 +12,13 @@ from ..checkpoint import Durability, Redact, noted, recall
 from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import Positive, Seconds
-from ..messages import Input, Text, UserMessage
+from ..messages import Input, Text
 from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..plain_json import to_json
 from ..ports import Backend, Middleware, Model, Store
 from ..runtime import check_prices, overridden
-from ..spec import AgentSpec, as_message
+from ..spec import AgentSpec, Said, read_input
 from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import Graph
@@ -169,6 +169,17 @@ class Blueprint(Agent):
             raise ConfigError(f"thread {thread_id!r} has no artifact {name!r}; artifacts: {there}")
         return recall(self._store, thread_id, ref.path, ref.sha256)
 
+    def delivered(self, thread_id: ThreadId) -> dict[str, str]:
+        """Return the status of each artifact that the thread has delivered, by its name in the plan and by its file's.
+
+        It is `done`, or `active` for a draft. The last version counts.
+
+        Raises:
+            UnknownThread, CheckpointError: the thread cannot be read.
+        """
+        written = [entry for entry in noted(self._store, thread_id, OWNER, "ledger") if "file" in entry]
+        return {name: entry["status"] for entry in written for name in (entry["artifact"], entry["file"])}
+
     def trace(self, thread_id: ThreadId) -> list[str]:
         """Return what each part of every turn did, in order: names, sizes, decisions, seconds, tokens.
 
@@ -179,15 +190,17 @@ class Blueprint(Agent):
         """
         return [to_json(entry).decode() for entry in noted(self._store, thread_id, OWNER, "ledger")]
 
-    def _goal(self, input: Input) -> UserMessage:
-        message = as_message(input)
+    def _goal(self, input: Input, model: Model) -> Said:
+        earlier, message = read_input(input, model)
+        if earlier:
+            raise ConfigError("a blueprint takes no history, but one goal: say in its text what was said before")
         if not isinstance(message.content, str) and any(not isinstance(block, Text) for block in message.content):
             raise ConfigError("a blueprint's goal must be text: planner and roles read nothing else")
         size, limit = len(message.text.encode()), self.files.state_limit // 10
         if size > limit:
             found = f"the goal has {size:,} bytes, and the state has room for {limit:,}"
             raise ConfigError(f"{found}; put the rest of the input in a file")
-        return message
+        return (), message
 
 
 def _or(model: str | Model | None, own: Model) -> Model:

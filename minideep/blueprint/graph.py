@@ -16,6 +16,7 @@ answer.
 """
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
@@ -71,6 +72,9 @@ class Graph(Middleware):
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         self._enter(ctx)
         return request
+
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        await self._files.add(ctx, files, read_board(ctx.state).step)
 
     async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
         said = await self.next_reply(ctx, read_board(ctx.state))

@@ -185,8 +185,8 @@ async def test_the_answer_of_a_subagent_is_its_last_text_that_is_not_empty():
         (task("a", "nobody"), "no subagent named 'nobody'; the subagents are general-purpose, critic"),
         (task(" "), "the description is empty"),
         (
-            ToolCall("task", {"description": "a", "prompt": "b", "subagent_type": "critic"}),
-            "task: Object contains unknown field `prompt`; it takes description (string), subagent_type (string)",
+            ToolCall("task", {"description": "a", "model": "b", "subagent_type": "critic"}),
+            "task: it takes no 'model'; it takes description (string), subagent_type (string)",
         ),
     ],
 )
