@@ -24,6 +24,7 @@ from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTE
 from .graph import Graph
 from .planner import PROMPT_LIMIT, Planner
 from .pool import BUDGETS, MAX_PARALLEL, SubagentPool
+from .reading import ReadFiles
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
 from .roles import STOCK_ROLES, Role, roles_by_name
 from .state import OWNER, Board, read_board, read_whole_board
@@ -110,7 +111,8 @@ class Blueprint(Agent):
         budgets = Limits(None, None, limits.tokens, limits.cost, limits.seconds)
         tools: list[Callable[..., Any]] = [self.planner.planner, self.pool.subagent_dispatcher]
         tools += [self.reflection.reflection, self.files.cleanup]
-        parts: list[Middleware] = [Graph(self.files, budgets, approving=approve_plan), *middleware]
+        parts: list[Middleware] = [ReadFiles(self.files, pool)]
+        parts += [Graph(self.files, budgets, approving=approve_plan), *middleware]
         if approve_plan:
             tools.append(self.planner.approve_plan)
             parts.append(HumanInTheLoopMiddleware({"approve_plan": True}))

@@ -30,7 +30,7 @@ from ..models import Policy, Say
 from ..ports import Ask, Middleware, Reply, Request
 from ..state import Limits
 from .contracts import MAX_QUESTION, fill_in, named_artifacts
-from .files import VirtualFiles
+from .files import VirtualFiles, as_text
 from .state import Board, escalated, read_board, save_objective, save_plan, save_progress
 
 MESSAGES_KEPT = 200
@@ -144,7 +144,7 @@ class Graph(Middleware):
         files, contents = self._files.by_name(ctx.state, board.ledger), dict[str, str]()
         for name in named_artifacts(board.final_answer):
             if name not in contents:  # Reading an evicted file records it again, so each is read once.
-                contents[name] = await self._files.read(ctx, files[name], board.step)
+                contents[name] = as_text(await self._files.read(ctx, files[name], board.step))
         return fill_in(board.final_answer, contents.__getitem__, self._files.answer_limit)
 
 

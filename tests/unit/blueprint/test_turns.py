@@ -25,6 +25,7 @@ from harness.blueprints import (
     rounds,
     said_by_role,
     sections,
+    whole_task,
 )
 from harness.stores import FaultyStore
 from msgspec import structs
@@ -232,7 +233,7 @@ async def test_the_planner_sees_the_users_answer_with_the_old_plan_and_what_went
         "What went wrong": "b.md: its run failed (RateLimited)",
         "Why you are asked again": "the user was asked: which colour?",
     }
-    assert asked(model.delegated[0]) == "# a.md\nParis\n\n## Task\nfind out"
+    assert asked(model.delegated[0]) == whole_task("find out", ("a.md", "Paris"))
 
 
 async def test_the_planner_sees_all_answers_to_several_questions_about_one_goal():
