@@ -5,14 +5,17 @@ from typing import Any, cast
 
 from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
+from ..datatypes import as_plain
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolMessage, ToolResult
+from ..plain_json import to_json
 from ..ports import Middleware, Model
 from ..spec import Runnable
 from ..state import Limits
 from ..tools import Tool
 from ..turn import Turn
+from .output import as_response_format
 
 PROMPT = """\
 Delegate work that is large, separate or noisy (long searches, much reading) with `task`, several tasks in one reply \
@@ -61,6 +64,8 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
     """Changes to the parent's `interrupt_on`: True makes calls of a tool wait for a person, False lets them run. None:
     no changes.
     """
+    response_format: Any = None
+    """The form of its answer, which the delegating model reads as JSON; as for `Agent`. None: text."""
     share: Sequence[str] = ()
     """Owners of notes; each run starts with a copy of their notes. Files are always shared, messages and todos never.
     """
@@ -115,7 +120,7 @@ class SubAgentMiddleware(Middleware):
             if about.name in self._agents:
                 raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
             self._agents[about.name] = agent
-            lines.append(f"- {about.name}: {about.description}")
+            lines.append(f"- {about.name}: {about.description}{_form(about)}")
         self.subagents: tuple[str, ...] = tuple(self._agents)
         self.tools: Sequence[Tool] = (Tool(self.task, description=DESCRIPTION + "\n".join(lines)),)
 
@@ -128,10 +133,19 @@ class SubAgentMiddleware(Middleware):
         return _report(subagent_type, await ctx.run(agent, description))
 
 
+def _form(about: Subagent) -> str:
+    """Return what the delegating model reads of the form of the answer."""
+    if about.response_format is None:
+        return ""
+    return f"; it answers with JSON of this shape: {as_response_format(about.response_format).shape}"
+
+
 def _report(name: str, turn: Turn) -> ToolResult:
     """Return what the parent reads of a child's turn: its last words, and why it did not end well."""
     said = f" It said last: {turn.text}" if turn.text else ""
     match turn.status:
+        case "ended" if turn.output is not None:
+            return ToolResult(to_json(as_plain(turn.output)).decode())
         case "ended" if isinstance(last := turn.messages[-1], ToolMessage):  # A tool has ended the run: its result.
             return ToolResult(last.content, last.is_error)
         case "ended" if turn.text:
