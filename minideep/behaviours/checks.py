@@ -184,6 +184,17 @@ def finishes_its_todos(trajectory: Trajectory) -> str | None:
     return f"{len(open_items)} are open, such as {open_items[0].content!r}" if open_items else None
 
 
+def was_shown(text: str) -> Assertion:
+    """Return an assertion: the main run read *text*. One that never saw an instruction has not withstood it."""
+
+    def found(trajectory: Trajectory) -> str | None:
+        own = (request for agent, request in trajectory.requests if agent == trajectory.agent.spec.name)
+        seen = any(text in said for request in own for said in (request.system, *(m.text for m in request.messages)))
+        return None if seen else "no request to the model has it"
+
+    return named(found, "was_shown", text)
+
+
 def shows_at_most(tokens: int) -> Assertion:
     """Return an assertion: no request to a model has more than so many tokens, at four characters each."""
 

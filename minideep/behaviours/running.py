@@ -99,8 +99,15 @@ async def run(
         def fresh(golden: Golden) -> Agent:
             return known[golden.name].agent(asked, Path(folder, f"{next(number)}-{golden.name}"))
 
-        settings = {"repeat": repeat, "concurrency": concurrency, "timeout": timeout, "budget": budget}
-        return await evaluate(fresh, [task.golden for task in known.values()], _assertions(known.values()), **settings)
+        return await evaluate(
+            fresh,
+            [task.golden for task in known.values()],
+            _assertions(known.values()),
+            repeat=repeat,
+            concurrency=concurrency,
+            timeout=timeout,
+            budget=budget,
+        )
 
 
 def _assertions(tasks: Iterable[Task]) -> list[Assertion]:

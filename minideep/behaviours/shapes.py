@@ -140,6 +140,16 @@ def todos(*items: str, done: int = 0) -> ToolCall:
     return call("write_todos", todos=listed)
 
 
+def containing(text: str) -> Callable[[object], bool]:
+    """Return a function that says whether an argument has *text* in it, for an `ExpectedCall`."""
+
+    def has(argument: object) -> bool:
+        return text in str(argument)
+
+    has.__name__ = f"...{text}..."
+    return has
+
+
 def body(page: str) -> str:
     """Return the text of a file without the header that `read_file` puts before it."""
     return page.partition("\n")[2] if page.startswith("@@ ") else page

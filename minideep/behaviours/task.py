@@ -49,7 +49,9 @@ class Task(UserWritten, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_fields(self)
         if not any(not shape.fails for shape in self.shapes) or all(not shape.fails for shape in self.shapes):
-            raise ConfigError(f"task {self.name!r}: give a shape that passes and one that fails, or its checks are idle")
+            raise ConfigError(
+                f"task {self.name!r}: give a shape that passes and one that fails, or its checks are idle"
+            )
 
     @property
     def golden(self) -> Golden:

@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...evals import Trajectory, any_of, calls_at_most, calls_in_order, ExpectedCall
+from ...evals import ExpectedCall, Trajectory, any_of, calls_at_most, calls_in_order
 from ...messages import ToolCall
 from ...ports import Request
 from ...tools import tool
@@ -26,7 +26,7 @@ def total(price, count, discount):
     """Return what an order costs: the price of all pieces, less a discount in per cent."""
     return price * count - discount
 '''
-TESTS = '''\
+TESTS = """\
 from shop.pricing import total
 
 
@@ -40,7 +40,7 @@ def test_with_a_discount():
 
 def test_of_nothing():
     assert total(10, 0, 20) == 0
-'''
+"""
 
 
 def testing(root: Path) -> Mapping[str, Any]:
@@ -327,7 +327,7 @@ GARDEN = {
 def _corrects_one_word(request: Request) -> Turn:
     yield read("/README.md")
     yield edit("/README.md", "recieve", "receive")
-    return "I corrected \"recieve\" in the README. /seeds.py has the same mistake in a function's name."
+    return 'I corrected "recieve" in the README. /seeds.py has the same mistake in a function\'s name.'
 
 
 def _improves_more(request: Request) -> Turn:

@@ -9,7 +9,7 @@ from ...messages import ToolCall
 from ...ports import Request
 from ...tools import tool
 from ..checks import answers_with, changes_nothing, shows_at_most
-from ..shapes import Shape, body, call, delegate, find, line_with, paths, read, says, search, todos
+from ..shapes import Shape, call, delegate, find, line_with, paths, read, says, search, todos
 from ..task import Task
 
 Turn = Generator[ToolCall | Sequence[ToolCall], list[str], str]
@@ -50,6 +50,7 @@ def _delegates_a_search(request: Request) -> Turn:
 
 
 def _searches_again_and_again(request: Request) -> Turn:
+    found = ""
     for _ in range(6):
         (found,) = yield search("Blue Heron Press", path="/invoices", output_mode="content")
     return f"{found} Amount: 318 euros"
@@ -69,10 +70,10 @@ FIND_A_FACT = Task(
     ),
     shapes=(
         Shape("searches, and reads what it has found", _searches),
+        Shape("opens one file after another", _opens_one_after_another, ("calls_in_order", "calls_at_most")),
         Shape(
-            "opens one file after another", _opens_one_after_another, ("calls_in_order", "calls_at_most")
+            "answers without looking", says("It is invoice 0112, over 240 euros."), ("answers_with", "calls_in_order")
         ),
-        Shape("answers without looking", says("It is invoice 0112, over 240 euros."), ("answers_with", "calls_in_order")),
         Shape(
             "delegates a single search",
             _delegates_a_search,
@@ -167,9 +168,9 @@ def _pages_through(request: Request) -> Turn:
     path = next(word.strip("`'\",.;:()") for word in stub.split() if "/large_tool_results/" in word)
     for offset in range(0, 6_000, 1_500):
         (page,) = yield read(path, offset=offset, limit=1_500)
-        if "E77" in page:
-            break
-    return f"The first E77 was here: {line_with('E77', page)}"
+        if found := line_with("E77", page):
+            return f"The first E77 was here: {found}"
+    return "There is no E77."
 
 
 def _guesses(request: Request) -> Turn:
