@@ -40,8 +40,9 @@ LAYERS = [
     ["middleware"],
     ["live", "stored", "agent"],
     ["deep_agent"],
+    ["evals"],
     ["blueprint"],
-    ["testing", "evals"],
+    ["testing"],
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -11,6 +11,8 @@ Change = Literal["better", "worse", "same", "new", "missing", "not run"]
 NOISE = 2.0
 """Standard errors by which two means must differ. About one difference in twenty is larger by chance alone."""
 _LOWEST = 1e-9
+IGNORED = {"at", "budget", "concurrency", "kept"}
+"""Settings that change no result."""
 
 
 class Delta(Struct, frozen=True):
@@ -117,7 +119,7 @@ def _settings(before: Report, now: Report) -> list[str]:
     both: list[dict[str, object]] = []
     for report in (before, now):
         models = sorted({model for case in report.cases for model in case.models})
-        about = {name: value for name, value in report.about.items() if name not in ("at", "budget", "concurrency")}
+        about = {name: value for name, value in report.about.items() if name not in IGNORED}
         both.append({"models": models, **about})
     names = dict.fromkeys([*both[0], *both[1]])
     return [

@@ -119,8 +119,8 @@ class Report(Struct, frozen=True):
 
     cases: tuple[Case, ...]
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What was evaluated, and how: `agents`, `minideep` (its version), `repeat`, `concurrency`, `timeout`, `budget` and
-    `at`, in seconds since 1970.
+    """What was evaluated, and how: `agents`, `minideep` (its version), `repeat`, `concurrency`, `timeout`, `budget`,
+    `kept` (True if the threads are in a store that the caller gave) and `at`, in seconds since 1970.
     """
 
     def __post_init__(self) -> None:

@@ -75,6 +75,7 @@ async def evaluate(
     cases = [task.result() for task in tasks]
     by_golden = tuple(case for place in range(len(listed)) for case in cases[place :: len(listed)])
     settings = {"repeat": repeat, "concurrency": concurrency, "timeout": timeout, "budget": budget}
+    settings["kept"] = store is not None
     return Report(by_golden, {"agents": sorted(work.agents), "minideep": __version__, "at": started, **settings})
 
 

@@ -22,7 +22,7 @@ def report_table(report: Report) -> str:
     first, *lines = aligned([[one_line(head, NAME_SHOWN) for head in heads], *rows])
     found = [first]
     for line, result in zip(lines, results, strict=True):
-        found += [line, *_problems(result)]
+        found += [line, *_problems(result, kept=bool(report.about.get("kept")))]
     return "\n".join([*found, *_totals(report)])
 
 
@@ -58,15 +58,18 @@ def _statuses(result: Result) -> str:
     return ", ".join(f"{status} ×{count}" for status, count in counts.most_common())
 
 
-def _problems(result: Result) -> list[str]:
-    """Return each problem once, with the number of runs that have it, and where to read the first run that failed."""
+def _problems(result: Result, *, kept: bool) -> list[str]:
+    """Return each problem once, with the number of runs that have it, and what the first run that failed answered.
+
+    Its thread is named if there is a store in which it can be read.
+    """
     counts = Counter(_problem(case, str(failure)) for case in result.cases for failure in case.failures)
     lines = [f"     {text}{f' ({count} runs)' if count > 1 else ''}" for text, count in counts.items()]
     failed = next((case for case in result.ran if not case.passed), None)
     if failed is None:
         return lines
     answer = [f"     answer: {one_line(failed.answer, ANSWER_SHOWN)}"] if failed.answer else []
-    return [*lines, *answer, f"     thread {failed.thread_id}"]
+    return [*lines, *answer, *([f"     thread {failed.thread_id}"] if kept else [])]
 
 
 def _problem(case: Case, text: str) -> str:
@@ -89,8 +92,8 @@ def comparison_table(comparison: Comparison) -> str:
     first, *lines = aligned([heads, *map(_compared_row, comparison.goldens)])
     found = [first]
     for line, one in zip(lines, comparison.goldens, strict=True):
-        changes = [f"     {name} {_change(delta, '.2f')}" for name, delta in one.scores.items() if delta.is_clear]
-        found += [line, *(one_line(change, PROBLEM_SHOWN) for change in changes)]
+        changes = [f"{name} {_change(delta, '.2f')}" for name, delta in one.scores.items() if delta.is_clear]
+        found += [line, *(f"     {one_line(change, PROBLEM_SHOWN)}" for change in changes)]
     counts = Counter(one.verdict for one in comparison.goldens)
     found.append(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
     steps, cost = _total(comparison, "steps", ",.4g"), _total(comparison, "cost", ".4f")
@@ -99,16 +102,20 @@ def comparison_table(comparison: Comparison) -> str:
 
 
 def _compared_row(one: Compared) -> list[str]:
-    numbers = (_change(one.passes, ".0%"), _change(one.steps, ",.4g"), _change(one.cost, ".4f"))
-    return [one.verdict, *numbers, _change(one.seconds, ".2f"), one_line(one.name, NAME_SHOWN)]
+    passes = [f"{one.mean * one.count:.0f}/{one.count}" if one else "-" for one in (one.passes.before, one.passes.now)]
+    numbers = (_change(one.steps, ",.4g"), _change(one.cost, ".4f"), _change(one.seconds, ".2f"))
+    return [one.verdict, _arrow(one.passes, *passes), *numbers, one_line(one.name, NAME_SHOWN)]
 
 
 def _change(delta: Delta, form: str) -> str:
+    return _arrow(delta, with_spread(delta.before, form), with_spread(delta.now, form))
+
+
+def _arrow(delta: Delta, before: str, now: str) -> str:
     """Return a number before and now; one that chance explains has a `~`."""
-    before, now = (with_spread(spread, form) for spread in (delta.before, delta.now))
     if before == now:
         return now
-    return f"{before} -> {now}{'' if delta.is_clear or delta.change is None else ' ~'}"
+    return f"{before} -> {now}{'' if delta.is_clear or not delta.change else ' ~'}"
 
 
 def _total(comparison: Comparison, name: str, form: str) -> str:
