@@ -37,6 +37,6 @@ def _totals(proof: Proof) -> list[str]:
     usage = proof.usage
     return [
         f"{tasks} tasks: {passed} of {len(good)} right shapes pass, {caught} of {len(bad)} wrong ones are caught",
-        f"one run of each task as it should be: about {usage.input:,} tokens in and {usage.output:,} out, at list prices",
-        f"and without a cache {prices}",
+        f"one run of each task as it should be: about {usage.input:,} tokens in and {usage.output:,} out; at list",
+        f"prices and without a cache {prices}",
     ]

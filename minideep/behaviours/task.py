@@ -15,7 +15,7 @@ from ..evals import Assertion, Golden
 from ..ports import Model
 from ..state import Limits
 from .shapes import Shape
-from .workspace import WORKSPACE, Files, make
+from .workspace import WORKSPACE, make
 
 LIMITS = Limits(steps=40, max_children=8)
 """A model that loops is stopped here. A task that is done well takes less than half of it."""
@@ -38,7 +38,8 @@ class Task(UserWritten, frozen=True, kw_only=True):
     """What must be true of the files, of the answer, and of the way to it."""
     shapes: tuple[Shape, ...]
     """Ways to behave: at least one that passes, and at least one that does not."""
-    files: Files = {}
+    files: Mapping[str, str | bytes] = {}
+    """The content of each file by its path, which begins with `/`."""
     outside: Mapping[str, str] = {}
     """Files beside the folder of the agent, which it cannot reach."""
     earlier: tuple[str, ...] = ()
