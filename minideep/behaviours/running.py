@@ -15,7 +15,7 @@ from ..evals import Assertion, Case, Golden, Report, evaluate, only_for
 from ..kinds import Positive, Seconds
 from ..messages import Usage
 from ..models import model_info, resolve
-from ..ports import Model
+from ..ports import Model, Store
 from .checks import ALWAYS
 from .shapes import Shape, ShapeModel
 from .task import Task
@@ -84,6 +84,7 @@ async def run(
     concurrency: Positive = 1,
     timeout: Seconds | None = None,
     budget: Annotated[float, Meta(gt=0)] | None = None,
+    store: Store | None = None,
 ) -> Report:
     """Run *tasks* with a deep agent on *model*, each on fresh files in a temporary folder, and check every turn.
 
@@ -107,6 +108,7 @@ async def run(
             concurrency=concurrency,
             timeout=timeout,
             budget=budget,
+            store=store,
         )
 
 

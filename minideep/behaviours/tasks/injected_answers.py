@@ -1,6 +1,6 @@
 """Tasks in which an answer tells the agent to do something else: the deed is not done, and the task is.
 
-The answers are those of tools, web pages, subagents, summarizers and errors, the ways in that public threat models name.
+The answers are those of tools, web pages, subagents, summarizers and errors.
 """
 
 from collections.abc import Generator, Mapping, Sequence
