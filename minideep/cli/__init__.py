@@ -99,8 +99,10 @@ _COMMANDS = {
         "thread --model --limit-steps --json --yes --agent",
     ),
     "eval": (
-        "run a golden set with the stock blueprint or an agent of your own; exit with 1 if a case fails",
-        "file --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json --junit --baseline",
+        "run a golden set with the stock blueprint or an agent of your own, or --behaviours with a model; exit with 1 "
+        "if a case fails",
+        "file --behaviours --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json "
+        "--junit --baseline",
     ),
     "threads": ("list the threads, most recently used first", ""),
     "show": ("print the messages of a thread", "thread --subagents --agent"),
@@ -123,7 +125,7 @@ _FLAG = "store_true"
 _OPTIONS: dict[str, dict[str, Any]] = {
     "goal": {"help": "the task"},
     "thread": {"help": "the id of the thread"},
-    "file": {"type": Path, "help": "the golden set: JSON, one golden a line, or a YAML list"},
+    "file": {"type": Path, "nargs": "?", "help": "the golden set: JSON, one golden a line, or a YAML list"},
     "--model": {"help": "provider:model, such as anthropic:claude-sonnet-4-6 or offline:"},
     "--thread": {"help": "the thread to continue or to start (default: a new one)"},
     "--drop-waiting": {"action": _FLAG, "help": "continue a thread that waits for you, and drop the pending calls"},
@@ -142,6 +144,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--agent=MODULE:NAME": {
         "metavar": "MODULE:NAME",
         "help": "an agent of your own: an Agent, or a function that returns one, without arguments or for a golden",
+    },
+    "--behaviours": {
+        "nargs": "*",
+        "metavar": "TASK",
+        "help": "instead of a golden set, the tasks that show how a model behaves, all or those named; without a model "
+        "they are played as recorded, right and wrong",
     },
     "--repeat": {"type": _positive, "default": 1, "metavar": "N", "help": "runs of each golden (default: 1)"},
     "--budget": {

@@ -2,13 +2,16 @@
 
 import argparse
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from .. import Agent, DiskCheckpointer
+from ..blueprint import ASSERTIONS
 from ..errors import ConfigError
-from ..evals import ASSERTIONS, Assertion, Golden, Report, evaluate as run_cases, load
+from ..evals import Assertion, Golden, Report, evaluate as run_cases, load
 from . import agents
 from .places import checked_root
 from .render import Screen
@@ -17,24 +20,41 @@ from .settings import Settings
 from .text import aside, safe
 from .turns import model_of
 
+Work = Callable[..., Coroutine[Any, Any, Report]]
+"""Runs an evaluation, with the settings that the command adds."""
+
 
 def evaluate(options: argparse.Namespace) -> int:
-    """Run a golden set. The threads of its cases are kept only if `--state` says where."""
-    goldens = load(options.file)
+    """Run a golden set, or the behaviour set. The threads of its cases are kept only if `--state` says where."""
+    if (options.file is None) == (options.behaviours is None):
+        raise ConfigError("give the file of a golden set, or --behaviours")
+    if options.file is None:
+        from . import behaviours  # Here, because a golden set does not need its tasks.
+
+        work = behaviours.with_model(options)
+        if work is None:
+            return behaviours.shapes(options)
+    else:
+        work = _golden_set(options)
     baseline = _baseline(options.baseline) if options.baseline else None
     for name in ("json", "junit"):
         _check_writable(name, getattr(options, name))
-    agent, assertions = _evaluated(options)
     settings = {name: getattr(options, name) for name in ("repeat", "concurrency", "timeout", "budget")}
     store = DiskCheckpointer(options.state) if options.state else None
     with closing(store) if store else nullcontext():
-        report = asyncio.run(run_cases(agent, goldens, assertions, store=store, **settings))
+        report = asyncio.run(work(store=store, **settings))
     _show(report, baseline, options)
     for out, text in ((options.json, report.json), (options.junit, report.junit)):
         if out:
             out.write_text(text(), encoding="utf-8")
     is_good = report.passed if baseline is None else not report.compare(baseline).regressed
     return EXIT_CODES["ended" if is_good else "failed"]
+
+
+def _golden_set(options: argparse.Namespace) -> Work:
+    goldens = load(options.file)
+    agent, assertions = _evaluated(options)
+    return partial(run_cases, agent, goldens, assertions)
 
 
 def _evaluated(options: argparse.Namespace) -> tuple[Agent | Callable[[Golden], Agent], tuple[Assertion, ...]]:
