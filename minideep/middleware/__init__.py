@@ -18,6 +18,7 @@ __getattr__ = lazy_names(
         ".ports": "Middleware",
         "approvals": "HumanInTheLoopMiddleware",
         "caching": "PromptCachingMiddleware",
+        "checking": "UNFINISHED ReplyCheck final_text refusals",
         "context.compaction": "SummarizationMiddleware",
         "context.context_size": "SUMMARIES",
         "context.offload": "OffloadMiddleware",

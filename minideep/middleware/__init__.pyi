@@ -3,6 +3,12 @@
 from ..ports import Middleware as Middleware
 from .approvals import HumanInTheLoopMiddleware as HumanInTheLoopMiddleware
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
+from .checking import (
+    UNFINISHED as UNFINISHED,
+    ReplyCheck as ReplyCheck,
+    final_text as final_text,
+    refusals as refusals,
+)
 from .context.compaction import SummarizationMiddleware as SummarizationMiddleware
 from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...messages import AnyBlock, AssistantMessage, Audio, Document, Image, Message, Text, ToolMessage, Video
+from ...messages import AnyBlock, AssistantMessage, Audio, Document, Image, MediaLink, Message, Text, ToolMessage, Video
 from ..room import fitting
 from . import tokens
 from .tokens import clipped, fitted
@@ -126,5 +126,7 @@ def _text(block: AnyBlock, path: str) -> str:
             return "\n".join(filter(None, (text.strip(), *(f"(source: {source})" for source in sources if source))))
         case Image(data, kind) | Audio(data, kind) | Video(data, kind) | Document(data, kind):
             return f"({kind}, {len(data):,} bytes{f', in {path!r}' if path else ''})"
+        case MediaLink(url, kind):
+            return f"({kind} at {url})"
         case _:
             return ""

@@ -63,6 +63,12 @@ class FilesystemMiddleware(Middleware):
         functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
         self.tools: Sequence[Tool] = tuple(Tool(function) for function in functions)
 
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        def record(path: str, data: bytes, kept: bool) -> None:
+            self._record(ctx, _written(ctx, path, data, kept))
+
+        await backends.write_given(ctx, self._backend, files, record)
+
     async def ls(self, ctx: ToolContext, path: str = ".") -> str:
         """List one folder: full paths, folders with a final `/`, at most 1,000. To look deeper use `glob`.
 
@@ -255,8 +261,11 @@ class FilesystemMiddleware(Middleware):
 
     def _changes(self, entry: OpenCall) -> str:
         """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""
-        raw = entry.decision.raw if isinstance(entry.decision, Edit) else entry.call.raw
-        return self.target(ToolCall(entry.call.name, raw, entry.call.id))
+        call = entry.call
+        if isinstance(entry.decision, Edit):
+            edited = ToolCall(call.name, entry.decision.raw, call.id)
+            call = next((tool.normalized(edited) for tool in self.tools if tool.name == call.name), edited)
+        return self.target(call)
 
     def _record(self, ctx: ToolContext, event: FileWritten | FileEdited) -> None:
         ctx.record(event)

@@ -101,10 +101,10 @@ async def test_an_invalid_todo_is_refused_in_one_line_and_changes_nothing(items,
 
 
 async def test_the_error_for_anything_but_a_list_says_what_is_wanted():
-    agent = planner(ToolCall("write_todos", {"todos": "[]"}), ToolCall("write_todos"), "ok")
+    agent = planner(ToolCall("write_todos", {"todos": "none"}), ToolCall("write_todos"), "ok")
     first, second = told(await agent.run("go"))
-    assert first.startswith("write_todos: Expected `array`, got `str` - at `$.todos`; it takes todos (array)")
-    assert second.startswith("write_todos: Object missing required field `todos`")
+    assert first.startswith('write_todos: todos must be [{"content": string, "status": ')
+    assert second.startswith("write_todos: 'todos' is missing; it takes todos (array)")
 
 
 async def test_the_largest_list_fits_and_an_item_is_one_line():
