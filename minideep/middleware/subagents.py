@@ -29,7 +29,7 @@ user what matters of it.
 *description* is all that the subagent knows. It shares your files, not this conversation or your todos. Write the \
 goal, what is known (facts, paths, limits), whether to change files or only to report, and what to answer and how \
 long. Each call starts a new subagent, which remembers no earlier one; if it answers with a question, call again with \
-all it needs.
+the answer and all else that is needed.
 
 Not for one or two quick calls: make those yourself. Several calls in one reply run in parallel, so let no two of \
 them change the same file. If it fails, the error says why: give a clearer or smaller task, or do it yourself. \
