@@ -44,6 +44,7 @@ from minideep import (
     create_deep_agent,
     decision_from_json,
     decisions_from_json,
+    load_media,
     tool,
 )
 from minideep.backends import FilesystemBackend, StateBackend
@@ -299,7 +300,7 @@ def calls(world):
     agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
     kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
     kit |= {"version": "1", "continues": ["b"], "redact": None}
-    turn = {"input": "go", "thread_id": "t", "key": None, "context": None, "wait": False}
+    turn = {"input": "go", "thread_id": "t", "key": None, "files": None, "context": None, "wait": False}
     settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
     critic = Subagent(name="critic", description="finds faults")
     walked = {"trajectory": asyncio.run(walk(agent, Golden("g"), "walked"))}
@@ -409,6 +410,7 @@ def calls(world):
         "Profile.worded": (Profile().worded, {"tool": ping}),
         "ToolCall": (ToolCall, {"name": "n", "args": {}, "id": None}, lambda call: answers(Agent(ScriptedModel([call, "ok"]), [ping]))),
         "Edit": (Edit, {"args": {}}),
+        "load_media": (load_media, {"path": "golden.jsonl"}),
         "Turn.raise_for_status": (Turn(thread_id="t", status="ended").raise_for_status, {}),
         "Turn.json": (Turn(thread_id="t", status="ended").json, {}),
         "decision_from_json": (decision_from_json, {"raw": '{"type": "approve"}'}),
@@ -434,7 +436,7 @@ def evaluated(agent, goldens):
     asyncio.run(evaluate(agent, goldens))
 
 
-HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish")
+HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish", "add_files")
 CALLED_BY_THE_LOOP = {
     **{f"{kind}.{hook}": "a hook" for kind in [*minideep.middleware.__all__] for hook in HOOKS},
     **{
