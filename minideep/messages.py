@@ -12,7 +12,7 @@ from msgspec import structs
 
 from .documented import Struct
 from .kinds import Rule
-from .plain_json import arguments_json, from_json
+from .plain_json import arguments_json, from_json, is_json, parse_arguments
 
 StopReason = Literal["done", "truncated", "refused", "continue"]
 """Why a reply ended. `done`: by itself; `truncated`: at its size limit; `refused`: by refusal; `continue`: the provider
@@ -136,6 +136,14 @@ class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call)
     def malformed(self) -> str:
         """The text that the model wrote instead of a JSON object; empty if it wrote one."""
         return "" if self.raw.startswith(b"{") else str(from_json(self.raw))
+
+    def as_json(self) -> "ToolCall":
+        """Return this call with arguments that are JSON: others could be written to a log, but not read again."""
+        return (
+            self
+            if is_json(self.raw)
+            else ToolCall(self.name, parse_arguments(self.raw.decode(errors="replace")), self.id)
+        )
 
     def __repr__(self) -> str:
         return f"ToolCall({self.name!r}, {self.malformed or self.args!r}, id={self.id!r})"

@@ -1,57 +1,172 @@
-"""Structured output: the JSON in a model's text, converted to a type."""
+"""Structured output: the JSON in a model's text, read as a type."""
 
+import json
 import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-import msgspec
+from .plain_json import too_deep
 
 T = TypeVar("T")
-_FENCED = re.compile(r"```[\w-]*[^\S\n]*\n(.*?)```", re.DOTALL)
+T_co = TypeVar("T_co", covariant=True)
+MAX_LOOKED = 2_000_000
+"""Characters that are decoded, in all attempts on one text: values inside of values are decoded again."""
+_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+# From one line's beginning to another's, or to a line's end: other such marks may be a part of a JSON text.
+_FENCED = re.compile(
+    r"^[^\S\n]*```[\w+-]*[^\S\n]*\n(.*?)(?:^[^\S\n]*```|(?<=[}\]])[^\S\n]*```[^\S\n]*$|\Z)", re.DOTALL | re.MULTILINE
+)
+_ONE_FENCE = re.compile(r"\s*```[\w+-]*[^\S\n]*\n(.*)```\s*", re.DOTALL)
+_OPENS = re.compile(r"[{\[]")
 # An unterminated string extends to the end; otherwise each quote in the text would be tried as the start of another.
 _STRING = r'("(?:\\.|[^"\\])*+"?)'
 _COMMENT = re.compile(_STRING + r"|(?:#|//)[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
+_decoder = json.JSONDecoder()
+_loose = json.JSONDecoder(strict=False)  # Takes line breaks in a text that were not escaped.
 
 
-def json_in(text: str) -> Any:
-    """Return the JSON value in *text*.
+class Wanted(Protocol[T_co]):
+    """What is looked for in a text; a `DataType` is one."""
 
-    That is the whole text, else the content of a fence, else everything from the first `{` to the last `}`. Comments
-    and trailing commas, which models write, are ignored.
+    @property
+    def wanted(self) -> str: ...
+    def read(self, value: Any, /) -> T_co: ...
+
+
+def value_in(text: str, kind: Wanted[T]) -> T:
+    """Return the value of *kind* in *text*: the whole of it, or an object or list that stands in a fence or in prose.
+
+    Text between `<think>` tags, comments and trailing commas are left out. Of several values the last one counts, for
+    drafts and examples come first. No part is looked at of a value that is one of *kind*.
 
     Raises:
-        ValueError: nothing is valid JSON. The message describes the first problem and quotes none of the text.
+        ValueError: there is none. The message says what is wrong with what was found, and which shape is wanted; it
+            quotes none of the text.
     """
-    problem = ""
-    for candidate in _candidates(text):
-        for form in (candidate, _COMMA.sub(_only_strings, _COMMENT.sub(_only_strings, candidate))):
-            try:
-                return msgspec.json.decode(form)
-            except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as exc:
-                problem = problem or str(exc)
-    raise ValueError(f"no JSON: {problem}")
+    problems: list[str] = []
+    empty: list[T] = []
+    for form in _forms(text):
+        found = list(_values(form, kind, problems))
+        if full := [read for value, read in found if value not in ({}, [])]:
+            return full[-1]
+        empty += [read for _, read in found]
+    if empty and not problems:  # If all fields have defaults, an empty pair of braces in prose is a value, too.
+        return empty[-1]
+    raise ValueError(problems[0] if problems else f"the reply holds no JSON; {kind.wanted}")
 
 
-def _candidates(text: str) -> Iterator[str]:
-    yield text
-    yield from _FENCED.findall(text)
-    first, last = text.find("{"), text.rfind("}")
-    if 0 <= first < last:
-        yield text[first : last + 1]
+def whole_value(text: str) -> Any:
+    """Return the one JSON value that *text* is as a whole, as models write it: also inside a fence or inside a JSON
+    text, with comments, trailing commas or line breaks in texts, as a literal of Python, or after empty braces.
+
+    Raises:
+        ValueError: it is none, or it is cut off.
+    """
+    if fenced := _ONE_FENCE.fullmatch(text):
+        text = fenced[1]
+    for read in (_loose.decode, _one_of_several, _without_extras_decoded, _python_literal):
+        try:
+            value = read(text.strip())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
+            return whole_value(value)  # Shorter each time.
+        if too_deep(value):
+            break
+        return value
+    raise ValueError("it is not JSON")
+
+
+def is_cut_off(text: str) -> bool:
+    """Return whether *text* is the beginning of a JSON value, whose end is missing."""
+    text = text.strip()
+    try:
+        _loose.decode(text)
+    except json.JSONDecodeError as exc:
+        rest = text[exc.pos :]
+        ends = not rest or exc.msg.startswith("Unterminated string")
+        return ends or any(word.startswith(rest) for word in ("true", "false", "null", "-"))
+    except RecursionError:
+        pass
+    return False
+
+
+def _without_extras_decoded(text: str) -> Any:
+    return _loose.decode(_without_extras(text))
+
+
+def _one_of_several(text: str) -> Any:
+    """Return the object in a row of objects that are all the same or empty: some servers write `{}` before it."""
+    at, found = 0, list[Any]()
+    while at < len(text) and len(found) < 10:
+        value, at = _loose.raw_decode(text, at)
+        at += len(text[at:]) - len(text[at:].lstrip())
+        found.append(value)
+    full = [value for value in found if value != {}]
+    if at < len(text) or any(value != full[0] for value in full):
+        raise ValueError("several values")
+    return full[0] if full else {}
+
+
+def _python_literal(text: str) -> Any:
+    """Return a dict or a list that is written as in Python: `{'all': True}`."""
+    # A backslash means one thing in Python and another in JSON. The bounds keep Python's parser off its limits.
+    if text[:1] not in ("{", "[") or "\\" in text or len(text) > 100_000 or sum(map(text.count, "([{-~+")) > 1_000:
+        raise ValueError("not a literal")
+    import ast
+
+    try:
+        return json.loads(json.dumps(ast.literal_eval(text)))
+    except (SyntaxError, TypeError, MemoryError) as exc:
+        raise ValueError("not a literal") from exc
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Yield *text* without what models write around JSON, then with less, then as it is."""
+    answer = _FENCED.sub(lambda fence: _without_extras(fence[1]), _THOUGHT.sub("", text)).strip()
+    yield answer
+    yield _without_extras(answer[max(0, answer.find("{")) :])
+    if "<" in text:
+        yield text
+
+
+def _values(text: str, kind: Wanted[T], problems: list[str]) -> Iterator[tuple[Any, T]]:
+    """Yield the values in *text* that are of *kind*, and as what they were read. A part of one is none."""
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        if read := _read(whole, kind, problems):
+            yield whole, read[0]
+            return
+    at, looked = 0, 0
+    while (opens := _OPENS.search(text, at)) and looked < MAX_LOOKED:
+        at = opens.end()
+        try:
+            value, end = _decoder.raw_decode(text, opens.start())
+        except (ValueError, RecursionError) as exc:
+            looked += getattr(exc, "pos", at + 100_000) - opens.start() + 1_000
+            continue
+        looked += end - opens.start() + 1_000
+        if read := _read(value, kind, problems):
+            at = end
+            yield value, read[0]
+
+
+def _read(value: Any, kind: Wanted[T], problems: list[str]) -> tuple[T] | None:
+    try:
+        return None if too_deep(value) else (kind.read(value),)
+    except ValueError as exc:
+        problems.append(str(exc))
+        return None
+
+
+def _without_extras(text: str) -> str:
+    """Return *text* without the comments and trailing commas that models write into JSON."""
+    return _COMMA.sub(_only_strings, _COMMENT.sub(_only_strings, text))
 
 
 def _only_strings(found: "re.Match[str]") -> str:
     return found[1] or ""
-
-
-def fitting(value: Any, kind: type[T]) -> T:
-    """Convert plain data to a *kind*, such as a Struct.
-
-    Raises:
-        ValueError: it does not fit. The message says where.
-    """
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as exc:
-        raise ValueError(str(exc)) from None

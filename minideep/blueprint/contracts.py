@@ -5,15 +5,17 @@ A reply that breaks a contract is a `ContractViolation`. Its text is sent back t
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, TypeVar, cast, get_args
+from functools import cache
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import structs
 
+from ..datatypes import DataType
 from ..documented import Struct
 from ..errors import ArtifactViolation, ContractViolation, FileViolation, PlanViolation, ReflectionViolation
 from ..messages import clean
-from ..structured import fitting, json_in
+from ..structured import value_in
 
 MAX_SUBTASKS = 100
 MAX_PLAN = 64 * 1024
@@ -293,10 +295,30 @@ def fill_in(answer: str, content: Callable[[str], str], limit: int) -> str:
     return _PLACEHOLDER.sub(fill, answer)
 
 
+class _Contract(Struct, Generic[T]):
+    """A type of replies, with what must be done to plain data before it is read."""
+
+    kind: type[T]
+    normalize: Callable[[Any], Any]
+
+    @property
+    def wanted(self) -> str:
+        return _data_type(self.kind).wanted
+
+    def read(self, value: Any, /) -> T:
+        return _data_type(self.kind).read(self.normalize(value))
+
+
+@cache
+def _data_type(kind: type[T]) -> DataType[T]:
+    return DataType(kind)
+
+
 def _parse(
     reply: Any, kind: type[T], violation: type[ContractViolation], normalize: Callable[[Any], Any] = lambda data: data
 ) -> T:
+    contract = _Contract(kind, normalize)
     try:
-        return fitting(normalize(json_in(clean(reply)) if isinstance(reply, str) else reply), kind)
+        return value_in(clean(reply), contract) if isinstance(reply, str) else contract.read(reply)
     except ValueError as exc:
         raise violation(str(exc)) from None

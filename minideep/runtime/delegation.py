@@ -99,7 +99,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, said: Said) -> Run:
         child.record(UserSaid(message, time.time(), spec.limits, agent=spec.name))
         _share_notes(child, parent.state)
     # After a deploy, or with an input made from the clock, the log has the answer to another question.
-    elif (state.agent, state.said) != (spec.name, message):
+    elif state.agent != spec.name or (state.said != message and not spec.keyed):
         raise ConfigError(f"run {path!r} was begun by agent {state.agent!r} or with another input; give a `key`")
     elif _goes_on(parent, state, in_memory):
         # One that failed, or reached a limit while its parent could go on, is over, and its caller knows.

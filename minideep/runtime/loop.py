@@ -9,7 +9,7 @@ from time import perf_counter
 from types import NoneType
 from typing import Literal
 
-from ..context import ToolContext
+from ..context import DRIVEN, ToolContext
 from ..core import decide
 from ..effects import CallModel, CallTools, Finish, Pause
 from ..errors import MinideepError, ModelError
@@ -32,7 +32,8 @@ async def drive(run: Run) -> None:
 
     `run.state` is the object that the journal applies events to: whatever is recorded, `decide` sees.
     """
-    ctx, state, scope, task = ToolContext(run), run.state, run.scope, asyncio.current_task()
+    ctx, state, scope, task, above = ToolContext(run), run.state, run.scope, asyncio.current_task(), DRIVEN.get()
+    DRIVEN.set(run)
     try:
         while state.status == "running":
             # Before each step: a tool, a hook or a model may have swallowed the cancellation.
@@ -60,6 +61,7 @@ async def drive(run: Run) -> None:
     except MinideepError as exc:
         run.end(failed(exc, time.time()))
     finally:
+        DRIVEN.set(above)  # Not by its token, which another context refuses: the garbage collector may end a turn.
         run.close()
 
 

@@ -91,8 +91,8 @@ def test_file_contents_in_a_plan_are_ignored():
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        ("Here is my plan: first I shall", "no JSON"),
-        ("", "no JSON"),
+        ("Here is my plan: first I shall", "the reply holds no JSON"),
+        ("", "the reply holds no JSON"),
         ("42", "got `int`"),
         ('{"subtasks": {}}', "got `object`"),
         ('{"subtasks": [7]}', "got `int`"),
@@ -230,10 +230,10 @@ def test_a_json_object_of_name_content_and_status_is_taken_at_its_word():
     ("change", "error", "found"),
     [
         ({"status": "failed"}, ArtifactViolation, "status"),
-        ({"status": None}, ArtifactViolation, "status"),
-        ({"content": 7}, ArtifactViolation, "content"),
+        ({"content": None}, ArtifactViolation, "content"),
+        ({"content": [7]}, ArtifactViolation, "content"),
         ({"content": " "}, ArtifactViolation, "its content is empty"),
-        ({"artifact_name": 7}, ArtifactViolation, "artifact_name"),
+        ({"artifact_name": [7]}, ArtifactViolation, "artifact_name"),
         ({"artifact_name": "../up.md"}, FileViolation, "'../up.md'"),
     ],
 )
@@ -341,7 +341,7 @@ def test_a_decision_is_parsed(said, decision):
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        ("continue", "no JSON"),
+        ("continue", "the reply holds no JSON"),
         ('"continue"', "got `str`"),
         ('{"decision": "go on"}', "Invalid enum value 'go on'"),
         ("{}", "missing required field `decision`"),

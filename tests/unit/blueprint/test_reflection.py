@@ -14,6 +14,7 @@ from harness.blueprints import (
     nodes,
     numbered,
     plan,
+    refusal,
     replan,
     research,
     sections,
@@ -152,15 +153,15 @@ async def test_continue_with_subtasks_that_can_never_begin_becomes_replan_and_na
 # ---- replies that are no decision
 
 BAD = [
-    ("no idea", "no JSON: JSON is malformed"),
-    ("continue", "no JSON"),
+    ("no idea", "the reply holds no JSON; give JSON of this shape: "),
+    ("continue", "the reply holds no JSON; give JSON of this shape: "),
     ("[]", "Expected `object`, got `array`"),
     ('{"decision": "finish"}', "Invalid enum value 'finish'"),
     ('{"decision": "end"}', "a decision to end needs a final_answer that is not empty"),
     (end(" \n"), "a decision to end needs a final_answer that is not empty"),
     ('{"decision": "replan"}', "a decision to replan needs a reason that is not empty"),
     ('{"decision": "escalate", "question": ""}', "a decision to escalate needs a question that is not empty"),
-    ('{"decision": "end", "final_answer": 5}', "Expected `str`, got `int` - at `$.final_answer`"),
+    ('{"decision": "end", "final_answer": [5]}', "Expected `str`, got `array` - at `$.final_answer`"),
     (end("x" * 33_000), "a decision has at most 32,768 bytes, not 33,0"),
     (end("{{nothing.md}}"), "final_answer names unknown artifacts: ['nothing.md']; artifacts: facts.md"),
 ]
@@ -172,8 +173,9 @@ async def test_a_reply_that_is_not_a_decision_is_refused_once_with_the_reason(sa
     agent = Blueprint(model)
     turn = await agent.run("go", "t")
     assert (turn.status, turn.text, agent.board("t").reflection_depth) == ("ended", "so", 2)
-    first, again = map(asked, model.reflected)
-    assert again.startswith(f"{first}\n\n## Your last reply\n{said[:20_000]}\n\n## Why it was refused\n{why}")
+    reply, told = refusal(model.reflected[1])
+    assert (reply, told.startswith(why)) == (said, True)
+    assert [run.agent for run in agent.runs("t")].count("reflection") == 1
 
 
 @pytest.mark.parametrize(("said", "why"), BAD, ids=range(len(BAD)))

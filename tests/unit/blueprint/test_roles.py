@@ -80,10 +80,18 @@ def test_a_critic_delivers_a_list_of_defects(content):
 
 @pytest.mark.parametrize(
     "content",
-    ["fine", "{}", '[{"line": 1}]', '[{"line": 1, "issue": 2, "severity": "low"}]', '["a typo"]', "null", "[" * 99_999],
+    [
+        "fine",
+        "{}",
+        '[{"line": 1}]',
+        '[{"line": 1, "issue": [2], "severity": "low"}]',
+        '["a typo"]',
+        "null",
+        "[" * 99_999,
+    ],
 )
 def test_another_critique_is_refused(content):
-    with pytest.raises(ValueError, match=r"no JSON|Expected|missing required"):
+    with pytest.raises(ValueError, match=r"holds no JSON|Expected|missing required"):
         list_of_defects(content)
 
 
