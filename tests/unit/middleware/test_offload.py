@@ -11,7 +11,7 @@ from msgspec import structs
 from minideep import Agent, Image, MemoryCheckpointer, Middleware, Subagent, Text, ToolCall, ToolContext, UserMessage
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.events import FileWritten, ToolReturned, TurnEscalated
-from minideep.messages import AssistantMessage, Audio, Document, Thinking, Video
+from minideep.messages import AssistantMessage, Audio, Document, MediaLink, Thinking, Video
 from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SubAgentMiddleware
 from minideep.middleware.context import tokens
 from minideep.middleware.context.spill import digest, file_name, stub
@@ -339,6 +339,8 @@ def test_a_text_is_made_to_fit(text, room):
         (Video(b"x" * 149_910), 263),
         (Document(b"x" * 100_000), 6400),
         (Document(b"x" * 400, "text/plain"), 100),
+        (MediaLink("https://example.com/a.png", "image/png"), 1600),
+        (MediaLink("https://example.com/a.pdf", "application/pdf"), 16_000),
     ],
     ids=lambda value: type(value).__name__,
 )

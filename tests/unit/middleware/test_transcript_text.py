@@ -7,7 +7,18 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from minideep import Agent, AssistantMessage, Audio, Citation, Text, ToolCall, ToolMessage, UserMessage, Video
+from minideep import (
+    Agent,
+    AssistantMessage,
+    Audio,
+    Citation,
+    MediaLink,
+    Text,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    Video,
+)
 from minideep.export import json_line
 from minideep.middleware.context.spill import result_stub
 from minideep.middleware.context.summarizer import Summary, summarize
@@ -167,6 +178,11 @@ def test_media_are_named_by_type_size_and_file():
         "[user] (audio/mpeg, 4 bytes)\n (video/mp4, 2 bytes)"
     ]
     assert "(audio/mpeg, 4 bytes, in '/a.mp3')" in in_full([UserMessage((sound, film))], {sound: "/a.mp3"})
+
+
+def test_a_link_is_named_by_type_and_address():
+    link = MediaLink("https://example.com/a.pdf", "application/pdf")
+    assert "(application/pdf at https://example.com/a.pdf)" in in_full([UserMessage((Text("Read."), link))], {})
 
 
 def test_escaping_a_record_costs_one_character_a_line():
