@@ -71,7 +71,7 @@ def signature_of(schema: Schema) -> str:
     required = schema.get("required", [])
     properties: Schema = schema.get("properties", {})
     parts = [
-        f"{name} ({about.get('type', 'value')}{'' if name in required else ', optional'})"
+        f"{name} ({about.get('type') or shape_of(about)}{'' if name in required else ', optional'})"
         for name, about in properties.items()
     ]
     return ", ".join(parts) or "no arguments"
@@ -107,8 +107,13 @@ def _problems(given: Schema, schema: Schema) -> list[str]:
             left_out = name not in required and is_absent(item)
             if name in known and not left_out and len(reader.readings(item, known[name])) != 1:
                 wanted = shape_of({**known[name], "$defs": schema.get("$defs", {})})
-                found.append(f"{name} must be {wanted}, not {shown(item)}")
+                meant = did_you_mean(item, filter(_is_text, known[name].get("enum", ())))
+                found.append(f"{name} must be {wanted}, not {shown(item)}{meant}")
     return found[:MAX_PROBLEMS]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _unknown(name: str, known: Schema, read: Schema) -> str:

@@ -269,7 +269,8 @@ def named(given: Schema, schema: Schema) -> tuple[dict[str, Any], list[str]]:
             found[name] = item
         elif item not in _ABSENT and not (one and _same(found[one], item)):
             forbidden.append(str(name))
-    return found, forbidden
+    in_order = [*(name for name in known if name in found), *(name for name in found if name not in known)]
+    return {name: found[name] for name in in_order}, forbidden
 
 
 def _is_name_of(name: str, known: str, about: Any) -> bool:
