@@ -24,10 +24,10 @@ MAX_PROBLEMS = 5
 """Problems that one refusal names."""
 
 
-def reread(call: ToolCall, parameters: Parameters, schema: Schema) -> ToolCall:
+def reread(call: ToolCall, parameters: Parameters) -> ToolCall:
     """Return *call* with its arguments in the one reading that fits, or *call* itself if there is none."""
     try:
-        found = coerced(_written(call), _with_aliases(schema, parameters.aliases))
+        found = coerced(_written(call), _with_aliases(from_json(parameters.schema), parameters.aliases))
         again = structs.replace(call, raw=to_json(found))
         _decoded(again.raw, parameters)
     except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.

@@ -144,6 +144,8 @@ class Reader:
     def _as_array(self, value: Any, schema: Schema) -> Found:
         if isinstance(value, str) and (decoded := _decoded(value, "[")) is not None:
             return self.readings(decoded, schema)
+        if isinstance(value, str) and (one := _decoded(value, "{")) is not None and (found := self.readings([one], schema)):
+            return found
         if not isinstance(value, list | tuple):
             # One value for a list of one. A text with separators may as well be meant as several.
             if value in _ABSENT or (isinstance(value, str) and re.search(r"[,;\n]|^\s*\[", value)):

@@ -31,21 +31,21 @@ LAYERS = [
         "structured",
     ],
     ["costs", "state", "export", "forms", "decoding", "events", "effects"],
-    ["core", "ledger", "parameters", "arguments", "results", "tools", "content"],
+    ["core", "ledger", "parameters", "arguments", "results", "tools", "content", "history"],
     ["turn", "context"],
     ["exchange", "ports", "spec"],
     ["checkpoint", "backends"],
     ["models"],
     ["runtime"],
     ["middleware"],
-    ["live", "stored", "agent"],
+    ["live", "stored", "replay", "agent"],
     ["deep_agent"],
     ["blueprint"],
     ["testing", "evals"],
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-FACES = ["checkpoint", "runtime", "models", "backends", "middleware", "blueprint", "evals", "testing", "cli"]
+FACES = ["checkpoint", "runtime", "models", "backends", "middleware", "replay", "blueprint", "evals", "testing", "cli"]
 """Packages of which the rest of the package knows `__init__` only."""
 FAN_OUT = 21
 """Modules of the package that one module may import; most import half as many."""

@@ -19,8 +19,8 @@ FAILED, USAGE, CANCELLED = 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 ended, 1 failed (`eval`: a case failed; `check`: something is damaged), 2 usage, 3 paused or escalated,
-    4 exhausted, 130 cancelled.
+    0 ended, 1 failed (`eval`: a case failed or was not run, or is worse than in `--baseline`; `check`: something is
+    damaged), 2 usage, 3 paused or escalated, 4 exhausted, 130 cancelled.
     """
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # The process was started with this descriptor closed.
@@ -58,12 +58,11 @@ def parser() -> argparse.ArgumentParser:
     for name, (summary, options) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         for option in options.split():
-            command.add_argument(option, **_OPTIONS[option])
+            command.add_argument(option.partition("=")[0], **_OPTIONS[option])
         root = f"{_ROOTS.get(name, 'the folder whose threads to use')} (default: the current one)"
         command.add_argument("--root", type=Path, metavar="DIR", help=root)
-        command.add_argument(
-            "--state", type=Path, metavar="DIR", help="the folder that keeps threads (default: a private one per root)"
-        )
+        state = _STATES.get(name, "the folder that keeps threads (default: a private one per root)")
+        command.add_argument("--state", type=Path, metavar="DIR", help=state)
     commands.choices["plan"].set_defaults(agent=None)
     commands.choices["eval"].set_defaults(command="evaluate")
     decision = commands.choices["resume"].add_mutually_exclusive_group()
@@ -73,6 +72,16 @@ def parser() -> argparse.ArgumentParser:
         "--plan", type=Path, metavar="FILE", help="replace the pending plan by a JSON file, and run it"
     )
     return top
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < 10**9:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text[:20]!r}")
+    return amount
 
 
 def _positive(text: str) -> int:
@@ -90,8 +99,8 @@ _COMMANDS = {
         "thread --model --limit-steps --json --yes --agent",
     ),
     "eval": (
-        "run a golden set with the stock blueprint; exit with 1 if a case fails",
-        "file --model --junit --concurrency",
+        "run a golden set with the stock blueprint or an agent of your own; exit with 1 if a case fails",
+        "file --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json --junit --baseline",
     ),
     "threads": ("list the threads, most recently used first", ""),
     "show": ("print the messages of a thread", "thread --subagents --agent"),
@@ -109,11 +118,12 @@ _ROOTS = {
     "eval": "the folder it may read",
     "resume": "the folder whose threads to use, and to work on",
 }
+_STATES = {"eval": "the folder in which to keep the threads of the cases (default: they are not kept)"}
 _FLAG = "store_true"
 _OPTIONS: dict[str, dict[str, Any]] = {
     "goal": {"help": "the task"},
     "thread": {"help": "the id of the thread"},
-    "file": {"type": Path, "help": "JSON lines: goal, expected_final_answer, expected_artifact_set"},
+    "file": {"type": Path, "help": "the golden set: JSON, one golden a line, or a YAML list"},
     "--model": {"help": "provider:model, such as anthropic:claude-sonnet-4-6 or offline:"},
     "--thread": {"help": "the thread to continue or to start (default: a new one)"},
     "--drop-waiting": {"action": _FLAG, "help": "continue a thread that waits for you, and drop the pending calls"},
@@ -129,6 +139,23 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--yes": {"action": _FLAG, "help": "change and delete your files without asking (never what is in .git)"},
     "--agent": {"metavar": "MODULE:NAME", "help": "an agent of your own: an Agent, or a function that returns one"},
+    "--agent=MODULE:NAME": {
+        "metavar": "MODULE:NAME",
+        "help": "an agent of your own: an Agent, or a function that returns one, without arguments or for a golden",
+    },
+    "--repeat": {"type": _positive, "default": 1, "metavar": "N", "help": "runs of each golden (default: 1)"},
+    "--budget": {
+        "type": _amount,
+        "metavar": "DOLLARS",
+        "help": "begin no further case once that much is spent, or a cost is unknown (default: no limit)",
+    },
+    "--timeout": {"type": _amount, "metavar": "SECONDS", "help": "the time of a case (default: no limit)"},
+    "--json=OUT.json": {"type": Path, "metavar": "OUT.json", "help": "also write the report as JSON"},
+    "--baseline": {
+        "type": Path,
+        "metavar": "OLD.json",
+        "help": "compare with the report that --json wrote; exit with 1 only if something is worse",
+    },
     "--junit": {"type": Path, "metavar": "OUT.xml", "help": "also write the results as JUnit XML"},
     "--concurrency": {"type": _positive, "default": 1, "metavar": "N", "help": "cases at a time (default: 1)"},
     "--subagents": {"action": _FLAG, "help": "also print the messages of its subagents"},

@@ -5,7 +5,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
@@ -16,6 +16,9 @@ from ..errors import ConfigError
 from ..middleware import FilesystemMiddleware
 from ..ports import Store
 from .settings import Settings, with_settings
+
+if TYPE_CHECKING:  # Loaded for `eval`.
+    from ..evals import Golden
 
 READING = frozenset({"ls", "read_file", "glob", "grep"})
 
@@ -46,6 +49,18 @@ def blueprint(settings: Settings, store: Store | None) -> Blueprint:
     return agent
 
 
+def evaluated(where: str) -> "Agent | Callable[[Golden], Agent]":
+    """Return the agent of `eval --agent module:name`, as `imported` does, or a function that makes one for a golden.
+
+    Raises:
+        ConfigError: the module, the name or the agent does not exist.
+    """
+    found = _found(where)
+    if isinstance(found, Agent) or not callable(found) or _takes(found) or not _takes(found, "golden"):
+        return imported(where)
+    return cast("Callable[[Golden], Agent]", found)
+
+
 def imported(where: str) -> Agent:
     """Return the agent of `--agent module:name`: an `Agent`, or the result of a function without arguments.
 
@@ -54,6 +69,15 @@ def imported(where: str) -> Agent:
     Raises:
         ConfigError: the module, the name or the agent does not exist.
     """
+    found = _found(where)
+    agent = _made(found, where) if callable(found) and not isinstance(found, Agent) else found
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"--agent {where}: it must be an Agent, or a function that returns one, not {agent!r:.200}")
+    return agent
+
+
+def _found(where: str) -> Any:
+    """Import what `module:name` names."""
     module_name, _, name = where.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), name)):
         raise ConfigError(f"--agent must be module:name, such as `--agent app:agent`, not {where!r}")
@@ -67,16 +91,19 @@ def imported(where: str) -> Agent:
         raise ConfigError(f"--agent {where}: {problem}") from None
     if not hasattr(module, name):
         raise ConfigError(f"--agent {where}: module {module_name!r} has no {name!r}")
-    found = getattr(module, name)
-    agent = _made(found, where) if callable(found) and not isinstance(found, Agent) else found
-    if not isinstance(agent, Agent):
-        raise ConfigError(f"--agent {where}: it must be an Agent, or a function that returns one, not {agent!r:.200}")
-    return agent
+    return getattr(module, name)
 
 
 def _made(make: Callable[..., Any], where: str) -> Any:
-    try:
-        inspect.signature(make).bind()
-    except (TypeError, ValueError):
-        raise ConfigError(f"--agent {where}: it must be an Agent, or a function without arguments") from None
+    if not _takes(make):
+        raise ConfigError(f"--agent {where}: it must be an Agent, or a function without arguments")
     return make()
+
+
+def _takes(make: Callable[..., Any], *arguments: str) -> bool:
+    """Return whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(make).bind(*arguments)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,21 +1,19 @@
 """The commands of the terminal, one function each."""
 
 import argparse
-import asyncio
 import uuid
 from contextlib import closing
 
 from ..checkpoint import open_store, thread_costs
 from ..errors import ConfigError
 from ..runtime import checked_thread_id
-from . import agents
 from .costs import CostsScreen, as_json
-from .places import checked_root, existing_store, writable_store
+from .places import existing_store
 from .render import Screen
 from .session import EXIT_CODES
-from .settings import Settings, copy_file, settings_file
+from .settings import copy_file, settings_file
 from .text import safe
-from .turns import model_of, opened, plan, reader, resume, run
+from .turns import opened, plan, reader, resume, run
 
 LISTED = 10
 """Turns that `costs` lists by default."""
@@ -114,17 +112,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    """Run a golden set; the threads of its cases are kept."""
-    from ..evals import evaluate as run_cases, load  # Here, because no other command needs it.
+    """Run a golden set."""
+    from .evaluation import evaluate  # Here, because no other command needs it.
 
-    goldens, junit = load(options.file), options.junit
-    if junit and not junit.absolute().parent.is_dir():
-        raise ConfigError(f"the folder of --junit {str(junit)!r} does not exist; create it first")
-    with closing(writable_store(options)) as store:
-        settings = Settings(model_of(options.model), str(checked_root(options.root)), command="plan")
-        blueprint = agents.blueprint(settings, store)
-        report = asyncio.run(run_cases(blueprint, goldens, concurrency=options.concurrency))
-    Screen().line(safe(report.table()))
-    if junit:
-        junit.write_text(report.junit(), encoding="utf-8")
-    return EXIT_CODES["ended" if report.passed else "failed"]
+    return evaluate(options)

@@ -1,31 +1,47 @@
 """Evaluation: run an agent on a golden set and check each whole turn with assertions."""
 
-from .assertions import (
-    ASSERTIONS,
-    answers_as_expected,
-    delivers_the_artifacts,
-    ends_honestly,
-    roles_are_themselves,
-    state_is_small,
-)
-from .golden import Golden, load
-from .report import Case, Failure, Report
+from .assertions import any_of, only_for, stays_within
+from .calls import calls_all, calls_at_most, calls_exactly, calls_in_order, calls_only, never_calls
+from .comparison import Compared, Comparison, Delta
+from .golden import ExpectedCall, Golden
+from .judges import grounded, judge
+from .loading import load
+from .report import Case, Report, Result, Spread
+from .roles import ASSERTIONS, ends_by_decision, roles_are_themselves, state_is_small
 from .running import evaluate
-from .trajectory import Assertion, Trajectory
+from .scores import Failure, Score
+from .trajectory import Assertion, Call, Trajectory
 
 __all__ = [
     "ASSERTIONS",
     "Assertion",
+    "Call",
     "Case",
+    "Compared",
+    "Comparison",
+    "Delta",
+    "ExpectedCall",
     "Failure",
     "Golden",
     "Report",
+    "Result",
+    "Score",
+    "Spread",
     "Trajectory",
-    "answers_as_expected",
-    "delivers_the_artifacts",
-    "ends_honestly",
+    "any_of",
+    "calls_all",
+    "calls_at_most",
+    "calls_exactly",
+    "calls_in_order",
+    "calls_only",
+    "ends_by_decision",
     "evaluate",
+    "grounded",
+    "judge",
     "load",
+    "never_calls",
+    "only_for",
     "roles_are_themselves",
     "state_is_small",
+    "stays_within",
 ]

@@ -1,21 +1,49 @@
-"""Golden sets: goals with expected results, as lines of JSON."""
+"""A golden: a goal, and what a turn must come to."""
 
-import os
-from codecs import BOM_UTF8
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
 
-import msgspec
-
-from ..checks import UserWritten, check_fields, checked
+from ..checks import UserWritten, check_fields
 from ..errors import ConfigError
-from ..kinds import Pathname
+from ..plain_json import to_json, too_deep
 
-MAX_FILE = 16 * 2**20
-"""Bytes of a golden set."""
+EndStatus = Literal["ended", "paused", "escalated", "failed", "cancelled", "exhausted"]
+"""The status of a turn at its boundary."""
 
 
-class Golden(UserWritten, frozen=True, forbid_unknown_fields=True):
-    """A goal and its expected results.
+class ExpectedCall(UserWritten, frozen=True):
+    """A call to a tool as somebody expects it: `ExpectedCall("read_file", {"path": "/notes.md"})`.
+
+    Raises:
+        ConfigError: it has no name, or a field has another type.
+    """
+
+    name: str
+    args: Mapping[str, Any] = {}
+    """Arguments that the call must have; it may have more. A mapping inside is matched in part as well. A function is
+    called with the argument, and says whether it fits.
+    """
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not self.name.strip():
+            raise ConfigError("an expected call has no name; write that of a tool")
+
+    def __str__(self) -> str:
+        args = ", ".join(f"{name}={_shown(value)}" for name, value in self.args.items())
+        return f"{self.name}({args})" if args else self.name
+
+    def matches(self, name: str, args: Mapping[str, Any]) -> bool:
+        """Return whether a call of the tool *name* with *args* is this one."""
+        return name == self.name and _fits(self.args, args)
+
+
+CallPattern = str | ExpectedCall
+"""A call that is expected: the name of a tool, or that and some of the arguments."""
+
+
+class Golden(UserWritten, frozen=True):
+    """A goal, and what its turn must come to. What it expects is checked in every evaluation.
 
     Raises:
         ConfigError: the goal is empty, or a field has another type.
@@ -26,48 +54,54 @@ class Golden(UserWritten, frozen=True, forbid_unknown_fields=True):
     """Text that the answer must contain, ignoring case and white space. Empty: any answer will do."""
     expected_artifact_set: tuple[str, ...] = ()
     """Artifacts that must be delivered, by their name in the plan or their file's. Others may be delivered too."""
+    expected_status: EndStatus = "ended"
+    """The status of the turn at its end. `ended` also wants an answer that is whole, and `escalated` a question."""
+    expected_calls: tuple[CallPattern, ...] = ()
+    """Calls that the main run must make, in this order; others may stand between."""
+    id: str = ""
+    """Its name in reports; empty: the goal. No two goldens of an evaluation have the same name."""
+    earlier: tuple[str, ...] = ()
+    """What the person says before the goal, each a turn of the same thread. Only the turn of the goal is checked."""
+    metadata: Mapping[str, Any] = {}
+    """Plain data of your own, kept in the report."""
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not self.goal.strip():
+        if not all(text.strip() for text in (self.goal, *self.earlier)):
             raise ConfigError("its goal is empty; say what the agent should do")
+        calls = [call if isinstance(call, str) else dict(call.args) for call in self.expected_calls]
+        if not all(call.strip() for call in calls if isinstance(call, str)):
+            raise ConfigError("an expected call has no name; write that of a tool")
+        for name, value in (("metadata", dict(self.metadata)), ("expected_calls", calls)):
+            _check_plain(name, value)
+
+    @property
+    def name(self) -> str:
+        """Its id or, if it has none, its goal."""
+        return self.id or self.goal
 
 
-_EXPECTED = '{"goal": "...", "expected_final_answer": "...", "expected_artifact_set": ["..."]}, the last two optional'
-_decoder = msgspec.json.Decoder(Golden)
-
-
-@checked
-def load(path: Pathname) -> list[Golden]:
-    """Read a golden set from a file of at most 16 MiB: one JSON object a line. Blank lines are skipped.
-
-    Raises:
-        ConfigError: the file cannot be read or is empty, or a line is not a golden. Names the file and the line.
-    """
-    file = os.fsdecode(path)
-    goldens = [
-        _golden(line, f"{file!r}, line {number}")
-        for number, line in enumerate(_content(file).removeprefix(BOM_UTF8).split(b"\n"), start=1)
-        if line.strip()
-    ]
-    if not goldens:
-        raise ConfigError(f"the golden set {file!r} is empty; expected lines of {_EXPECTED}")
-    return goldens
-
-
-def _content(path: str) -> bytes:
+def _check_plain(name: str, value: Any) -> None:
+    """Check that a report can keep *value*."""
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except (OSError, ValueError) as exc:
-        raise ConfigError(f"the golden set at path {path!r} cannot be read: {exc}") from None
-    if len(data) > MAX_FILE:
-        raise ConfigError(f"the golden set at path {path!r} has more than {MAX_FILE:,} bytes; split it")
-    return data
+        if too_deep(value):
+            raise ConfigError(f"its {name} nest deeper than 100 levels")
+        to_json(value)
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"its {name} must be values that JSON can express: {exc}") from None
 
 
-def _golden(line: bytes, where: str) -> Golden:
-    try:
-        return _decoder.decode(line)
-    except (msgspec.MsgspecError, ValueError, ConfigError) as exc:  # msgspec raises a `ValueError` since 0.21.
-        raise ConfigError(f"{where}: {exc}; expected {_EXPECTED}") from None
+def _fits(expected: Any, found: Any) -> bool:
+    if isinstance(expected, Mapping):
+        wanted = cast(Mapping[str, Any], expected)
+        return isinstance(found, Mapping) and all(
+            name in found and _fits(value, found[name]) for name, value in wanted.items()
+        )
+    if callable(expected):
+        return bool(cast(Callable[[Any], object], expected)(found))
+    # Equal is not enough: 1 is equal to True.
+    return expected == found and isinstance(expected, bool) == isinstance(found, bool)
+
+
+def _shown(value: Any) -> str:
+    return getattr(value, "__name__", None) or repr(value)

@@ -1,71 +1,153 @@
-"""The results of an evaluation: a table for people, JUnit XML for machines."""
+"""The results of an evaluation, case by case and golden by golden; as JSON, text and JUnit XML."""
 
-import re
-from collections.abc import Sequence
-from xml.etree import ElementTree as Xml
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
 
-from ..checks import check_fields
-from ..costs import in_words
+import msgspec
+from msgspec import field
+
+from ..checks import check_fields, checked
 from ..documented import Struct
+from ..errors import ConfigError
+from ..plain_json import from_json, to_json
 from .golden import Golden
+from .scores import Failure, Score
 
-GOAL_SHOWN, PROBLEM_SHOWN = 60, 300
-"""Characters of a goal and of a problem in the table."""
-HEADS = ("#", "result", "status", "seconds", "steps", "tokens", "state bytes", "goal")
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+if TYPE_CHECKING:  # Loaded when it is used.
+    from .comparison import Comparison
 
-
-class Failure(Struct, frozen=True):
-    """A failed assertion."""
-
-    assertion: str
-    """Its name, or `turn` if there was no turn to check."""
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.assertion}: {self.problem}"
+NOT_RUN = "not run"
+RAISED = "raised"
 
 
 class Case(Struct, frozen=True):
-    """The result of one golden."""
+    """The result of one run of one golden."""
 
     golden: Golden
-    thread_id: str
-    """The thread in the agent's store."""
-    status: str
-    """The status of the turn, or `raised` if there was none."""
+    thread_id: str = ""
+    """The thread in the store of the evaluation; empty if the case was not run."""
+    status: str = RAISED
+    """The status of the turn, `raised` if there was none, or `not run`."""
     failures: tuple[Failure, ...] = ()
+    """What went wrong; the reason, if the case was not run."""
+    scores: tuple[Score, ...] = ()
     seconds: float = 0.0
-    """Time that the turn and its assertions took."""
+    """Time that the turns and their assertions took."""
     steps: int = 0
-    """Model replies, with those of subagents and the computed ones of a blueprint."""
+    """Model replies, with those of subagents."""
     tokens: int = 0
     """A lower bound if the tokens of any reply are `unknown`."""
-    state_bytes: int = 0
     unknown: int = 0
     """Replies whose tokens are unknown or not fully reported."""
+    cost: float | None = None
+    """US dollars that the agent spent: at least, if any reply is `unpriced`; None if no cost is known."""
+    unpriced: int = 0
+    """Replies and summaries of unknown cost."""
+    judging: float | None = 0.0
+    """US dollars that the assertions spent on models of their own; None if unknown."""
+    state_bytes: int = 0
+    run: int = 1
+    """The number of the run: 1 for the first of its golden."""
+    answer: str = ""
+    """The answer or the question of the turn: its first 2,000 characters."""
+    models: tuple[str, ...] = ()
+    """The models that answered."""
+    calls: tuple[str, ...] = ()
+    """The first 200 calls of the turn, each with at most 200 characters."""
+
+    @property
+    def ran(self) -> bool:
+        return self.status != NOT_RUN
 
     @property
     def passed(self) -> bool:
-        return not self.failures
+        return self.ran and not self.failures
+
+
+class Spread(Struct, frozen=True):
+    """A number that was measured once or several times."""
+
+    mean: float
+    deviation: float = 0.0
+    """The standard deviation of the sample; 0 for one value."""
+    count: int = 1
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Return the spread of at least one value."""
+        return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0, len(values))
+
+
+class Result(Struct, frozen=True):
+    """The cases of one golden."""
+
+    golden: Golden
+    cases: tuple[Case, ...]
+
+    @property
+    def ran(self) -> tuple[Case, ...]:
+        """The cases that were run."""
+        return tuple(case for case in self.cases if case.ran)
+
+    @property
+    def passed(self) -> int:
+        """How many cases passed."""
+        return sum(case.passed for case in self.cases)
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of the cases that were run which passed; None if none was."""
+        return self.passed / len(self.ran) if self.ran else None
+
+    @property
+    def scores(self) -> dict[str, Spread]:
+        """Each score by its name, over the cases that have it."""
+        found: dict[str, list[float]] = {}
+        for score in (score for case in self.ran for score in case.scores):
+            found.setdefault(score.name, []).append(score.value)
+        return {name: Spread.of(values) for name, values in found.items()}
+
+    def spread(self, value: Callable[[Case], float | None]) -> Spread | None:
+        """Return the spread of a number over the cases that were run and have it; None if none has it."""
+        values = [found for case in self.ran if (found := value(case)) is not None]
+        return Spread.of(values) if values else None
 
 
 class Report(Struct, frozen=True):
-    """The results of a golden set, in its order."""
+    """The results of a golden set, in its order: of each golden all its runs."""
 
     cases: tuple[Case, ...]
+    about: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What was evaluated, and how: `agents`, `minideep` (its version), `repeat`, `concurrency`, `timeout`, `budget`,
+    `kept` (True if the threads are in a store that the caller gave) and `at`, in seconds since 1970.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @property
     def passed(self) -> bool:
-        """True if every case passed."""
-        return not self.failed
+        """True if every case was run and passed."""
+        return all(case.passed for case in self.cases)
 
     @property
     def failed(self) -> tuple[Case, ...]:
-        return tuple(case for case in self.cases if not case.passed)
+        """The cases that were run and did not pass."""
+        return tuple(case for case in self.cases if case.ran and not case.passed)
+
+    @property
+    def not_run(self) -> tuple[Case, ...]:
+        """The cases for which the budget was too small."""
+        return tuple(case for case in self.cases if not case.ran)
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The results by golden."""
+        found: dict[str, list[Case]] = {}
+        for case in self.cases:
+            found.setdefault(case.golden.name, []).append(case)
+        return tuple(Result(cases[0].golden, tuple(cases)) for cases in found.values())
 
     @property
     def seconds(self) -> float:
@@ -85,74 +167,55 @@ class Report(Struct, frozen=True):
         """Replies whose tokens are unknown or not fully reported."""
         return sum(case.unknown for case in self.cases)
 
+    @property
+    def cost(self) -> float | None:
+        """US dollars that the agent spent: at least, if any reply is `unpriced`; None if no cost is known."""
+        known = [case.cost for case in self.cases if case.cost is not None]
+        return sum(known) if known else None
+
+    @property
+    def unpriced(self) -> int:
+        """Replies and summaries of unknown cost."""
+        return sum(case.unpriced for case in self.cases)
+
+    @property
+    def judging(self) -> float | None:
+        """US dollars that the assertions spent; None if that of any case is unknown."""
+        spent = [case.judging for case in self.cases]
+        return None if None in spent else sum(filter(None, spent))
+
     def table(self) -> str:
-        """Return a line for each case with its failures below it, and the totals. Control characters are escaped."""
-        rows = _aligned([HEADS, *(_row(place, case) for place, case in enumerate(self.cases, start=1))])
-        lines = [rows[0]]
-        for row, case in zip(rows[1:], self.cases, strict=True):
-            problems = [f"     {_one_line(str(failure), PROBLEM_SHOWN)}" for failure in case.failures]
-            lines += [row, *problems, *([f"     thread {case.thread_id}"] if problems else [])]
-        done = f"{len(self.cases) - len(self.failed)} of {len(self.cases)} passed"
-        tokens = in_words(self.tokens, self.unknown)
-        return "\n".join([*lines, f"{done}, {self.seconds:.1f} s, {self.steps:,} steps, {tokens} tokens"])
+        """Return a line for each golden with its failures below it, and the totals. Control characters are escaped."""
+        from .tables import report_table  # Only a reader needs it.
+
+        return report_table(self)
 
     def junit(self) -> str:
-        """Return JUnit XML: one suite with a test for each case and a failure for each failed assertion."""
-        raised = sum(case.status == "raised" for case in self.cases)
-        counts = {"tests": len(self.cases), "failures": len(self.failed) - raised, "errors": raised}
-        root = Xml.Element("testsuites")
-        about = {"name": "minideep.evals", "time": f"{self.seconds:.3f}"}
-        suite = Xml.SubElement(root, "testsuite", about | {name: str(count) for name, count in counts.items()})
-        for place, case in enumerate(self.cases, start=1):
-            suite.append(_testcase(place, case))
-        Xml.indent(root)
-        return Xml.tostring(root, encoding="unicode") + "\n"
+        """Return JUnit XML: one suite with a test for each case, and a failure for each failed assertion."""
+        from .junit import junit
 
+        return junit(self)
 
-def _row(place: int, case: Case) -> tuple[str, ...]:
-    tokens = in_words(case.tokens, case.unknown)
-    numbers = (f"{case.seconds:.2f}", f"{case.steps:,}", tokens, f"{case.state_bytes:,}")
-    result = "pass" if case.passed else "FAIL"
-    return (str(place), result, case.status, *numbers, _one_line(case.golden.goal, GOAL_SHOWN))
+    def json(self) -> str:
+        """Return the report as JSON, with every field by its name."""
+        return to_json(msgspec.to_builtins(self)).decode()
 
+    @classmethod
+    @checked
+    def from_json(cls, raw: str | bytes) -> "Report":
+        """Return the report that `json` wrote. Fields that this version does not know are ignored.
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return *rows* as lines: words aligned left, numbers right, and the last column unpadded."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines: list[str] = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if head in ("result", "status") else cell.rjust(width)
-            for head, cell, width in zip(HEADS[:-1], row[:-1], widths[:-1], strict=True)
-        ]
-        lines.append("  ".join([*cells, row[-1]]))
-    return lines
+        Raises:
+            ConfigError: it is not a report.
+        """
+        try:
+            return msgspec.convert(from_json(raw), cls)
+        except (msgspec.ValidationError, ValueError, RecursionError) as exc:
+            raise ConfigError(f"this is not a report that `Report.json` wrote: {exc}") from None
 
+    @checked
+    def compare(self, baseline: "Report") -> "Comparison":
+        """Compare this report with an earlier one, golden by golden."""
+        from .comparison import compared
 
-def _one_line(text: str, limit: int) -> str:
-    """Return *text* on one line of at most *limit* characters, with control characters escaped."""
-    flat = "".join(letter if letter.isprintable() else _escaped(letter) for letter in " ".join(text.split()))
-    return flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode()
-
-
-def _testcase(place: int, case: Case) -> Xml.Element:
-    name = f"{place}: {_one_line(case.golden.goal, PROBLEM_SHOWN)}"
-    test = Xml.Element("testcase", classname="minideep.evals", name=name, time=f"{case.seconds:.3f}")
-    kind = "error" if case.status == "raised" else "failure"
-    for failure in case.failures:
-        named = {"type": _one_line(failure.assertion, GOAL_SHOWN), "message": _one_line(str(failure), PROBLEM_SHOWN)}
-        found = Xml.SubElement(test, kind, named)
-        found.text = _for_xml(failure.problem)
-    tokens = in_words(case.tokens, case.unknown)
-    about = f"thread {case.thread_id}, {case.status}, {case.steps:,} steps, {tokens} tokens"
-    Xml.SubElement(test, "system-out").text = f"{about}, {case.state_bytes:,} bytes of state"
-    return test
-
-
-def _for_xml(text: str) -> str:
-    """Return *text* with the characters that XML forbids escaped."""
-    return _NOT_XML.sub(lambda found: _escaped(found[0]), text)
+        return compared(self, baseline)

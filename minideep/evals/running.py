@@ -1,71 +1,192 @@
-"""Run a golden set: each golden is a turn on a thread of its own, and a failure stays with its case."""
+"""Run a golden set: each case is a turn on a thread of its own, and a failure stays with its case."""
 
 import asyncio
+import time
 import uuid
-from collections.abc import Awaitable, Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from traceback import extract_tb
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
-from msgspec import structs
+from msgspec import Meta, structs
 
+from .. import __version__
 from ..agent import Agent
-from ..checks import checked
-from ..errors import ConfigError
+from ..checkpoint import MemoryCheckpointer, open_store, thread_costs
+from ..checks import check, checked
+from ..costs import Costs
+from ..errors import ConfigError, MinideepError
 from ..kinds import Positive, Seconds
-from .assertions import ASSERTIONS
+from ..messages import clean
+from ..models import Policy
+from ..ports import Store
+from .assertions import ask, name_of
+from .expectations import expectations
 from .golden import Golden
-from .report import Case, Failure, Report
-from .trajectory import Assertion, Trajectory, walk
+from .report import NOT_RUN, Case, Report
+from .scores import Failure, Score, read_verdict
+from .trajectory import Assertion, Trajectory, on_store, walk
 
 T = TypeVar("T")
+MAX_ANSWER, MAX_CALLS, MAX_CALL = 2_000, 200, 200
+"""Characters of an answer, calls, and characters of a call that a case keeps."""
+Evaluated = Agent | Callable[[Golden], Agent]
+"""An agent, or a function that makes one for a case."""
 
 
 @checked
 async def evaluate(
-    agent: Agent,
+    agent: Evaluated,
     goldens: Iterable[Golden],
-    assertions: Iterable[Assertion] | None = None,
+    assertions: Iterable[Assertion] = (),
     *,
+    repeat: Positive = 1,
     concurrency: Positive = 1,
     timeout: Seconds | None = None,
+    budget: Annotated[float, Meta(gt=0)] | None = None,
+    store: Store | None = None,
 ) -> Report:
-    """Run every golden with *agent*, a `Blueprint` or any other `Agent`, and check each turn with all *assertions*.
+    """Run every golden *repeat* times with *agent*, and check each turn: what the golden expects, and *assertions*.
 
-    If *assertions* is None, `ASSERTIONS` are used. Each case has a thread of its own in the agent's store, where it
-    stays: `Case.thread_id`. *concurrency* cases run at a time. A case that raises fails; one that takes longer than
-    *timeout* seconds is cancelled and fails.
+    *agent* is an `Agent`, or a function that takes a golden and returns the agent of one case. Each case has a thread
+    of its own, in a store of the evaluation: *store*, or one in memory; the agent's own is not touched. *concurrency*
+    cases run at a time. A case that raises fails; one that takes longer than *timeout* seconds is cancelled and fails.
+
+    *budget* is in US dollars, of agent and assertions together. No case begins once it is spent, or once a cost is
+    unknown: the rest is `not run`, and the report has not passed. The cases that run at that moment go on.
 
     Raises:
-        ConfigError: *goldens* is empty, or an argument is not usable.
+        ConfigError: *goldens* is empty, two of them have one name, or an argument is not usable.
     """
+    listed, checks = _checked_goldens(goldens), list(assertions)
+    work = _Evaluation(agent, checks, timeout, budget, MemoryCheckpointer() if store is None else store)
+    slots, started = asyncio.Semaphore(concurrency), time.time()
+
+    async def one(golden: Golden, run: int) -> Case:
+        async with slots:
+            return await work.case(golden, run)
+
+    # The first runs of all goldens stand first: a budget that is too small leaves runs out, not goldens.
+    order = [(run, golden) for run in range(1, repeat + 1) for golden in listed]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(golden, run)) for run, golden in order]
+    cases = [task.result() for task in tasks]
+    by_golden = tuple(case for place in range(len(listed)) for case in cases[place :: len(listed)])
+    settings = {"repeat": repeat, "concurrency": concurrency, "timeout": timeout, "budget": budget}
+    settings["kept"] = store is not None
+    return Report(by_golden, {"agents": sorted(work.agents), "minideep": __version__, "at": started, **settings})
+
+
+def _checked_goldens(goldens: Iterable[Golden]) -> list[Golden]:
     listed = list(goldens)
-    checks = list(ASSERTIONS if assertions is None else assertions)
     if not listed:
         raise ConfigError("there are no goldens, and an evaluation of nothing would pass; give at least one")
-    slots = asyncio.Semaphore(concurrency)
-
-    async def one(golden: Golden) -> Case:
-        async with slots:
-            return await _case(agent, golden, checks, timeout)
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(golden)) for golden in listed]
-    return Report(tuple(task.result() for task in tasks))
+    name, count = Counter(golden.name for golden in listed).most_common(1)[0]
+    if count > 1:
+        raise ConfigError(f"{count} goldens are named {name[:100]!r}; give each an id, or run one with repeat={count}")
+    return listed
 
 
-async def _case(agent: Agent, golden: Golden, assertions: Sequence[Assertion], timeout: float | None) -> Case:
-    failures: list[Failure] = []
-    case, started = Case(golden, f"eval-{uuid.uuid4().hex[:12]}", "raised"), perf_counter()
-    with _catching("turn", failures):
-        trajectory = await _in_time(walk(agent, golden, case.thread_id), timeout)
-        turn, usage = trajectory.turn, trajectory.turn.costs.usage
-        counts = {"steps": turn.costs.steps, "tokens": usage.total, "unknown": usage.unknown}
-        case = structs.replace(case, status=turn.status, state_bytes=trajectory.state_bytes, **counts)
-        for assertion in assertions:
-            _check(assertion, trajectory, failures)
-    return structs.replace(case, failures=tuple(failures), seconds=perf_counter() - started)
+class _Evaluation:
+    """What all cases have in common, and what they have spent."""
+
+    def __init__(
+        self, agent: Evaluated, checks: Sequence[Assertion], timeout: float | None, budget: float | None, store: Store
+    ) -> None:
+        self._agent, self._checks, self._timeout = agent, checks, timeout
+        self._budget, self._store = budget, store
+        self._spent, self._unpriced = 0.0, 0
+        self.agents: set[str] = set()
+
+    async def case(self, golden: Golden, run: int) -> Case:
+        """Run one golden once, if the budget allows it."""
+        case = Case(golden, run=run)
+        if reason := self._why_not():
+            return structs.replace(case, status=NOT_RUN, failures=(Failure("budget", reason),))
+        started = perf_counter()
+        case = await self._turned(structs.replace(case, thread_id=f"eval-{uuid.uuid4().hex[:12]}"))
+        self._spent += (case.cost or 0.0) + (case.judging or 0.0)
+        self._unpriced += case.unpriced + (case.judging is None)
+        return structs.replace(case, seconds=perf_counter() - started)
+
+    def _why_not(self) -> str:
+        """Return why no further case may begin, or an empty string."""
+        if self._budget is None:
+            return ""
+        if self._unpriced:
+            return f"the cost of {self._unpriced:,} replies is unknown, so the budget cannot be kept"
+        return f"${self._budget:g} are spent" if self._spent >= self._budget else ""
+
+    async def _turned(self, case: Case) -> Case:
+        """Return *case* with what came of its turn."""
+        failures: list[Failure] = []
+        with _catching("turn", failures):
+            agent = on_store(self._made(case.golden), self._store)
+            try:
+                trajectory = await _in_time(walk(agent, case.golden, case.thread_id), self._timeout)
+            finally:
+                case = structs.replace(case, **_spent(agent, case.thread_id))
+            return await self._checked(structs.replace(case, **_outcome(trajectory)), trajectory)
+        return structs.replace(case, failures=tuple(failures))
+
+    def _made(self, golden: Golden) -> Agent:
+        agent = self._agent if isinstance(self._agent, Agent) else self._agent(golden)
+        check(agent, Agent, "what the function of an agent returns", "evaluate")
+        self.agents.add(agent.spec.name)
+        return agent
+
+    async def _checked(self, case: Case, trajectory: Trajectory) -> Case:
+        """Return *case* with what its assertions say."""
+        failures: list[Failure] = []
+        scores: list[Score] = []
+        for assertion in (*expectations(trajectory), *self._checks):
+            name = name_of(assertion)
+            with _catching(name, failures):
+                match read_verdict(await _in_time(ask(assertion, trajectory), self._timeout), name):
+                    case Failure() as failure:
+                        failures.append(failure)
+                    case Score() as score:
+                        scores.append(score)
+                        failures += [] if score.passed else [Failure(score.name, str(score))]
+                    case None:
+                        pass
+        judging = _dollars(trajectory.judging)
+        return structs.replace(case, failures=tuple(failures), scores=tuple(scores), judging=judging)
+
+
+def _dollars(costs: Costs) -> float | None:
+    return None if costs.unpriced else costs.money or 0.0
+
+
+def _spent(agent: Agent, thread_id: str) -> dict[str, Any]:
+    """Return what the thread has cost, as far as it was saved: also one whose turn was cut off."""
+    try:
+        found = thread_costs(open_store(cast(Store, agent.checkpointer)), thread_id)
+    except MinideepError:  # It was never begun; or it cannot be read, which has been raised already.
+        return {}
+    # A policy computes its replies; no model is asked.
+    asked = [part for part in found.agents if part.models != (Policy.name,)]
+    usage, total = found.total.usage, found.total
+    return {
+        "models": tuple(sorted({model for part in asked for model in part.models})),
+        "steps": sum(part.own.replies for part in asked),
+        "tokens": usage.total,
+        "unknown": usage.unknown,
+        "cost": total.cost,
+        "unpriced": total.unpriced,
+    }
+
+
+def _outcome(trajectory: Trajectory) -> dict[str, Any]:
+    turn = trajectory.turn
+    return {
+        "status": turn.status,
+        "answer": clean((turn.text or turn.question)[:MAX_ANSWER]),
+        "calls": tuple(clean(str(call)[:MAX_CALL]) for call in trajectory.calls[:MAX_CALLS]),
+        "state_bytes": trajectory.state_bytes,
+    }
 
 
 async def _in_time(work: Awaitable[T], timeout: float | None) -> T:
@@ -79,15 +200,6 @@ async def _in_time(work: Awaitable[T], timeout: float | None) -> T:
         raise TimeoutError(f"it took longer than {timeout:g} s") from None
 
 
-def _check(assertion: Assertion, trajectory: Trajectory, failures: list[Failure]) -> None:
-    name = getattr(assertion, "__name__", type(assertion).__name__)
-    with _catching(name, failures):
-        found = cast(Any, assertion(trajectory))
-        if found is not None:
-            problem = found if isinstance(found, str) else f"it returned {found!r}; return what is wrong, or None"
-            failures.append(Failure(name, problem))
-
-
 @contextmanager
 def _catching(name: str, failures: list[Failure]) -> Generator[None]:
     """Turn an exception into a failure of *name*, unless it cancels the whole evaluation."""
@@ -97,7 +209,7 @@ def _catching(name: str, failures: list[Failure]) -> Generator[None]:
         raise
     except BaseException as exc:  # noqa: BLE001 - A user's agent or assertion that fails must not end
         # the other cases. `pytest.fail` and `sys.exit` do not raise an `Exception`.
-        failures.append(Failure(name, _described(exc)))
+        failures.append(Failure(name, clean(_described(exc))))
 
 
 def _described(exc: BaseException) -> str:

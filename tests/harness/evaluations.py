@@ -1,7 +1,7 @@
 """Blueprints to evaluate, and what one golden fails with."""
 
 from harness.blueprints import Parts, end, plan, research
-from minideep.evals import Golden, evaluate
+from minideep.evals import ASSERTIONS, Golden, evaluate
 
 CAPITAL = Golden("What is the capital of France?", "paris", ("facts.md",))
 PLAN, END = plan(research()), end("It is {{facts.md}}")
@@ -21,7 +21,7 @@ def each(*artifacts):
     return plan(*map(research, artifacts))
 
 
-async def failures(agent, golden=CAPITAL, assertions=None, **options):
-    """The problems of one golden by assertion."""
+async def failures(agent, golden=CAPITAL, assertions=ASSERTIONS, **options):
+    """The problems of one golden by assertion: what it expects, and the assertions about blueprints."""
     report = await evaluate(agent, [golden], assertions, **options)
     return {failure.assertion: failure.problem for failure in report.cases[0].failures}

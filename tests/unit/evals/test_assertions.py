@@ -1,190 +1,115 @@
-"""The stock assertions: each fails on a blueprint that breaks it."""
+"""Assertions about what a turn spends, and those made of others; what an assertion may return."""
 
 import pytest
-from harness.blueprints import ask, asked, end, plan, replan, research
-from harness.evaluations import CAPITAL, each, failures, script
-from msgspec import structs
+from harness.evaluations import failures
 
-from minideep import Agent, Limits, Middleware, Reply, ToolCall, ToolContext
-from minideep.blueprint import CODE_WRITER, CRITIC, RESEARCH_SPECIALIST, Blueprint
-from minideep.errors import RateLimited
-from minideep.evals import Golden, ends_honestly, roles_are_themselves
-from minideep.events import Noted, TurnEscalated
-from minideep.messages import AssistantMessage, UserMessage
+from minideep import Agent, ConfigError, Reply, ToolCall, Usage
+from minideep.evals import Golden, Score, any_of, evaluate, only_for, stays_within
+from minideep.messages import AssistantMessage
 from minideep.models import ScriptedModel
 
-
-async def test_a_state_over_half_a_megabyte_fails():
-    roomy = Blueprint(script(each(*"abcdef"), end(), "é" * 45_000), state_limit=5_000_000)
-    tight = Blueprint(script(each(*"abcdef"), end(), "é" * 45_000))
-    assert list(await failures(roomy, Golden("x"))) == ["state_is_small"]
-    assert await failures(tight, Golden("x")) == {}
+GO = Golden("go")
 
 
-async def test_notes_count_as_state():
-    async def hoard(ctx: ToolContext) -> str:
-        ctx.record(Noted("hoard", "all", "x" * 500_000))
-        return "kept"
-
-    agent = Agent(ScriptedModel([ToolCall("hoard"), "done"]), [hoard])
-    found = await failures(agent, Golden("x"))
-    assert found["state_is_small"].startswith("the state has 500,")
+def look() -> str:
+    """Look."""
+    return "nothing"
 
 
-async def test_a_role_whose_prompt_follows_the_planners_fails():
-    good, bad = Blueprint(script()), Blueprint(script())
-    planner, role = (bad.agents[name] for name in ("planner", "research-specialist"))
-    role.spec = structs.replace(role.spec, system=f"{planner.spec.system}\n\n{role.spec.system}")
-    found = await failures(bad, assertions=[roles_are_themselves])
-    assert found["roles_are_themselves"].startswith("research-specialist: its system text is not its prompt: ")
-    assert await failures(good, assertions=[roles_are_themselves]) == {}
+def agent():
+    """An agent of two steps with 300 tokens and $0.75."""
+    first = Reply(AssistantMessage((ToolCall("look", id="c1"),)), Usage(90, 10), cost=0.25)
+    return Agent(ScriptedModel([first, Reply(AssistantMessage("done"), Usage(190, 10), cost=0.5)]), [look])
 
 
-async def test_a_role_made_with_the_planners_prompt_and_its_own_fails():
-    planner = Blueprint(script()).agents["planner"].spec.system
-    composed = structs.replace(RESEARCH_SPECIALIST, prompt=f"{planner}\n\n{RESEARCH_SPECIALIST.prompt}")
-    found = await failures(Blueprint(script(), [composed, CODE_WRITER, CRITIC]), assertions=[roles_are_themselves])
-    assert found["roles_are_themselves"].startswith("research-specialist: its prompt contains another agent's text: ")
+async def problems(*assertions, of=None, golden=GO):
+    return await failures(of or agent(), golden, assertions)
 
 
-async def test_a_role_with_a_single_line_of_another_parts_prompt_fails():
-    for part in ("planner", "reflection"):
-        other = Blueprint(script()).agents[part].spec.system.splitlines()[0]
-        role = structs.replace(RESEARCH_SPECIALIST, prompt=f"{RESEARCH_SPECIALIST.prompt}\n{other}")
-        found = await failures(Blueprint(script(), [role, CODE_WRITER, CRITIC]), assertions=[roles_are_themselves])
-        assert found["roles_are_themselves"].startswith(
-            "research-specialist: its prompt contains another agent's text: "
-        )
-        assert other[:60] in found["roles_are_themselves"]
+async def test_a_turn_stays_within_its_bounds_or_fails_with_what_it_took():
+    assert await problems(stays_within(steps=2, tool_calls=1, tokens=300, cost=0.75, seconds=60)) == {}
+    assert await problems(stays_within(steps=1, tokens=299, cost=0.7499)) == {
+        "stays_within(steps=1, tokens=299, cost=0.7499)": "steps: expected at most 1, found 2; "
+        "tokens: expected at most 299, found 300; cost: expected at most 0.7499, found 0.75"
+    }
 
 
-async def test_a_role_that_sees_the_planners_message_fails():
-    blueprint = Blueprint(script(lambda request: plan(research(task=asked(request)))))
-    found = await failures(blueprint, assertions=[roles_are_themselves])
-    assert found["roles_are_themselves"].startswith(
-        "research-specialist: its message contains another agent's text: '# Goal"
+async def test_what_is_unknown_is_within_no_bound():
+    class Silent:
+        name = "silent"
+
+        async def complete(self, request, emit):
+            return Reply(AssistantMessage("done"))
+
+    found = await problems(stays_within(tokens=10**9, cost=10**6), of=Agent(Silent()))
+    (problem,) = found.values()
+    assert problem == (
+        "tokens: expected at most 1e+09, found an unknown amount; cost: expected at most 1e+06, found an unknown amount"
     )
 
 
-class Shows(Middleware):
-    """Puts foreign messages before an agent's own."""
+async def test_one_of_several_assertions_is_enough():
+    async def late(_):
+        return Score(0.2, "weak", name="late")
 
-    def __init__(self, *messages):
-        self.messages = messages
+    def no(_):
+        return "no"
 
-    async def before_model(self, ctx, request):
-        return structs.replace(request, messages=[*self.messages, *request.messages])
+    def yes(_):
+        return 0.5
 
-
-@pytest.mark.parametrize(
-    ("shown", "problem"),
-    [
-        ((UserMessage("hello"),), "expected one user message, and it first; found user, user"),
-        ((AssistantMessage("hello"),), "expected one user message, and it first; found assistant, user"),
-    ],
-)
-async def test_a_role_that_sees_foreign_messages_fails(shown, problem):
-    blueprint = Blueprint(script())
-    agent = blueprint.agents["research-specialist"]
-    agent.spec = structs.replace(agent.spec, before_model=(Shows(*shown),))
-    found = await failures(blueprint, assertions=[roles_are_themselves])
-    assert found == {"roles_are_themselves": f"research-specialist: {problem}"}
+    assert await problems(any_of(no, late, yes)) == {}
+    assert await problems(any_of(no, late)) == {"any_of(no, late)": "no: no; late: 0.2, expected at least 0.5: weak"}
 
 
-class GoesOn(Middleware):
-    """Appends a reply that the agent never gave, once it has *most* messages."""
+async def test_an_assertion_about_one_golden_says_nothing_of_others():
+    def is_x(_):
+        return 0.0
 
-    def __init__(self, most):
-        self.most = most
-
-    async def before_model(self, ctx, request):
-        more = [AssistantMessage("I am another.")] if len(request.messages) == self.most else []
-        return structs.replace(request, messages=[*request.messages, *more])
-
-
-def look(where: str) -> str:
-    return f"{where}: Paris"
+    report = await evaluate(
+        Agent(ScriptedModel(lambda request: "y")), [Golden("a", id="first"), Golden("b")], [only_for("b", is_x)]
+    )
+    assert [[score.name for score in case.scores] for case in report.cases] == [[], ["is_x"]]
+    assert [case.passed for case in report.cases] == [True, False]
 
 
-def looks_twice(request):
-    """A role that looks at two maps before it answers."""
-    said = sum(message.role == "tool" for message in request.messages)
-    return ToolCall("look", {"where": f"map {said}"}) if said < 2 else request.messages[-1].text
+async def test_assertions_may_be_async_and_objects():
+    class IsDone:
+        async def __call__(self, trajectory):
+            return trajectory.turn.text == "done"
+
+    assert await problems(IsDone()) == {}
+    assert await problems(IsDone(), of=Agent(ScriptedModel(["x"]))) == {"IsDone": "it returned False"}
 
 
-@pytest.mark.parametrize("most", [1, 3, 5])
-async def test_a_role_that_sees_a_foreign_exchange_fails(most):
-    researcher = structs.replace(RESEARCH_SPECIALIST, tools=[look])
-    blueprint = Blueprint(script(role=looks_twice), [researcher, CODE_WRITER, CRITIC])
-    agent = blueprint.agents["research-specialist"]
-    agent.spec = structs.replace(agent.spec, before_model=(GoesOn(most),))
-    found = await failures(blueprint, assertions=[roles_are_themselves])
-    problem = f"research-specialist: its {most + 1} messages do not continue any of its own requests"
-    assert found == {"roles_are_themselves": problem}
+async def test_a_score_has_the_name_and_the_threshold_that_it_says():
+    def two(_):
+        return Score(0.9, "nearly", name="style", threshold=0.95)
+
+    def whole(_):
+        return 1
+
+    report = await evaluate(agent(), [GO], [two, whole])
+    assert report.cases[0].scores == (Score(0.9, "nearly", "style", 0.95), Score(1.0, name="whole"))
+    assert [str(one) for one in report.cases[0].failures] == ["style: 0.9, expected at least 0.95: nearly"]
 
 
-async def test_roles_with_tools_second_tries_and_files_pass():
-    def role(request):
-        if "code writer" in request.system:
-            return "```python\n1\n```" if "Why it was refused" in request.messages[0].text else "no code"
-        return looks_twice(request)
-
-    both = plan(research(), research("more.md"), ("code-writer", "write", "a.py", ["facts.md"]))
-    researcher = structs.replace(RESEARCH_SPECIALIST, tools=[look])
-    blueprint = Blueprint(script(both, role=role), [researcher, CODE_WRITER, CRITIC])
-    assert await failures(blueprint, structs.replace(CAPITAL, expected_artifact_set=("facts.md", "a.py"))) == {}
-
-
-def stuck(blueprint):
-    blueprint.spec = structs.replace(blueprint.spec, model=ScriptedModel(["Paris."]), before_model=(), wrap_model=())
-    return blueprint
-
-
-def mute(ctx: ToolContext) -> str:
-    ctx.record(TurnEscalated(1.0, " "))
-    return "asked"
+@pytest.mark.parametrize("value", [1.01, -0.01, float("nan"), float("inf"), [0.5], {}, b"x"])
+async def test_what_is_no_verdict_fails_the_case(value):
+    (problem,) = (await problems(lambda _: value)).values()
+    assert problem.endswith("return None, what is wrong, or a score from 0 to 1")
 
 
 @pytest.mark.parametrize(
-    ("agent", "problem"),
+    ("make", "problem"),
     [
-        (lambda: Blueprint(ScriptedModel([RateLimited("wait")])), "the turn is failed (RateLimited: planner: wait)"),
-        (lambda: Blueprint(script(), approve_plan=True), "the turn is paused (it waits for a person)"),
-        (lambda: stuck(Blueprint(script())), "the turn ended without a decision to end; the last decision was None"),
-        (lambda: Agent(ScriptedModel(["a"]), limits=Limits(steps=0)), "the turn is exhausted (steps)"),
-        (lambda: Agent(ScriptedModel([" "])), "the turn ended with an empty answer"),
-        (lambda: Agent(ScriptedModel([ToolCall("mute")]), [mute]), "the turn escalated without a question"),
-        (
-            lambda: Agent(ScriptedModel([Reply(AssistantMessage("It i"), stop="truncated")])),
-            "the turn ended because the last reply was truncated",
-        ),
+        (lambda: Score(1.5), "Score: value must be a number of 0 or more and of at most 1, not 1.5"),
+        (lambda: Score(0.5, threshold=2), "Score: threshold must be a number of 0 or more and of at most 1, not 2"),
+        (lambda: stays_within(), "stays_within: give at least one bound: steps, tool_calls, tokens, cost, seconds"),
+        (lambda: stays_within(steps=-1), "steps must be a number of 0 or more, or None, not -1"),
+        (lambda: any_of(), "any_of: give at least one assertion"),
     ],
 )
-async def test_a_turn_that_just_stops_fails(agent, problem):
-    found = await failures(agent(), assertions=[ends_honestly])
-    assert found["ends_honestly"].endswith(problem)
-
-
-@pytest.mark.parametrize("reflection", [ask("Which France?"), replan("again"), "no such"])
-async def test_a_turn_that_ends_with_a_question_ends_honestly(reflection):
-    assert await failures(Blueprint(script(reflection=reflection), max_reflection_depth=2), Golden("x")) == {}
-
-
-async def test_an_answer_other_than_expected_fails():
-    found = await failures(Blueprint(script(role="London.")))
-    assert found == {"answers_as_expected": "expected 'paris' in the answer, found 'It is London.'"}
-    assert await failures(Blueprint(script()), Golden("x", " PARIS, it\nis")) == {}
-
-
-async def test_an_artifact_that_is_missing_or_not_done_fails():
-    def role(request):
-        draft = '{"artifact_name": "draft.md", "content": "so far", "status": "active"}'
-        return draft if "draft" in asked(request) else "Paris"
-
-    two = plan(research(), research("draft.md", task="write a draft"))
-    names = ("facts.md", "research-specialist_1_facts.md", "/research-specialist_1_facts.md", "draft.md", "report.md")
-    found = await failures(Blueprint(script(two, role=role)), Golden("x", "", names))
-    assert found == {
-        "delivers_the_artifacts": "'draft.md' is active, 'report.md' is missing; delivered: "
-        "'research-specialist_1_facts.md', 'research-specialist_2_draft.md', 'facts.md', 'draft.md'"
-    }
+def test_what_makes_no_sense_is_refused_when_it_is_made(make, problem):
+    with pytest.raises(ConfigError, match=problem):
+        make()

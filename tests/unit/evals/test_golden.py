@@ -21,7 +21,11 @@ def test_a_golden_set_is_lines_of_json_with_blank_lines_between_them(tmp_path):
         (b"{", "truncated"),
         (b"[]", "Expected `object`, got `array`"),
         (b'{"expected_final_answer": "x"}', "missing required field `goal`"),
-        (b'{"goal": "x", "expected_answer": "y"}', "unknown field `expected_answer`"),
+        (b'{"goal": "x", "expected_anwser": "y"}', "unknown field `expected_anwser`"),
+        (b'{"goal": "x", "expected_statu": "y"}', "unknown field `expected_statu`; did you mean 'expected_status'?"),
+        (b'{"goal": "x", "expected_status": "ready"}', "Invalid enum value 'ready'"),
+        (b'{"goal": "x", "expected_calls": [{"nam": "y"}]}', "missing required field `name`"),
+        (b'{"goal": "x", "expected_calls": [""]}', "an expected call has no name"),
         (b'{"goal": "x", "expected_artifact_set": "a.md"}', "Expected `array`, got `str`"),
         (b'{"goal": "\xff"}', "can't decode byte 0xff"),
         (b'{"goal": " "}', "its goal is empty"),
@@ -35,7 +39,7 @@ def test_a_bad_line_is_one_error_that_names_it_and_what_was_expected(tmp_path, l
     said = str(raised.value)
     assert said.startswith(f"{str(file)!r}, line 3: ")
     assert problem in said
-    assert 'expected {"goal": "...", "expected_final_answer": "...", "expected_artifact_set": ["..."]}' in said
+    assert 'expected {"goal": "...", "expected_final_answer": "...", ...}: all but the goal may be left out' in said
 
 
 def test_a_golden_set_that_is_unreadable_empty_or_huge_is_refused(tmp_path):

@@ -4,43 +4,55 @@ import asyncio
 
 import pytest
 from harness.blueprints import asked, plan, research
-from harness.evaluations import CAPITAL, each, failures, script
+from harness.evaluations import CAPITAL, PLAN, each, failures, script
 
-from minideep import Agent, ConfigError, MemoryCheckpointer, ToolCall, ToolContext
+from minideep import (
+    Agent,
+    ConfigError,
+    Costs,
+    DiskCheckpointer,
+    MemoryCheckpointer,
+    Reply,
+    ToolCall,
+    ToolContext,
+    Usage,
+    __version__,
+)
 from minideep.blueprint import Blueprint
+from minideep.errors import RateLimited
 from minideep.evals import ASSERTIONS, Failure, Golden, evaluate
+from minideep.messages import AssistantMessage
 from minideep.models import ScriptedModel
 
 
-async def test_a_case_is_a_whole_turn_on_a_thread_of_its_own_that_stays(store):
+async def test_a_case_is_a_whole_turn_on_a_thread_of_its_own_in_the_store_of_the_evaluation(store):
     model = script()
-    blueprint = Blueprint(model, checkpointer=store)
-    report = await evaluate(blueprint, [CAPITAL, CAPITAL])
+    report = await evaluate(Blueprint(model), [CAPITAL], repeat=2, store=store)
     assert report.passed, report.table()
-    threads = [case.thread_id for case in report.cases]
+    threads, blueprint = [case.thread_id for case in report.cases], Blueprint(model, checkpointer=store)
     assert sorted(threads) == sorted(one.thread_id for one in blueprint.threads())
     assert [blueprint.artifact(thread, "facts.md") for thread in threads] == ["Paris,  it is."] * 2
     assert len(model.requests) == 6
 
 
-async def test_without_a_checkpointer_the_agent_keeps_the_threads_in_memory():
-    blueprint = Blueprint(script())
+async def test_the_agents_own_store_is_not_touched(tmp_path):
+    blueprint = Blueprint(script(), checkpointer=DiskCheckpointer(tmp_path / "mine"))
     report = await evaluate(blueprint, [CAPITAL])
-    assert blueprint.board(report.cases[0].thread_id).goal == CAPITAL.goal
+    assert report.passed, report.table()
+    assert [*tmp_path.iterdir()] == []
 
 
-async def test_an_assertion_sees_golden_turn_state_board_and_every_request_by_agent():
+async def test_an_assertion_sees_golden_agent_turn_state_calls_and_every_request_by_agent():
     seen = []
     blueprint = Blueprint(script(each("a.md", "facts.md")))
     await evaluate(blueprint, [CAPITAL], [seen.append])
     (one,) = seen
     assert [agent for agent, _ in one.requests] == ["planner", *["research-specialist"] * 2, "reflection"]
-    assert (one.golden, one.turn.text, one.board.step) == (CAPITAL, "It is Paris,  it is.", 2)
+    assert (one.golden, one.turn.text) == (CAPITAL, "It is Paris,  it is.")
+    assert one.agent.board(one.turn.thread_id).step == 2
     assert sorted(run.agent for run in one.state.subagents.values()) == sorted(agent for agent, _ in one.requests)
-    assert [entry["node"] for entry in one.board.ledger] == [
-        "planner", "subagent", "subagent", "reflection", "cleanup",
-    ]  # fmt: skip
-    assert set(one.roles) == {"research-specialist", "code-writer", "critic"}
+    assert one.artifacts["facts.md"] == one.artifacts["research-specialist_2_facts.md"] == "done"
+    assert [call.name for call in one.calls] == ["planner", "subagent_dispatcher", "reflection", "cleanup"]
 
 
 async def test_concurrency_bounds_the_running_cases_and_each_has_its_own_requests():
@@ -73,12 +85,14 @@ async def test_a_case_that_raises_fails_and_the_others_run():
     assert report.cases[1].passed
 
 
-async def test_a_case_that_takes_too_long_fails_and_its_thread_stays():
-    blueprint = Blueprint(script(role=lambda _: asyncio.sleep(60)))
-    report = await evaluate(blueprint, [CAPITAL], timeout=0.05)
-    (case,) = report.cases
-    assert (case.status, case.failures) == ("raised", (Failure("turn", "TimeoutError: it took longer than 0.05 s"),))
-    assert blueprint.get_state(case.thread_id).status == "cancelled"
+async def test_a_case_that_takes_too_long_fails_with_what_it_had_spent_and_its_thread_can_be_read():
+    store = MemoryCheckpointer()
+    planner = Reply(AssistantMessage(PLAN), Usage(90, 10), cost=0.25)
+    blueprint = Blueprint(script(lambda _: planner, role=lambda _: asyncio.sleep(60)))
+    (case,) = (await evaluate(blueprint, [CAPITAL], timeout=0.2, store=store)).cases
+    assert (case.status, case.failures) == ("raised", (Failure("turn", "TimeoutError: it took longer than 0.2 s"),))
+    assert (case.steps, case.tokens, case.cost) == (1, 100, 0.25)
+    assert Blueprint(script(), checkpointer=store).get_state(case.thread_id).status == "cancelled"
 
 
 async def test_a_timeout_of_the_agents_own_keeps_its_text():
@@ -94,7 +108,7 @@ async def test_a_turn_that_cannot_be_saved_fails_its_case():
         async def append(self, *args, **options):
             raise OSError("no space left")
 
-    found = await failures(Blueprint(script(), checkpointer=Full()))
+    found = await failures(Blueprint(script()), store=Full())
     assert "no space left" in found.pop("turn")
     assert found == {}
 
@@ -106,11 +120,10 @@ async def test_a_turn_that_cannot_be_saved_fails_its_case():
         ({"concurrency": 0}, "concurrency must be a whole number above 0, not 0"),
         ({"concurrency": True}, "concurrency must be a whole number above 0, not True"),
         ({"timeout": 0}, "timeout must be a number above 0, or None, not 0"),
-        (
-            {"assertions": [failures]},
-            r"assertions\[0\] must be a plain function, not <function .*; it is a coroutine function",
-        ),
-        ({"assertions": ["x"]}, r"assertions\[0\] must be a plain function, not 'x'"),
+        ({"assertions": ["x"]}, r"assertions\[0\] must be a function, not 'x'"),
+        ({"repeat": 0}, "repeat must be a whole number above 0, not 0"),
+        ({"budget": 0}, "budget must be a number above 0, or None, not 0"),
+        ({"goldens": [CAPITAL, CAPITAL]}, "2 goldens are named 'What is the capital of France.'; give each an id, or"),
     ],
 )
 async def test_unusable_arguments_are_refused_before_any_model_is_asked(given, problem):
@@ -152,16 +165,24 @@ async def test_a_users_assertion_fails_by_what_it_returns_or_raises():
     def predicate(_):
         return True
 
+    def denies(_):
+        return False
+
+    def strange(_):
+        return 7
+
     def holds(_):
         return None
 
-    found = await failures(Blueprint(script()), assertions=[says, asserts, asserts_nothing, breaks, predicate, holds])
+    asserted = [says, asserts, asserts_nothing, breaks, predicate, denies, strange, holds]
+    found = await failures(Blueprint(script()), assertions=asserted)
     assert found.pop("asserts").startswith("AssertionError: assert 'It is Paris,")
     assert found == {
         "says": "too dull",
         "asserts_nothing": "AssertionError: raise AssertionError",
         "breaks": "AttributeError: 'Trajectory' object has no attribute 'nothing'",
-        "predicate": "it returned True; return what is wrong, or None",
+        "denies": "it returned False",
+        "strange": "it returned 7; return None, what is wrong, or a score from 0 to 1",
     }
 
 
@@ -179,3 +200,134 @@ async def test_an_assertion_that_exits_fails_its_case_only(assertion, problem):
     assert [(case.status, [str(failure) for failure in case.failures]) for case in report.cases] == [
         ("ended", [f"{assertion.__name__}: {problem}"])
     ] * 2
+
+
+# ---- a fresh agent, several runs, several turns, a budget
+
+
+def priced(text, cost):
+    return Reply(AssistantMessage(text), Usage(9, 1), cost=cost)
+
+
+async def test_a_function_makes_a_fresh_agent_for_each_case():
+    made = []
+
+    def fresh(golden):
+        made.append(golden.name)
+        return Agent(ScriptedModel([f"It is {golden.metadata['place']}."]), name=f"agent-{golden.id}")
+
+    goldens = [Golden("Where?", "here", id="a", metadata={"place": "here"}), Golden("x", metadata={"place": "there"})]
+    report = await evaluate(fresh, goldens, repeat=2)
+    assert report.passed, report.table()
+    assert sorted(made) == ["a", "a", "x", "x"]
+    assert report.about["agents"] == ["agent-", "agent-a"]
+
+
+async def test_a_function_that_fails_or_returns_no_agent_fails_its_case_only():
+    def make(golden):
+        if golden.goal == "breaks":
+            raise OSError("no folder")
+        return Agent(ScriptedModel(["yes"])) if golden.goal == "go" else "agent"
+
+    report = await evaluate(make, map(Golden, ["breaks", "none", "go"]))
+    assert [case.status for case in report.cases] == ["raised", "raised", "ended"]
+    assert [str(failure) for case in report.failed for failure in case.failures] == [
+        "turn: OSError: no folder",
+        "turn: ConfigError: evaluate: what the function of an agent returns must be an `Agent`, not 'agent'",
+    ]
+
+
+async def test_each_golden_runs_several_times_and_the_report_has_mean_and_spread():
+    replies = iter([priced("yes", 0.1), priced("no", 0.3), priced("yes", 0.2), priced("yes", 0.2)])
+    agent = Agent(ScriptedModel(lambda request: next(replies)))
+    report = await evaluate(agent, [Golden("a", "yes"), Golden("b")], [lambda t: len(t.turn.text) / 4], repeat=2)
+    assert [(case.golden.goal, case.run) for case in report.cases] == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    assert report.cost == pytest.approx(0.8)
+    first, second = report.results
+    # The first runs of all goldens come first.
+    assert [case.answer for case in first.cases] == ["yes", "yes"]
+    assert [case.answer for case in second.cases] == ["no", "yes"]
+    assert (first.pass_rate, second.passed, second.scores["<lambda>"].mean) == (1.0, 2, 0.625)
+    assert second.scores["<lambda>"].deviation == pytest.approx(0.1768, abs=1e-4)
+    assert second.spread(lambda case: case.cost).mean == pytest.approx(0.25)
+
+
+async def test_a_conversation_is_run_turn_by_turn_and_the_last_one_is_checked():
+    model = ScriptedModel([priced("Hello.", 0.1), priced("Austen.", 0.2)])
+    seen = []
+    golden = Golden("Who wrote Emma?", "austen", earlier=("Hi",))
+    report = await evaluate(Agent(model), [golden], [seen.append])
+    assert report.passed, report.table()
+    assert [message.text for message in seen[0].state.messages] == ["Hi", "Hello.", "Who wrote Emma?", "Austen."]
+    assert [message.text for message in seen[0].turn.messages] == ["Who wrote Emma?", "Austen."]
+    assert (len(seen[0].requests), report.steps, report.tokens) == (1, 2, 20)
+    assert report.cost == pytest.approx(0.3)
+
+
+async def test_an_earlier_turn_that_fails_fails_the_case():
+    agent = Agent(ScriptedModel([RateLimited("wait"), "x"]))
+    (case,) = (await evaluate(agent, [Golden("b", earlier=("a",))])).cases
+    assert [str(failure) for failure in case.failures] == ["turn: RateLimited: wait"]
+
+
+async def test_a_spent_budget_leaves_cases_out_and_they_have_not_passed():
+    agent = Agent(ScriptedModel(lambda request: priced("yes", 0.4)))
+    report = await evaluate(agent, map(Golden, "abc"), repeat=2, budget=1)
+    assert [case.status for case in report.cases] == ["ended", "not run"] * 3
+    assert (report.passed, len(report.failed), len(report.not_run)) == (False, 0, 3)
+    assert str(report.not_run[0].failures[0]) == "budget: $1 are spent"
+    assert [result.pass_rate for result in report.results] == [1.0] * 3
+    assert "3 of 3 passed, 3 not run" in report.table()
+    assert 'skipped="3"' in report.junit()
+
+
+async def test_what_assertions_spend_is_taken_from_the_budget_too():
+    async def costly(trajectory):
+        trajectory.judging.add(Costs(money=1.0))
+
+    report = await evaluate(Agent(ScriptedModel(lambda request: "yes")), map(Golden, "ab"), [costly], budget=1)
+    assert [case.status for case in report.cases] == ["ended", "not run"]
+    assert (report.cost, report.judging) == (0.0, 1.0)
+    assert report.table().endswith("$0; judging: $1.0000")
+
+
+async def test_a_budget_stops_at_the_first_cost_that_is_unknown():
+    class Silent:
+        name = "silent"
+
+        async def complete(self, request, emit):
+            return Reply(AssistantMessage("yes"), Usage(1, 1))
+
+    report = await evaluate(Agent(Silent()), map(Golden, "ab"), budget=100)
+    assert [case.status for case in report.cases] == ["ended", "not run"]
+    assert report.not_run[0].failures[0].problem == "the cost of 1 replies is unknown, so the budget cannot be kept"
+    assert report.table().splitlines()[1].split()[6] == "?"
+    assert report.table().endswith("cost unknown")
+    assert (await evaluate(Agent(Silent()), [Golden("a")])).passed
+
+
+async def test_the_report_says_what_was_run_and_with_what():
+    report = await evaluate(Agent(ScriptedModel(["yes"])), [Golden("a")], timeout=60)
+    assert report.cases[0].models == ("scripted",)
+    assert {**report.about, "at": 0} == {
+        "agents": ["main"], "minideep": __version__, "at": 0,
+        "repeat": 1, "concurrency": 1, "timeout": 60, "budget": None, "kept": False,
+    }  # fmt: skip
+
+
+async def test_an_assertion_that_takes_too_long_fails_its_case():
+    async def endless(_):
+        await asyncio.sleep(60)
+
+    (case,) = (await evaluate(Agent(ScriptedModel(["yes"])), [Golden("a")], [endless], timeout=0.5)).cases
+    assert [str(failure) for failure in case.failures] == ["endless: TimeoutError: it took longer than 0.5 s"]
+
+
+async def test_a_case_keeps_what_is_needed_to_understand_it_without_its_thread():
+    async def look(where: str) -> str:
+        """Look."""
+        return "nothing"
+
+    agent = Agent(ScriptedModel([ToolCall("look", {"where": "x" * 500}), "y" * 5_000]), [look])
+    (case,) = (await evaluate(agent, [Golden("a")])).cases
+    assert (case.answer, case.calls) == ("y" * 2_000, (f"look(where='{'x' * 188}",))
