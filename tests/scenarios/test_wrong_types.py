@@ -485,7 +485,6 @@ CALLED_BY_THE_LOOP = {
         for name in ("ls", "glob", "grep", "read_file", "write_file", "edit_file", "delete")
     },
     "TodoListMiddleware.write_todos": "a tool",
-    "SubAgentMiddleware.task": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
     "SummarizationMiddleware.exact_meter": "needs a provider",
     **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},
