@@ -1,6 +1,6 @@
 """Run tasks with a model, and prove offline that their assertions catch what they are for."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,6 +85,7 @@ async def run(
     timeout: Seconds | None = None,
     budget: Annotated[float, Meta(gt=0)] | None = None,
     store: Store | None = None,
+    on_case: Callable[[Case], object] | None = None,
 ) -> Report:
     """Run *tasks* with a deep agent on *model*, each on fresh files in a temporary folder, and check every turn.
 
@@ -109,6 +110,7 @@ async def run(
             timeout=timeout,
             budget=budget,
             store=store,
+            on_case=on_case,
         )
 
 

@@ -437,7 +437,7 @@ def evaluations(agent):
         asyncio.run(evaluate(agent, [Golden("g")], [assertion]))
 
     golden = {"goal": "g", "expected_final_answer": "", "expected_artifact_set": (), "expected_status": "ended"}
-    golden |= {"expected_calls": (), "id": "g", "earlier": (), "metadata": {}}
+    golden |= {"expected_calls": (), "id": "g", "earlier": (), "files": {}, "metadata": {}}
     cases = evals.Report((evals.Case(Golden("g")),))
 
     def called(name):
@@ -472,7 +472,7 @@ def evaluations(agent):
         "evaluate": (
             evaluate,
             {"agent": agent, "goldens": [Golden("g")], "assertions": (), "repeat": 1, "concurrency": 1, "timeout": 5.0}
-            | {"budget": 1.0, "store": None},
+            | {"budget": 1.0, "store": None, "on_case": plain},
         ),
     }  # fmt: skip
 
