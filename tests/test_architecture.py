@@ -40,8 +40,8 @@ LAYERS = [
     ["middleware"],
     ["live", "stored", "replay", "agent"],
     ["deep_agent"],
-    ["blueprint"],
-    ["testing", "evals"],
+    ["evals"],
+    ["blueprint", "testing"],
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

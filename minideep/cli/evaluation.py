@@ -7,8 +7,9 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 
 from .. import Agent, DiskCheckpointer
+from ..blueprint import ASSERTIONS
 from ..errors import ConfigError
-from ..evals import ASSERTIONS, Assertion, Golden, Report, evaluate as run_cases, load
+from ..evals import Assertion, Golden, Report, evaluate as run_cases, load
 from . import agents
 from .places import checked_root
 from .render import Screen

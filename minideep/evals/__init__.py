@@ -7,13 +7,11 @@ from .golden import ExpectedCall, Golden
 from .judges import grounded, judge
 from .loading import load
 from .report import Case, Report, Result, Spread
-from .roles import ASSERTIONS, ends_by_decision, roles_are_themselves, state_is_small
 from .running import evaluate
 from .scores import Failure, Score
 from .trajectory import Assertion, Call, Trajectory
 
 __all__ = [
-    "ASSERTIONS",
     "Assertion",
     "Call",
     "Case",
@@ -34,14 +32,11 @@ __all__ = [
     "calls_exactly",
     "calls_in_order",
     "calls_only",
-    "ends_by_decision",
     "evaluate",
     "grounded",
     "judge",
     "load",
     "never_calls",
     "only_for",
-    "roles_are_themselves",
-    "state_is_small",
     "stays_within",
 ]

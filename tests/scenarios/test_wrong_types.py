@@ -416,7 +416,7 @@ def calls(world):
         "decision_from_json": (decision_from_json, {"raw": '{"type": "approve"}'}),
         "decisions_from_json": (decisions_from_json, {"raw": {"p1": {"type": "approve"}}}),
         "Costs.add": (Costs().add, {"child": Costs()}),
-        **{assertion.__name__: (assertion, walked) for assertion in minideep.evals.ASSERTIONS},
+        **{assertion.__name__: (assertion, walked) for assertion in minideep.blueprint.ASSERTIONS},
         "StateBackend": (StateBackend, {}),
         "ToolContext.run": (in_a_tool("run", False), {"agent": world.agent, "input": "go", "key": None}),
         "ToolContext.record": (in_a_tool("record", True), {"event": Noted("me", "x", 5)}),

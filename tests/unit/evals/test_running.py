@@ -18,9 +18,9 @@ from minideep import (
     Usage,
     __version__,
 )
-from minideep.blueprint import Blueprint
+from minideep.blueprint import ASSERTIONS, Blueprint
 from minideep.errors import RateLimited
-from minideep.evals import ASSERTIONS, Failure, Golden, evaluate
+from minideep.evals import Failure, Golden, evaluate
 from minideep.messages import AssistantMessage
 from minideep.models import ScriptedModel
 
