@@ -41,7 +41,8 @@ LAYERS = [
     ["live", "stored", "replay", "agent"],
     ["deep_agent"],
     ["evals"],
-    ["blueprint", "testing"],
+    ["blueprint"],
+    ["testing"],
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -1,4 +1,4 @@
-"""Assertions about the turns of a blueprint: its state stays small, and its roles see nothing of each other."""
+"""Assertions for evaluations of a blueprint: its state stays small, and its roles see nothing of each other."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
