@@ -241,7 +241,8 @@ def parse_artifact(reply: str, name: str) -> Artifact:
 
 def _name_of(given: str, planned: str) -> str:
     """Return the name of an artifact that its author calls *given*."""
-    slug = file_name(given) or planned
+    # Planner and reflection read it, so what a role can tell them by it is short.
+    slug = _slug(given) or planned
     same = _SUFFIX.sub("", _slug(given)).casefold() == _SUFFIX.sub("", _slug(planned)).casefold()
     return planned if same else slug
 
