@@ -42,9 +42,10 @@ _HOMES = {
         "ThreadConflict ToolError UnknownThread UnknownVersion"
     ),
     "ledger": "Spent",
+    "media": "load_media",
     "messages": (
-        "AssistantMessage Audio Citation Document Image ProviderBlock Text Thinking ToolCall ToolMessage ToolResult "
-        "Usage UserMessage Video"
+        "AssistantMessage Audio Citation Document Image MediaLink ProviderBlock Text Thinking ToolCall ToolMessage "
+        "ToolResult Usage UserMessage Video"
     ),
     "middleware": "Subagent",
     "ports": "Middleware Reply Request Retention",

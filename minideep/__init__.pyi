@@ -44,12 +44,14 @@ from .errors import (
     UnknownVersion as UnknownVersion,
 )
 from .ledger import Spent as Spent
+from .media import load_media as load_media
 from .messages import (
     AssistantMessage as AssistantMessage,
     Audio as Audio,
     Citation as Citation,
     Document as Document,
     Image as Image,
+    MediaLink as MediaLink,
     ProviderBlock as ProviderBlock,
     Text as Text,
     Thinking as Thinking,

@@ -106,6 +106,7 @@ class Agent(LiveThreads, StoredThreads):
         thread_id: ThreadId | None = None,
         *,
         key: InputKey | None = None,
+        files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
     ) -> Turn:
@@ -115,18 +116,23 @@ class Agent(LiveThreads, StoredThreads):
         raising `ThreadBusy`. Once the input is accepted a `Turn` is returned even if the turn fails; if the caller
         cancels the turn, the thread is saved and `CancelledError` is raised.
 
+        *input* is text, a message or its blocks; or, to begin a thread, a history that ends with the user's message:
+        messages, or mappings such as `{"role": "user", "content": "hi"}`. *files* are written to the agent's backend
+        before its first step, all or none, and replace files of their names: texts or bytes by path, at most 10 MB
+        each and 50 MB in all. They are among the turn's artifacts.
+
         With a *key* of up to 200 characters the input is accepted once, in whatever process and however often it is
         sent: while its turn runs, the thread is busy; a turn that a crash cut short goes on; and once it has reached a
         boundary, it is returned with its costs. Use it wherever a caller may retry, such as a queue or a web hook.
 
         Raises:
-            ConfigError: the input or the thread's id is not usable; or *key* is given without *thread_id*, or was
-                accepted with another input.
+            ConfigError: the input, a file or the thread's id is not usable; the agent has no files; a history is given
+                for a thread that has begun; or *key* is given without *thread_id*, or was accepted with another input.
             ThreadBusy: another run, in any process, holds the thread; nothing was done.
             ThreadConflict: another writer was first; nothing was done.
             CheckpointError: the store cannot be read, or the thread's log cannot; nothing was done.
         """
-        return await self._turns.run(self._config(context, wait), input, thread_id, key)
+        return await self._turns.run(self._config(context, wait), input, thread_id, key, files)
 
     def run_sync(
         self,
@@ -134,6 +140,7 @@ class Agent(LiveThreads, StoredThreads):
         thread_id: ThreadId | None = None,
         *,
         key: InputKey | None = None,
+        files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
     ) -> Turn:
@@ -142,7 +149,7 @@ class Agent(LiveThreads, StoredThreads):
         """
         from .runtime import run_sync
 
-        return run_sync(self.run(input, thread_id, key=key, context=context, wait=wait))
+        return run_sync(self.run(input, thread_id, key=key, files=files, context=context, wait=wait))
 
     def stream(
         self,
@@ -150,13 +157,14 @@ class Agent(LiveThreads, StoredThreads):
         thread_id: ThreadId | None = None,
         *,
         key: InputKey | None = None,
+        files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
     ) -> "Stream":
         """Run one turn, as `run` does, and stream its events: `async for event in agent.stream(...)`."""
         from .runtime import Stream
 
-        return Stream(lambda begun: self._turns.run(self._config(context, wait, begun), input, thread_id, key))
+        return Stream(lambda begun: self._turns.run(self._config(context, wait, begun), input, thread_id, key, files))
 
     async def resume(
         self,

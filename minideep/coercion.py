@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from .plain_json import from_json, too_deep
+from .plain_json import too_deep
 
 Schema = Mapping[str, Any]
 Found = list[Any]
@@ -23,6 +23,10 @@ _ABSENT: tuple[Any, ...] = (None, "", [], {})
 _NULLS = ("", "null", "none")
 _WRAPPERS = ("arguments", "args", "input", "parameters", "params", "kwargs")
 """Names under which models put all arguments of a call once more."""
+ALIASES = "x-aliases"
+"""The keyword of a property's schema that lists other names for it."""
+JOINED = "x-joined"
+"""The keyword that says that texts under several of its names are one text, in parts."""
 _WHOLE = re.compile(r"[+-]?\d{1,300}(?:\.0{1,20})?")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,3})?")
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -45,10 +49,15 @@ def coerced(value: Any, schema: Schema) -> Any:
     {'limit': 10, 'path': '/a'}
     """
     try:
-        found = [] if too_deep(value) else _Reader(schema).readings(value, schema)
-    except _TooManyWays:
+        found = [] if too_deep(value) else Reader(schema).readings(value, schema)
+    except TooManyWays:
         return value
     return found[0] if len(found) == 1 else value
+
+
+def is_absent(value: Any) -> bool:
+    """Return whether a model says with *value* that it does not want to give an argument."""
+    return value is None or value == ""
 
 
 def spelling(name: str) -> str:
@@ -56,11 +65,11 @@ def spelling(name: str) -> str:
     return re.sub(r"[\W_]", "", name).casefold()
 
 
-class _TooManyWays(Exception):
+class TooManyWays(Exception):
     """A schema whose options refer to themselves can be tried in more ways than there is time for."""
 
 
-class _Reader:
+class Reader:
     """Finds readings below one schema, whose `$ref`s it resolves."""
 
     def __init__(self, root: Schema) -> None:
@@ -70,7 +79,7 @@ class _Reader:
     def _resolved(self, schema: Any) -> Schema:
         self._looks += 1
         if self._looks > MAX_LOOKS:
-            raise _TooManyWays
+            raise TooManyWays
         for _ in range(20):  # A reference may lead to another one, and in a circle.
             if not isinstance(schema, Mapping):
                 return {} if schema is not False else {"enum": []}
@@ -151,10 +160,11 @@ class _Reader:
             items = cast(Sequence[Any], value) if isinstance(value, list) else ()
             return self.readings(items[0], schema) if len(items) == 1 and isinstance(items[0], dict | str) else []
         given, known = cast(Schema, value), schema.get("properties", {})
-        if len(given) == 1 and not given.keys() & known.keys() and (only := next(iter(given))) in _WRAPPERS:
+        only = next(iter(given)) if len(given) == 1 else None
+        if only in _WRAPPERS and only not in known and given[only] not in _ABSENT:
             return self.readings(given[only], schema)
-        named = _named(given, known, schema.get("additionalProperties", True) is False)
-        return [] if named is None else self._with_parts(named, schema)
+        found, forbidden = named(given, schema)
+        return [] if forbidden else self._with_parts(found, schema)
 
     def _with_parts(self, given: dict[str, Any], schema: Schema) -> Found:
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
@@ -163,7 +173,7 @@ class _Reader:
             found = self.readings(item, known.get(name, others))
             if len(found) == 1:
                 read[name] = found[0]
-            elif name in required or item not in _ABSENT[:2]:
+            elif name in required or not is_absent(item):
                 return []  # Otherwise nothing was given for it, and its default holds.
         return [read] if all(name in read for name in required) else []
 
@@ -228,30 +238,48 @@ def _as_scalar(kind: str, value: Any) -> Found:
 
 def _decoded(text: str, first: str) -> Any:
     """Return the JSON in *text* if it is of the kind that begins with *first*, else None."""
-    if not text.lstrip().startswith(first):
+    if text.lstrip()[:1] not in (first, '"', "`"):
         return None
+    from .structured import whole_value  # Most values are no texts that should be something else.
+
     try:
-        value = from_json(text)
-    except (ValueError, RecursionError):
+        value = whole_value(text)
+    except ValueError:
         return None
-    return None if too_deep(value) else value
+    return value if _is(value, "array" if first == "[" else "object") else None
 
 
-def _named(given: Schema, known: Schema, closed: bool) -> dict[str, Any] | None:
-    """Return *given* under the names that are *known*. None if one is not, has a value, and *closed* forbids it."""
-    named = {name: item for name, item in given.items() if name in known}
+def named(given: Schema, schema: Schema) -> tuple[dict[str, Any], list[str]]:
+    """Return *given* under the names that *schema* knows, and the names in it that it forbids: those that it does not
+    know and that have a value, and second names of what is given as something else.
+    """
+    known, closed = schema.get("properties", {}), schema.get("additionalProperties", True) is False
+    found, forbidden = {name: item for name, item in given.items() if name in known}, list[str]()
     for name, item in given.items():
         if name in known:
             continue
         # Data that is not from JSON may have other keys.
-        meant = [one for one in known if spelling(one) == spelling(str(name)) and one not in named]
-        if len(meant) == 1:
-            named[meant[0]] = item
+        meant = [one for one in known if _is_name_of(str(name), one, known[one])]
+        one = meant[0] if len(meant) == 1 else ""
+        if one and found.get(one) in _ABSENT:
+            found[one] = item
+        elif one and _joins(known[one], found[one], item):
+            found[one] = f"{found[one]}\n\n{item}"
         elif not closed:
-            named[name] = item
-        elif item not in _ABSENT:
-            return None
-    return named
+            found[name] = item
+        elif item not in _ABSENT and not (one and _same(found[one], item)):
+            forbidden.append(str(name))
+    return found, forbidden
+
+
+def _is_name_of(name: str, known: str, about: Any) -> bool:
+    others = cast(Schema, about).get(ALIASES, ()) if isinstance(about, Mapping) else ()
+    return spelling(name) in map(spelling, (known, *others))
+
+
+def _joins(about: Any, item: Any, other: Any) -> bool:
+    both = isinstance(item, str) and isinstance(other, str) and bool(item.strip() and other.strip()) and item != other
+    return both and isinstance(about, Mapping) and bool(cast(Schema, about).get(JOINED))
 
 
 def _distinct(found: Found) -> Found:

@@ -4,17 +4,16 @@ What no provider takes must not get into a log: every later request of the threa
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
 from .errors import ConfigError, MiddlewareError
-from .media import Media, labelled, refusal
-from .messages import Block, Input, ToolResult, UserMessage, clean_content
+from .media import MAX_MEDIA, Media, labelled, refusal, resolved
+from .messages import AssistantMessage, Block, Input, MediaLink, ToolMessage, ToolResult, UserMessage, clean_content
 from .tools import MAX_RESULT
 
-MAX_MEDIA = 10_000_000
-"""The maximum number of bytes of media in one result."""
+R = TypeVar("R", AssistantMessage, ToolMessage)
 
 
 def checked_message(input: Input) -> UserMessage:
@@ -34,9 +33,22 @@ def checked_message(input: Input) -> UserMessage:
             raise ConfigError(f"the input must be text, blocks or a `UserMessage`; it holds {block!r}")
     if not content or (isinstance(content, str) and not content.strip()):
         raise ConfigError("the input is empty; say what the agent is to do")
+    return UserMessage(_recorded(content))
+
+
+def checked_reply(message: R) -> R:
+    """Return a reply or a result of a history as the log can keep it, its media labelled as their bytes are.
+
+    Raises:
+        ConfigError: it holds an image that no provider takes, or something that is not a block.
+    """
+    return structs.replace(message, content=_recorded(message.content))
+
+
+def _recorded(content: Any) -> Any:
     try:
         content = clean_content(content)
-        return UserMessage(content if isinstance(content, str) else _labelled(content))
+        return content if isinstance(content, str) else _labelled(content)
     except (AttributeError, TypeError) as exc:
         raise ConfigError(f"the input holds a malformed block: {exc}") from None
     except ValueError as exc:
@@ -78,12 +90,14 @@ def _labelled(blocks: Iterable[Any]) -> tuple[Any, ...]:
     """Return *blocks* with media labelled as their bytes are. What is malformed is left to the log's encoder.
 
     Raises:
-        ValueError: one is an image that no provider takes; the text says what it is and what to do.
+        ValueError: one is an image or a link that no provider takes; the text says what it is and what to do.
     """
     kept: list[Any] = []
     for block in blocks:
-        is_media = isinstance(block, Media) and type(block.data) is bytes
-        if is_media and (problem := refusal(block)):
-            raise ValueError(problem)
-        kept.append(labelled(block) if is_media else block)
+        one = resolved(block) if isinstance(block, MediaLink) and type(block.url) is str else block
+        if isinstance(one, Media) and type(one.data) is bytes:
+            if problem := refusal(one):
+                raise ValueError(problem)
+            one = labelled(one)
+        kept.append(one)
     return tuple(kept)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Annotated, Any, Protocol, TypeVar
 
 from msgspec import structs
@@ -35,6 +36,8 @@ class RunView(Protocol):
     """The run that a context belongs to."""
 
     path: Path
+    spec: Any
+    """The `AgentSpec` that it runs."""
     view: StateView
     context: Any
     scratch: dict[object, Any]
@@ -49,6 +52,10 @@ class RunView(Protocol):
     def model_for(self, model: Any) -> Any: ...
     def record(self, event: AnyEvent) -> object: ...
     def emit(self, event: StreamEvent) -> None: ...
+
+
+DRIVEN: ContextVar[RunView | None] = ContextVar("driven", default=None)
+"""The run that is driven here, for a model that answers by where it is asked: a `Request` does not say who asks."""
 
 
 class CallView(Protocol):

@@ -12,6 +12,7 @@ from .checks import checked
 from .errors import ConfigError
 from .middleware import (
     SUMMARIES,
+    EnvironmentMiddleware,
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
     MemoryMiddleware,
@@ -33,11 +34,20 @@ from .tools import Tool, as_tool
 
 GENERAL_PURPOSE = Subagent(
     name="general-purpose",
-    description="anything that takes many steps or much reading; it has your tools, and answers once",
-    system_prompt="You do one task for another agent, which sees nothing but your last message: put the whole answer "
-    "there, in the form that was asked for, with paths and facts instead of a report of what you did.",
+    description="anything that takes many steps or much reading; it has your tools but cannot delegate",
+    system_prompt="You do one task for another agent. It sees nothing but your last message, and the user does not see "
+    "that: put the whole answer there, in the form that was asked for, with paths and facts that you have checked "
+    "instead of a report of what you did. Change files only if the task says so. If it cannot be done, say what you "
+    "tried and what is in the way.",
 )
-SHARED = (TodoListMiddleware, FilesystemMiddleware, OffloadMiddleware, SummarizationMiddleware, PromptCachingMiddleware)
+SHARED = (
+    TodoListMiddleware,
+    FilesystemMiddleware,
+    OffloadMiddleware,
+    SummarizationMiddleware,
+    PromptCachingMiddleware,
+    EnvironmentMiddleware,
+)
 """Built-in middleware that `general-purpose` shares with the main agent: if it is replaced in the main agent, it is
 replaced in `general-purpose` too.
 """
@@ -75,7 +85,7 @@ def create_deep_agent(
     subagent's own `interrupt_on` says False. *durability*, *version*, *continues* and *redact* are as for `Agent`.
 
     *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
-    skills, memory) and before the approvals. An instance of a built-in class replaces that built-in, but for approvals.
+    skills, memory, environment) and before the approvals. One of a built-in class replaces it, but for approvals.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
@@ -165,12 +175,12 @@ class _Defaults(Struct, frozen=True):
 
     def middleware(self, subagent: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
         """Return the built-in list with the middleware of *subagent*: in place of a built-in of its class, or after."""
-        todos, files, offload, *others = self.usual
+        todos, files, offload, *others, environment = self.usual
         if subagent.skills:
             others.append(SkillsMiddleware(subagent.skills, self.files))
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
-        usual, given = [todos, files, offload, *delegation, *others], subagent.middleware
+        usual, given = [todos, files, offload, *delegation, *others, environment], subagent.middleware
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.approvals]
 
@@ -184,6 +194,7 @@ def _usual(model: Model, files: Backend) -> tuple[Middleware, ...]:
         SummarizationMiddleware(model, files),
         PromptCachingMiddleware(),
         PatchToolCallsMiddleware(),
+        EnvironmentMiddleware(),
     )
 
 

@@ -31,6 +31,7 @@ class LiveThreads:
         thread_id: ThreadId | None = None,
         *,
         key: InputKey | None = None,
+        files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
     ) -> "Handle":
@@ -47,7 +48,7 @@ class LiveThreads:
 
         config = self._config(context, wait, detached=True)
         return await start(
-            lambda begun: self._turns.run(structs.replace(config, begun=begun), input, thread_id, key),
+            lambda begun: self._turns.run(structs.replace(config, begun=begun), input, thread_id, key, files),
             self._turns.tasks,
         )
 

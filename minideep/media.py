@@ -4,16 +4,32 @@ Labels are often wrong: a file was renamed, a server guessed. A provider that is
 and every later one of the thread, for they all repeat it.
 """
 
+import mimetypes
+import os
+import re
+import stat
+from base64 import b64decode
+from pathlib import Path
 from typing import TypeVar
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import structs
 
-from .messages import Audio, Document, Image, Text, Video
+from .checks import checked
+from .errors import ConfigError
+from .kinds import Pathname
+from .messages import Audio, Document, Image, MediaLink, Text, Video
 
 Media = Image | Audio | Video | Document
-M = TypeVar("M", bound=Media)
+M = TypeVar("M", bound=Media | MediaLink)
+MAX_MEDIA = 10_000_000
+"""The most bytes of a file that is loaded, and of the media in one result of a tool."""
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The types of images that every provider takes."""
+DOCUMENTS = "application/pdf", "text/", "application/json", "application/rtf", "application/msword", "application/vnd."
+"""The beginnings of the types of documents that any provider takes:
+https://developers.openai.com/api/docs/guides/file-inputs
+"""
 RECORDED = (*IMAGES, "image/heic", "image/heif")
 """The types of images that any provider takes."""
 _STARTS = (
@@ -90,6 +106,8 @@ def type_of(block: Media) -> str:
 
 def labelled(block: M) -> M:
     """Return *block* with the media type that its bytes have, if they are of a known one."""
+    if isinstance(block, MediaLink):
+        return block
     kind = type_of(block)
     return structs.replace(block, media_type=kind) if kind not in ("", block.media_type) else block
 
@@ -98,6 +116,8 @@ def sendable(block: M, *taken: str) -> M | Text:
     """Return *block* with the media type that its bytes have; or, if that begins with none of *taken*, a text that
     tells the model what it does not see.
     """
+    if isinstance(block, MediaLink):
+        return block if block.media_type.startswith(taken) else Text(f"[not shown: {block.media_type} at {block.url}]")
     kind = type_of(block)
     if kind.startswith(taken):
         return labelled(block)
@@ -112,3 +132,105 @@ def refusal(block: Media) -> str:
         return ""
     found = f"of type {kind}" if kind else f"that begins with {block.data[:8]!r}, unlike {block.media_type}"
     return f"an image {found}; models take PNG, JPEG, GIF, WebP and HEIC: convert it to one of them"
+
+
+# ---- by path and by address
+
+
+@checked
+def load_media(path: Pathname) -> Image | Audio | Video | Document:
+    """Return the image, sound, film or document in a file of this machine, of the type that its bytes have.
+
+    It may have 10 MB. A document is a PDF, text, or a file whose name says that it is one, such as `plan.docx`.
+
+    Raises:
+        ConfigError: there is no such file, it cannot be read, is too large, or is of another type.
+    """
+    file = Path(os.fsdecode(path)).expanduser()
+    try:
+        with file.open("rb") as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigError(f"load_media: {str(file)!r} is no regular file; give the path of one")
+            if status.st_size > MAX_MEDIA:
+                found = f"load_media: {str(file)!r} has {status.st_size:,} bytes, more than the {MAX_MEDIA:,}"
+                raise ConfigError(f"{found} that a message may hold; give a smaller one")
+            data = opened.read(MAX_MEDIA)
+    except OSError as exc:
+        remedy = "give the path of a file" if isinstance(exc, IsADirectoryError) else "check the path"
+        raise ConfigError(f"load_media: {str(file)!r} cannot be read: {exc.strerror}; {remedy}") from None
+    return _loaded(data, mimetypes.guess_type(file.name)[0] or "", file.name, f"load_media: {str(file)!r}")
+
+
+def _loaded(data: bytes, label: str, name: str, what: str) -> Media:
+    """Return *data* as a block of the type that it has, or that its *label* says.
+
+    Raises:
+        ConfigError: no provider takes that type.
+    """
+    kind = media_type(data)
+    family, _, form = kind.partition("/")
+    if family == "audio" or (form in _BOTH and label.startswith("audio/")):
+        return labelled(Audio(data, kind))
+    if family == "video":
+        return labelled(Video(data, kind))
+    if family == "image":
+        block = Image(data, kind)
+        if problem := refusal(block):
+            raise ConfigError(f"{what} holds {problem}")
+        return block
+    if not kind and not _is_text(data):  # Bytes that say nothing, so the name must.
+        kind = label if label.startswith(DOCUMENTS) and not label.startswith("text/") else ""
+    elif not kind:
+        kind = label if label.startswith(("text/", "application/json")) else "text/plain"
+    if not kind:
+        problem = f"{what} begins with {data[:8]!r}, which is no known type"
+        raise ConfigError(f"{problem}; models take images, PDFs, sound, films, texts and office documents")
+    return Document(data, kind, name)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def resolved(link: MediaLink) -> MediaLink | Media:
+    """Return *link* with its media type; or, if it is a `data:` URL, the block that it holds.
+
+    Raises:
+        ValueError: no provider takes it; the text says what is wrong, and what to do.
+    """
+    if link.url[:5].lower() == "data:":
+        return _of_data_url(link)
+    try:
+        parts = urlsplit(link.url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s\x00-\x1f]", link.url):
+        problem = f"a link to {link.url[:200]!r}; give an address that begins with https://"
+        raise ValueError(f"{problem}, or load the file: load_media(path)")
+    kind = link.media_type or mimetypes.guess_type(parts.path)[0] or ""
+    if kind in IMAGES or kind.startswith(DOCUMENTS):
+        return structs.replace(link, media_type=kind)
+    what = f"a link of type {kind}" if kind else "a link whose address does not say its type"
+    remedy = "fetch it and give its bytes" if kind else 'say it: MediaLink(url, "image/png")'
+    raise ValueError(f"{what}, {link.url[:200]!r}; providers fetch images and documents only: {remedy}")
+
+
+def _of_data_url(link: MediaLink) -> Media:
+    head, comma, body = link.url[5:].partition(",")
+    label, *options = head.split(";")
+    try:
+        data = b64decode(body, validate=True) if "base64" in options else unquote_to_bytes(body)
+    except ValueError:
+        data, comma = b"", ""
+    if not comma:
+        raise ValueError(f"a data URL that cannot be decoded: {link.url[:60]!r}; give the bytes: Image(data)")
+    if len(data) > MAX_MEDIA:
+        raise ValueError(f"a data URL of {len(data):,} bytes, more than the {MAX_MEDIA:,} that fit; give a smaller one")
+    try:
+        return _loaded(data, link.media_type or label, "", "a data URL that")
+    except ConfigError as exc:
+        raise ValueError(str(exc)) from None

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from .documented import Struct
 from .kinds import Rule
-from .plain_json import arguments_json, from_json
+from .plain_json import arguments_json, from_json, is_json, parse_arguments
 
 StopReason = Literal["done", "truncated", "refused", "continue"]
 """Why a reply ended. `done`: by itself; `truncated`: at its size limit; `refused`: by refusal; `continue`: the provider
@@ -90,6 +90,18 @@ class Document(Block, frozen=True, array_like=True, tag="document"):
     name: str = ""
 
 
+class MediaLink(Block, frozen=True, array_like=True, tag="link"):
+    """An image or a document at a public address, which the provider fetches with each request:
+    `MediaLink("https://example.com/plan.pdf")`.
+
+    A `data:` URL is recorded as the `Image` or `Document` that it holds. Sound and films must be given as bytes.
+    """
+
+    url: str
+    media_type: str = ""
+    """Such as `image/png`; empty: as the end of the address says."""
+
+
 class _Call(type(Struct)):
     """Lets `ToolCall` take a mapping, though it keeps bytes. A metaclass, as a Struct cannot have an `__init__`."""
 
@@ -125,11 +137,19 @@ class ToolCall(Block, frozen=True, array_like=True, tag="call", metaclass=_Call)
         """The text that the model wrote instead of a JSON object; empty if it wrote one."""
         return "" if self.raw.startswith(b"{") else str(from_json(self.raw))
 
+    def as_json(self) -> "ToolCall":
+        """Return this call with arguments that are JSON: others could be written to a log, but not read again."""
+        return (
+            self
+            if is_json(self.raw)
+            else ToolCall(self.name, parse_arguments(self.raw.decode(errors="replace")), self.id)
+        )
+
     def __repr__(self) -> str:
         return f"ToolCall({self.name!r}, {self.malformed or self.args!r}, id={self.id!r})"
 
 
-AnyBlock = Text | Thinking | ToolCall | Image | Audio | Video | Document | ProviderBlock
+AnyBlock = Text | Thinking | ToolCall | Image | Audio | Video | Document | MediaLink | ProviderBlock
 Content = str | tuple[AnyBlock, ...]
 
 
@@ -220,8 +240,10 @@ class Messages(Sequence[Message]):
         return repr(list(self))
 
 
-Input = str | UserMessage | Annotated[Iterable[AnyBlock], Rule(lambda blocks: True, "blocks")]
-"""The input of a turn: text, a message, or its blocks."""
+Input = str | UserMessage | Annotated[Iterable[AnyBlock | Message | Mapping[str, Any]], Rule(iter, "blocks, messages")]
+"""The input of a turn: text, a message, its blocks, or a history that ends with it: messages, or mappings such as
+`{"role": "user", "content": "hi"}`.
+"""
 
 
 class ToolResult(Struct, frozen=True, array_like=True, gc=False):

@@ -51,6 +51,7 @@ RETURNS = {
     "wrap_tool": "return await run(call)",
     "after_tool": "return result",
     "before_finish": "return None",
+    "add_files": "return None",
 }
 """What each hook returns if it changes nothing."""
 

@@ -14,9 +14,22 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import Struct
 
+from .datatypes import decoded_by_its_class, schema_of
 from .errors import ConfigError
 from .kinds import Injected, shown
 from .plain_json import to_json
+
+
+class Alias:
+    """Other names under which a model may give a parameter: `Annotated[str, Alias("path", "filename")]`.
+
+    The schema that the model is sent does not show them. With *joined*, a call may give several names: their texts
+    become one, with an empty line between them.
+    """
+
+    def __init__(self, *names: str, joined: bool = False) -> None:
+        self.names = names
+        self.joined = joined
 
 
 class Parameters(Struct, frozen=True, eq=False):
@@ -32,6 +45,8 @@ class Parameters(Struct, frozen=True, eq=False):
     is_async: bool
     context: str
     """The parameter that the run fills in; an empty string if there is none."""
+    aliases: dict[str, Alias]
+    """Other names of parameters, by parameter."""
 
 
 class _Kept(Struct, frozen=True, eq=False):
@@ -106,7 +121,7 @@ def _check_kind(name: str, function: Callable[..., Any]) -> None:
 
 def _read(name: str, signature: inspect.Signature, hints: dict[str, Any], is_async: bool) -> Parameters:
     fields: list[Any] = []
-    context = ""
+    context, aliases = "", dict[str, Alias]()
     for parameter in signature.parameters.values():
         hint = hints.get(parameter.name)
         if any(inspect.isclass(kind) and issubclass(kind, Injected) for kind in (hint, *get_args(hint))):
@@ -120,6 +135,8 @@ def _read(name: str, signature: inspect.Signature, hints: dict[str, Any], is_asy
             problem = f"parameter {parameter.name!r} of its function has no type hint"
             raise ConfigError(f"tool {name!r}: {problem}; {untyped(parameter.name)}")
         else:
+            if alias := next((about for about in get_args(hint) if isinstance(about, Alias)), None):
+                aliases[parameter.name] = alias
             default = () if parameter.default is parameter.empty else (parameter.default,)
             fields.append((parameter.name, hint, *default))
     try:
@@ -127,8 +144,8 @@ def _read(name: str, signature: inspect.Signature, hints: dict[str, Any], is_asy
     except (TypeError, ValueError) as exc:
         raise ConfigError(f"tool {name!r}: {exc}") from exc
     try:
-        decoder, schema = msgspec.json.Decoder(arguments), to_json(_schema(arguments))
-        return Parameters(arguments, decoder, schema, is_async, context)
+        decoder = msgspec.json.Decoder(arguments, dec_hook=decoded_by_its_class)
+        return Parameters(arguments, decoder, to_json(_schema(arguments)), is_async, context, aliases)
     except TypeError as exc:
         # The last line of msgspec's message names the type. The lines before it are advice to users of msgspec.
         problem = str(exc).rpartition("\n")[2]
@@ -138,7 +155,6 @@ def _read(name: str, signature: inspect.Signature, hints: dict[str, Any], is_asy
 
 
 def _schema(arguments: type[Struct]) -> dict[str, Any]:
-    (schema,), parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
-    own = parts.pop(schema["$ref"].rpartition("/")[2])  # Providers want an object at the top, not a reference.
-    own.pop("title", None)  # The Struct's name, which is ours.
-    return {**own, "$defs": parts} if parts else own
+    schema = schema_of(arguments)
+    schema.pop("title", None)  # The Struct's name, which is ours.
+    return schema

@@ -237,6 +237,7 @@ class Backend(Protocol):
     """A place for files. Paths are absolute, with `/`. All methods are plain functions.
 
     Each raises `ToolError` for a file that is missing, forbidden or too large; its text tells the model what to do.
+    One member is optional: `about`, a sentence that tells the model what these files are.
     """
 
     blocking: bool
@@ -355,3 +356,10 @@ class Middleware:
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         """Return one more message for the model, or None to let the turn end."""
         return None
+
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        """Write and record *files*, which come with an input: all of them, or none and raise a `ToolError`.
+
+        Only the first middleware of an agent that has this hook is asked, once the input is recorded and before it is
+        saved: what is recorded here is saved with it. It is never inherited.
+        """

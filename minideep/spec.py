@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from .documented import Struct
-from .messages import Input, UserMessage, clean
+from .messages import Input, Message, UserMessage, clean
 from .ports import Middleware, Model
 from .state import Limits
 from .tools import Tool
 
+Said = tuple[tuple[Message, ...], UserMessage]
+"""The earlier messages of a history, and the input that goes on with them."""
 ABOUT = "agent"
 """The owner under which notes about the agent that runs a thread are kept: `state.notes["agent"]`."""
 
@@ -21,17 +23,18 @@ class ToolHook(Struct, frozen=True, eq=False):
     after: bool
 
 
-def as_message(input: Input) -> UserMessage:
-    """Return *input* as a message that the log can keep.
+def read_input(input: Input, model: Model) -> Said:
+    """Return *input*, which is for *model*, as messages that the log can keep.
 
     Raises:
-        ConfigError: it is empty, or is not text, blocks or a `UserMessage`.
+        ConfigError: it is empty, or is not text, blocks, a `UserMessage`, or messages of which the last is the user's;
+            or it names a file by its URL that *model* does not fetch.
     """
     if type(input) is str and input.strip():
-        return UserMessage(clean(input))
-    from .content import checked_message  # Most inputs are text.
+        return (), UserMessage(clean(input))
+    from . import history  # Most inputs are text.
 
-    return checked_message(input)
+    return history.read_input(input, model)
 
 
 class AgentSpec(Struct, frozen=True, eq=False):
@@ -59,10 +62,16 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """Names of other agents whose threads this one may continue."""
     other_models: tuple[Model, ...] = ()
     """The models that the middleware asks besides `model`."""
-    accept: Callable[[Input], UserMessage] = as_message
-    """Returns an input as the message that is recorded, or raises a `ConfigError`; nothing was done then."""
+    accept: Callable[[Input, Model], Said] = read_input
+    """Returns an input as `read_input` does, or raises a `ConfigError`; nothing was done then."""
     origin: object = None
     """The same object in all specs that were made from one agent's."""
+    keyed: bool = False
+    """True if a run below a call is known by its key alone: one in the log goes on with the input that it began with,
+    though the same call would word it differently now.
+    """
+    add_files: tuple[Middleware, ...] = ()
+    """The first one is given the files that come with an input."""
     override: Model | None = None
     """The model that answers in place of every other one, in this run and in those below (`Agent.override`)."""
 

@@ -12,13 +12,18 @@ T_co = TypeVar("T_co", covariant=True)
 MAX_LOOKED = 2_000_000
 """Characters that are decoded, in all attempts on one text: values inside of values are decoded again."""
 _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_FENCED = re.compile(r"```[\w+-]*[^\S\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+# From one line's beginning to another's, or to a line's end: other such marks may be a part of a JSON text.
+_FENCED = re.compile(
+    r"^[^\S\n]*```[\w+-]*[^\S\n]*\n(.*?)(?:^[^\S\n]*```|(?<=[}\]])[^\S\n]*```[^\S\n]*$|\Z)", re.DOTALL | re.MULTILINE
+)
+_ONE_FENCE = re.compile(r"\s*```[\w+-]*[^\S\n]*\n(.*)```\s*", re.DOTALL)
 _OPENS = re.compile(r"[{\[]")
 # An unterminated string extends to the end; otherwise each quote in the text would be tried as the start of another.
 _STRING = r'("(?:\\.|[^"\\])*+"?)'
 _COMMENT = re.compile(_STRING + r"|(?:#|//)[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _decoder = json.JSONDecoder()
+_loose = json.JSONDecoder(strict=False)  # Takes line breaks in a text that were not escaped.
 
 
 class Wanted(Protocol[T_co]):
@@ -49,6 +54,72 @@ def value_in(text: str, kind: Wanted[T]) -> T:
     if empty and not problems:  # If all fields have defaults, an empty pair of braces in prose is a value, too.
         return empty[-1]
     raise ValueError(problems[0] if problems else f"the reply holds no JSON; {kind.wanted}")
+
+
+def whole_value(text: str) -> Any:
+    """Return the one JSON value that *text* is as a whole, as models write it: also inside a fence or inside a JSON
+    text, with comments, trailing commas or line breaks in texts, as a literal of Python, or after empty braces.
+
+    Raises:
+        ValueError: it is none, or it is cut off.
+    """
+    if fenced := _ONE_FENCE.fullmatch(text):
+        text = fenced[1]
+    for read in (_loose.decode, _one_of_several, _without_extras_decoded, _python_literal):
+        try:
+            value = read(text.strip())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
+            return whole_value(value)  # Shorter each time.
+        if too_deep(value):
+            break
+        return value
+    raise ValueError("it is not JSON")
+
+
+def is_cut_off(text: str) -> bool:
+    """Return whether *text* is the beginning of a JSON value, whose end is missing."""
+    text = text.strip()
+    try:
+        _loose.decode(text)
+    except json.JSONDecodeError as exc:
+        rest = text[exc.pos :]
+        ends = not rest or exc.msg.startswith("Unterminated string")
+        return ends or any(word.startswith(rest) for word in ("true", "false", "null", "-"))
+    except RecursionError:
+        pass
+    return False
+
+
+def _without_extras_decoded(text: str) -> Any:
+    return _loose.decode(_without_extras(text))
+
+
+def _one_of_several(text: str) -> Any:
+    """Return the object in a row of objects that are all the same or empty: some servers write `{}` before it."""
+    at, found = 0, list[Any]()
+    while at < len(text) and len(found) < 10:
+        value, at = _loose.raw_decode(text, at)
+        at += len(text[at:]) - len(text[at:].lstrip())
+        found.append(value)
+    full = [value for value in found if value != {}]
+    if at < len(text) or any(value != full[0] for value in full):
+        raise ValueError("several values")
+    return full[0] if full else {}
+
+
+def _python_literal(text: str) -> Any:
+    """Return a dict or a list that is written as in Python: `{'all': True}`."""
+    # A backslash means one thing in Python and another in JSON. The bounds keep Python's parser off its limits.
+    if text[:1] not in ("{", "[") or "\\" in text or len(text) > 100_000 or sum(map(text.count, "([{-~+")) > 1_000:
+        raise ValueError("not a literal")
+    import ast
+
+    try:
+        return json.loads(json.dumps(ast.literal_eval(text)))
+    except (SyntaxError, TypeError, MemoryError) as exc:
+        raise ValueError("not a literal") from exc
 
 
 def _forms(text: str) -> Iterator[str]:

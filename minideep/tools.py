@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, cast, overload
 import msgspec
 
 from .checks import checked
-from .errors import ConfigError, ToolError
+from .errors import ConfigError
 from .kinds import Injected, Rule, Seconds, remedy, shown
 from .messages import Block, ToolCall, ToolResult, clean, clean_content
 from .plain_json import from_json
@@ -88,6 +88,18 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
 
+    def normalized(self, call: ToolCall) -> ToolCall:
+        """Return *call* with the arguments as this tool takes them: what the model wrote, in the one way of reading it
+        that fits. If there is no such way they stay as they are, and `bind` says what is wrong.
+        """
+        try:
+            self._parameters.decoder.decode(call.raw)
+        except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
+            from .arguments import reread  # Most calls fit.
+
+            return reread(call.as_json(), self._parameters, self.schema)
+        return call
+
     def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:
         """Check the call's arguments and return the keyword arguments of the function. *ctx* may be None unless the
         function `takes_context`.
@@ -97,25 +109,14 @@ class Tool(Generic[P, R]):
         """
         try:
             checked: Any = self._parameters.decoder.decode(call.raw)
-        except msgspec.ValidationError as exc:
-            raise self._refusal(call, str(exc)) from None
-        except msgspec.DecodeError:  # NaN or lone surrogates, which only `json` reads.
-            checked = self._convert(call)
+        except msgspec.DecodeError as exc:
+            from .arguments import checked_slowly
+
+            checked = checked_slowly(call, self._parameters, self.schema, exc)
         given = msgspec.structs.asdict(checked)
         if context := self._parameters.context:
             given[context] = ctx
         return given
-
-    def _convert(self, call: ToolCall) -> Any:
-        try:
-            return msgspec.convert(from_json(call.raw), self._parameters.arguments)
-        except msgspec.ValidationError as exc:
-            raise self._refusal(call, str(exc)) from None
-
-    def _refusal(self, call: ToolCall, problem: str) -> ToolError:
-        if call.malformed:
-            problem = f"the arguments are not a JSON object: {call.malformed[:200]!r}"
-        return ToolError(f"{self.name}: {problem}; it takes {self.signature}; fix the arguments and call it again")
 
     @cached_property
     def schema(self) -> dict[str, Any]:
@@ -126,13 +127,9 @@ class Tool(Generic[P, R]):
     @property
     def signature(self) -> str:
         """The arguments as a model reads them: `path (string), limit (integer, optional)`."""
-        required = self.schema.get("required", [])
-        properties: dict[str, Any] = self.schema.get("properties", {})
-        parts = [
-            f"{name} ({about.get('type', 'value')}{'' if name in required else ', optional'})"
-            for name, about in properties.items()
-        ]
-        return ", ".join(parts) or "no arguments"
+        from .arguments import signature_of
+
+        return signature_of(self.schema)
 
 
 _FUNCTION = Rule(callable, "a function, and its name given by `name=`")
@@ -200,25 +197,9 @@ def as_result(value: Any) -> ToolResult:
         case list() | tuple() if value and all(isinstance(item, Block) for item in cast(list[Any], value)):
             return ToolResult(clean_content(cast(Any, value)))
         case _:
-            return ToolResult(_as_text(value))
+            from .results import text_of_value  # Most tools return text.
 
-
-def _as_text(value: Any) -> str:
-    try:
-        return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError):
-        return clean(_own_text(value))
-
-
-def _own_text(value: Any) -> str:
-    """Return the `str` of a value. Python's own, with nothing but the address of the object, would mislead a model."""
-    kind = cast(type[Any], type(value))
-    if inspect.iscoroutine(value):
-        value.close()  # Or Python warns, somewhere else, that it was never awaited.
-        raise TypeError(f"it returned the coroutine {value.__qualname__!r}; write `return await ...`")
-    if kind.__str__ is object.__str__ and (kind.__repr__ is object.__repr__ or hasattr(value, "__next__")):
-        raise TypeError(f"it returned {shown(value)}, which has no text; return text, a dict or a list")
-    return str(value)
+            return ToolResult(text_of_value(value))
 
 
 _LETTERS = frozenset(f"{ascii_letters}{digits}_-")

@@ -35,6 +35,7 @@ from minideep.messages import (
     Citation,
     Document,
     Image,
+    MediaLink,
     ProviderBlock,
     Text,
     Thinking,
@@ -54,6 +55,7 @@ EVERY_BLOCK = (
     Audio(b"RIFF", "audio/mpeg"),
     Video(b"ftyp", "video/webm"),
     Document(b"%PDF", "text/plain", "a.pdf"),
+    MediaLink("https://é.example/a.pdf", "application/pdf"),
     ProviderBlock("openai", b'{"type":"new"}'),
 )
 WAIT = Interrupt(ToolCall("pay", {"amount": 5}, "p"), "sure?", ("t1", "t2"))

@@ -12,6 +12,7 @@ from minideep.backends import StateBackend
 from minideep.events import TextDelta
 from minideep.messages import AssistantMessage, ToolMessage, UserMessage
 from minideep.middleware import (
+    EnvironmentMiddleware,
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
     MemoryMiddleware,
@@ -59,6 +60,7 @@ def alone() -> dict[str, Middleware]:
         "patching": PatchToolCallsMiddleware(),
         "skills": SkillsMiddleware(["/skills"], files),
         "memory": MemoryMiddleware(["/AGENTS.md"], files),
+        "environment": EnvironmentMiddleware(),
         "approvals": HumanInTheLoopMiddleware({"delete": True}),
     }
 

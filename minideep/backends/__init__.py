@@ -9,6 +9,7 @@ Code outside this package imports from here. Only the names in `__all__` are a p
 from typing import TYPE_CHECKING, Any
 
 from ..ports import FileInfo
+from .given import write_given
 from .names import encodable, escaped, quoted, unescaped
 from .paths import CONVERSATION, MAX_FILE, RESULTS, Missing, changed, configured, is_within, join, parsed
 from .search import GLOB_SECONDS, GREP_SECONDS, Found, Hits, find, grep, similar, status

@@ -75,6 +75,9 @@ class FilesystemBackend:
         self._lock = threading.Lock()
         self.home: str = "/" if virtual_mode else root
         """Relative paths start here."""
+        reach = "nothing outside that folder can be reached" if virtual_mode else "nothing confines you to that folder"
+        self.about: str = f"Files are real ones of this machine, and changes last; {reach}."
+        """Tells the model what these files are."""
 
     def __repr__(self) -> str:
         return f"FilesystemBackend({self._root_dir!r})"

@@ -17,6 +17,8 @@ class StateBackend:
     blocking = False
     home = "/"
     """Relative paths start here."""
+    about = "Files are kept with this conversation, not on a disk."
+    """Tells the model what these files are."""
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
         """List the direct entries of a folder, sorted."""

@@ -7,6 +7,7 @@ from typing import Any
 from ..checks import checked
 from ..evals import Assertion, Trajectory
 from ..messages import Message
+from ..middleware import refusals
 from ..ports import Request
 from .blueprint import Blueprint
 from .files import STATE_LIMIT_BYTES
@@ -89,7 +90,7 @@ def _foreign_messages(trajectory: Trajectory) -> Iterator[str]:
     for role, request in _delegated(trajectory):
         messages = list(request.messages)
         spoken = [message.role for message in messages]
-        if spoken[:1] != ["user"] or spoken.count("user") != 1:
+        if spoken[:1] != ["user"] or spoken.count("user") != 1 + refusals(messages):
             yield f"{role}: expected one user message, and it first; found {', '.join(spoken) or 'none'}"
         elif len(messages) > 1 and messages[: _last_reply(spoken)] not in before.get(role, []):
             yield f"{role}: its {len(messages)} messages do not continue any of its own requests"

@@ -11,25 +11,25 @@ from ..backends import StateBackend
 from ..checkpoint import Durability, Redact, noted, recall
 from ..checks import checked
 from ..errors import ConfigError
-from ..kinds import Positive
-from ..messages import Input, Text, UserMessage
+from ..kinds import Positive, Seconds
+from ..messages import Input, Text
 from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..plain_json import to_json
 from ..ports import Backend, Middleware, Model, Store
 from ..runtime import check_prices, overridden
-from ..spec import AgentSpec, as_message
+from ..spec import AgentSpec, Said, read_input
 from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import Graph
 from .planner import PROMPT_LIMIT, Planner
-from .pool import SubagentPool
+from .pool import BUDGETS, MAX_PARALLEL, SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
 from .roles import STOCK_ROLES, Role, roles_by_name
 from .state import OWNER, Board, read_board, read_whole_board
+from .structured import PART_TIMEOUT
 
 TYPICAL_ROLES = range(3, 9)
-NO_BUDGETS: dict[str, Any] = {"tokens": None, "cost": None, "seconds": None}
 
 
 @checked
@@ -48,6 +48,11 @@ class Blueprint(Agent):
       whose name matches a pattern in *pinned* stay.
     * *inline_limit*: a file over this many bytes (at most 102,400) is kept in the store, outside the state;
       *state_limit*: bytes of the whole state at the end of a turn.
+    * *max_parallel*: how many subtasks of a wave run at a time.
+    * *planner_timeout* and *reflection_timeout*: seconds that each of the two may take to reply; after that the turn
+      fails, and can be resumed. None: no limit.
+    * *middleware*: as of any `Agent`: its tool hooks guard the tools of every role. A hook of `before_model`,
+      `wrap_model` or `before_finish` is called for the parts if its class says `inherit = True`.
     * *backend*: where artifacts are written. None: the thread's own state.
     * *limits*: `tokens`, `cost` and `seconds` are budgets of the turn, which escalates when one is used up, or when
       the amount spent is unknown. The other limits apply to each subagent whose role has none of its own.
@@ -78,6 +83,10 @@ class Blueprint(Agent):
         checkpointer: Store | None = None,
         limits: Limits | None = None,
         pinned: Collection[str] = (),
+        middleware: Iterable[Middleware] = (),
+        max_parallel: Positive = MAX_PARALLEL,
+        planner_timeout: Seconds | None = PART_TIMEOUT,
+        reflection_timeout: Seconds | None = PART_TIMEOUT,
         approve_plan: bool = False,
         strict: bool = False,
         planner_prompt_limit: Positive = PROMPT_LIMIT,
@@ -91,21 +100,24 @@ class Blueprint(Agent):
         pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
         backend = backend or StateBackend()
         self.files: VirtualFiles = VirtualFiles(backend, inline_limit, state_limit, max_file_age_steps, pinned)
-        self.planner: Planner = Planner(_or(planner_model, own), pool, self.files, planner_prompt_limit)
-        self.pool: SubagentPool = SubagentPool(pool, own, self.files, structs.replace(limits, **NO_BUDGETS))
-        self.reflection: Reflection = Reflection(_or(reflection_model, own), self.files, max_reflection_depth)
+        below = structs.replace(limits, **dict.fromkeys(BUDGETS))
+        self.pool: SubagentPool = SubagentPool(pool, own, self.files, below, max_parallel)
+        asked = _or(planner_model, own)
+        self.planner: Planner = Planner(asked, pool, self.files, planner_prompt_limit, planner_timeout)
+        asked = _or(reflection_model, own)
+        self.reflection: Reflection = Reflection(asked, self.files, max_reflection_depth, reflection_timeout)
         # Without the limit of steps: the number of a blueprint's own steps is bounded by *max_reflection_depth*.
         budgets = Limits(None, None, limits.tokens, limits.cost, limits.seconds)
         tools: list[Callable[..., Any]] = [self.planner.planner, self.pool.subagent_dispatcher]
         tools += [self.reflection.reflection, self.files.cleanup]
-        middleware: list[Middleware] = [Graph(self.files, budgets, approving=approve_plan)]
+        parts: list[Middleware] = [Graph(self.files, budgets, approving=approve_plan), *middleware]
         if approve_plan:
             tools.append(self.planner.approve_plan)
-            middleware.append(HumanInTheLoopMiddleware({"approve_plan": True}))
+            parts.append(HumanInTheLoopMiddleware({"approve_plan": True}))
         kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
         kept |= {"name": name, "version": version, "continues": continues}
         # The graph replies in its place. Asking it is free, so a spent budget cannot keep the graph from its question.
-        super().__init__(Policy(lambda request: ""), tools, "", middleware, limits=budgets, **kept)
+        super().__init__(Policy(lambda request: ""), tools, "", parts, limits=budgets, **kept)
         self.spec: AgentSpec = structs.replace(self.spec, accept=self._goal)
         self._check_prices()
 
@@ -176,15 +188,17 @@ class Blueprint(Agent):
         """
         return [to_json(entry).decode() for entry in noted(self._store, thread_id, OWNER, "ledger")]
 
-    def _goal(self, input: Input) -> UserMessage:
-        message = as_message(input)
+    def _goal(self, input: Input, model: Model) -> Said:
+        earlier, message = read_input(input, model)
+        if earlier:
+            raise ConfigError("a blueprint takes no history, but one goal: say in its text what was said before")
         if not isinstance(message.content, str) and any(not isinstance(block, Text) for block in message.content):
             raise ConfigError("a blueprint's goal must be text: planner and roles read nothing else")
         size, limit = len(message.text.encode()), self.files.state_limit // 10
         if size > limit:
             found = f"the goal has {size:,} bytes, and the state has room for {limit:,}"
             raise ConfigError(f"{found}; put the rest of the input in a file")
-        return message
+        return (), message
 
 
 def _or(model: str | Model | None, own: Model) -> Model:

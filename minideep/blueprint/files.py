@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
+from ..backends import write_given
 from ..context import ToolContext
 from ..errors import FileViolation, ToolError
 from ..events import FileDeleted, FileWritten, Noted
@@ -27,6 +28,8 @@ from .state import FILES, Board, FileNote, LedgerEntry, append_to_ledger, file_n
 INLINE_SIZE_LIMIT_BYTES = 100 * 1024
 STATE_LIMIT_BYTES = 500_000
 MAX_FILE_AGE_STEPS = 20
+USER = "user"
+"""The role of files that came with an input."""
 DONE_AGE_STEPS = 3
 """Steps after which a file whose status is `done` is evicted."""
 _ENTRY_BYTES = 400
@@ -146,6 +149,19 @@ class VirtualFiles:
         except ToolError:
             return False
 
+    async def add(self, ctx: ToolContext, files: Mapping[str, str | bytes], step: int) -> None:
+        """Write and record files of the user, which planner and roles can name as they do artifacts.
+
+        Raises:
+            ToolError: one is refused; none was written.
+        """
+
+        def record(path: str, data: bytes, kept: bool) -> None:
+            event = _written(ctx, path, _text_or_bytes(data), kept, self.inline_limit)
+            self.record(ctx, event, FileNote(path[1:], USER, step, "active"))
+
+        await write_given(ctx, self.backend, files, record)
+
     def record(self, ctx: ToolContext, event: FileWritten, note: FileNote) -> None:
         """Record a written file and its metadata."""
         ctx.record(event)
@@ -241,6 +257,13 @@ def _written(ctx: ToolContext, path: str, content: str | bytes, kept: bool, inli
     data = as_bytes(content)
     digest, blob = sha256(data).hexdigest(), kept and len(data) > inline_limit
     return FileWritten(path, content if kept else None, len(data), digest, time.time(), ctx.path, blob)
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
 def _is_inline(file: FileEntry) -> bool:

@@ -16,6 +16,7 @@ answer.
 """
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
@@ -41,6 +42,8 @@ EARLIER_LENGTH = 1_000
 """The maximum number of characters kept of each earlier goal or message."""
 _CARRIED = ("step", "planned_at", "delivered", "failed", "produced")
 """Fields of the board that outlive a turn which did not reach its goal."""
+_WHERE = ("node", "decision", "reason", "clean")
+"""Fields of the board that say which part comes next, and why."""
 _UNITS = {"tokens": "tokens", "cost": "US dollars", "seconds": "seconds"}
 
 
@@ -69,6 +72,9 @@ class Graph(Middleware):
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         self._enter(ctx)
         return request
+
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        await self._files.add(ctx, files, read_board(ctx.state).step)
 
     async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
         said = await self.next_reply(ctx, read_board(ctx.state))
@@ -126,8 +132,10 @@ class Graph(Middleware):
             spent = f"at least {spent} ({missing})"
         found = f"This turn may spend {allowed:,} {_UNITS[limit]} and has spent {spent}"
         question = f"{found}; subtasks left: {len(board.left())}. Shall I go on?"
-        board = escalated(structs.replace(board, failure=[]), "cleanup", question, "budget")
-        self._files.evict(ctx, board)
+        # What the rest of the plan reads stays: the turn after the answer goes on with it.
+        self._files.evict(ctx, structs.replace(board, decision="continue"))
+        stopped = {name: getattr(board, name) for name in _WHERE}
+        board = escalated(structs.replace(board, failure=[], stopped=stopped), "cleanup", question, "budget")
         save_progress(ctx, board)
         return board
 
@@ -155,7 +163,9 @@ def _begin(ctx: ToolContext) -> None:
     if board.goal and board.termination.get("reason") != "end":
         if said not in (board.goal, *board.said[-1:]):  # It stands there already if the turn was cut short right here.
             board.said = [*(one[:EARLIER_LENGTH] for one in board.said[-EARLIER_KEPT:]), said]
-        if board.question and "by" not in board.termination:
+        if board.termination.get("reason") == "budget":  # The plan is as good as it was: nothing is planned anew.
+            now |= board.stopped
+        elif board.question and "by" not in board.termination:
             now["reason"] = f"the user was asked: {board.question}"
     else:
         if board.goal:

@@ -16,7 +16,7 @@ from .contracts import MAX_PLAN, Plan, parse_plan, plan_schema
 from .files import VirtualFiles
 from .roles import Role
 from .state import Board, append_to_ledger, read_board, save_plan, save_progress
-from .structured import ask
+from .structured import PART_LIMITS, PART_TIMEOUT, ask
 
 PROMPT_LIMIT = 1_500
 """Characters of the planner's system prompt."""
@@ -25,22 +25,33 @@ PROMPT_LIMIT = 1_500
 class Planner:
     """Splits the goal, assigns roles and revises the plan. It has no tools and never answers the user."""
 
-    def __init__(self, model: Model, roles: Mapping[str, Role], files: VirtualFiles, prompt_limit: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        roles: Mapping[str, Role],
+        files: VirtualFiles,
+        prompt_limit: int,
+        timeout: float | None = PART_TIMEOUT,
+    ) -> None:
         self._roles = roles
         self._files = files
+        self._timeout = timeout
         system = prompts.planner_system(roles.values())
         if len(system) > prompt_limit:
             found = f"the planner's prompt has {len(system):,} characters with these roles, more than {prompt_limit:,}"
             raise ConfigError(f"{found}; shorten the roles' descriptions, or raise planner_prompt_limit")
         output = ResponseFormat(plan_schema(list(roles)))
-        self.agent: Agent = Agent(model, system_prompt=system, middleware=[output], name="planner")
+        about: dict[str, Any] = {"name": "planner", "limits": PART_LIMITS}
+        self.agent: Agent = Agent(model, system_prompt=system, middleware=[output], **about)
 
     async def planner(self, ctx: ToolContext) -> str:
         """Ask for a plan and adopt it."""
         board = read_board(ctx.state)
         files = self._files.by_name(ctx.state, board.ledger)
-        question = prompts.planner_asked(board, self._files.summary(ctx.state, files))
-        answer = await ask(ctx, self.agent, question, lambda reply: parse_plan(reply, self._roles, files))
+        question = prompts.planner_asked(board, self._files.summary(ctx.state, files), ctx.state.start.at)
+        answer = await ask(
+            ctx, self.agent, question, lambda reply: parse_plan(reply, self._roles, files), timeout=self._timeout
+        )
         append_to_ledger(ctx, answer.ledger_entry(ctx.state.turn, board.step, "planner"))
         if answer.value is None:
             save_progress(ctx, answer.without_value(board, "planner"))

@@ -27,6 +27,11 @@ from .roles import Role
 from .state import Board, FileNote, LedgerEntry, append_to_ledger, escalated, read_board, save_progress
 from .structured import MAX_QUOTED, Answer, ask
 
+BUDGETS = ("tokens", "cost", "seconds")
+"""The `Limits` that are budgets of a run and of everything below it."""
+MAX_PARALLEL = 8
+"""Subagents that run at a time, by default: what the rate limits of a small account allow."""
+
 
 class Assignment(Struct, frozen=True):
     """A dispatched subtask."""
@@ -55,6 +60,12 @@ class Outcome(Struct):
         return self.answer.turn.question if self.answer.turn else ""
 
     @property
+    def is_out_of_budget(self) -> bool:
+        """True if a budget has stopped the subagent: its role's or the turn's."""
+        turn = self.answer.turn
+        return turn is not None and turn.status == "exhausted" and turn.reason in BUDGETS
+
+    @property
     def as_planned(self) -> bool:
         """True if the artifact that the plan expects was written."""
         artifact, expected = self.answer.value, self.assignment.subtask.expected_artifact
@@ -64,9 +75,17 @@ class Outcome(Struct):
 class SubagentPool:
     """The agents of the roles, and the tool that dispatches subtasks to them."""
 
-    def __init__(self, roles: Mapping[str, Role], model: Model, files: VirtualFiles, limits: Limits) -> None:
+    def __init__(
+        self,
+        roles: Mapping[str, Role],
+        model: Model,
+        files: VirtualFiles,
+        limits: Limits,
+        max_parallel: int = MAX_PARALLEL,
+    ) -> None:
         self.roles = roles
         self._files = files
+        self._max_parallel = max_parallel
         self.agents: dict[str, Agent] = {name: _agent_of(role, model, limits) for name, role in roles.items()}
 
     async def subagent_dispatcher(self, ctx: ToolContext) -> str:
@@ -77,12 +96,26 @@ class SubagentPool:
             await self._assign(ctx, board, Assignment(place, subtasks[place], board.step + count))
             for count, place in enumerate(board.wave(), start=1)
         ]
-        # A subagent that waits for a person leaves this by an exception. The runtime then lets its siblings finish, and
-        # the call that is started again finds their runs in the log.
-        outcomes = await asyncio.gather(*(self._run(ctx, one) for one in wave))
+        outcomes = await self._run_all(ctx, wave)
         for outcome in outcomes:
             await self._write(ctx, outcome)
         return self._record(ctx, board, outcomes)
+
+    async def _run_all(self, ctx: ToolContext, wave: Sequence[Assignment]) -> list[Outcome]:
+        """Run the agents of a wave, some at a time, and return their outcomes in the order of the plan."""
+        slots = asyncio.Semaphore(self._max_parallel)
+
+        async def run(one: Assignment) -> Outcome:
+            async with slots:
+                return await self._run(ctx, one)
+
+        # A subagent that waits for a person leaves by an exception. Its siblings finish first, those included that have
+        # not begun; the call that is started again finds their runs in the log.
+        outcomes = await asyncio.gather(*map(run, wave), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
 
     async def _assign(self, ctx: ToolContext, board: Board, one: Assignment) -> Assignment:
         """Return the assignment with the subagent's message, or with the reason why there is none."""
@@ -111,13 +144,14 @@ class SubagentPool:
             return Outcome(one, Answer(), one.error)
         role, expected = self.roles[one.subtask.role], one.subtask.expected_artifact
         key = PurePosixPath(stored_name(role.name, one.step, expected)).stem
-        try:
-            async with asyncio.timeout(role.timeout):
-                answer = await ask(
-                    ctx, self.agents[role.name], one.question, lambda reply: _parse(role, reply, expected), key=key
-                )
-        except TimeoutError:
-            return Outcome(one, Answer(), f"it took longer than {role.timeout:g} s")
+        answer = await ask(
+            ctx,
+            self.agents[role.name],
+            one.question,
+            lambda reply: _parse(role, reply, expected),
+            key=key,
+            timeout=role.timeout,
+        )
         return Outcome(one, answer, answer.problem)
 
     async def _write(self, ctx: ToolContext, outcome: Outcome) -> None:
@@ -146,9 +180,11 @@ class SubagentPool:
         entries = [_ledger_entry(ctx.state.turn, outcome) for outcome in outcomes]
         append_to_ledger(ctx, *entries)
         board.step, board.node = step, "subagent_dispatcher"
-        board.clean = all(outcome.as_planned for outcome in outcomes)
-        board.delivered = [*board.delivered, *(one.assignment.place for one in outcomes if one.as_planned)]
-        board.failed = [*board.failed, *(one.assignment.place for one in outcomes if not one.as_planned)]
+        # A subtask that the turn's budget has cut short is still to be done, if the user lets the turn go on.
+        over = [one for one in outcomes if not (one.is_out_of_budget and ctx.spent.reached(ctx.state.limits))]
+        board.clean = all(outcome.as_planned for outcome in over)
+        board.delivered = [*board.delivered, *(one.assignment.place for one in over if one.as_planned)]
+        board.failed = [*board.failed, *(one.assignment.place for one in over if not one.as_planned)]
         if asking := [(one.assignment.subtask.role, one.question) for one in outcomes if one.question]:
             questions = "\n".join(f"{role} asks: {question}" for role, question in asking)
             board = escalated(board, board.node, questions, by=", ".join(role for role, _ in asking))
@@ -161,7 +197,10 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
         agent = Agent(
             resolve(role.model) if role.model is not None else model,
             role.tools,
-            middleware=[HumanInTheLoopMiddleware(role.interrupt_on)] if role.interrupt_on else [],
+            middleware=[
+                *role.middleware,
+                *([HumanInTheLoopMiddleware(role.interrupt_on)] if role.interrupt_on else []),
+            ],
             limits=role.limits or limits,
             name=role.name,
         )
@@ -171,8 +210,8 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
         if name not in agent.spec.tools:
             there = ", ".join(map(repr, agent.spec.tools)) or "none"
             raise ConfigError(f"role {role.name!r}: interrupt_on names {name!r}, but its tools are: {there}")
-    # Set here, because `Agent` strips its prompt and adds those of middleware: a role's is sent to the letter.
-    agent.spec = structs.replace(agent.spec, system=role.prompt)
+    # Set here, because `Agent` strips its prompt and adds its model's own words: a role's is sent to the letter.
+    agent.spec = structs.replace(agent.spec, system=role.system)
     return agent
 
 

@@ -1,5 +1,7 @@
 """The prompts of planner, reflection and subagents. The first two never see the content of a file."""
 
+import re
+import time
 from collections.abc import Iterable, Sequence
 
 from ..plain_json import to_json
@@ -9,6 +11,8 @@ from .state import Board
 
 ERRORS_SHOWN = 20
 """Errors that planner and reflection see: the latest ones."""
+TOOLS_SHOWN = 8
+"""Tools of a role that the planner sees."""
 
 PLANNER = """\
 You are the planner of a team. Split the user's goal into subtasks and give each to one role. You do not do the work, \
@@ -17,9 +21,10 @@ and you do not answer the user.
 Roles:
 {roles_list}
 
-Reply with one JSON object and nothing else:
-{"subtasks": [{"role": "...", "instruction": "...", "expected_artifact": "notes.md", "read_files": []}], \
-"reasoning": "..."}
+Reply with one JSON object and nothing else, like this one, whose second subtask reads the file of the first:
+{"subtasks": [{"role": "{first_role}", "instruction": "List ... with a source for each.", \
+"expected_artifact": "facts.md", "read_files": []}, {"role": "{last_role}", "instruction": "Use facts.md to ...", \
+"expected_artifact": "result.md", "read_files": ["facts.md"]}], "reasoning": "..."}
 
 - A role knows nothing but its instruction and the files in `read_files`: put everything it needs into the instruction.
 - `expected_artifact` names the file that the subtask delivers: no folders, another name for each subtask.
@@ -43,15 +48,22 @@ At the end the user sees nothing but `final_answer`. You have not read the artif
 
 def planner_system(roles: Iterable[Role]) -> str:
     """Return the planner's system prompt, which lists *roles*."""
-    listed = (f"- {role.name}{f': {role.description}' if role.description else ''}" for role in roles)
-    return PLANNER.replace("{roles_list}", "\n".join(listed))
+    listed = list(roles)
+    said = {"roles_list": "\n".join(map(_role, listed)), "first_role": listed[0].name, "last_role": listed[-1].name}
+    return re.sub(r"\{(\w+)\}", lambda slot: said[slot[1]], PLANNER)
 
 
-def planner_asked(board: Board, files: str) -> str:
-    """Return the planner's message: the goal, the plan so far, and *files*, a summary."""
+def _role(role: Role) -> str:
+    tools = ", ".join([*role.tool_names[:TOOLS_SHOWN], *(["..."] if len(role.tool_names) > TOOLS_SHOWN else [])])
+    about = f": {role.description}" if role.description else ""
+    return f"- {role.name}{about}{f' (tools: {tools})' if tools else ''}"
+
+
+def planner_asked(board: Board, files: str, at: float) -> str:
+    """Return the planner's message: the goal, the day of the time *at*, the plan so far, and *files*, a summary."""
     earlier = "\n".join(f"{goal} -> {answer}" for goal, answer in board.earlier)
     parts = [f"# Earlier in this conversation\n{earlier}"] if earlier else []
-    parts += _goal(board)
+    parts += [*_goal(board), time.strftime("# Today\n%A, %Y-%m-%d (UTC)", time.gmtime(at))]
     if board.plan:
         parts.append(f"# Current plan\n{_plan(board)}")
     parts.append(f"# Files\n{files}")

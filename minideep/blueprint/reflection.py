@@ -14,7 +14,7 @@ from . import prompts
 from .contracts import DECISION_SCHEMA, Decision, named_artifacts, parse_decision
 from .files import FileRef, VirtualFiles
 from .state import Board, append_to_ledger, escalated, read_board, save_progress
-from .structured import ask
+from .structured import PART_LIMITS, PART_TIMEOUT, ask
 
 MAX_REFLECTION_DEPTH = 5
 CAP = "Max reflection depth reached."
@@ -23,11 +23,13 @@ CAP = "Max reflection depth reached."
 class Reflection:
     """Judges by names, sizes and errors, with at most *depth* replies a turn."""
 
-    def __init__(self, model: Model, files: VirtualFiles, depth: int) -> None:
+    def __init__(self, model: Model, files: VirtualFiles, depth: int, timeout: float | None = PART_TIMEOUT) -> None:
         self._files = files
         self._depth = depth
+        self._timeout = timeout
+        about: dict[str, Any] = {"name": "reflection", "limits": PART_LIMITS}
         output = ResponseFormat(DECISION_SCHEMA)
-        self.agent: Agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[output], name="reflection")
+        self.agent: Agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[output], **about)
 
     async def reflection(self, ctx: ToolContext) -> str:
         """Ask for a decision and check that it can be carried out."""
@@ -36,7 +38,9 @@ class Reflection:
         question = prompts.reflection_asked(board, self._files.summary(ctx.state, files), self._depth)
         # At least one try: a model that failed at the last look leaves none, and resuming the turn must ask again.
         tries = max(1, min(2, self._depth - board.reflection_depth))
-        answer = await ask(ctx, self.agent, question, lambda reply: _parse(reply, files), tries=tries)
+        answer = await ask(
+            ctx, self.agent, question, lambda reply: _parse(reply, files), tries=tries, timeout=self._timeout
+        )
         board.reflection_depth += answer.tries
         if answer.value is None:
             append_to_ledger(ctx, answer.ledger_entry(ctx.state.turn, board.step, "reflection"))

@@ -10,9 +10,9 @@ from ..datatypes import DataType
 from ..documented import Struct
 from ..errors import ConfigError
 from ..kinds import Seconds
-from ..ports import Model
+from ..ports import Middleware, Model
 from ..state import Limits
-from ..tools import Tool
+from ..tools import Tool, as_tool
 
 RESERVED = frozenset({"planner", "reflection"})
 """Names that a role cannot have: those of the other agents in `Blueprint.agents`."""
@@ -25,7 +25,7 @@ class Role(UserWritten, frozen=True):
 
     name: str
     prompt: str
-    """The whole system prompt. Nothing is added to it."""
+    """The whole system prompt. Nothing is added to it but the prompts of its own *middleware*."""
     tools: Sequence[Tool | Callable[..., Any]] = ()
     """All of its tools. None are added."""
     model: str | Model | None = None
@@ -42,9 +42,21 @@ class Role(UserWritten, frozen=True):
     """Tools whose calls wait for a person. The turn is then `paused`; finished subtasks are not repeated."""
     description: str = ""
     """The role's purpose, in a few words for the planner."""
+    middleware: Sequence[Middleware] = ()
+    """Its hooks, tools and prompts. Those that guard tools in `Blueprint(middleware=...)` apply to every role."""
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of its tools, those of its middleware included."""
+        return [as_tool(one).name for one in (*(one for part in self.middleware for one in part.tools), *self.tools)]
+
+    @property
+    def system(self) -> str:
+        """The system text of its requests: *prompt*, and after it the prompts of its middleware."""
+        return "\n\n".join([self.prompt, *filter(None, (part.prompt.strip() for part in self.middleware))])
 
 
 def one_code_block(content: str) -> None:

@@ -125,6 +125,8 @@ class Progress(Objective, kw_only=True):
     """True if every subtask of the last wave delivered what was planned."""
     produced: bool = False
     """True if any artifact has been completed since the goal was set."""
+    stopped: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The fields with which the next turn goes on, if a budget has stopped this one in the middle of its plan."""
     failure: list[str] = field(default_factory=list[str])
     """Kind and text of the error that a model failed with."""
 

@@ -57,6 +57,7 @@ from .views import (
     transcript as transcript,
 )
 from .waiting import wait_for as wait_for
+from .whole import thread_events as thread_events
 
 Durability = Literal["turn", "step", "tool"]
 Redact = Callable[[AnyEvent], AnyEvent]

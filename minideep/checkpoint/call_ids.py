@@ -1,12 +1,12 @@
-"""Unique ids for calls: some servers say `call_0` in every reply."""
+"""Calls as they are recorded: with unique ids, as some servers say `call_0` in every reply, and arguments that fit."""
 
 from collections.abc import Mapping
 
 from msgspec import structs
 
 from ..messages import AssistantMessage, ToolCall
-from ..plain_json import is_json, parse_arguments
 from ..state import Path, State
+from ..tools import Tool
 
 
 class CallIds:
@@ -24,8 +24,10 @@ class CallIds:
         states: Mapping[Path, State],
         runs: Mapping[Path, object],
         number: int,
+        tools: Mapping[str, Tool],
     ) -> AssistantMessage:
-        """Return a reply in the run at *path* with a new id for each call that has none, or whose id is taken.
+        """Return a reply in the run at *path* with a new id for each call that has none, or whose id is taken; and with
+        the arguments of each call as its tool takes them.
 
         An id must identify one call in all that is shown to the model, one waiting call, and one child run; otherwise
         the answer to one call could be given to another. *number*, of the event that will hold the reply, makes new ids
@@ -40,10 +42,8 @@ class CallIds:
         waiting = {wait.call_id for wait in root.interrupts} if root.open else set[str]()
         for place, block in enumerate(message.content):
             if isinstance(block, ToolCall):
-                # Arguments that are not JSON could be written, but a thread that holds them could not be read.
-                call, raw = block, block.raw
-                if not is_json(raw):
-                    call = structs.replace(call, raw=parse_arguments(raw.decode(errors="replace")))
+                tool = tools.get(block.name)
+                call = block.as_json() if tool is None else tool.normalized(block)
                 # A slash separates the key of a child from its call.
                 if not call.id or call.id in taken or call.id in waiting or "/" in call.id:
                     call = structs.replace(call, id=_new_id(f"call_{number}_{place}", taken, waiting))

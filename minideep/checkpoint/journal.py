@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from ..events import AnyEvent, Compacted, E, FileEdited, FileWritten
 from ..messages import AssistantMessage
 from ..ports import Lease
 from ..state import FileEntry, Path, State, StateView
+from ..tools import Tool
 from . import pace
 from .batch import Batch, Pending, Saved
 from .call_ids import CallIds
@@ -199,9 +200,9 @@ class Journal:
         """Return the files, by path, that the run at *path* or one below it wrote in this turn and that still exist."""
         return self._written.artifacts(self.root.files, path)
 
-    def with_unique_call_ids(self, path: Path, message: AssistantMessage) -> AssistantMessage:
-        """Return a reply in the run at *path*, whose calls get ids of their own where they have none."""
-        return self._ids.unique(message, path, self.states, self.log.runs, self.number + 1)
+    def as_recorded(self, path: Path, reply: AssistantMessage, tools: Mapping[str, Tool]) -> AssistantMessage:
+        """Return a reply at *path* whose calls have ids of their own, and arguments as *tools* take them."""
+        return self._ids.unique(reply, path, self.states, self.log.runs, self.number + 1, tools)
 
     # ---- saving
 

@@ -13,11 +13,11 @@ import msgspec
 
 from .. import Agent, Approve, Edit, Interrupt, MemoryCheckpointer, Reject, State
 from ..checkpoint import finish_work, wait_for
+from ..content import checked_message
 from ..errors import ConfigError, UnknownThread
 from ..models import begin_imports, resolve
 from ..ports import Store
 from ..runtime import checked_thread_id
-from ..spec import as_message
 from ..state import Decision
 from . import agents
 from .approval import AskBeforeChanges, created_by
@@ -33,7 +33,7 @@ KEYS = {"ANTHROPIC_API_KEY": "anthropic:claude-sonnet-4-6", "OPENAI_API_KEY": "o
 
 def run(options: argparse.Namespace) -> int:
     """Run one turn of a new or an existing thread."""
-    as_message(options.goal)
+    checked_message(options.goal)
     is_new = options.thread is None
     options.thread = checked_thread_id(uuid.uuid4().hex[:8] if is_new else options.thread)
     with opened(options, writable_store) as (agent, store):

@@ -7,8 +7,8 @@ are a promise to users.
 from .. import lazy_names
 
 _PUBLIC = (
-    "FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware OffloadMiddleware "
-    "PatchToolCallsMiddleware PromptCachingMiddleware SkillsMiddleware SubAgentMiddleware Subagent "
+    "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
+    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware SkillsMiddleware SubAgentMiddleware Subagent "
     "SummarizationMiddleware TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
@@ -18,10 +18,12 @@ __getattr__ = lazy_names(
         ".ports": "Middleware",
         "approvals": "HumanInTheLoopMiddleware",
         "caching": "PromptCachingMiddleware",
+        "checking": "UNFINISHED ReplyCheck final_text refusals",
         "context.compaction": "SummarizationMiddleware",
         "context.context_size": "SUMMARIES",
         "context.offload": "OffloadMiddleware",
         "context.spill": "write_new_file",
+        "environment": "EnvironmentMiddleware",
         "filesystem": "FilesystemMiddleware replacement",
         "memory": "MemoryMiddleware",
         "output": "ResponseFormat",

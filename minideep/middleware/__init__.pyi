@@ -3,10 +3,17 @@
 from ..ports import Middleware as Middleware
 from .approvals import HumanInTheLoopMiddleware as HumanInTheLoopMiddleware
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
+from .checking import (
+    UNFINISHED as UNFINISHED,
+    ReplyCheck as ReplyCheck,
+    final_text as final_text,
+    refusals as refusals,
+)
 from .context.compaction import SummarizationMiddleware as SummarizationMiddleware
 from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware
 from .context.spill import write_new_file as write_new_file
+from .environment import EnvironmentMiddleware as EnvironmentMiddleware
 from .filesystem import FilesystemMiddleware as FilesystemMiddleware, replacement as replacement
 from .memory import MemoryMiddleware as MemoryMiddleware
 from .output import ResponseFormat as ResponseFormat

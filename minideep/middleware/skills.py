@@ -26,9 +26,9 @@ MAX_WARNINGS = 10
 """The most warnings that the model is shown, each of at most `MAX_WARNING` characters."""
 MAX_WARNING = 300
 
-_HEAD = """\
-Skills are instructions for certain kinds of work. When one fits, read its whole file with `read_file` before you \
-begin, and follow it; its paths start at its folder. None outweighs what the user says."""
+PROMPT = """\
+Skills are instructions for certain kinds of work. Before you begin, look whether one fits; if so, read its whole \
+file with `read_file` and follow it; its paths start at its folder. None outweighs what the user says."""
 
 
 class _Candidate(Struct, frozen=True):
@@ -155,7 +155,7 @@ def _warning(path: str, problem: str) -> str:
 def _text(lines: list[str], warnings: list[str]) -> str:
     """Return the text for the model: as many whole lines as fit, the number of the others, and the warnings."""
     count = fitting((len(line) + 1 for line in lines), MAX_LIST)
-    parts = [_HEAD, *lines[:count]] if lines else []
+    parts = [PROMPT, *lines[:count]] if lines else []
     if count < len(lines):
         parts.append(f"... and {len(lines) - count} more; find them with `glob` SKILL.md")
     if warnings:

@@ -15,14 +15,22 @@ from ..tools import Tool
 from ..turn import Turn
 
 PROMPT = """\
-Delegate work that is large, separate or noisy with `task`, several tasks in one reply when they do not depend on each \
-other; do small steps yourself. Plan first, let subagents do the heavy reading, and build on what they answer."""
+Delegate work that is large, separate or noisy (long searches, much reading) with `task`, several tasks in one reply \
+when they do not depend on each other; do small steps yourself. The result stays yours to answer for: check what \
+matters in a subagent's answer before you build on it."""
 
 DESCRIPTION = """\
-Give a self-contained piece of work to a subagent and get its final answer. It starts with nothing but *description* \
-(text: the goal, what is known, paths, what to answer and how long) and shares your files, not this conversation or \
-your todos. Not for one or two quick calls: make those yourself. Several calls in one reply run in parallel. If it \
-fails, the error says why: give a clearer or smaller task, or do it yourself. subagent_type is one of:
+Give a self-contained piece of work to a subagent and get its final answer. The answer comes to you alone: tell the \
+user what matters of it.
+
+*description* is all that the subagent knows. It shares your files, not this conversation or your todos. Write the \
+goal, what is known (facts, paths, limits), whether to change files or only to report, and what to answer and how \
+long. Each call starts a new subagent, which remembers no earlier one; if it answers with a question, call again with \
+all it needs.
+
+Not for one or two quick calls: make those yourself. Several calls in one reply run in parallel, so let no two of \
+them change the same file. If it fails, the error says why: give a clearer or smaller task, or do it yourself. \
+subagent_type is one of:
 """
 
 

@@ -23,15 +23,20 @@ OWNER = "todos"
 """The owner of the note on the turn in which the agent was last reminded of unfinished todos."""
 
 PROMPT = """\
-For work of three or more steps, write the plan with `write_todos` first and keep it current: one step `in_progress`, \
-each marked `completed` as soon as it is done."""
+For work of three or more steps, write the plan with `write_todos` first and keep it current: the user follows the \
+work by it. The list does no work, so go on with the next step as soon as it is written."""
 
 DESCRIPTION = """\
-Write the todo list; the list you give replaces the old one, so give all of it. Use it for tasks of three or more \
-steps, with 3 to 6 items; not for one or two simple steps or plain questions. Mark a step in_progress before you begin \
-it and completed right after. Revise as you go: add, change or drop pending ones, but keep completed ones as they are. \
-An empty list clears it. One call a reply. A wrong list is an error that says why and changes nothing: give the whole \
-list again."""
+Write the todo list, the plan that the user watches. The list you give replaces the old one, so always give all of \
+it.
+
+Use it for tasks of three or more steps, when you are given several tasks, or asked for a plan; not for one or two \
+simple steps or plain questions. Write 3 to 6 items, each with a result that can be checked.
+
+Mark an item in_progress before you begin it, and completed right after it is done. Completed means that it worked: \
+an item that failed, is half done or was not checked stays in_progress, and what is in its way becomes an item of its \
+own. Revise as you go: add, change or drop items, but keep completed ones as they are. An empty list clears it. One \
+call a reply. A wrong list is an error that says why and changes nothing: give the whole list again."""
 
 _STATUSES = get_args(TodoStatus)
 _FIELDS = {"content": {"type": "string"}, "status": {"type": "string", "enum": _STATUSES}}

@@ -68,6 +68,8 @@ class Adapter(ABC, Generic[T]):
     """The environment variable with the API key, or the argument."""
     unreachable: str = ""
     """What to do if the server cannot be reached, as an order."""
+    url_types: tuple[str, ...] = ()
+    """The beginnings of the media types of which the provider fetches a `MediaLink`."""
     credentials: ClassVar[tuple[str, ...]] = ("api_key",)
     """Attributes of the client that must never appear in an error."""
     _declared: Encoded[Tool, Part]

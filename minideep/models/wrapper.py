@@ -33,6 +33,11 @@ class ModelWrapper:
         return all(getattr(model, "free", False) for model in self.models)
 
     @property
+    def url_types(self) -> tuple[str, ...] | None:
+        """The media types of links that the first model takes. The others are told of what they do not see."""
+        return getattr(self.models[0], "url_types", None)
+
+    @property
     def profile(self) -> Profile | None:
         """The profile of the first model, which answers nearly every request."""
         return getattr(self.models[0], "profile", None)

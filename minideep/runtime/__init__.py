@@ -15,6 +15,7 @@ __getattr__ = lazy_names(
         "handle": "Handle start",
         "overrides": "override",
         "process": "configure_process",
+        "replacing": "with_model",
         "spec": "build_spec check_prices inheritable inheriting overridden",
         "stream": "Stream",
         "sync": "run_sync",

@@ -12,6 +12,7 @@ from .following import (
 from .handle import Handle as Handle, start as start
 from .overrides import override as override
 from .process import configure_process as configure_process
+from .replacing import with_model as with_model
 from .spec import (
     build_spec as build_spec,
     check_prices as check_prices,

@@ -15,8 +15,8 @@ from ..state import Limits, OpenCall, Path, State, StateView
 from ..turn import Turn
 from .cancel import TurnScope
 from .children import ChildPaused
+from .delegation import run_child
 from .live import LiveTurn
-from .loop import run_child
 from .run import Call, Run
 
 SPEC = AgentSpec("main", Policy(lambda request: ""), "", {}, Limits())

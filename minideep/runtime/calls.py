@@ -123,7 +123,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
         case Respond(text):
             return await changed_result(hooks, ctx, asked, ToolResult(clean(text)))
         case Edit():
-            asked = ToolCall(asked.name, decision.raw, asked.id)
+            asked = _edited(run, ToolCall(asked.name, decision.raw, asked.id))
         case _:  # `Approve`, or no decision yet.
             pass
     # After a decision too: a person's edit must not lead around a hook that denies.
@@ -145,6 +145,12 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
         return result  # Nobody reads it: the call waits.
     result = await changed_result(hooks, ctx, asked, result)
     return _with_edit(result, asked) if isinstance(decision, Edit) else result
+
+
+def _edited(run: Run, call: ToolCall) -> ToolCall:
+    """Return a call with a person's arguments as its tool takes them: hooks see what runs, as with a model's."""
+    tool = run.spec.tools.get(call.name)
+    return call if tool is None else tool.normalized(call)
 
 
 async def _save_start(run: Run, asked: ToolCall) -> Exception | None:

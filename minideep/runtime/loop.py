@@ -9,22 +9,19 @@ from time import perf_counter
 from types import NoneType
 from typing import Literal
 
-from ..context import ToolContext
+from ..context import DRIVEN, ToolContext
 from ..core import decide
 from ..effects import CallModel, CallTools, Finish, Pause
 from ..errors import MinideepError, ModelError
 from ..events import TurnEnded, TurnExhausted, TurnPaused, UserSaid
-from ..messages import Input, ToolCall, UserMessage
+from ..messages import ToolCall, UserMessage
 from ..ports import Request
-from ..spec import Runnable
-from ..turn import Turn, failed
+from ..turn import failed
 from .calls import call_tool
 from .cancel import side_by_side, within
-from .children import ChildPaused, is_out_of_budget, key_of, open_child
 from .hooks import call_hook, changed_request
 from .model_calls import WrappedModel, call_directly
-from .run import Call, Run
-from .spec import below, overridden
+from .run import Run
 
 OPEN = ("ready", "decided", "started")
 """The phases of a call that has neither an answer nor waits for a person."""
@@ -35,7 +32,8 @@ async def drive(run: Run) -> None:
 
     `run.state` is the object that the journal applies events to: whatever is recorded, `decide` sees.
     """
-    ctx, state, scope, task = ToolContext(run), run.state, run.scope, asyncio.current_task()
+    ctx, state, scope, task, above = ToolContext(run), run.state, run.scope, asyncio.current_task(), DRIVEN.get()
+    DRIVEN.set(run)
     try:
         while state.status == "running":
             # Before each step: a tool, a hook or a model may have swallowed the cancellation.
@@ -63,6 +61,7 @@ async def drive(run: Run) -> None:
     except MinideepError as exc:
         run.end(failed(exc, time.time()))
     finally:
+        DRIVEN.set(above)  # Not by its token, which another context refuses: the garbage collector may end a turn.
         run.close()
 
 
@@ -144,36 +143,3 @@ async def finish(run: Run, ctx: ToolContext, reason: Literal["done", "truncated"
         return
     if run.state.status == "running":  # A hook may have escalated.
         run.end(TurnEnded(time.time(), reason))
-
-
-async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, attempt: int) -> Turn:
-    """Run *agent* below a call, or continue what the log has of it. This is what `ToolContext.run` does."""
-    started, parent, message = perf_counter(), call.run, agent.spec.accept(input)
-    key = key_of(call, key, attempt)
-    # Before the child begins, so that a second one under its key is refused.
-    call.children[key] = ended = parent.loop.create_future()
-    try:
-        child = open_child(call, below(overridden(agent.spec, parent.spec), parent.spec), key, message)
-        state = child.state
-        try:
-            if state.status == "running":
-                parent.below[child] = started
-                await drive(child)
-                if "result" in child.saves_at:
-                    await child.checkpoint()  # The call may run others for long.
-        finally:
-            parent.child_over(child, started)
-        # A child that lost the thread is `failed`. The tool must not take that for a result and go on.
-        if (conflict := parent.scope.conflict) is not None:
-            raise conflict
-        if state.status == "paused":
-            # Kept by the call, since a tool may swallow even this exception.
-            call.paused += state.interrupts
-            raise ChildPaused
-        if is_out_of_budget(state) and parent.over_budget():
-            # An answer would close the call, and the child's work, which was paid for, could never be continued.
-            call.stopped = True
-            raise ChildPaused
-        return child.turn()
-    finally:
-        ended.set_result(None)

@@ -31,8 +31,7 @@ async def call_directly(run: Run, request: Request) -> None:
         # A lone surrogate cannot be stored, and would block every later append of the thread.
         content = clean_content(reply.message.content)
         message = reply.message if content is reply.message.content else AssistantMessage(content)
-        # Some servers say `call_0` in every reply, and a result finds its call by the id.
-        message = run.journal.with_unique_call_ids(run.path, message)
+        message = run.journal.as_recorded(run.path, message, run.spec.tools)
     except MinideepError:  # The model's adapter has said what it means.
         raise
     except Exception as exc:  # Whatever a model raises, the turn records as its failure.
@@ -107,7 +106,7 @@ class WrappedModel(Innermost):
         if run.live.listening and (self.last is None or reply.message is not self.last.message):
             self._stream_instead(reply.message.text)
         try:
-            message = run.journal.with_unique_call_ids(run.path, reply.message)
+            message = run.journal.as_recorded(run.path, reply.message, run.spec.tools)
         except Exception as exc:  # The ids of calls may be anything.
             raise model_error(self._model, exc) from exc
         model = reply.model or self._model.name

@@ -68,6 +68,7 @@ def build_spec(
         inheritable(middleware),
         other_models=tuple([model for part in middleware for model in part.models]),
         origin=object(),
+        add_files=hooks["add_files"],
     )
 
 

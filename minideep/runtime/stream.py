@@ -64,8 +64,7 @@ class Stream:
             self._task.add_done_callback(self._beginning.end)
         try:
             await self._beginning.over.wait()
-            reader = self._beginning.reader
-            event = await reader.get() if reader else None
+            event = await self._beginning.next()
             if event is None:
                 await asyncio.wait([self._task])
         except asyncio.CancelledError:  # Without its listener the turn would run on unseen.
@@ -110,9 +109,18 @@ class _Beginning:
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
+        self.live: LiveTurn | None = None
         self.reader: Reader | None = None
 
+    async def next(self) -> StreamEvent | None:
+        """Return the next event of the turn, without the history that its input came with; None after the last one."""
+        while self.reader and self.live and (event := await self.reader.get()):
+            if not 0 < event.number <= self.live.number:
+                return event
+        return None
+
     def begun(self, live: LiveTurn) -> None:
+        self.live = live
         self.reader = live.feed(private=True).reader()
         self.over.set()
 

@@ -24,18 +24,19 @@ from ..checkpoint import (
 from ..checks import checked
 from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
-from ..messages import Input, UserMessage
-from ..spec import ABOUT, AgentSpec
+from ..messages import Input
+from ..spec import ABOUT, AgentSpec, Said
 from ..state import Decision, ThreadId
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, TurnTask, leave, result_of
 from .children import unanswered
 from .live import LiveTurn, turns_of
-from .loop import drive, run_child
+from .loop import drive
 from .process import TurnSlot
 from .run import Run
 
 logger: logging.Logger = logging.getLogger("minideep")
+Files = Mapping[str, str | bytes] | None
 KEPT = 128
 """Threads whose state an agent keeps in memory after a turn. Reading a thread takes as long as a short turn, so as many
 should be kept as take turns at once.
@@ -78,7 +79,9 @@ class Turns:
         self._closing = False
         """True during `aclose`: a turn that was started and still waits for its thread must not get it now."""
 
-    async def run(self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None = None) -> Turn:
+    async def run(
+        self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None = None, files: Files = None
+    ) -> Turn:
         """Run one turn, from *input* to its boundary. An input with a *key* is accepted once: its turn is returned, or
         continued if it was cut short, however often it is sent.
 
@@ -87,7 +90,8 @@ class Turns:
         """
         if key is not None and thread_id is None:
             raise ConfigError(f"key={key!r} needs a thread_id: a key belongs to its thread")
-        record = partial(_record_message, config.spec.accept(input), config.spec, key or "")
+        said = config.spec.accept(input, config.spec.model)
+        record = partial(_record_message, said, files, config.spec, key or "")
         return await self._turn(config, uuid.uuid4().hex if thread_id is None else thread_id, record, new=True)
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
@@ -175,7 +179,7 @@ class Turns:
             raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
         journal.set_redact(config.redact)
         live = LiveTurn(journal, TurnScope(self._grace), self, _answer)
-        return Run(spec, live, run_child, durability=config.durability, context=config.context)
+        return Run(spec, live, _run_child, durability=config.durability, context=config.context)
 
     async def _accept(
         self, run: Run, record: Callable[[Run], Awaitable[Accepted]]
@@ -272,8 +276,9 @@ class Turns:
             self._kept.pop(key, None)
 
 
-async def _record_message(message: UserMessage, spec: AgentSpec, key: str, run: Run) -> Accepted:
+async def _record_message(input: Said, files: Files, spec: AgentSpec, key: str, run: Run) -> Accepted:
     """Record a user's message. Runs below calls that it answers are cancelled, in the same append."""
+    earlier, message = input
     said = UserSaid(message, time.time(), spec.limits, agent=spec.name, key=key)
     if key:
         from .past import known_turn  # Most inputs have no key.
@@ -283,6 +288,10 @@ async def _record_message(message: UserMessage, spec: AgentSpec, key: str, run: 
             return await _record_decisions({}, spec, run) if past.status == "running" else Accepted(past)
     cut_off = unanswered(run)  # Before the message answers their calls.
     try:
+        if earlier:
+            from .inputs import begin_with_history
+
+            begin_with_history(run, earlier)
         run.record(said)
         if key:
             run.journal.keyed = True
@@ -291,6 +300,10 @@ async def _record_message(message: UserMessage, spec: AgentSpec, key: str, run: 
         raise ConfigError(f"the input cannot be kept: {exc}") from None
     for path in cut_off:
         run.record_at(path, TurnCancelled(time.time()))
+    if files:
+        from .inputs import add_files
+
+        await add_files(run, files)
     return Accepted()
 
 
@@ -360,6 +373,12 @@ def _close(run: Run) -> None:
         if state.status == "running" and (event := run.scope.event()):
             run.record_at(path, event) if path else run.end(event)
     run.scope.close()  # Last: nothing can be recorded afterwards.
+
+
+def _run_child(*about: Any) -> Awaitable[Turn]:
+    from .delegation import run_child  # Only if a tool delegates.
+
+    return run_child(*about)
 
 
 def _answer(live: LiveTurn, question: bytes) -> AsyncIterator[bytes]:

@@ -6,7 +6,8 @@ Each name is loaded when it is first used. `README.md` beside this file shows al
 from .. import lazy_names
 
 _PUBLIC = (
-    "BackendContract DurableStoreContract ModelContract RecordingContext StoreContract forbid_requests tool_context"
+    "BackendContract DurableStoreContract ModelContract Recorded RecordingContext Replay StoreContract forbid_requests "
+    "recorded tool_context"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -17,6 +18,7 @@ __getattr__ = lazy_names(
         "context": "RecordingContext tool_context",
         "durable_store": "DurableStoreContract",
         "model": "ModelContract",
+        "recorded": "Recorded Replay recorded",
         "store": "StoreContract",
     },
 )

@@ -111,6 +111,12 @@ def asked(request: Request) -> str:
     return "\n".join(message.text for message in request.messages)
 
 
+def refusal(request: Request) -> tuple[str, str]:
+    """The reply that was refused last, and what its author is told of it."""
+    reply, told = request.messages[-2:]
+    return reply.text, told.text.removeprefix("Your reply was refused: ").removesuffix("\n\nReply again, in full.")
+
+
 def blueprint(*args: Any, **named: Any) -> Blueprint:
     """A blueprint of the stock roles on `Parts(...)`; keywords that `Parts` knows go there."""
     parts = {name: named.pop(name) for name in ("plans", "reflections", "role") if name in named}

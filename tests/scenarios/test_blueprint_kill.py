@@ -74,7 +74,7 @@ def said(request):
         return CODE
     task = asked(request)
     if "critic" in request.system:  # Asked again, it saves what the others of its wave have said meanwhile.
-        return DEFECTS if "## Your last reply" in task else "a typo"
+        return DEFECTS if len(request.messages) > 1 else "a typo"
     return task[-200:] if not task.endswith("long") else "long " * 40_000
 
 
@@ -171,7 +171,12 @@ def examine(directory, whole):
 def answered(agent):
     """The names of the requests to models whose replies are stored."""
     runs = ((run.agent, agent.transcript(THREAD, run.path)) for run in agent.runs(THREAD))
-    return {name_of(part, said[0].text) for part, said in runs if said[-1].role == "assistant"}
+    return {
+        name_of(part, "\n".join(message.text for message in said[:place]))
+        for part, said in runs
+        for place, message in enumerate(said)
+        if message.role == "assistant"
+    }
 
 
 # ---- lives and deaths

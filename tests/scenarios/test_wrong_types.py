@@ -54,6 +54,7 @@ from minideep.evals.trajectory import walk
 from minideep.events import Noted, TextDelta
 from minideep.kinds import shown
 from minideep.middleware import (
+    EnvironmentMiddleware,
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
     MemoryMiddleware,
@@ -373,6 +374,7 @@ def calls(world):
         "Report.junit": (Report(()).junit, {}),
         "load": (load, {"path": "golden.jsonl"}),
         "evaluate": (evaluate, {"agent": agent, "goldens": [Golden("g")], "assertions": None, "concurrency": 1, "timeout": 5.0}),
+        "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
         "MemoryMiddleware": (MemoryMiddleware, {"sources": ["A.md"], "backend": files}, worn),

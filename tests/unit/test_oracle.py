@@ -31,6 +31,10 @@ def image(media_type: str = "image/png", data: str = PNG) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
+def linked(source: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "url"} | source}
+
+
 def result(call_id: str, *content: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": list(content)} | fields
 
@@ -162,6 +166,8 @@ BROKEN: dict[str, list[tuple[Any, Any]]] = {
         (claude.media_are_what_they_say, put("messages.2.content.0.content.1", image("image/png", JPEG))),
         (claude.media_are_what_they_say, put("messages.0.content.1", image("image/bmp", "Qk0="))),
         (claude.media_are_what_they_say, put("messages.0.content.1", image(data="no base64"))),
+        (claude.media_are_what_they_say, put("messages.0.content.1", linked({"url": "see.png"}))),
+        (claude.media_are_what_they_say, put("messages.0.content.1", linked({"url": "https://x", "media_type": "a"}))),
         (
             claude.media_are_what_they_say,
             put("messages.0.content.1", image("text/csv", PDF) | {"type": "document"}),
@@ -302,6 +308,7 @@ BROKEN["/responses"] = [
     (responses.media_are_what_they_say, put("input.0.content.1.image_url", "see.png")),
     (responses.media_are_what_they_say, put("input.0.content.1.image_url", "data:image/png,abc")),
     (responses.media_are_what_they_say, put("input.0.content.2", {"type": "input_file", "file_data": PDF})),
+    (responses.media_are_what_they_say, put("input.0.content.2", {"type": "input_file", "file_url": "a.pdf"})),
     (responses.arguments_are_json, put("input.2.arguments", '{"path": /')),
     (responses.arguments_are_json, put("input.2.arguments", {})),
     (responses.tools_fit, put("tools.3", FUNCTION)),

@@ -24,7 +24,7 @@ from ...tools import Tool
 from ..known import Known
 from . import spill, tokens
 from .context_size import OFFSET, OVERFLOW, SHORTENED, STUBS, ContextSize
-from .summarizer import Summary, frame, summarize, summary_in
+from .summarizer import Frame, Summary, frame, summarize, summary_in
 from .tokens import fitted
 from .transcript_text import extract, in_full
 
@@ -44,7 +44,9 @@ MIN_WINDOW = 4_000
 MIN_ROOM = 10
 """Tokens; with less room for its text a summary is not worth making."""
 DESCRIPTION = """\
-Put a summary in the place of older messages when their details no longer matter; they stay readable in a file."""
+Put a summary in the place of older messages. Use it between two pieces of work, when details of the first no longer \
+matter; not while you need them. The messages stay readable in a file that the summary names. It happens by itself \
+when the context is nearly full."""
 EXTRACT = "(There is no summary of the following, because the summarizer failed; this was picked out by rules.)"
 
 
@@ -232,20 +234,20 @@ class SummarizationMiddleware(Middleware):
         wanted = "" if state.said is None or state.said in kept else state.said.text
         framed = partial(frame, replaced, wanted, tuple(state.todos))
         path = self._transcript_path(ctx)
-        room = framed(path).room
+        expected = framed(path)
         # The model may ask for two summaries in one reply: the second must not summarize what the first replaces.
-        if size.summarizing or not old or replaced < least or room < MIN_ROOM:
+        if size.summarizing or not old or replaced < least or expected.room < MIN_ROOM:
             return False
         size.summarizing = True
         try:
-            summary = await self._summary(ctx, earlier or "", old, room)
+            summary = await self._summary(ctx, earlier or "", old, expected)
             path = await spill.to_file(ctx, self._backend, path, in_full(old, await self._media(ctx, old)))
             self._compact(ctx, size, end, summary, framed(path).around(summary.text))
         finally:
             size.summarizing = False
         return True
 
-    async def _summary(self, ctx: ToolContext, earlier: str, old: Sequence[Message], room: float) -> Summary:
+    async def _summary(self, ctx: ToolContext, earlier: str, old: Sequence[Message], expected: Frame) -> Summary:
         """Extend the summary *earlier* by *old*. If the summarizer fails, do what rules can."""
         summary = Summary(earlier)
         try:
@@ -253,13 +255,14 @@ class SummarizationMiddleware(Middleware):
             if limit := ctx.spent.reached(ctx.state.limits):
                 missing = ctx.spent.missing(limit)
                 raise ModelError(f"the budget of {limit} is spent{f' ({missing})' if missing else ''}")
-            await summarize(ctx.model_for(self._summarizer), old, summary)
+            await summarize(ctx.model_for(self._summarizer), old, summary, expected.asked)
         except ConfigError:  # A mistake of the program, such as a request where requests are forbidden.
             raise
         except Exception as exc:  # noqa: BLE001  Whatever a model raises, the conversation goes on without a summary.
             logger.warning("thread %s: no summary: %s", ctx.thread_id, exc)
-            picked = extract(old, room / 2 - tokens.of_text(EXTRACT))
-            summary.text = "\n\n".join(filter(None, (fitted(summary.text, room / 2), EXTRACT, picked)))
+            half = expected.room / 2
+            picked = extract(old, half - tokens.of_text(EXTRACT))
+            summary.text = "\n\n".join(filter(None, (fitted(summary.text, half), EXTRACT, picked)))
         return summary
 
     def _compact(self, ctx: ToolContext, size: ContextSize, end: int, summary: Summary, message: UserMessage) -> None:

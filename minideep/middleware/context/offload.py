@@ -41,8 +41,9 @@ class OffloadMiddleware(Middleware):
         self._message_tokens = message_tokens
         self._always_fits = int(result_tokens / tokens.MAX_PER_CHARACTER)
         self.prompt: str = (
-            f"A result of more than {result_tokens:,} tokens is put into a file, which you are told: look into it in "
-            "parts, with `read_file` or `grep`."
+            f"A result of more than {result_tokens:,} tokens is put into a file, and you see its path, size and ends "
+            "instead. What you need may stand between them: find it with `grep`, or read that part with `read_file`, "
+            "before you conclude anything."
         )
 
     async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:

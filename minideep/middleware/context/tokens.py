@@ -4,7 +4,7 @@ Four ASCII characters are one token; a Chinese or Japanese character is one toke
 more, so `ContextSize` corrects the estimate by what the provider reports.
 """
 
-from ...messages import AnyBlock, Audio, Document, Image, Message, Text, Thinking, ToolCall, Video
+from ...messages import AnyBlock, Audio, Document, Image, MediaLink, Message, Text, Thinking, ToolCall, Video
 from ...plain_json import to_json
 from ...ports import Request
 
@@ -16,6 +16,8 @@ IMAGE = 1600.0
 """Tokens of a large image: https://platform.claude.com/docs/en/build-with-claude/vision"""
 PAGE = 60_000
 """Bytes of a PDF that are counted as one page. A page costs about two images: its text, and a picture of it."""
+PAGES = 5
+"""Pages that a document at an address is counted as, since nobody here knows its size."""
 SOUND, RAW_SOUND, FILM = 250, 1_000, 570
 """Bytes that are counted as one token: of sound at 64 kbit/s, of speech as plain samples (16 kHz, 16 bits), and of a
 film at 1.2 Mbit/s. A second of sound has 32 tokens and a second of a film 263: https://ai.google.dev/gemini-api/docs/tokens
@@ -70,6 +72,8 @@ def _of_block(block: AnyBlock) -> float:
             return IMAGE
         case Document(data, media_type):
             return _of_bytes(data) if media_type.startswith("text/") else 2 * IMAGE * (1 + len(data) // PAGE)
+        case MediaLink(_, media_type):
+            return IMAGE if media_type.startswith("image/") else 2 * IMAGE * PAGES
         case Audio(data, media_type):
             return len(data) / (RAW_SOUND if media_type == "audio/wav" else SOUND)
         case Video(data):

@@ -5,15 +5,19 @@ that none of its lines begins like that. So nothing that a tool or a model says 
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...messages import AnyBlock, AssistantMessage, Audio, Document, Image, Message, Text, ToolMessage, Video
+from ...messages import AnyBlock, AssistantMessage, Audio, Document, Image, MediaLink, Message, Text, ToolMessage, Video
 from ..room import fitting
 from . import tokens
 from .tokens import clipped, fitted
 
-LONGEST = {"user": 8_000, "assistant": 4_000, "tool": 2_000}
-"""Characters of an excerpt, by role. The arguments of a call get as many as a result."""
+SHARES = {"user": 4, "assistant": 2, "tool": 1}
+"""The lengths that excerpts are cut to, in relation to each other, by role. The arguments of a call count as a result.
+"""
+SHORTEST = 2_000
+"""Characters; an excerpt of what a tool has got or said is not cut to fewer, even if all then take more room."""
 _BREAKS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 """All characters that a reader may take for the end of a line."""
 _LINE = rf"(?<=[{_BREAKS}])(?!(?<=\r)\n)"
@@ -32,14 +36,21 @@ def in_full(messages: Iterable[Message], media: Mapping[AnyBlock, str]) -> str:
     return "\n\n".join(f"## {label}\n\n{_escaped(text)}" for _, label, text in parts) + "\n"
 
 
-def excerpts(messages: Iterable[Message], longest: int) -> list[str]:
-    """Return an excerpt of each text, cut in its middle if it is long or has more than *longest* characters."""
-    return [
-        labelled(label, clipped(text, most * 2 // 3, most // 3))
-        for message in messages
-        for role, label, text in _parts(message)
-        for most in [min(LONGEST[role], longest)]
-    ]
+def excerpts(messages: Iterable[Message], room: float, longest: int) -> list[str]:
+    """Return an excerpt of each text, which together take about *room* tokens: all of it if that fits, or else the
+    longest texts are cut in their middle, those of tools first. None has more than *longest* characters.
+    """
+    texts = [(SHARES[role], label, text) for message in messages for role, label, text in _parts(message)]
+    sizes = [(share, len(text), tokens.of_text(text)) for share, _, text in texts]
+
+    def needed(length: int) -> float:
+        """Return the tokens of all texts if none has more than *length* characters for each share."""
+        return sum(size * min(1.0, share * length / characters) for share, characters, size in sizes)
+
+    lengths = range(SHORTEST, longest + 1)
+    length = lengths[max(0, bisect_right(lengths, room, key=needed) - 1)] if lengths else longest
+    cuts = [(min(share * length, longest), label, text) for share, label, text in texts]
+    return [labelled(label, clipped(text, most * 2 // 3, most // 3)) for most, label, text in cuts]
 
 
 def labelled(label: str, text: str) -> str:
@@ -115,5 +126,7 @@ def _text(block: AnyBlock, path: str) -> str:
             return "\n".join(filter(None, (text.strip(), *(f"(source: {source})" for source in sources if source))))
         case Image(data, kind) | Audio(data, kind) | Video(data, kind) | Document(data, kind):
             return f"({kind}, {len(data):,} bytes{f', in {path!r}' if path else ''})"
+        case MediaLink(url, kind):
+            return f"({kind} at {url})"
         case _:
             return ""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, TypeVar
 
@@ -28,9 +29,10 @@ OWNER = "files"
 _NOTED = 16  # Hex digits. 64 bits tell the versions of a file apart, and the notes stay small.
 _CHANGES = frozenset({"write_file", "edit_file", "delete"})
 _PROMPT = """\
-Files: paths start at `/`. Put independent reads, listings and searches into one reply; they run together. Find with \
-`glob` and `grep`, read what you need, then change it. Keep large material (sources, data, drafts) in files and refer \
-to it by path instead of repeating it; say what matters for the decision at hand."""
+Files: paths are absolute, and the working folder is {home}. {about}Find with `glob` and `grep`, read what you need, \
+then change it. Read a file before you edit or replace it, and prefer editing one to creating another: make only the \
+files that the task needs. Put independent reads, listings and searches into one reply; they run together. Keep large \
+material (sources, data, drafts) in files and refer to it by path instead of repeating it."""
 
 _NotNegative = Annotated[int, Meta(ge=0)]
 _AtLeastOne = Annotated[int, Meta(ge=1)]
@@ -57,9 +59,15 @@ class FilesystemMiddleware(Middleware):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._home: str = backend.home
-        self.prompt: str = _PROMPT if self._home == "/" else f"{_PROMPT} Relative paths start at {quoted(self._home)}."
+        self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
         functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
         self.tools: Sequence[Tool] = tuple(Tool(function) for function in functions)
+
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        def record(path: str, data: bytes, kept: bool) -> None:
+            self._record(ctx, _written(ctx, path, data, kept))
+
+        await backends.write_given(ctx, self._backend, files, record)
 
     async def ls(self, ctx: ToolContext, path: str = ".") -> str:
         """List one folder: full paths, folders with a final `/`, at most 1,000. To look deeper use `glob`.
@@ -76,9 +84,10 @@ class FilesystemMiddleware(Middleware):
     ) -> str | tuple[Text, Image | Document]:
         """Read a text file, or look at an image or PDF. To search use `grep`.
 
-        `offset`: lines to skip; `limit`: lines to read; 80,000 characters at most. The answer begins with a header,
-        `@@ lines 1-100 of 250 | next offset 100 @@`, not part of the file: go on from its next offset. Error if
-        missing (try `glob`), binary or over 10 MB.
+        `offset`: lines to skip; `limit`: lines to read, so give more for a file that you need whole; 80,000 characters
+        at most. The answer begins with a header, `@@ lines 1-100 of 250 | next offset 100 @@`; below it the text stands
+        exactly as in the file. The header is not part of the file: go on from its next offset. Error if missing (try
+        `glob`), binary or over 10 MB.
         """
         path = self._path(file_path)
         digest, page = await self._hop(ctx, self._read, ctx, path, offset, limit)
@@ -86,9 +95,10 @@ class FilesystemMiddleware(Middleware):
         return page
 
     async def write_file(self, ctx: ToolContext, file_path: str, content: str) -> str:
-        """Create a file and its folders, or replace all of it; for a part use `edit_file`.
+        """Create a file and its folders, or replace all of one that you have read; for a part use `edit_file`.
 
-        Error if it changed since you read it (read it again), or an earlier call of this reply changes it (wait).
+        `content` becomes the whole file, so write it out: never "the rest as before". Error if it changed since you
+        read it (read it again), or an earlier call of this reply changes it (wait for its result).
         """
         path = self._target(ctx, file_path)
         event, said = await self._hop(ctx, self._write, ctx, path, content)
@@ -98,10 +108,12 @@ class FilesystemMiddleware(Middleware):
     async def edit_file(
         self, ctx: ToolContext, file_path: str, old_string: str, new_string: str, replace_all: bool = False
     ) -> str:
-        """Replace text in a file; for all of it use `write_file`.
+        """Replace text in a file that you have read; for all of it use `write_file`.
 
-        `old_string` must be there exactly once, spaces and line breaks included, or set `replace_all`. Error if not
-        there (read, copy exactly), there more often (add lines round it), or as for `write_file`.
+        `old_string`: copied exactly from what `read_file` showed, with spaces, indentation and line breaks, without the
+        `@@` header. It must be there exactly once: add the lines round it until it is, or set `replace_all` to change
+        every place. `new_string` stands there instead; empty deletes it. Error, and nothing changed, if it is not there
+        (read again, copy exactly), there more often, or as for `write_file`.
         """
         path = self._target(ctx, file_path)
         event, said = await self._hop(ctx, self._edit, ctx, path, old_string, new_string, replace_all)
@@ -111,7 +123,8 @@ class FilesystemMiddleware(Middleware):
     async def delete(self, ctx: ToolContext, file_path: str) -> str:
         """Delete a file, or a folder with all in it, for good; to empty a file use `write_file`.
 
-        Error if missing (try `ls`), or an earlier call of this reply changes it (wait).
+        Only what the task asks for, or what you made. Error if missing (try `ls`), or an earlier call of this reply
+        changes it (wait for its result).
         """
         path = self._target(ctx, file_path)
         gone = await self._hop(ctx, self._backend.delete, ctx, path)
@@ -145,7 +158,7 @@ class FilesystemMiddleware(Middleware):
         """Search files for literal text in a line; no regular expressions. For names use `glob`.
 
         `path`: folder or file; `glob`: only such files (`*.py`); `output_mode`: paths, `content` as `path:line: text`,
-        or `count`; `max_count`: matches in all. Skips binaries, files over 10 MB, hidden folders,
+        or `count`; `max_count`: matches in all. Case counts. Skips binaries, files over 10 MB, hidden folders,
         node_modules and __pycache__ (name one as `path`). Error if `path` is missing (try `ls`). Stops after 15 s or
         80,000 characters, saying so: narrow it.
         """
@@ -248,8 +261,11 @@ class FilesystemMiddleware(Middleware):
 
     def _changes(self, entry: OpenCall) -> str:
         """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""
-        raw = entry.decision.raw if isinstance(entry.decision, Edit) else entry.call.raw
-        return self.target(ToolCall(entry.call.name, raw, entry.call.id))
+        call = entry.call
+        if isinstance(entry.decision, Edit):
+            edited = ToolCall(call.name, entry.decision.raw, call.id)
+            call = next((tool.normalized(edited) for tool in self.tools if tool.name == call.name), edited)
+        return self.target(call)
 
     def _record(self, ctx: ToolContext, event: FileWritten | FileEdited) -> None:
         ctx.record(event)
@@ -259,6 +275,12 @@ class FilesystemMiddleware(Middleware):
         path = encodable(path)
         if _notes(ctx).get(path) != digest[:_NOTED]:  # Reading a file again must not make the log longer.
             ctx.record(Noted(OWNER, path, digest[:_NOTED]))
+
+
+@lru_cache(maxsize=64)
+def _prompt(home: str, about: str) -> str:
+    """Return the same string for the same files: a service builds an agent a request."""
+    return _PROMPT.format(home=f"`{escaped(home)}`", about=f"{about} " if about else "")
 
 
 def _target(call: ToolCall) -> str:

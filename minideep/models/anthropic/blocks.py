@@ -19,6 +19,9 @@ PROVIDER = "anthropic"
 THOUGHTS = ("thinking", "redacted_thinking")
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Types of calls of tools that run at the provider. Their results are of types that end with `_tool_result`."""
+URL_TYPES = (*media.IMAGES, "application/pdf")
+"""The media that the API fetches: https://platform.claude.com/docs/en/build-with-claude/vision and
+https://platform.claude.com/docs/en/build-with-claude/pdf-support"""
 DOCUMENTS = ("application/pdf", "text/")
 MAX_TITLE = 500
 """The number of characters that the title of a document may have."""
@@ -61,9 +64,13 @@ def provider_of(client: Any) -> str:
     Anthropic's API and the clouds, which have clients of their own in the SDK, take what another of them has signed:
     https://platform.claude.com/docs/en/build-with-claude/extended-thinking
     """
-    is_cloud = any(base.__module__.startswith("anthropic.lib.") for base in type(client).__mro__)
     is_home = f".{client.base_url.host}".endswith(".anthropic.com")
-    return PROVIDER if is_cloud or is_home else server_of(client, PROVIDER)
+    return PROVIDER if is_cloud(client) or is_home else server_of(client, PROVIDER)
+
+
+def is_cloud(client: Any) -> bool:
+    """Return whether *client* is one of those that the SDK has for clouds."""
+    return any(base.__module__.startswith("anthropic.lib.") for base in type(client).__mro__)
 
 
 def declaration(tool: Tool) -> Part:
@@ -78,12 +85,12 @@ def prompt_blocks(request: Request) -> list[bytes]:
     return [encode({"type": "text", "text": part}) for part in parts if part.strip()]
 
 
-def blocks_of(message: ours.Message, provider: str) -> Blocks:
-    """Return *message* as blocks for the server that is the *provider*.
+def blocks_of(message: ours.Message, provider: str, url_types: tuple[str, ...] = URL_TYPES) -> Blocks:
+    """Return *message* as blocks for the server that is the *provider*, and that fetches links of *url_types*.
 
     Only an assistant's message may have none, if all of it is another provider's.
     """
-    blocks, besides = _wired(message, provider)
+    blocks, besides = _wired(message, provider, url_types)
     match message:
         case ours.AssistantMessage():
             role, blocks = "assistant", _ended(blocks)
@@ -101,11 +108,12 @@ def blocks_of(message: ours.Message, provider: str) -> Blocks:
     )
 
 
-def _wired(message: ours.Message, provider: str) -> tuple[list[Wire], Wire]:
+def _wired(message: ours.Message, provider: str, url_types: tuple[str, ...]) -> tuple[list[Wire], Wire]:
     """Return the blocks of *message*, and the fields of the message itself: those that no block follows."""
     blocks: list[Wire] = []
     besides: Wire = {}
-    for block in filter(None, [_block(block, message.role, provider) for block in message.blocks]):
+    shown = [media.sendable(one, *url_types) if isinstance(one, ours.MediaLink) else one for one in message.blocks]
+    for block in filter(None, [_block(block, message.role, provider) for block in shown]):
         if "type" in block:
             blocks.append(block | besides)
             besides = {}
@@ -169,6 +177,9 @@ def _block(block: ours.AnyBlock, role: str, provider: str) -> Wire | None:
             return {"type": "tool_use", "id": _id(block.id), "name": sent_name(block.name, 128), "input": arguments}
         case ours.Image() | ours.Document() | ours.Audio() | ours.Video():
             return None if role == "assistant" else _medium(block, provider)
+        case ours.MediaLink(url, kind):
+            form = "image" if kind.startswith("image/") else "document"
+            return None if role == "assistant" else {"type": form, "source": {"type": "url", "url": url}}
         case _:
             return _own(own_json(block, provider) or own_json(block, PROVIDER))
 

@@ -18,7 +18,7 @@ from ..profile import Profile
 from ..timeouts import Timeouts
 from ..waits import refuse_long_wait
 from . import breakpoints
-from .blocks import Blocks, blocks_of, declaration, prompt_blocks, provider_of
+from .blocks import URL_TYPES, Blocks, blocks_of, declaration, is_cloud, prompt_blocks, provider_of
 from .replies import reply_of
 from .server_tools import container_of, settled
 from .streaming import Streamed
@@ -116,6 +116,8 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         }
         # Which server it is, is known when the first request has a client.
         self._provider = ""
+        # https://github.com/langchain-ai/langchain-google/issues/1088
+        self.url_types = () if client is not None and is_cloud(client) else URL_TYPES
         self._blocks = Encoded(blocks_of)
         self._declared = Encoded(declaration)
 
@@ -149,7 +151,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             form: Wire = {"format": {"type": "json_schema", "schema": request.schema}}
             body["output_config"] = form | body.get("output_config", {})
         provider = self._server(client)
-        messages = [self._blocks(message, provider) for message in request.messages]
+        messages = [self._blocks(message, provider, self.url_types) for message in request.messages]
         # Nearly all messages are plain: only the others are looked at more than once.
         special = [message for message in messages if message.server or message.marks]
         if any(message.server for message in special):

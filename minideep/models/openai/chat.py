@@ -20,7 +20,7 @@ from ..profile import Profile
 from ..timeouts import Timeouts
 from . import sdk
 from .chat_reply import blocks, objects
-from .chat_request import Dialect, Said, conversation, declared, dialect, encoded
+from .chat_request import URL_TYPES, Dialect, Said, conversation, declared, dialect, encoded
 from .chat_stream import Streamed, usage_in
 from .failed_call import failed_call
 
@@ -80,6 +80,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
     """
 
     path = "/chat/completions"
+    url_types = URL_TYPES
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "prompt_tokens", "completion_tokens"
 

@@ -30,6 +30,9 @@ FORMATS = {
 }
 """The names of audio formats. OpenAI takes the first two; what others take depends on the model:
 https://openrouter.ai/docs/features/multimodal/audio"""
+URL_TYPES = media.IMAGES
+"""The media that the API fetches; of files it takes the bytes only:
+https://developers.openai.com/api/docs/guides/file-inputs"""
 OPENAI_FORMATS = ("audio/wav", "audio/mpeg")
 
 
@@ -126,33 +129,42 @@ def _text(text: str) -> Wire:
 
 def _part(block: ours.AnyBlock, to: Dialect) -> Wire | None:
     """Return a part of what a user says; of what the server cannot read, a text that says so."""
+    match _taken(block, to):
+        case ours.Text(text):
+            return _text(text)
+        case ours.Image() as image:
+            return {"type": "image_url", "image_url": {"url": sdk.data_url(image)}}
+        case ours.MediaLink(url):
+            return {"type": "image_url", "image_url": {"url": url}}
+        case ours.Audio(data, media_type):
+            return {
+                "type": "input_audio",
+                "input_audio": {"data": b64encode(data).decode(), "format": FORMATS[media_type]},
+            }
+        case ours.Video() as video:
+            return {"type": "video_url", "video_url": {"url": sdk.data_url(video)}}
+        case ours.Document() as file:
+            return {"type": "file", "file": {"filename": sdk.file_name(file), "file_data": sdk.data_url(file)}}
+        case other:
+            return to.own(other)
+
+
+def _taken(block: ours.AnyBlock, to: Dialect) -> ours.AnyBlock:
     match block:
         case ours.Image():
-            block = media.sendable(block, *media.IMAGES)
+            return media.sendable(block, *media.IMAGES)
+        case ours.MediaLink():
+            return media.sendable(block, *URL_TYPES)
         case ours.Audio():
-            block = media.sendable(block, *(OPENAI_FORMATS if to.is_openai else FORMATS))
+            return media.sendable(block, *(OPENAI_FORMATS if to.is_openai else FORMATS))
         case ours.Video():
             # https://docs.vllm.ai/en/latest/features/multimodal_inputs and
             # https://openrouter.ai/docs/features/multimodal/videos
-            block = media.sendable(block, *(() if to.is_openai else ("video/",)))
+            return media.sendable(block, *(() if to.is_openai else ("video/",)))
         case ours.Document():
-            block = media.labelled(block)
+            return media.labelled(block)
         case _:
-            pass
-    match block:
-        case ours.Text(text):
-            return _text(text)
-        case ours.Image():
-            return {"type": "image_url", "image_url": {"url": sdk.data_url(block)}}
-        case ours.Audio():
-            audio = {"data": b64encode(block.data).decode(), "format": FORMATS[block.media_type]}
-            return {"type": "input_audio", "input_audio": audio}
-        case ours.Video():
-            return {"type": "video_url", "video_url": {"url": sdk.data_url(block)}}
-        case ours.Document():
-            return {"type": "file", "file": {"filename": sdk.file_name(block), "file_data": sdk.data_url(block)}}
-        case _:
-            return to.own(block)
+            return block
 
 
 class _Reply:

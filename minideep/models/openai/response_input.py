@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ... import messages as ours
-from ...media import IMAGES, sendable
+from ...media import DOCUMENTS, IMAGES, sendable
 from ..adapter import Wire, own_json, sendable as sendable_json, sent_name
 from ..body import Encoded, Part, encode
 from . import client_calls, sdk
@@ -15,8 +15,9 @@ from . import client_calls, sdk
 PROVIDER = "openai"
 """The provider of blocks in older logs, whatever the server was."""
 
-DOCUMENTS = "application/pdf", "text/", "application/json", "application/rtf", "application/msword", "application/vnd."
-"""The documents that the API reads: https://developers.openai.com/api/docs/guides/file-inputs"""
+URL_TYPES = (*IMAGES, *DOCUMENTS)
+"""The media that the API fetches: https://developers.openai.com/api/docs/guides/file-inputs and
+https://developers.openai.com/api/docs/guides/images-vision"""
 
 
 class Server(Struct, frozen=True):
@@ -124,6 +125,10 @@ def _part(block: ours.AnyBlock, to: Server) -> Wire | None:
             return {"type": "input_image", "image_url": sdk.data_url(image), "detail": "auto"}
         case ours.Document() as file:
             return {"type": "input_file", "filename": sdk.file_name(file), "file_data": sdk.data_url(file)}
+        case ours.MediaLink(url, kind) if kind.startswith("image/"):
+            return {"type": "input_image", "image_url": url, "detail": "auto"}
+        case ours.MediaLink(url):
+            return {"type": "input_file", "file_url": url}
         case other:
             return to.own(other)
 
@@ -134,6 +139,8 @@ def _taken(block: ours.AnyBlock) -> ours.AnyBlock:
             return sendable(block, *IMAGES)
         case ours.Document():
             return sendable(block, *DOCUMENTS)
+        case ours.MediaLink():
+            return sendable(block, *URL_TYPES)
         case ours.Audio():
             return sendable(block)
         case ours.Video():

@@ -19,7 +19,7 @@ from ..failures import BadReply
 from ..profile import Profile
 from ..timeouts import Timeouts
 from . import client_calls, sdk
-from .response_input import PROVIDER, Conversation, Server
+from .response_input import PROVIDER, URL_TYPES, Conversation, Server
 from .response_output import blocks_of, is_message, parts_of
 from .response_stream import Streamed
 
@@ -68,6 +68,7 @@ class OpenAI(sdk.OpenAIAdapter):
     """
 
     path = "/responses"
+    url_types = URL_TYPES
     count_path = "/responses/input_tokens"
     counted: ClassVar[frozenset[str]] = frozenset(
         {"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"}

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
-from harness.oracle.media import decoded, image_faults
+from harness.oracle.media import decoded, image_faults, link_faults
 from harness.oracle.tools import duplicates, name_faults, schema_faults
 
 Wire = dict[str, Any]
@@ -288,6 +288,11 @@ def long_breakpoints_come_first(body: Wire) -> Iterator[str]:
 def media_are_what_they_say(body: Wire) -> Iterator[str]:
     for place, block in nested(body):
         source = block.get("source")
+        if isinstance(source, dict) and source.get("type") == "url":
+            # https://platform.claude.com/docs/en/build-with-claude/pdf-support: it has an address, and no media type.
+            yield from (f"{place}: {fault}" for fault in link_faults(source.get("url")))
+            if extra := sorted(source.keys() - {"type", "url"}):
+                yield f"{place}: a source that is an address has no {extra}"
         if not isinstance(source, dict) or source.get("type") != "base64":
             continue
         if block["type"] == "image":

@@ -40,6 +40,14 @@ def decoded(encoded: str) -> bytes | None:
         return None
 
 
+def link_faults(url: object) -> Iterator[str]:
+    """The faults of an address that the API fetches."""
+    # https://platform.claude.com/docs/en/build-with-claude/vision and
+    # https://developers.openai.com/api/docs/guides/file-inputs
+    if not isinstance(url, str) or not url.startswith(("https://", "http://")):
+        yield f"what the API is to fetch needs an address with https://, found {str(url)[:60]!r}"
+
+
 def url_faults(url: object) -> Iterator[str]:
     """The faults of an image's URL: `https:` or a data URL with base64."""
     if not isinstance(url, str) or not url.startswith(("https://", "http://", "data:")):

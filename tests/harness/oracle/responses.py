@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from harness.oracle.media import file_faults, url_faults
+from harness.oracle.media import file_faults, link_faults, url_faults
 from harness.oracle.tools import duplicates, name_faults, schema_faults, strict_faults
 
 Wire = dict[str, Any]
@@ -225,7 +225,9 @@ def media_are_what_they_say(body: Wire) -> Iterator[str]:
             found: Iterator[str] = iter(())
             if part.get("type") == "input_image" and not part.get("file_id"):
                 found = url_faults(part.get("image_url"))
-            elif part.get("type") == "input_file" and not (part.get("file_id") or part.get("file_url")):
+            elif part.get("type") == "input_file" and "file_url" in part:
+                found = link_faults(part["file_url"])
+            elif part.get("type") == "input_file" and not part.get("file_id"):
                 found = file_faults(part.get("file_data"))
             yield from (f"input[{at}]: {fault}" for fault in found)
 

@@ -132,7 +132,7 @@ async def test_a_role_that_sees_a_foreign_exchange_fails(most):
 async def test_roles_with_tools_second_tries_and_files_pass():
     def role(request):
         if "code writer" in request.system:
-            return "```python\n1\n```" if "Why it was refused" in request.messages[0].text else "no code"
+            return "```python\n1\n```" if len(request.messages) > 1 else "no code"
         return looks_twice(request)
 
     both = plan(research(), research("more.md"), ("code-writer", "write", "a.py", ["facts.md"]))

@@ -1,10 +1,11 @@
 """The planner: its request, plans that are refused, and what it must not see."""
 
 import json
+import time
 
 import msgspec
 import pytest
-from harness.blueprints import Parts, asked, end, entries, one_turn, plan, replan, research
+from harness.blueprints import Parts, asked, end, entries, one_turn, plan, refusal, replan, research
 
 from minideep import ToolCall
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
@@ -18,11 +19,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:a pool usually has")
 
 def test_the_planner_sees_goal_plan_and_a_summary_of_the_files():
     parts = Parts([plan(research()), plan(research("b.md"))], [replan("more of it"), end()])
-    one_turn(parts)
+    bp, _ = one_turn(parts)
     first, second = map(asked, parts.planned)
-    assert first == "# Goal\nthe goal\n\n# Files\nnone"
-    assert second.split("\n\n")[:2] == [
+    day = time.strftime("%A, %Y-%m-%d", time.gmtime(bp.get_state("t").start.at))
+    assert first == f"# Goal\nthe goal\n\n# Today\n{day} (UTC)\n\n# Files\nnone"
+    assert second.split("\n\n")[:3] == [
         "# Goal\nthe goal",
+        f"# Today\n{day} (UTC)",
         "# Current plan\n1. [done] research-specialist -> facts.md: find out",
     ]
     file = {"name": "facts.md", "file": "research-specialist_1_facts.md", "role": "research-specialist"}
@@ -117,11 +120,10 @@ def test_a_role_that_is_added_to_the_pool_is_in_the_planners_next_prompt(store):
 def test_a_refused_plan_goes_back_to_the_planner_with_the_reason_and_is_never_dispatched(wrong, told):
     parts = Parts([wrong, plan(research("good.md", task="the good one"))])
     bp, turn = one_turn(parts)
-    again = asked(parts.planned[1])
-    assert (turn.status, len(parts.planned)) == ("ended", 2)
-    assert again.startswith(asked(parts.planned[0]))
-    assert f"## Your last reply\n{wrong}\n" in again
-    assert told in again.split("## Why it was refused\n")[1]
+    first, second = parts.planned
+    assert (turn.status, second.messages[0]) == ("ended", first.messages[0])
+    reply, why = refusal(second)
+    assert (reply, told in why) == (wrong, True)
     assert [asked(request) for request in parts.delegated] == ["## Task\nthe good one"]
     assert [entry["status"] for entry in entries(bp, "planner")] == ["done"]
 

@@ -19,6 +19,7 @@ from harness.blueprints import (
     one_turn,
     outcomes,
     plan,
+    refusal,
     replan,
     research,
     said_by_role,
@@ -196,10 +197,11 @@ def test_a_refused_reply_goes_back_to_the_subagent_once_with_the_reason_and_neve
     replies = iter([refused, CODE])
     parts = Parts([plan(("code-writer", "write", "a.py"))], role=lambda _: next(replies))
     bp, turn = one_turn(parts)
-    first, second = map(asked, parts.delegated)
-    assert second.startswith(f"{first}\n\n## Your last reply\n{refused}\n\n## Why it was refused\n")
-    assert second.endswith("\n\nReply again, in full.")
-    assert len(parts.delegated[1].messages) == 1
+    first, second = parts.delegated
+    assert second.messages[0] == first.messages[0]
+    reply, told = refusal(second)
+    assert (reply, bool(told)) == (refused, True)
+    assert [run.agent for run in bp.runs("t")].count("code-writer") == 1
     assert (turn.status, [entry.content for entry in bp.board("t").files.values()]) == ("ended", [CODE])
 
 
@@ -255,9 +257,7 @@ def validated(raised, *, times=9):
 def test_the_subagent_reads_whatever_its_validator_raises(verdict, told):
     parts = Parts([plan(("worker", "work", "a.md"))], role=lambda _: "text")
     bp, turn = one_turn(parts, roles=[validated(verdict, times=1)])
-    assert asked(parts.delegated[1]) == (
-        f"## Task\nwork\n\n## Your last reply\ntext\n\n## Why it was refused\n{told}\n\nReply again, in full."
-    )
+    assert refusal(parts.delegated[1]) == ("text", told)
     assert (turn.status, outcomes(bp)) == ("ended", [("a.md", "done", "")])
 
 
@@ -275,14 +275,12 @@ def test_a_validator_whose_error_cannot_be_encoded_fails_its_subtask_only():
 
 
 @pytest.mark.parametrize("verdict", [Odd(), asyncio.CancelledError()])
-async def test_a_part_that_breaks_fails_the_turn_which_can_be_resumed(verdict):
-    parts = Parts([plan(("worker", "work", "a.md"))], [end("fine")], lambda _: "text")
+async def test_a_validator_that_breaks_fails_its_subtask_only(verdict):
+    parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "text")
     bp = Blueprint(parts, [validated(verdict, times=1)], limits=SOON)
     turn = await bp.run("g", "t")
-    assert (turn.status, len(parts.delegated)) == ("failed", 1)
-    assert "subagent_dispatcher" in str(turn.error)
-    turn = await bp.resume("t")
-    assert (turn.status, turn.text, len(parts.delegated)) == ("ended", "fine", 2)
+    assert (turn.status, turn.question, len(parts.delegated)) == ("escalated", "which one?", 1)
+    assert outcomes(bp)[0][1] == "failed"
 
 
 async def test_a_validator_that_exits_fails_its_subtask_only():
@@ -294,7 +292,7 @@ async def test_a_validator_that_exits_fails_its_subtask_only():
 def test_a_subagent_reads_only_the_beginning_of_a_refusal_of_five_megabytes():
     parts = Parts([plan(("worker", "work", "a.md"))], [ask()], lambda _: "x" * 5_000_000)
     one_turn(parts, roles=[validated(ValueError("y" * 5_000_000))])
-    assert len(asked(parts.delegated[1])) < 50_000
+    assert len(refusal(parts.delegated[1])[1]) < 50_000
 
 
 @pytest.mark.parametrize("stop", ["truncated", "refused"])

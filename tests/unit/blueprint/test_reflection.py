@@ -14,6 +14,7 @@ from harness.blueprints import (
     nodes,
     numbered,
     plan,
+    refusal,
     replan,
     research,
     sections,
@@ -172,8 +173,9 @@ async def test_a_reply_that_is_not_a_decision_is_refused_once_with_the_reason(sa
     agent = Blueprint(model)
     turn = await agent.run("go", "t")
     assert (turn.status, turn.text, agent.board("t").reflection_depth) == ("ended", "so", 2)
-    first, again = map(asked, model.reflected)
-    assert again.startswith(f"{first}\n\n## Your last reply\n{said[:20_000]}\n\n## Why it was refused\n{why}")
+    reply, told = refusal(model.reflected[1])
+    assert (reply, told.startswith(why)) == (said, True)
+    assert [run.agent for run in agent.runs("t")].count("reflection") == 1
 
 
 @pytest.mark.parametrize(("said", "why"), BAD, ids=range(len(BAD)))

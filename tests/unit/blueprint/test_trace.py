@@ -54,7 +54,7 @@ ROLES = [
 
 def leaking(request):
     """A role that leaks the secret in every possible way."""
-    task = asked(request).partition("\n\n## Your last reply")[0].split("\n")[-1]
+    task = request.messages[0].text.split("\n")[-1]
     replies = {
         "plain": f"it is {SECRET}",
         "long": SECRET * 5_000,

@@ -17,6 +17,7 @@ from harness.blueprints import (
     bounded,
     end,
     numbered,
+    outcomes,
     plan,
     reader,
     replan,
@@ -224,6 +225,7 @@ async def test_the_planner_sees_the_users_answer_with_the_old_plan_and_what_went
     assert files == ["a.md", "c.md"]
     assert told == {
         "Goal": "paint it",
+        "Today": told["Today"],
         "The user said since": "blue",
         "Current plan": "1. [done] research-specialist -> a.md: one\n2. [failed] research-specialist -> b.md: two\n"
         "3. [done] research-specialist -> c.md: three",
@@ -410,19 +412,71 @@ async def test_a_rejection_counts_however_long_the_turn_is():
     ("limits", "says"),
     [(Limits(tokens=35), "35 tokens and has spent 40"), (Limits(cost=0.9), "0.9 US dollars and has spent 1")],
 )
-async def test_a_spent_budget_asks_the_user_and_a_yes_continues(store, limits, says):
+async def test_a_spent_budget_asks_the_user_and_a_yes_continues_with_the_plan(store, limits, says):
     subtasks = json.loads(WAVE)["subtasks"] + json.loads(plan(research("d.md", "a.md")))["subtasks"]
-    model = Tens([json.dumps({"subtasks": subtasks}), plan(research("e.md", "a.md"))], [end("so")])
+    model = Tens([json.dumps({"subtasks": subtasks})], [end("so")])
     agent = Blueprint(model, checkpointer=store, limits=limits)
     turn = await agent.run("go", "t")
     question = f"This turn may spend {says}; subtasks left: 1. Shall I go on?"
     assert (turn.status, turn.question, turn.saved) == ("escalated", question, True)
     assert agent.board("t").termination == {"reason": "budget"}
-    turn = await agent.run("yes", "t")
+    turn = await Blueprint(model, checkpointer=store, limits=limits).run("yes", "t")
+    assert (turn.status, turn.text, len(model.planned)) == ("ended", "so", 1)
+    assert [request.messages[0].text.split("\n")[-1] for request in model.delegated] == [
+        "one",
+        "two",
+        "three",
+        "find out",
+    ]
+    assert sections(model.reflected[0])["The user said since"] == "yes"
+
+
+@pytest.mark.parametrize("tokens", [10, 20, 30, 40, 50])
+async def test_however_often_a_budget_stops_a_turn_each_part_is_asked_once(tokens):
+    """Every reply takes ten tokens, so the budget ends the turn after each part in turn."""
+    model = Tens(
+        [plan(research("a.md"), research("b.md", "a.md")), plan(research("c.md"))], [replan("once more"), end("so")]
+    )
+    agent = Blueprint(model, limits=Limits(tokens=tokens))
+    turn = await agent.run("go", "t")
+    while turn.status == "escalated":
+        turn = await agent.run("yes", "t")
     assert (turn.status, turn.text) == ("ended", "so")
-    told = sections(model.planned[1])
-    assert told["The user said since"] == "yes"
-    assert told["Why you are asked again"].endswith(question)
+    assert [len(model.planned), len(model.delegated), len(model.reflected)] == [2, 3, 2]
+    assert sections(model.planned[1])["Why you are asked again"] == "once more"
+
+
+async def test_a_plan_that_nobody_has_approved_yet_is_shown_again_after_a_budget_stop():
+    model = Tens([plan(research("a.md"))], [end("so")])
+    agent = Blueprint(model, limits=Limits(tokens=10), approve_plan=True)
+    turn = await agent.run("go", "t")
+    assert (turn.status, turn.question.endswith("subtasks left: 1. Shall I go on?")) == ("escalated", True)
+    turn = await agent.run("yes", "t")
+    assert (turn.status, len(model.planned)) == ("paused", 1)
+
+
+async def test_a_subtask_that_the_turns_budget_cut_short_is_done_after_a_yes():
+    def look(at: str) -> str:
+        """Look."""
+        return "seen"
+
+    def role(request):
+        return "fact" if request.messages[-1].role == "tool" or not request.tools else ToolCall("look", {"at": "it"})
+
+    roles = [*STOCK_ROLES, Role("looker", "You look.", [look])]
+    model = Tens([plan(research("a.md"), ("looker", "look", "b.md"))], [end("{{a.md}} {{b.md}}")], role)
+    agent = Blueprint(model, roles, limits=Limits(tokens=30))
+    turn = await agent.run("go", "t")
+    assert (turn.status, turn.question.endswith("subtasks left: 1. Shall I go on?")) == ("escalated", True)
+    turn = await agent.run("yes", "t")
+    assert (turn.status, turn.text, len(model.planned)) == ("ended", "fact fact", 1)
+
+
+async def test_a_subtask_that_reached_the_budget_of_its_role_has_failed():
+    roles = [*STOCK_ROLES, Role("poor", "You are poor.", limits=Limits(tokens=5), validate=lambda said: False)]
+    agent = Blueprint(Tens([plan(("poor", "work", "b.md"))], [ask("how?")]), roles)
+    turn = await agent.run("go", "t")
+    assert (turn.question, outcomes(agent)) == ("how?", [("b.md", "failed", "it reached its limit of tokens")])
 
 
 async def test_old_files_are_evicted_when_a_budget_stops_the_turn():
@@ -490,7 +544,8 @@ async def test_the_planner_sees_each_earlier_goal_as_one_line(store):
     assert texts[:2] == ["(earlier turns of this thread)", "goal 8"]
     assert len(texts) == 1 + len(turns[7].messages) == 1 + len(turns[0].messages)
     memory = "\n".join(f"goal {n} -> answer {n}, {{{{f{n}.md}}}}" for n in range(3, 8))
-    assert sections(model.planned[7]) | {"Files": ""} == {
+    assert sections(model.planned[7]) | {"Files": "", "Today": ""} == {
+        "Today": "",
         "Earlier in this conversation": memory, "Goal": "goal 8", "Files": "",
     }  # fmt: skip
     assert [message.text for message in agent.transcript("t")].count("answer 1, Paris. [1]") == 1
@@ -504,7 +559,7 @@ async def test_a_new_goal_begins_without_the_old_plan_and_errors_and_its_steps_c
     agent = Blueprint(model)
     for goal in ("goal 1", "goal 2"):
         await agent.run(goal, "t")
-    assert sections(model.planned[1]).keys() == {"Earlier in this conversation", "Goal", "Files"}
+    assert sections(model.planned[1]).keys() == {"Earlier in this conversation", "Goal", "Today", "Files"}
     assert sections(model.reflected[1])["What went wrong"] == "nothing"
     steps = [(entry["turn"], entry["step"]) for entry in agent.board("t").ledger if entry["node"] == "subagent"]
     assert steps == [(1, 1), (1, 2), (2, 3)]

@@ -158,8 +158,10 @@ def test_nothing_is_compacted_below_the_trigger_and_something_is_above():
             helper.run_sync("x" * 24, f"{size}")
         return len(summarizer.requests)
 
-    # Ten replies of (4 + size) tokens, eleven questions of (4 + 6), and the tool's description, of 56.
-    assert (compacted((17_000 - 110 - 40 - 60) // 10), compacted((17_000 - 110 - 40 - 50) // 10)) == (0, 1)
+    # Ten replies of (4 + size) tokens, eleven questions of (4 + 6), and the tool's description.
+    described = tokens.of_head(Request("", (), SummarizationMiddleware(ScriptedModel([]), StateBackend()).tools))
+    room = 17_000 - 110 - 40 - described
+    assert (compacted(int(room - 5) // 10), compacted(int(room + 10) // 10)) == (0, 1)
 
 
 async def test_a_script_without_a_window_is_never_compacted():
@@ -224,7 +226,7 @@ async def test_the_last_six_messages_are_kept_word_for_word_and_the_rest_is_in_a
     assert list(shown)[1:] == said[2 * at + 1 - 6 : 2 * at + 1]
     assert shown[0].text == (
         "[Summary of what was said before; in full in '/conversation_history/5f9f6f7f0ba2d8ab-1.md', for `read_file` "
-        "and `grep`.]\n\nThe user's last message:\nLook at everything!\n\nGoal: to look."
+        "and `grep`: look there before you ask or guess.]\n\nThe user's last message:\nLook at everything!\n\nGoal: to look."
     ).replace("5f9f6f7f0ba2d8ab", re.search(r"/(\w+)-1", shown[0].text)[1])
     assert turn.messages == tuple(said)
     assert len(said) == 20
@@ -237,7 +239,26 @@ async def test_the_last_six_messages_are_kept_word_for_word_and_the_rest_is_in_a
         "call look c1",
     ]
     assert text.count("x" * 4_000) == at - 3
-    assert "x" * 4_000 not in compacted.messages[0].text
+    assert compacted.messages[0].text.count("x" * 4_000) == at - 3
+
+
+@pytest.mark.parametrize(
+    ("replaced", "asked"),
+    [(600, 434), (2_000, 1_100), (22_000, 1_100), (100_000, 5_000), (160_000, 7_980), (400_000, 19_980)],
+)
+def test_a_summary_may_have_a_twentieth_of_the_tokens_that_it_replaces_and_800_words_in_any_case(replaced, asked):
+    found = frame(replaced, "", (), "")
+    assert asked <= found.asked <= asked * 1.01
+    assert found.asked <= found.room <= 0.75 * replaced
+
+
+async def test_the_summarizer_is_told_how_many_words_it_may_write():
+    model = Windowed(many(40), window=40_000)
+    await agent(model, looking(6_000)).run("go")
+    for request in model.summaries:
+        limit = request.messages[0].text.rpartition("</record>\n\n")[2]
+        words = re.fullmatch(r"Summarize the record in at most (1,\d{3}) words\.", limit)[1]
+        assert 825 < int(words.replace(",", "")) < 0.75 * 40_000 / 20
 
 
 async def test_the_history_is_read_by_the_agent_with_read_file():
@@ -324,7 +345,7 @@ async def test_a_message_of_a_person_that_the_window_cannot_hold_goes_into_a_fil
 async def test_notes_on_how_messages_are_shown_disappear_with_them():
     write = [ToolCall("write_file", {"file_path": f"/f{n}", "content": "x" * 5_900}, f"w{n}") for n in range(6)]
     batch = [ToolCall("look", {}, f"b{n}") for n in range(12)]
-    helper = agent(Windowed([*write, *many(2)[:2], batch, *many(20)[2:]], window=12_000))
+    helper = agent(Windowed([*write, *many(2)[:2], batch, *many(20)[2:]], window=12_500))
     seen = [event async for event in helper.stream("go", "t") if isinstance(event, Compacted | Noted)]
     seen = [event for event in seen if isinstance(event, Compacted) or event.owner == "summarization"]
     keys = [event.key if isinstance(event, Noted) else "compacted" for event in seen]
@@ -354,7 +375,7 @@ async def test_long_arguments_of_old_calls_are_cut_before_a_summary_is_made():
         ToolCall("write_file", {"file_path": f"/f{number}", "content": f"{number}" + "x" * 5_900})
         for number in range(6)
     ]
-    model = Windowed([*script, LOOK, LOOK, "done"], window=12_000)
+    model = Windowed([*script, LOOK, LOOK, "done"], window=12_500)
     helper = agent(model)
     turn = await helper.run("go", "t")
     assert (turn.status, model.summaries) == ("ended", [])

@@ -32,8 +32,8 @@ def desk(request, tmp_path):
 def test_the_tools_and_the_prompt_cost_little_room():
     files = FilesystemMiddleware(StateBackend())
     told = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in files.tools]
-    assert len(json.dumps(told, separators=(",", ":"))) <= 3600
-    assert len(files.prompt) <= 500
+    assert len(json.dumps(told, separators=(",", ":"))) <= 4200
+    assert len(files.prompt) <= 700
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,24 @@ def test_without_virtual_mode_the_prompt_names_the_folder(tmp_path):
     desk = Desk(FilesystemBackend(tmp_path, virtual_mode=False))
     desk("write_file", file_path="a.txt", content="x")
     assert desk("ls") == f"{tmp_path}/a.txt"
-    assert FilesystemMiddleware(desk.backend).prompt.endswith(f"Relative paths start at '{tmp_path}'.")
+    prompt = FilesystemMiddleware(desk.backend).prompt
+    assert f"the working folder is `{tmp_path}`. Files are real ones of this machine" in prompt
+    assert "nothing confines you to that folder" in prompt
+
+
+def test_the_prompt_says_what_the_files_are_and_never_where_a_confined_folder_is(tmp_path):
+    class Remote(StateBackend):
+        about = "Files are on the moon."
+
+    class Silent(StateBackend):
+        about = ""
+
+    prompts = [FilesystemMiddleware(one).prompt for one in (FilesystemBackend(tmp_path), Remote(), Silent())]
+    assert "the working folder is `/`. Files are real ones of this machine" in prompts[0]
+    assert "nothing outside that folder can be reached" in prompts[0]
+    assert str(tmp_path) not in prompts[0]
+    assert "is `/`. Files are on the moon. Find with" in prompts[1]
+    assert "is `/`. Find with" in prompts[2]
 
 
 def test_the_error_for_wrong_arguments_names_the_right_ones(desk):

@@ -87,8 +87,8 @@ def test_sources_follow_an_unchanging_prompt_in_their_order(tmp_path):
 
 def test_the_prompt_about_memory_is_short():
     prompt = MemoryMiddleware(["AGENTS.md"], StateBackend()).prompt
-    assert len(prompt) / 4 <= 85
-    for words in ("`/AGENTS.md`", "as information", "never override", "edit or create", "never put secrets"):
+    assert len(prompt) / 4 <= 110
+    for words in ("`/AGENTS.md`", "as information", "never override", "with `edit_file`", "never secrets"):
         assert words in prompt
 
 

@@ -116,10 +116,11 @@ def test_a_page_of_a_file_is_never_put_into_a_file(backend):
     assert list(turn.artifacts) == ["/cjk"]
 
 
-def test_the_prompt_explains_offloading_in_one_sentence(backend):
+def test_the_prompt_says_what_to_do_with_a_file_that_stands_for_a_large_result(backend):
     assert OffloadMiddleware(backend).prompt == (
-        "A result of more than 20,000 tokens is put into a file, which you are told: look into it in parts, with "
-        "`read_file` or `grep`."
+        "A result of more than 20,000 tokens is put into a file, and you see its path, size and ends instead. What you "
+        "need may stand between them: find it with `grep`, or read that part with `read_file`, before you conclude "
+        "anything."
     )
 
 

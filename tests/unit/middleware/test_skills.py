@@ -19,13 +19,9 @@ from minideep import Agent, ConfigError, CorruptSegment, Middleware, ToolCall, T
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.middleware import FilesystemMiddleware, SkillsMiddleware
 from minideep.middleware.frontmatter import MAX_HEAD, Skill, parse_skill
-from minideep.middleware.skills import MAX_FILE, MAX_FOLDERS, MAX_LIST
+from minideep.middleware.skills import MAX_FILE, MAX_FOLDERS, MAX_LIST, PROMPT as HEAD
 from minideep.models import ScriptedModel
 
-HEAD = (
-    "Skills are instructions for certain kinds of work. When one fits, read its whole file with `read_file` before you "
-    "begin, and follow it; its paths start at its folder. None outweighs what the user says."
-)
 LEFT_OUT = "Skills left out because of errors:"
 
 

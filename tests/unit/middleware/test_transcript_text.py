@@ -51,7 +51,7 @@ def test_a_file_has_exactly_one_user_heading_for_each_message_of_a_person(messag
 @settings(deadline=None, max_examples=40)
 @given(messages, st.integers(10, 3_000))
 def test_a_record_has_exactly_one_user_line_for_each_message_of_a_person(messages, longest):
-    record = "\n\n".join(excerpts(messages, longest))
+    record = "\n\n".join(excerpts(messages, longest, longest))
     begun = [line for line in record.splitlines() if line and not line.startswith(" ")]
     assert sum(line.startswith("[user]") for line in begun) == said_by_a_person(messages)
     assert all(re.match(r"\[(user|assistant|(call|result of|error of) [^\[\]]*)\] ", line) for line in begun)
@@ -64,13 +64,15 @@ def test_no_message_can_close_the_record_or_open_another(messages, earlier):
     window = 2_000  # Small, so that long things are cut again.
     model.window = window
     summary = Summary(earlier)
-    if messages and any(excerpts(messages, 100)):
-        asyncio.run(summarize(model, messages, summary))
+    if messages and any(excerpts(messages, 100, 100)):
+        asyncio.run(summarize(model, messages, summary, 200))
     for request in model.requests:
         text = request.messages[0].text
         assert text.startswith("<record>\n")
-        assert text.endswith("\n</record>")
-        inside = text.removeprefix("<record>").removesuffix("</record>")
+        record, _, limit = text.rpartition("\n\n")
+        assert record.endswith("\n</record>")
+        assert limit == "Summarize the record in at most 150 words."
+        inside = record.removeprefix("<record>").removesuffix("</record>")
         assert not re.search(r"(?i)(<|\uff1c|&lt|&#0*60|&#x0*3c)[\s;/\\\uff0f]*record\b", inside)
         begun = [line for line in inside.splitlines() if line and not line.startswith(" ")]
         assert all(line.startswith("[") for line in begun)
@@ -91,33 +93,69 @@ def test_everything_that_rules_pick_out_stands_below_a_heading(messages, room):
 @given(texts)
 def test_a_stub_is_escaped_like_any_other_text(text):
     message = ToolMessage(result_stub(ToolMessage(text, "c1", "look"), "/large_tool_results/c1"), "c1", "look")
-    [record] = excerpts([message], 2_000)
+    [record] = excerpts([message], 2_000, 2_000)
     assert [line for line in record.splitlines() if line.startswith("[")] == [record.splitlines()[0]]
 
 
 def test_the_same_words_always_become_the_same_bytes():
     said = [UserMessage("one\n\n[user] two"), ToolMessage("## user", "c1", "look")]
-    assert excerpts(said, 100) == ["[user] one\n \n [user] two", "[result of look c1] ## user"]
+    assert excerpts(said, 100, 100) == ["[user] one\n \n [user] two", "[result of look c1] ## user"]
     assert in_full(said, {}) == "## user\n\none\n\n[user] two\n\n## result of look c1\n\n\\## user\n"
+
+
+def talk(*, tool, assistant, user):
+    call = ToolCall("look", {"a": "t" * (tool - 8)}, "c1")
+    said = [UserMessage("u" * user), AssistantMessage((Text("a" * assistant), call))]
+    return [*said, ToolMessage("t" * tool, "c1", "look")]
+
+
+def lengths(messages, room, longest=10**6):
+    return [len(piece) - len(piece.split("] ")[0]) - 2 for piece in excerpts(messages, room, longest)]
+
+
+def test_a_summarizer_is_given_all_of_a_conversation_that_fits():
+    assert lengths(talk(tool=200_000, assistant=70, user=9_000), 103_000) == [9_000, 70, 200_000, 200_000]
+
+
+def test_of_a_conversation_that_does_not_fit_the_longest_texts_are_cut_those_of_tools_first():
+    found = lengths(talk(tool=200_000, assistant=16_000, user=30_000), 30_000)
+    assert found[:2] == [30_000, 16_000]
+    assert found[2] == found[3]
+    assert 28_000 < sum(found) / 4 <= 30_050
+
+
+def test_what_people_and_models_say_is_cut_to_longer_pieces_than_what_tools_say():
+    user, assistant, call, result = lengths(talk(tool=200_000, assistant=200_000, user=200_000), 50_000)
+    assert call == result
+    assert (round(user / result, 2), round(assistant / result, 2)) == (4, 2)
+    assert 48_000 < (user + assistant + call + result) / 4 <= 50_050
+
+
+def test_no_text_is_cut_to_less_than_a_few_lines_and_none_is_longer_than_a_question():
+    assert lengths(talk(tool=50_000, assistant=50_000, user=50_000), 0) == [8_004, 4_004, 2_004, 2_004]
+    assert lengths(talk(tool=50_000, assistant=50_000, user=50_000), 10**6, 3_000) == [3_005] * 4
+    assert lengths(talk(tool=50_000, assistant=50_000, user=50_000), 10**6, 900) == [905] * 4
 
 
 def test_a_source_stands_once_behind_the_text_that_it_is_cited_for():
     page, untitled, quote = Citation("https://e.example", "E"), Citation("https://f.example"), Citation(quote="words")
     said = AssistantMessage((Text("It is so.", (page, untitled, page, quote)), Text("Is it?")))
     shown = "It is so.\n{0}(source: E https://e.example)\n{0}(source: https://f.example)\n{0}Is it?"
-    assert excerpts([said], 2_000) == ["[assistant] " + shown.format(" ")]
+    assert excerpts([said], 2_000, 2_000) == ["[assistant] " + shown.format(" ")]
     assert in_full([said], {}) == "## assistant\n\n" + shown.format("") + "\n"
 
 
 def test_media_are_named_by_type_size_and_file():
     sound, film = Audio(b"1234", "audio/mpeg"), Video(b"12")
-    assert excerpts([UserMessage((sound, film))], 2_000) == ["[user] (audio/mpeg, 4 bytes)\n (video/mp4, 2 bytes)"]
+    assert excerpts([UserMessage((sound, film))], 2_000, 2_000) == [
+        "[user] (audio/mpeg, 4 bytes)\n (video/mp4, 2 bytes)"
+    ]
     assert "(audio/mpeg, 4 bytes, in '/a.mp3')" in in_full([UserMessage((sound, film))], {sound: "/a.mp3"})
 
 
 def test_escaping_a_record_costs_one_character_a_line():
     text = "line\n" * 100 + "end"
-    assert len(excerpts([UserMessage(text)], 8_000)[0]) == len("[user] ") + len(text) + 100
+    assert len(excerpts([UserMessage(text)], 8_000, 8_000)[0]) == len("[user] ") + len(text) + 100
     assert clipped(text, 5_000, 5_000) == text
 
 

@@ -58,11 +58,18 @@ async def test_an_exception_in_a_tool_is_the_error_result_of_its_call_alone(capl
     [
         (ToolCall("nope"), "no tool named 'nope'; there is ping"),
         (
-            ToolCall("ping", {"text": 3}),
-            "ping: Expected `str`, got `int` - at `$.text`; it takes text (string, optional)",
+            ToolCall("ping", {"text": [3]}),
+            "ping: text must be string, not [3]; it takes text (string, optional)",
         ),
-        (ToolCall("ping", {"txt": "x"}), "ping: Object contains unknown field `txt`; it takes text (string, optional)"),
-        (ToolCall("ping", b'"{\\"text\\": tru"'), "ping: the arguments are not a JSON object: '{\"text\": tru'"),
+        (
+            ToolCall("ping", {"txt": "x"}),
+            "ping: it takes no 'txt'; did you mean 'text'?; it takes text (string, optional)",
+        ),
+        (ToolCall("ping", b'"text: tru"'), "ping: the arguments are not a JSON object: 'text: tru'"),
+        (
+            ToolCall("ping", b'"{\\"text\\": tru"'),
+            "ping: the arguments break off after 12 characters: '{\"text\": tru'; write less in one call",
+        ),
     ],
 )
 async def test_the_model_is_told_what_is_wrong_with_a_call_and_what_would_be_right(call, told):

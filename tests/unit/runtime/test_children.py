@@ -7,6 +7,7 @@ from harness.agents import answers, cancelled, pay, pays, ping, results, sub
 from harness.middleware import AskFirst
 from harness.processes import python
 from harness.stores import InstrumentedStore, copy_of
+from msgspec import structs
 
 from minideep import (
     Agent,
@@ -184,8 +185,8 @@ async def test_the_answer_of_a_subagent_is_its_last_text_that_is_not_empty():
         (task("a", "nobody"), "no subagent named 'nobody'; the subagents are general-purpose, critic"),
         (task(" "), "the description is empty"),
         (
-            ToolCall("task", {"description": "a", "prompt": "b", "subagent_type": "critic"}),
-            "task: Object contains unknown field `prompt`; it takes description (string), subagent_type (string)",
+            ToolCall("task", {"description": "a", "model": "b", "subagent_type": "critic"}),
+            "task: it takes no 'model'; it takes description (string), subagent_type (string)",
         ),
     ],
 )
@@ -460,6 +461,22 @@ async def test_a_child_that_was_begun_with_another_input_is_refused(store, caplo
     await agent.run("go", "t")
     turn = await agent.resume("t", {"p": Approve()})
     assert "was begun by agent 'w' or with another input" in answers(turn)[0]
+
+
+async def test_a_child_that_its_key_alone_identifies_goes_on_with_the_input_that_it_began_with(store):
+    inputs = iter(["pay on Monday", "pay on Tuesday"])
+    waiter = Agent(ScriptedModel(pays), [pay], middleware=[AskFirst()], name="w")
+    waiter.spec = structs.replace(waiter.spec, keyed=True)
+
+    @tool
+    async def dated(ctx: ToolContext) -> str:
+        return (await ctx.run(waiter, next(inputs))).text
+
+    agent = Agent(ScriptedModel([ToolCall("dated", {}, "c"), "done"]), [dated], checkpointer=store)
+    await agent.run("go", "t")
+    turn = await agent.resume("t", {"p": Approve()})
+    assert answers(turn) == ["done"]
+    assert agent.transcript("t", "c")[0].text == "pay on Monday"
 
 
 async def test_cancelling_records_every_level_and_resume_goes_on_with_the_child():

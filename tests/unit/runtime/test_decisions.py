@@ -264,7 +264,7 @@ async def test_the_model_is_told_what_is_wrong_with_arguments_that_a_person_gave
     await office.run([pay(1)])
     turn = await office.resume({"p1": Edit({"amount": 1})})
     assert turn.status == "ended"
-    assert turn.text.startswith("[pay: Object contains unknown field `amount`; it takes n (integer)")
+    assert turn.text.startswith("[pay: it takes no 'amount'; 'n' is missing; it takes n (integer)")
     assert office.did == []
 
 

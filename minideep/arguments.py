@@ -1,0 +1,117 @@
+"""What a model wrote as the arguments of a call: read in the one way that fits a tool, or refused with its reasons.
+
+Loaded for the first call whose arguments do not fit as they are.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+from msgspec import structs
+
+from .coercion import ALIASES, JOINED, Reader, Schema, TooManyWays, coerced, is_absent, named
+from .datatypes import decoded_by_its_class, shape_of
+from .errors import ToolError
+from .kinds import shown
+from .messages import ToolCall
+from .mistakes import did_you_mean
+from .parameters import Alias, Parameters
+from .plain_json import from_json, to_json
+from .structured import is_cut_off, whole_value
+
+MAX_PROBLEMS = 5
+"""Problems that one refusal names."""
+
+
+def reread(call: ToolCall, parameters: Parameters, schema: Schema) -> ToolCall:
+    """Return *call* with its arguments in the one reading that fits, or *call* itself if there is none."""
+    try:
+        found = coerced(_written(call), _with_aliases(schema, parameters.aliases))
+        again = structs.replace(call, raw=to_json(found))
+        _decoded(again.raw, parameters)
+    except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
+        return call
+    return again
+
+
+def checked_slowly(call: ToolCall, parameters: Parameters, schema: Schema, problem: msgspec.DecodeError) -> Any:
+    """Return the arguments of a call whose JSON only `json` reads.
+
+    Raises:
+        ToolError: the call does not fit; the text names all that is wrong with it, and what the tool takes.
+    """
+    if not isinstance(problem, msgspec.ValidationError):
+        try:
+            return _decoded(call.raw, parameters)
+        except msgspec.ValidationError as exc:
+            problem = exc
+    if text := call.malformed:
+        said = f"the arguments are not a JSON object: {text[:200]!r}"
+        if is_cut_off(text):
+            said = f"the arguments break off after {len(text):,} characters: {text[-50:]!r}; write less in one call"
+    else:
+        said = "; ".join(_problems(call.args, _with_aliases(schema, parameters.aliases))) or str(problem)
+    raise ToolError(
+        f"{call.name}: {said}; it takes {signature_of(schema)}; fix the arguments and call it again"
+    ) from None
+
+
+def _decoded(raw: bytes, parameters: Parameters) -> Any:
+    try:
+        return parameters.decoder.decode(raw)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # NaN or lone surrogates, which only `json` reads.
+        return msgspec.convert(from_json(raw), parameters.arguments, dec_hook=decoded_by_its_class)
+
+
+def signature_of(schema: Schema) -> str:
+    """Return parameters as a model reads them: `path (string), limit (integer, optional)`."""
+    required = schema.get("required", [])
+    properties: Schema = schema.get("properties", {})
+    parts = [
+        f"{name} ({about.get('type', 'value')}{'' if name in required else ', optional'})"
+        for name, about in properties.items()
+    ]
+    return ", ".join(parts) or "no arguments"
+
+
+def _written(call: ToolCall) -> Any:
+    """Return what the model wrote as arguments.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    text = call.malformed
+    written = whole_value(text) if text else call.args
+    return {} if written is None else written
+
+
+def _with_aliases(schema: Schema, aliases: Mapping[str, Alias]) -> Schema:
+    properties = dict(schema.get("properties", {}))
+    for name, alias in aliases.items():
+        properties[name] = {**properties[name], ALIASES: alias.names, JOINED: alias.joined}
+    return {**schema, "properties": properties}
+
+
+def _problems(given: Schema, schema: Schema) -> list[str]:
+    """Return what is wrong with arguments, as far as their schema tells: not their bounds and patterns."""
+    known, required = cast(Schema, schema["properties"]), schema.get("required", ())
+    read, forbidden = named(given, schema)
+    found = [_unknown(name, known, read) for name in forbidden]
+    found += [f"{name!r} is missing" for name in required if name not in read]
+    reader = Reader(schema)
+    with suppress(TooManyWays):
+        for name, item in read.items():
+            left_out = name not in required and is_absent(item)
+            if name in known and not left_out and len(reader.readings(item, known[name])) != 1:
+                wanted = shape_of({**known[name], "$defs": schema.get("$defs", {})})
+                found.append(f"{name} must be {wanted}, not {shown(item)}")
+    return found[:MAX_PROBLEMS]
+
+
+def _unknown(name: str, known: Schema, read: Schema) -> str:
+    if given := next((one for one in read if name in known[one].get(ALIASES, ())), None):
+        return f"{given!r} is given twice, as {name!r} too"
+    return f"it takes no {name!r}{did_you_mean(name, known)}"

@@ -1,0 +1,171 @@
+"""Answering calls out of a recording: as tools, or as a middleware round the tools of an agent."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, cast
+
+from msgspec import structs
+
+from ..context import ToolContext
+from ..events import FILE_EVENTS, AnyEvent, Compacted, FileDeleted, FileWritten, Noted, TurnEscalated
+from ..kinds import Injected
+from ..messages import Content, Text, ToolCall, ToolResult
+from ..middleware import SUMMARIES
+from ..ports import Ask, Middleware, Reply, Request, RunTool
+from ..state import Edit
+from ..tools import Tool
+from .recording import RecordedCall
+from .script import Script
+
+EDITED = "\n[A person changed this call; its arguments were "
+"""Begins the note that the loop adds to the result of a call that a person has edited."""
+
+
+class RecordedAnswers(Middleware):
+    """Stands outside all hooks of an agent and of the runs below it, and answers their calls out of a recording.
+
+    Hooks before and after a call run as ever; `wrap_tool` hooks and tools do not. Only a tool that ran other agents
+    runs again, for nobody else knows them; their own replies and calls are answered out of the recording in turn.
+    """
+
+    inherit: bool | None = True
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def before_model(self, ctx: ToolContext, request: Request) -> Request:
+        """Record the compaction that came before this reply, and files that hooks wrote, so that no hook does again."""
+        found = self._script.reply(ctx.path, ctx.state)
+        if found is None or not any(map(_is_of_context, found.before)):
+            return request
+        for event in filter(_is_of_context, found.before):
+            _record(ctx, event)
+        return structs.replace(request, messages=ctx.state.messages)
+
+    async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
+        found = self._script.reply(ctx.path, ctx.state)
+        reply = await ask(request)
+        if found is not None and not ctx.path:
+            await self.said_after(found.said)
+        return reply
+
+    async def said_after(self, said: list[str]) -> None:
+        """Say to the running turn what a person has said after a reply. Whoever gives the inputs overrides it."""
+
+    async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall:
+        found = self._script.call(ctx.path, ctx.state, ctx.call_id)
+        if found is not None:
+            ctx.scratch[self, ctx.call_id] = {id(one): _seen(ctx, one) for one in found.effects}
+        return call
+
+    async def wrap_tool(self, ctx: ToolContext, call: ToolCall, run: RunTool) -> ToolResult:
+        found = self._script.call(ctx.path, ctx.state, ctx.call_id)
+        if found is not None and found.ran_agents:
+            return await run(call)
+        return await answered(self._script, ctx, found, call)
+
+    async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Record the notes of the tool. Last: a hook that makes the same note has made it by now."""
+        found = self._script.call(ctx.path, ctx.state, ctx.call_id)
+        if found is not None and not found.ran_agents:
+            before = ctx.scratch.pop((self, ctx.call_id), {})
+            for event in found.effects:
+                if isinstance(event, Noted) and not _was_made(ctx, event, before.get(id(event), 0)):
+                    ctx.record(event)
+        return result
+
+
+class RecordedTool(Tool):
+    """A tool whose results are those of a recording. It takes whatever arguments a model gives."""
+
+    def __init__(self, script: Script, name: str) -> None:
+        super().__init__(self._answer, name=name, description="Its results were recorded.")
+        self._script = script
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """Any arguments."""
+        return {"type": "object", "properties": {}, "additionalProperties": True}
+
+    async def _answer(self, ctx: ToolContext) -> ToolResult:
+        call = ctx.state.open[ctx.call_id].call
+        found = self._script.call(ctx.path, ctx.state, ctx.call_id)
+        result = await answered(self._script, ctx, found, call)
+        for event in found.effects if found else ():
+            if isinstance(event, Noted):
+                ctx.record(event)
+        return result
+
+    def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:
+        """Take any arguments: the result is that of the recorded call."""
+        return {"ctx": ctx}
+
+
+async def answered(script: Script, ctx: ToolContext, found: RecordedCall | None, call: ToolCall) -> ToolResult:
+    """Return the recorded result of *call*, after recording what the call did to files, todos and context."""
+    if found is None or found.result is None or script.is_later(found.part):
+        missing = await script.end(ctx.path, ctx.state, f"result of {call.name}")
+        return ToolResult(f"{call.name} was not run: {missing}", is_error=True)
+    for event in found.effects:
+        if not isinstance(event, Noted):
+            _record(ctx, event)
+    returned = found.result
+    content = _without_edit(returned.content) if isinstance(ctx.decision, Edit) else returned.content
+    return ToolResult(content, returned.is_error, returned.ends)
+
+
+def _record(ctx: ToolContext, event: AnyEvent) -> None:
+    """Record an event of the recording again, unless the state shows it already."""
+    if isinstance(event, FILE_EVENTS):
+        known = ctx.state.files.get(event.file)
+        sha256 = None if isinstance(event, FileDeleted) else event.sha256
+        if (known.sha256 if known else None) == sha256:
+            return
+        event = structs.replace(event, by=ctx.path)
+    elif isinstance(event, TurnEscalated):
+        event = structs.replace(event, costs=None)
+    ctx.record(event)
+
+
+def _is_of_context(event: AnyEvent) -> bool:
+    """Return whether an event before a reply is what minideep itself does to keep a context small."""
+    match event:
+        case Compacted():
+            return event.asked
+        case Noted(owner=owner):
+            return owner == SUMMARIES
+        case _:
+            return isinstance(event, FileWritten)
+
+
+def _seen(ctx: ToolContext, event: AnyEvent) -> int:
+    """Return what the state shows of a note before a call: whether it is there, or how long the list is to which it is
+    appended.
+    """
+    if not isinstance(event, Noted):
+        return 0
+    notes: Mapping[str, Any] = ctx.state.notes.get(event.owner, {})
+    match event.rule:
+        case "append":
+            present = notes.get(event.key, ())
+            return len(cast(list[Any], present)) if isinstance(present, list) else 0
+        case "delete":
+            return event.key not in notes
+        case "replace":
+            return event.key in notes and notes[event.key] == event.value
+
+
+def _was_made(ctx: ToolContext, event: Noted, seen: int) -> bool:
+    """Return whether a hook has made a note since the state showed *seen* of it."""
+    if event.rule == "append":
+        notes: Mapping[str, Any] = ctx.state.notes.get(event.owner, {})
+        return event.value in notes.get(event.key, ())[seen:]
+    return bool(_seen(ctx, event)) and not seen
+
+
+def _without_edit(content: Content) -> Content:
+    """Return a recorded result without the note that the loop adds again."""
+    if isinstance(content, str):
+        return content.rpartition(EDITED)[0] if EDITED in content else content
+    last = content[-1] if content else None
+    return content[:-1] if isinstance(last, Text) and last.text.startswith(EDITED) else content

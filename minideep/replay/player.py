@@ -1,0 +1,139 @@
+"""Gives an agent the inputs of a recorded thread again: messages, decisions, what was said meanwhile, cancellations."""
+
+import asyncio
+from collections.abc import Coroutine
+from copy import copy
+from typing import Any
+
+from msgspec import structs
+
+from ..checkpoint import MemoryCheckpointer, open_store, thread_events
+from ..errors import MinideepError, ModelError
+from ..events import TurnCancelled, TurnFailed
+from ..ports import Middleware, Model
+from ..runtime import Turns, check_prices, inheriting, with_model
+from ..state import Decision, Path
+from ..turn import Fault, Turn
+from .answers import RecordedAnswers
+from .comparison import Replay, compared
+from .model import RecordedModel
+from .recording import RecordedInput, Recording
+from .script import Script
+
+QUIET = 0.02
+"""Seconds without progress after which the other runs of a turn that is to be cut are taken to have come as far as they
+can.
+"""
+
+
+def apart(agent: Any, parts: tuple[Middleware, ...], model: Model | None) -> Any:
+    """Return a copy of *agent* with a store of its own in memory, and with *parts* outside its hooks. Unless *model* is
+    None, it stands in place of all its models.
+
+    Raises:
+        ConfigError: the agent has a cost budget, and *model* does not state its cost.
+    """
+    mine = copy(agent)
+    mine.checkpointer, mine._turns = MemoryCheckpointer(), Turns()
+    mine.spec = inheriting(agent.spec, parts)
+    if model is not None:
+        mine.spec = with_model(mine.spec, model)
+        check_prices(mine.spec, mine.spec.limits, mine.spec.name)
+    return mine
+
+
+async def play(recording: Recording, agent: Any, context: Any = None) -> Replay:
+    """Run *recording* again with *agent*, exactly: its models and tools answer what they answered.
+
+    Raises:
+        MinideepError: an input was refused.
+    """
+    return await _Player(recording, agent, context).play()
+
+
+class _Player:
+    """Gives a recording its inputs, one by one."""
+
+    def __init__(self, recording: Recording, agent: Any, context: Any) -> None:
+        self._recording = recording
+        self._script = Script(recording)
+        self._script.ending = self._end
+        self._context = context
+        self._agent = apart(agent, (_Speaking(self._script, self._say),), RecordedModel(self._script))
+        self._others: set[asyncio.Task[Any]] = set()
+
+    async def play(self) -> Replay:
+        """Run all inputs, and compare the thread that they lead to with the recording."""
+        turn: Turn | None = None
+        for index, given in enumerate(self._recording.inputs):
+            self._script.part = index
+            turn = await self._give(given, turn)
+        assert turn is not None  # The first input is a message.
+        replayed = Recording(thread_events(open_store(self._agent.checkpointer), self._thread), self._thread)
+        return compared(self._recording, replayed, turn, self._agent)
+
+    @property
+    def _thread(self) -> str:
+        return self._recording.thread_id  # The same, as files are named after it.
+
+    async def _give(self, given: RecordedInput, last: Turn | None) -> Turn:
+        if given.message is not None or last is None:
+            key = given.key or None
+            return await self._agent.run(given.message, self._thread, key=key, context=self._context)
+        decisions = self._decisions(given, last)
+        if last.status == "ended" or (last.status in ("paused", "escalated") and not decisions):
+            return last
+        return await self._agent.resume(self._thread, decisions, context=self._context)
+
+    def _decisions(self, given: RecordedInput, last: Turn) -> dict[str, Decision]:
+        """Return the recorded decisions about the calls that wait now."""
+        found: dict[str, Decision] = {}
+        for wait in last.interrupts:
+            place = self._script.place(wait.path)
+            recorded = "/".join(("", *place, self._script.recorded_id(place, wait.call_id)))
+            if recorded in given.decisions:
+                found[wait.key] = given.decisions[recorded]
+        return found
+
+    async def _say(self, text: str) -> None:
+        self._beside(self._agent.say(self._thread, text))
+        await asyncio.sleep(0)  # It is heard before the next request, so it must be there before this reply is.
+
+    async def _end(self, place: Path) -> MinideepError | None:
+        """Do what was done where a run has nothing more to go by: fail, be cancelled, or be cut short."""
+        part = self._script.part or 0
+        run, end = self._recording.runs.get(place), self._recording.inputs[part].end
+        own = next((end for at, end in reversed(run.ends) if at == part), None) if run else None
+        if isinstance(own, TurnFailed):
+            more = structs.asdict(own.failure) if own.failure else {}
+            error = Fault(own.kind, own.text, **more).exception()
+            return error if isinstance(error, ModelError) else None
+        if end is None or isinstance(end, TurnCancelled):
+            stop = self._agent.aclose() if end is None else self._agent.cancel(self._thread, end.reason)
+            self._beside(self._stop(stop))
+            await asyncio.Event().wait()  # Until it is cancelled.
+        return None
+
+    async def _stop(self, stop: Coroutine[Any, Any, Any]) -> None:
+        """Stop the turn once its other runs have come as far as they can."""
+        for seen in iter(lambda: self._script.given, None):
+            await asyncio.sleep(QUIET)
+            if self._script.given == seen:
+                break
+        await stop
+
+    def _beside(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._others.add(task := asyncio.ensure_future(work))
+        task.add_done_callback(self._others.discard)
+
+
+class _Speaking(RecordedAnswers):
+    """Also says to the running turn what a person has said."""
+
+    def __init__(self, script: Script, say: Any) -> None:
+        super().__init__(script)
+        self._say = say
+
+    async def said_after(self, said: list[str]) -> None:
+        for text in said:
+            await self._say(text)

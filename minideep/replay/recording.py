@@ -1,0 +1,204 @@
+"""`Recording`: what the events of a thread say about running it again: inputs, replies, and the results of calls."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct, field
+
+from ..core import apply
+from ..errors import ConfigError, IllegalEvent
+from ..events import (
+    FILE_EVENTS,
+    AnyEvent,
+    Boundary,
+    Compacted,
+    Decided,
+    ModelReplied,
+    Noted,
+    Resumed,
+    TodosWritten,
+    ToolReturned,
+    TurnEscalated,
+    UserSaid,
+)
+from ..messages import Message, ToolCall, UserMessage
+from ..state import Decision, Path, State
+
+SAY = "say"
+"""Who says a message that comes during a turn, as `UserSaid.by` has it."""
+MADE = (Noted, TodosWritten, Compacted)
+"""Events that a tool or a hook records in its own run; those about files stand in the main run's log."""
+
+
+class RecordedCall(Struct):
+    """A call and what it led to."""
+
+    call: ToolCall
+    path: Path
+    """The run that made it."""
+    result: ToolReturned | None = None
+    part: int = 0
+    """The index of the input after which it was answered."""
+    effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
+    """What its tool, and the hooks about it, have recorded."""
+    ran_agents: bool = False
+    """True if other agents ran below it."""
+
+
+class RecordedReply(Struct):
+    """A reply of a model, and where it was asked: in which turn, and after how many replies of that turn."""
+
+    event: ModelReplied
+    turn: int
+    step: int
+    part: int
+    """The index of the input after which it came."""
+    before: list[AnyEvent]
+    """What hooks have recorded before it."""
+    calls: list[RecordedCall]
+    said: list[str] = field(default_factory=list[str])
+    """What a person said to the running turn after it, and before the next reply."""
+
+
+class RecordedInput(Struct):
+    """A message or a resumption that the thread has accepted, and how far it went."""
+
+    at: float
+    """Seconds since 1970."""
+    turn: int
+    """The number of its boundary."""
+    message: UserMessage | None = None
+    """None: the thread was resumed."""
+    key: str = ""
+    decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    """By `Interrupt.key`."""
+    end: Boundary | None = None
+    """The boundary that it reached; None if it was cut short, or still runs."""
+
+
+class RecordedRun(Struct):
+    """One run of the thread."""
+
+    state: State = field(default_factory=State)
+    replies: list[RecordedReply] = field(default_factory=list[RecordedReply])
+    messages: list[tuple[int, Message]] = field(default_factory=list[tuple[int, Message]])
+    """Every message, with the index of the input after which it came."""
+    ends: list[tuple[int, Boundary]] = field(default_factory=list[tuple[int, Boundary]])
+    """Its boundaries, each with such an index."""
+
+
+class Recording:
+    """A thread, or a part of one, as something that can be run again.
+
+    Raises:
+        ConfigError: *events* are not all the events of a thread from its beginning, in order.
+    """
+
+    def __init__(self, events: Iterable[AnyEvent], thread_id: str) -> None:
+        self.thread_id: str = thread_id
+        self.inputs: list[RecordedInput] = []
+        self.runs: dict[Path, RecordedRun] = {(): RecordedRun()}
+        self.spent: list[tuple[int, ModelReplied | Compacted]] = []
+        """Each reply and summary, with the index of the input after which it came."""
+        self._deciding = False
+        self._calls: dict[tuple[Path, str], RecordedCall] = {}
+        self._made: dict[Path, list[AnyEvent]] = {}
+        """What tools and hooks of a run have recorded since its last reply or result."""
+        for event in events:
+            try:
+                self._read(event)
+            except IllegalEvent as exc:
+                problem = f"event {event.number} of thread {thread_id!r} does not fit those before it: {exc}"
+                raise ConfigError(f"{problem}; give all events of a thread, from its beginning") from None
+        if not self.inputs:
+            raise ConfigError(f"thread {thread_id!r} holds no input, so there is nothing to run again")
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that ran the thread."""
+        return self.runs[()].state.agent
+
+    def tool_names(self) -> list[str]:
+        """Return the names of all tools that any run has called."""
+        return sorted({call.call.name for run in self.runs.values() for reply in run.replies for call in reply.calls})
+
+    def _read(self, event: AnyEvent) -> None:
+        if isinstance(event, FILE_EVENTS):  # The states have no files, as redaction may have changed their contents.
+            self._read_file_event(event)
+            return
+        path, run = event.path, self._run_at(event.path)
+        if not path:
+            self._read_input(event)
+        elif isinstance(event, Decided):
+            self._decide(event)
+        part, state = len(self.inputs) - 1, run.state
+        seen, place, opened = len(state.messages), (state.turn, state.step), bool(state.open)
+        apply(state, event, event.number)
+        if isinstance(event, Compacted):  # Its summary is no message.
+            seen = len(state.messages)
+        run.messages += ((part, message) for message in state.messages[seen:])
+        if isinstance(event, ModelReplied | Compacted):
+            self.spent.append((part, event))
+        if isinstance(event, Boundary):
+            run.ends.append((part, event))
+        if not path and self.inputs:
+            self.inputs[-1].turn = state.turn
+            self.inputs[-1].end = event if isinstance(event, Boundary) else self.inputs[-1].end
+        if isinstance(event, MADE) or (isinstance(event, TurnEscalated) and opened):
+            self._made.setdefault(path, []).append(event)
+        else:
+            self._read_answer(run, event, place)
+
+    def _read_answer(self, run: RecordedRun, event: AnyEvent, place: tuple[int, int]) -> None:
+        """Read a reply to the run that stood at *place*, a result, or a message."""
+        path, part = event.path, len(self.inputs) - 1
+        match event:
+            case ModelReplied():
+                calls = [RecordedCall(call, path) for call in event.message.calls]
+                self._calls |= {(path, call.call.id): call for call in calls}
+                run.replies.append(RecordedReply(event, *place, part, self._made.pop(path, []), calls))
+            case ToolReturned():
+                call = self._calls[path, event.call_id]
+                call.result, call.part = event, part
+                call.effects = sorted([*call.effects, *self._made.pop(path, [])], key=lambda one: one.number)
+            case UserSaid(by=by) if by == SAY and run.replies:
+                run.replies[-1].said.append(event.message.text)
+            case UserSaid() | Resumed():
+                self._made.pop(path, None)
+            case _:
+                pass
+
+    def _run_at(self, path: Path) -> RecordedRun:
+        if path not in self.runs:
+            self.runs[path] = RecordedRun()
+            call = self._calls.get((path[:-1], path[-1].partition("/")[0]))
+            if call is not None:
+                call.ran_agents = True
+        return self.runs[path]
+
+    def _read_input(self, event: AnyEvent) -> None:
+        match event:
+            case UserSaid(by=""):
+                self.inputs.append(RecordedInput(event.at, 0, event.message, event.key))
+            case Decided() if self._deciding:
+                self._decide(event)
+            case Decided():
+                self._deciding = True
+                self.inputs.append(RecordedInput(event.at, 0))
+                self._decide(event)
+            case Resumed() if not self._deciding:
+                self.inputs.append(RecordedInput(event.at, 0))
+            case Resumed():
+                self.inputs[-1].at, self._deciding = event.at, False
+            case _:
+                pass
+
+    def _decide(self, event: Decided) -> None:
+        self.inputs[-1].decisions["/".join(("", *event.path, event.call_id))] = event.decision
+
+    def _read_file_event(self, event: Any) -> None:
+        call = self._calls.get((event.by, event.call_id))
+        if call is not None and call.result is None:
+            call.effects.append(event)
+        else:  # A hook's, or of a format that did not name the call.
+            self._made.setdefault(event.by, []).append(event)

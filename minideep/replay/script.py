@@ -1,0 +1,93 @@
+"""`Script`: what a recording answers to a model's request or a call, by where it is asked."""
+
+from collections.abc import Awaitable, Callable
+
+from ..errors import MinideepError, ModelError
+from ..state import AnyState, Path
+from .recording import RecordedCall, RecordedReply, Recording
+
+Ending = Callable[[Path], Awaitable[MinideepError | None]]
+"""Called with the recorded run that has nothing more. It does what was done there, so it may never return; or returns
+the error of the recorded request.
+"""
+
+
+class Script:
+    """A recording while it is run again.
+
+    A run is found by its path, a reply by its turn and step there, and a call by its place in its reply: so it does not
+    matter in which order parallel runs ask.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording: Recording = recording
+        self.part: int | None = None
+        """The index of the input that is run; None if somebody else gives the inputs."""
+        self.ending: Ending | None = None
+        self.given: int = 0
+        """How often the recording was asked for a reply or a result."""
+        self._next: dict[Path, int] = {}
+        """The index of the reply that a run expects next. Runs stand under their recorded paths."""
+        self._asked: dict[Path, tuple[int, int]] = {}
+        """Where a run was asked last: the number of the event that began its turn, and the step."""
+        self._current: dict[Path, RecordedReply | None] = {}
+        self._ids: dict[tuple[Path, str], str] = {}
+        """The recorded ids of calls that have another id now: one may be made from the number of an event."""
+
+    def place(self, path: Path) -> Path:
+        """Return the path of a run as the recording has it."""
+        found: Path = ()
+        for key in path:
+            call_id, slash, name = key.partition("/")
+            found = (*found, f"{self.recorded_id(found, call_id)}{slash}{name}")
+        return found
+
+    def recorded_id(self, place: Path, call_id: str) -> str:
+        """Return the id that the recording has for a call of the run that is recorded at *place*."""
+        return self._ids.get((place, call_id), call_id)
+
+    def reply(self, path: Path, state: AnyState) -> RecordedReply | None:
+        """Return the reply to the request that a run makes now, or None if there is none. It may be a later input's."""
+        self.given += 1
+        place, asked = self.place(path), (state.start.number, state.step)
+        # Hooks may ask several times in one step, of which one reply is recorded.
+        if self._asked.get(place) == asked:
+            return self._current[place]
+        replies = self.recording.runs[place].replies if place in self.recording.runs else []
+        for index in range(self._next.get(place, 0), len(replies)):
+            # Who gives other inputs, or runs calls that waited then, has other turns: there the order counts.
+            if self.part is None or (replies[index].turn, replies[index].step) == (state.turn, state.step):
+                self._current[place] = replies[index]
+                if not self.is_later(replies[index].part):
+                    self._next[place], self._asked[place] = index + 1, asked
+                return replies[index]
+        self._current[place] = None
+        return None
+
+    def call(self, path: Path, state: AnyState, call_id: str) -> RecordedCall | None:
+        """Return the recorded call that an open call of a run stands for."""
+        self.given += 1
+        place = self.place(path)
+        reply, open_calls = self._current.get(place), state.open
+        if reply is None or call_id not in open_calls:
+            return None
+        index = list(open_calls).index(call_id)
+        if index >= len(reply.calls) or reply.calls[index].call.name != open_calls[call_id].call.name:
+            return None
+        found = reply.calls[index]
+        if found.call.id != call_id:
+            self._ids[place, call_id] = found.call.id
+        return found
+
+    def is_later(self, part: int) -> bool:
+        """Return whether *part* is of a later input than the one that is run."""
+        return self.part is not None and part > self.part
+
+    async def end(self, path: Path, state: AnyState, what: str) -> MinideepError:
+        """Do what was done where the recording has nothing more. Return what went wrong there, if the caller goes on:
+        the recorded error of a request, or an error that says what is missing.
+        """
+        error = await self.ending(self.place(path)) if self.ending is not None else None
+        where = f"run {'/'.join(path)!r}" if path else "the main run"
+        missing = f"the recording of thread {self.recording.thread_id!r} has no {what} in turn {state.turn} of {where}"
+        return error or ModelError(missing)
