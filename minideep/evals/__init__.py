@@ -2,11 +2,12 @@
 
 from .assertions import any_of, only_for, stays_within
 from .calls import calls_all, calls_at_most, calls_exactly, calls_in_order, calls_only, never_calls
+from .cases import Case, Result, Spread
 from .comparison import Compared, Comparison, Delta
 from .golden import ExpectedCall, Golden
 from .judges import grounded, judge
 from .loading import load
-from .report import Case, Report, Result, Spread
+from .report import Report
 from .running import evaluate
 from .scores import Failure, Score
 from .trajectory import Assertion, Call, Trajectory

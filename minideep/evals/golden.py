@@ -1,7 +1,7 @@
 """A golden: a goal, and what a turn must come to."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from ..checks import UserWritten, check_fields
 from ..errors import ConfigError
@@ -32,10 +32,6 @@ class ExpectedCall(UserWritten, frozen=True):
     def __str__(self) -> str:
         args = ", ".join(f"{name}={_shown(value)}" for name, value in self.args.items())
         return f"{self.name}({args})" if args else self.name
-
-    def matches(self, name: str, args: Mapping[str, Any]) -> bool:
-        """Return whether a call of the tool *name* with *args* is this one."""
-        return name == self.name and _fits(self.args, args)
 
 
 CallPattern = str | ExpectedCall
@@ -89,18 +85,6 @@ def _check_plain(name: str, value: Any) -> None:
         to_json(value)
     except (TypeError, ValueError) as exc:
         raise ConfigError(f"its {name} must be values that JSON can express: {exc}") from None
-
-
-def _fits(expected: Any, found: Any) -> bool:
-    if isinstance(expected, Mapping):
-        wanted = cast(Mapping[str, Any], expected)
-        return isinstance(found, Mapping) and all(
-            name in found and _fits(value, found[name]) for name, value in wanted.items()
-        )
-    if callable(expected):
-        return bool(cast(Callable[[Any], object], expected)(found))
-    # Equal is not enough: 1 is equal to True.
-    return expected == found and isinstance(expected, bool) == isinstance(found, bool)
 
 
 def _shown(value: Any) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from minideep.evals import Case, Failure, Golden, Report, Score
-from minideep.evals.report import NOT_RUN
+from minideep.evals.cases import NOT_RUN
 
 FAILED = (Failure("a", "b"),)
 

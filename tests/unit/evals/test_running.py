@@ -121,7 +121,7 @@ async def test_a_turn_that_cannot_be_saved_fails_its_case():
         ({"concurrency": True}, "concurrency must be a whole number above 0, not True"),
         ({"timeout": 0}, "timeout must be a number above 0, or None, not 0"),
         ({"assertions": ["x"]}, r"assertions\[0\] must be a function, not 'x'"),
-        ({"repeat": 0}, "repeat must be a whole number above 0, not 0"),
+        ({"repeat": 0}, "repeat must be a whole number above 0 and of at most 1,000, not 0"),
         ({"budget": 0}, "budget must be a number above 0, or None, not 0"),
         ({"goldens": [CAPITAL, CAPITAL]}, "2 goldens are named 'What is the capital of France.'; give each an id, or"),
     ],
@@ -249,7 +249,7 @@ async def test_each_golden_runs_several_times_and_the_report_has_mean_and_spread
     assert [case.answer for case in second.cases] == ["no", "yes"]
     assert (first.pass_rate, second.passed, second.scores["<lambda>"].mean) == (1.0, 2, 0.625)
     assert second.scores["<lambda>"].deviation == pytest.approx(0.1768, abs=1e-4)
-    assert second.spread(lambda case: case.cost).mean == pytest.approx(0.25)
+    assert second.spread("cost").mean == pytest.approx(0.25)
 
 
 async def test_a_conversation_is_run_turn_by_turn_and_the_last_one_is_checked():
