@@ -25,9 +25,17 @@ Work = Callable[..., Coroutine[Any, Any, Report]]
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    """Run a golden set, or the behaviour set. The threads of its cases are kept only if `--state` says where."""
-    if (options.file is None) == (options.behaviours is None):
-        raise ConfigError("give the file of a golden set, or --behaviours")
+    """Run a golden set or the behaviour set, or print a set made of threads. The threads of its cases are kept only if
+    `--state` says where.
+    """
+    if [options.file is not None, options.behaviours is not None, bool(options.threads)].count(True) != 1:
+        raise ConfigError(
+            "eval needs a golden set: its file, `--behaviours`, or `--from THREAD` to print one of a thread"
+        )
+    if options.threads:
+        from .replays import print_goldens
+
+        return print_goldens(options)
     if options.file is None:
         from . import behaviours  # Here, because a golden set does not need its tasks.
 
