@@ -48,6 +48,7 @@ _HOMES = {
         "ToolResult Usage UserMessage Video"
     ),
     "middleware": "ResponseFormat Subagent",
+    "replay": "Replay",
     "ports": "Middleware Reply Request Retention",
     "runtime": "Handle Stream ThreadStatus configure_process",
     "state": "Approve Edit FileEntry Interrupt Limits Reject Respond State Todo",

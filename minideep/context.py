@@ -36,8 +36,6 @@ class RunView(Protocol):
     """The run that a context belongs to."""
 
     path: Path
-    spec: Any
-    """The `AgentSpec` that it runs."""
     view: StateView
     context: Any
     scratch: dict[object, Any]
@@ -56,8 +54,8 @@ class RunView(Protocol):
     def emit(self, event: StreamEvent) -> None: ...
 
 
-DRIVEN: ContextVar[RunView | None] = ContextVar("driven", default=None)
-"""The run that is driven here, for a model that answers by where it is asked: a `Request` does not say who asks."""
+DRIVEN: ContextVar[Any] = ContextVar("driven", default=None)
+"""The `Run` that is driven here, for a model that answers by where it is asked: a `Request` does not say who asks."""
 
 
 class CallView(Protocol):

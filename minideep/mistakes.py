@@ -27,7 +27,7 @@ WORDS: dict[str, dict[str, str]] = {
 PACKAGES = {
     "backends": "FilesystemBackend StateBackend",
     "blueprint": "Blueprint Role STOCK_ROLES",
-    "evals": "Golden",
+    "evals": "Golden evaluate judge load",
     "events": "ModelReplied Noted TextDelta ToolEnded ToolReturned ToolStarted",
     "middleware": (
         "FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware OffloadMiddleware PatchToolCallsMiddleware "

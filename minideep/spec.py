@@ -66,14 +66,14 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """Returns an input as `read_input` does, or raises a `ConfigError`; nothing was done then."""
     origin: object = None
     """The same object in all specs that were made from one agent's."""
-    output: Callable[[Sequence[Message]], Any] | None = None
-    """Returns the typed result of a turn that has ended with the last of these messages; None if it has none."""
     keyed: bool = False
     """True if a run below a call is known by its key alone: one in the log goes on with the input that it began with,
     though the same call would word it differently now.
     """
     add_files: tuple[Middleware, ...] = ()
     """The first one is given the files that come with an input."""
+    output: Callable[[Sequence[Message]], Any] | None = None
+    """Returns the typed result of a turn that has ended with the last of these messages; None if it has none."""
     override: Model | None = None
     """The model that answers in place of every other one, in this run and in those below (`Agent.override`)."""
 

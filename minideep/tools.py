@@ -97,7 +97,7 @@ class Tool(Generic[P, R]):
         except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
             from .arguments import reread  # Most calls fit.
 
-            return reread(call.as_json(), self._parameters, self.schema)
+            return reread(call.as_json(), self._parameters)
         return call
 
     def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:

@@ -93,7 +93,8 @@ def _parse(reply: str, files: Collection[str]) -> Decision:
         named = dict.fromkeys(named_artifacts(decision.final_answer))
         if unknown := [name for name in named if name not in files]:
             there = ", ".join(sorted(files)) or "none"
-            raise ReflectionViolation(f"final_answer names unknown artifacts: {unknown}; artifacts: {there}")
+            found = f"final_answer names unknown artifacts: {unknown}; artifacts: {there}"
+            raise ReflectionViolation(f"{found}; for braces that name none, write \\\\{{{{")
     return decision
 
 

@@ -1,7 +1,7 @@
 """Subagents: a tool that runs another agent, with fresh messages and a log of its own."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
@@ -9,6 +9,7 @@ from ..datatypes import as_plain
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolMessage, ToolResult
+from ..parameters import Alias
 from ..plain_json import to_json
 from ..ports import Middleware, Model
 from ..spec import Runnable
@@ -29,12 +30,17 @@ user what matters of it.
 *description* is all that the subagent knows. It shares your files, not this conversation or your todos. Write the \
 goal, what is known (facts, paths, limits), whether to change files or only to report, and what to answer and how \
 long. Each call starts a new subagent, which remembers no earlier one; if it answers with a question, call again with \
-all it needs.
+the answer and all else that is needed.
 
 Not for one or two quick calls: make those yourself. Several calls in one reply run in parallel, so let no two of \
 them change the same file. If it fails, the error says why: give a clearer or smaller task, or do it yourself. \
 subagent_type is one of:
 """
+
+
+# Other names, which models know from other tools of this kind. Some give a short and a full description.
+_Work = Annotated[str, Alias("prompt", "task", "instruction", "instructions", joined=True)]
+_NAMES = Alias("agent", "agent_name", "agent_type", "subagent", "subagent_name", "name", "type")
 
 
 class Subagent(UserWritten, frozen=True, kw_only=True):
@@ -122,15 +128,18 @@ class SubAgentMiddleware(Middleware):
             self._agents[about.name] = agent
             lines.append(f"- {about.name}: {about.description}{_form(about)}")
         self.subagents: tuple[str, ...] = tuple(self._agents)
-        self.tools: Sequence[Tool] = (Tool(self.task, description=DESCRIPTION + "\n".join(lines)),)
+        self.tools: Sequence[Tool] = (Tool(self._task(), description=DESCRIPTION + "\n".join(lines)),)
 
-    async def task(self, description: str, subagent_type: str, ctx: ToolContext) -> ToolResult:
-        agent = self._agents.get(subagent_type)
-        if agent is None:
-            raise ToolError(f"no subagent named {subagent_type!r}; the subagents are {', '.join(self._agents)}")
-        if not description.strip():
-            raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
-        return _report(subagent_type, await ctx.run(agent, description))
+    def _task(self) -> Callable[..., Any]:
+        """Return the function of the tool. Its schema lists the names of the agents, so it is made for them."""
+        names: Any = Literal[self.subagents] if self.subagents else str
+
+        async def task(description: _Work, subagent_type: Annotated[names, _NAMES], ctx: ToolContext) -> ToolResult:
+            if not description.strip():
+                raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
+            return _report(subagent_type, await ctx.run(self._agents[subagent_type], description))
+
+        return task
 
 
 def _form(about: Subagent) -> str:

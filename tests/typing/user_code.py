@@ -1,6 +1,6 @@
 """Code as a user writes it. Both type checkers read it, and nobody runs it: `test_types.py`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypedDict, assert_type
@@ -15,6 +15,7 @@ from minideep import (
     FileEntry,
     Handle,
     Interrupt,
+    MediaLink,
     Middleware,
     MinideepError,
     ModelError,
@@ -35,8 +36,10 @@ from minideep import (
     decision_from_json,
     decisions_from_json,
     events,
+    load_media,
     tool,
 )
+from minideep.evals import Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
 from minideep.state import Status
 
 
@@ -100,7 +103,14 @@ async def a_stream(agent: Agent) -> str:
 async def verbs(agent: Agent) -> None:
     assert_type(await agent.run("go", "t"), Turn)
     assert_type(agent.run_sync("go"), Turn)
-    handle = await agent.start("go", "t")
+    assert_type(await agent.run([UserMessage("hi"), AssistantMessage("hello"), UserMessage("go on")], "t"), Turn)
+    assert_type(await agent.run([{"role": "user", "content": "hi"}, {"role": "user", "content": "go on"}]), Turn)
+    assert_type(await agent.run([*agent.transcript("t"), UserMessage("go on")]), Turn)
+    assert_type(await agent.run([Text("look"), load_media("a.png"), MediaLink("https://example.com/a.png")]), Turn)
+    files: dict[str, str] = {"/notes.md": "text"}
+    assert_type(agent.run_sync("go", files=files), Turn)
+    assert_type(agent.run_sync("go", files={"/notes.md": "text", "a.png": b"..."}), Turn)
+    handle = await agent.start("go", "t", files=files)
     assert_type(handle, Handle)
     assert_type(await handle, Turn)
     decision = decision_from_json("{}")
@@ -135,6 +145,9 @@ class Hooks(Middleware):
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         return None
 
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        assert_type(files["/a"], str | bytes)
+
 
 @tool
 def pay(amount: int) -> str:
@@ -155,7 +168,7 @@ def an_agent() -> Agent:
     return Agent("offline:", [pay, settle], middleware=[Hooks()])
 
 
-class Report(Struct):
+class Finding(Struct):
     title: str
 
 
@@ -173,17 +186,17 @@ class Mood(Enum):
 
 
 async def typed_results(ctx: ToolContext) -> None:
-    agent = Agent("offline:", [pay], response_format=Report)
-    assert_type(agent, Agent[Report])
+    agent = Agent("offline:", [pay], response_format=Finding)
+    assert_type(agent, Agent[Finding])
     turn = await agent.run("go")
-    assert_type(turn, Turn[Report])
-    assert_type(turn.output, Report | None)
-    assert_type(agent.run_sync("go").raise_for_status().output, Report | None)
-    assert_type((await agent.resume("t")).output, Report | None)
-    assert_type((await (await agent.start("go"))).output, Report | None)
+    assert_type(turn, Turn[Finding])
+    assert_type(turn.output, Finding | None)
+    assert_type(agent.run_sync("go").raise_for_status().output, Finding | None)
+    assert_type((await agent.resume("t")).output, Finding | None)
+    assert_type((await (await agent.start("go"))).output, Finding | None)
     async with agent.stream("go") as stream:
         pass
-    assert_type(stream.turn.output, Report | None)
+    assert_type(stream.turn.output, Finding | None)
     shown(turn)
     kept(agent)
 
@@ -192,12 +205,12 @@ def kinds_of_results() -> None:
     assert_type(Agent("offline:", response_format=Point).run_sync("go").output, Point | None)
     assert_type(Agent("offline:", response_format=Row).run_sync("go").output, Row | None)
     assert_type(Agent("offline:", response_format=Mood).run_sync("go").output, Mood | None)
-    assert_type(Agent("offline:", response_format=list[Report]).run_sync("go").output, list[Report] | None)
-    assert_type(ResponseFormat(Report, retries=1), ResponseFormat[Report])
-    assert_type(Agent("offline:", response_format=ResponseFormat(Report, retries=1)), Agent[Report])
+    assert_type(Agent("offline:", response_format=list[Finding]).run_sync("go").output, list[Finding] | None)
+    assert_type(ResponseFormat(Finding, retries=1), ResponseFormat[Finding])
+    assert_type(Agent("offline:", response_format=ResponseFormat(Finding, retries=1)), Agent[Finding])
     assert_type(Agent("offline:", response_format={"type": "object"}), Agent[Any])
-    assert_type(create_deep_agent("offline:", response_format=Report), Agent[Report])
-    assert_type(create_deep_agent("offline:", response_format=Report).run_sync("go").output, Report | None)
+    assert_type(create_deep_agent("offline:", response_format=Finding), Agent[Finding])
+    assert_type(create_deep_agent("offline:", response_format=Finding).run_sync("go").output, Finding | None)
     assert_type(Agent("offline:"), Agent[Any])
 
 
@@ -209,3 +222,19 @@ def shown(turn: Turn) -> str:
 def kept(agent: Agent) -> Agent:
     """Takes any agent."""
     return agent
+
+
+async def evaluated(agent: Agent, goldens: list[Golden]) -> None:
+    def is_short(trajectory: Trajectory) -> str | None:
+        return None if len(trajectory.turn.text) < 500 else "it is too long"
+
+    async def style(trajectory: Trajectory) -> Score:
+        return Score(0.5, trajectory.calls[0].name)
+
+    def fresh(golden: Golden) -> Agent:
+        return Agent("offline:", name=golden.name)
+
+    checks = [is_short, style, lambda trajectory: 0.5, calls_in_order("ls"), judge("offline:", "Is it polite?")]
+    report = assert_type(await evaluate(agent, goldens, checks, repeat=2), Report)
+    await evaluate(fresh, goldens, [lambda trajectory: trajectory.turn.status == "ended"])
+    assert_type(report.compare(Report.from_json(report.json())).goldens[0].steps.change, float | None)

@@ -80,8 +80,8 @@ class OpenAIChat(sdk.OpenAIAdapter):
     """
 
     path = "/chat/completions"
+    url_types: tuple[str, ...] = URL_TYPES
     form: ClassVar[tuple[str, ...]] = ("response_format",)
-    url_types = URL_TYPES
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "prompt_tokens", "completion_tokens"
 
