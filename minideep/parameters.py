@@ -5,6 +5,7 @@ the same `def` makes for each request. So what was read is kept with the code of
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from functools import lru_cache, partial
@@ -108,7 +109,20 @@ def own_name(function: Callable[..., Any]) -> str:
     return getattr(named, "__name__", type(named).__name__)
 
 
-def own_doc(function: Callable[..., Any]) -> str:
+def documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return what a callable's docstring says of it, and of its parameters, by their names."""
+    doc = _own_doc(function)
+    if not _DESCRIBES.search(doc):
+        return doc, {}
+    from .docstrings import split
+
+    return split(doc, inspect.signature(plain_function(function)).parameters)
+
+
+_DESCRIBES = re.compile("^(?:Arg|Param|:param)", re.MULTILINE)
+
+
+def _own_doc(function: Callable[..., Any]) -> str:
     """Return the docstring of a function, below a `partial`, or of its method in a base class; or, of an object, that
     of its `__call__` or its class.
     """

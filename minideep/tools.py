@@ -50,14 +50,15 @@ class Tool(Generic[P, R]):
         description: str | None = None,
         timeout: Seconds | None = None,
     ) -> None:
-        from .parameters import own_doc, own_name, plain_function, tool_parameters  # Loaded with the first tool.
+        from .parameters import documented, own_name, plain_function, tool_parameters  # Loaded with the first tool.
 
         # `tool(name="other")(shout)` is another tool of the same function.
         function = cast(Any, function).function if isinstance(function, Tool) else function
         update_wrapper(self, plain_function(function), updated=())
         self.function: Callable[..., Any] = function
         self.name: str = name or own_name(function)
-        self.description: str = description or own_doc(function)
+        doc, self._notes = documented(function)
+        self.description: str = description or doc
         self._parameters = tool_parameters(self.name, function)
         self.is_async: bool = self._parameters.is_async
         self.timeout = timeout  # The property below checks it.
@@ -121,7 +122,10 @@ class Tool(Generic[P, R]):
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
         # Few of the agents that a service builds use all of their tools, and each may change its own.
-        return from_json(self._parameters.schema)
+        schema = from_json(self._parameters.schema)
+        for name in self._notes.keys() & schema["properties"].keys():
+            schema["properties"][name].setdefault("description", self._notes[name])
+        return schema
 
     @property
     def signature(self) -> str:
