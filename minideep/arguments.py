@@ -70,11 +70,12 @@ def signature_of(schema: Schema) -> str:
     """Return parameters as a model reads them: `path (string), limit (integer, optional)`."""
     required = schema.get("required", [])
     properties: Schema = schema.get("properties", {})
-    parts = [
-        f"{name} ({about.get('type') or shape_of(about)}{'' if name in required else ', optional'})"
-        for name, about in properties.items()
-    ]
+    parts = [f"{name} ({_kind(about)}{'' if name in required else ', optional'})" for name, about in properties.items()]
     return ", ".join(parts) or "no arguments"
+
+
+def _kind(about: Schema) -> str:
+    return shape_of(about) if "enum" in about else about.get("type") or "value"
 
 
 def _written(call: ToolCall) -> Any:

@@ -244,4 +244,21 @@ def _schema(arguments: type[Struct], defaults: dict[str, Any]) -> dict[str, Any]
     for name, default in defaults.items():
         if (plain := _as_plain(default)) is not NOTHING:
             schema["properties"][name]["default"] = plain
+    _say_type_of_texts(schema)
     return schema
+
+
+def _say_type_of_texts(part: Any) -> None:
+    """Say that a choice between texts is a text: some providers refuse an `enum` that does not."""
+    if isinstance(part, list):
+        for item in cast(list[Any], part):
+            _say_type_of_texts(item)
+    elif isinstance(part, dict):
+        fields = cast(dict[str, Any], part)
+        for name, item in fields.items():
+            if name not in ("default", "enum", "examples"):
+                _say_type_of_texts(item)
+        if isinstance(choice := fields.get("enum"), list) and all(
+            isinstance(one, str) for one in cast(list[Any], choice)
+        ):
+            fields.setdefault("type", "string")
