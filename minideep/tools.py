@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stay
     from typing_extensions import ParamSpec, TypeVar
 
     P = ParamSpec("P", default=...)
-    R = TypeVar("R", default=Any, covariant=True)
+    R = TypeVar("R", default=Any, covariant=True)  # What a tool returns, or an agent.
 else:
     from typing import ParamSpec, TypeVar
 

@@ -5,15 +5,18 @@ from typing import Annotated, Any, Literal, cast
 
 from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
+from ..datatypes import as_plain
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolMessage, ToolResult
 from ..parameters import Alias
+from ..plain_json import to_json
 from ..ports import Middleware, Model
 from ..spec import Runnable
 from ..state import Limits
 from ..tools import Tool
 from ..turn import Turn
+from .output import as_response_format
 
 PROMPT = """\
 Delegate work that is large, separate or noisy (long searches, much reading) with `task`, several tasks in one reply \
@@ -27,7 +30,7 @@ user what matters of it.
 *description* is all that the subagent knows. It shares your files, not this conversation or your todos. Write the \
 goal, what is known (facts, paths, limits), whether to change files or only to report, and what to answer and how \
 long. Each call starts a new subagent, which remembers no earlier one; if it answers with a question, call again with \
-all it needs.
+the answer and all else that is needed.
 
 Not for one or two quick calls: make those yourself. Several calls in one reply run in parallel, so let no two of \
 them change the same file. If it fails, the error says why: give a clearer or smaller task, or do it yourself. \
@@ -67,6 +70,8 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
     """Changes to the parent's `interrupt_on`: True makes calls of a tool wait for a person, False lets them run. None:
     no changes.
     """
+    response_format: Any = None
+    """The form of its answer, which the delegating model reads as JSON; as for `Agent`. None: text."""
     share: Sequence[str] = ()
     """Owners of notes; each run starts with a copy of their notes. Files are always shared, messages and todos never.
     """
@@ -121,7 +126,7 @@ class SubAgentMiddleware(Middleware):
             if about.name in self._agents:
                 raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
             self._agents[about.name] = agent
-            lines.append(f"- {about.name}: {about.description}")
+            lines.append(f"- {about.name}: {about.description}{_form(about)}")
         self.subagents: tuple[str, ...] = tuple(self._agents)
         self.tools: Sequence[Tool] = (Tool(self._task(), description=DESCRIPTION + "\n".join(lines)),)
 
@@ -138,10 +143,19 @@ class SubAgentMiddleware(Middleware):
         return task
 
 
+def _form(about: Subagent) -> str:
+    """Return what the delegating model reads of the form of the answer."""
+    if about.response_format is None:
+        return ""
+    return f"; it answers with JSON of this shape: {as_response_format(about.response_format).shape}"
+
+
 def _report(name: str, turn: Turn) -> ToolResult:
     """Return what the parent reads of a child's turn: its last words, and why it did not end well."""
     said = f" It said last: {turn.text}" if turn.text else ""
     match turn.status:
+        case "ended" if turn.output is not None:
+            return ToolResult(to_json(as_plain(turn.output)).decode())
         case "ended" if isinstance(last := turn.messages[-1], ToolMessage):  # A tool has ended the run: its result.
             return ToolResult(last.content, last.is_error)
         case "ended" if turn.text:

@@ -19,8 +19,8 @@ OWNER = "todos"
 """The owner of the note on the turn in which the agent was last reminded of unfinished todos."""
 
 PROMPT = """\
-For work of three or more steps, write the plan with `write_todos` first and keep it current: the user follows the \
-work by it. The list does no work, so go on with the next step as soon as it is written."""
+For work of three or more steps, write the plan with `write_todos` first and keep it current, because the user \
+watches it. The list does no work, so go on with the next step as soon as it is written."""
 
 DESCRIPTION = """\
 Write the todo list, the plan that the user watches. The list you give replaces the old one, so always give all of \

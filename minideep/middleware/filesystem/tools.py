@@ -131,8 +131,8 @@ class FilesystemMiddleware(Middleware):
     async def delete(self, ctx: ToolContext, file_path: _File) -> str:
         """Delete a file, or a folder with all in it, for good; to empty a file use `write_file`.
 
-        Only what the task asks for, or what you made. Error if missing (try `ls`), or an earlier call of this reply
-        changes it (wait for its result).
+        Delete only what the task asks for, or what you made. Error if missing (try `ls`), or an earlier call of this
+        reply changes it (wait for its result).
         """
         path = self._target(ctx, file_path)
         gone = await self._hop(ctx, self._backend.delete, ctx, path)
