@@ -22,11 +22,13 @@ from minideep import (
     create_deep_agent,
 )
 from minideep.backends import FilesystemBackend, StateBackend
+from minideep.backends.given import Writing
 from minideep.blueprint import Blueprint
 from minideep.checkpoint import open_store, read_page
 from minideep.events import FileWritten
 from minideep.middleware import FilesystemMiddleware
 from minideep.models import ScriptedModel
+from minideep.testing import tool_context
 
 FILES = {"/notes.md": "one\ntwo", "data/a.bin": b"\xff\0"}
 
@@ -173,6 +175,14 @@ async def test_a_caller_who_is_cancelled_while_files_are_written_leaves_none(tmp
         await task
     assert [*tmp_path.iterdir()] == []
     assert plain(store).keys("", "\x7f") == []
+
+
+def test_a_write_that_begins_after_its_caller_has_left_writes_nothing(tmp_path):
+    writing = Writing(tool_context(), FilesystemBackend(tmp_path))
+    writing.write("/a", b"a")
+    writing.undo()
+    assert not writing.write("/b", b"b")
+    assert [*tmp_path.iterdir()] == []
 
 
 async def test_an_agent_without_files_refuses_them():
