@@ -1,12 +1,26 @@
 """The deep-agent blueprint: a planner, a pool of subagents, virtual files and bounded reflection."""
 
+from typing import TYPE_CHECKING
+
+from .. import lazy_names
 from .blueprint import Blueprint
 from .contracts import Artifact, Decision, Plan, Subtask
-from .files import STATE_LIMIT_BYTES
+from .files import STATE_LIMIT_BYTES, VirtualFiles
+from .planner import Planner
+from .pool import SubagentPool
+from .reflection import Reflection
 from .roles import CODE_WRITER, CRITIC, RESEARCH_SPECIALIST, STOCK_ROLES, Role
 from .state import Board, Entry
 
+if TYPE_CHECKING:
+    from .assertions import ASSERTIONS, ends_by_decision, roles_are_themselves, state_is_small
+else:  # They load `minideep.evals`, which a blueprint does not need.
+    __getattr__ = lazy_names(
+        __name__, {"assertions": "ASSERTIONS ends_by_decision roles_are_themselves state_is_small"}
+    )
+
 __all__ = [
+    "ASSERTIONS",
     "CODE_WRITER",
     "CRITIC",
     "RESEARCH_SPECIALIST",
@@ -18,6 +32,13 @@ __all__ = [
     "Decision",
     "Entry",
     "Plan",
+    "Planner",
+    "Reflection",
     "Role",
+    "SubagentPool",
     "Subtask",
+    "VirtualFiles",
+    "ends_by_decision",
+    "roles_are_themselves",
+    "state_is_small",
 ]

@@ -2,18 +2,18 @@
 
 from .assertions import any_of, only_for, stays_within
 from .calls import calls_all, calls_at_most, calls_exactly, calls_in_order, calls_only, never_calls
+from .cases import Case, Result, Spread
 from .comparison import Compared, Comparison, Delta
 from .golden import ExpectedCall, Golden
 from .judges import grounded, judge
 from .loading import load
-from .report import Case, Report, Result, Spread
-from .roles import ASSERTIONS, ends_by_decision, roles_are_themselves, state_is_small
+from .recorded import from_thread
+from .report import Report
 from .running import evaluate
 from .scores import Failure, Score
 from .trajectory import Assertion, Call, Trajectory
 
 __all__ = [
-    "ASSERTIONS",
     "Assertion",
     "Call",
     "Case",
@@ -34,14 +34,12 @@ __all__ = [
     "calls_exactly",
     "calls_in_order",
     "calls_only",
-    "ends_by_decision",
     "evaluate",
+    "from_thread",
     "grounded",
     "judge",
     "load",
     "never_calls",
     "only_for",
-    "roles_are_themselves",
-    "state_is_small",
     "stays_within",
 ]

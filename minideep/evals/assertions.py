@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ..checks import checked
+from ..checks import check, checked
 from ..errors import ConfigError
 from .scores import Failure, Score, Verdict, read_verdict
 from .trajectory import Assertion, Trajectory
@@ -61,6 +61,8 @@ def any_of(*assertions: Assertion) -> Assertion:
     """Return an assertion: at least one of *assertions* passes. The others may fail, but not raise."""
     if not assertions:
         raise ConfigError("any_of: give at least one assertion")
+    for place, assertion in enumerate(assertions):
+        check(assertion, Assertion, f"assertions[{place}]", "any_of")
 
     async def one(trajectory: Trajectory) -> str | None:
         problems: list[str] = []

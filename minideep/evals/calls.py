@@ -4,9 +4,9 @@ Each function takes the names of tools, or `ExpectedCall`s with some of their ar
 *agent* selects the runs that it is about: None the main run, a name those of that subagent, and `*` all runs.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 from msgspec import Meta
 
@@ -160,7 +160,20 @@ def _runs(trajectory: Trajectory, agent: str | None) -> list[list[Call]]:
 
 
 def _is(call: Call, expected: ExpectedCall) -> bool:
-    return expected.matches(call.name, call.args)
+    return call.name == expected.name and fits(expected.args, call.args)
+
+
+def fits(expected: Any, found: Any) -> bool:
+    """Return whether an argument is the one that is expected; see `ExpectedCall.args`."""
+    if isinstance(expected, Mapping):
+        wanted = cast(Mapping[str, Any], expected)
+        return isinstance(found, Mapping) and all(
+            name in found and fits(value, found[name]) for name, value in wanted.items()
+        )
+    if callable(expected):
+        return bool(cast(Callable[[Any], object], expected)(found))
+    # Equal is not enough: 1 is equal to True.
+    return expected == found and isinstance(expected, bool) == isinstance(found, bool)
 
 
 def _listed(calls: Sequence[Call]) -> str:

@@ -1,15 +1,17 @@
 """Compares two reports golden by golden: what became better or worse by more than chance explains."""
 
-from collections.abc import Callable
+from collections import Counter
 from math import sqrt
 from typing import Literal, cast
 
+from ..checks import check
 from ..documented import Struct
-from .report import Case, Report, Result, Spread
+from .cases import Cases, Number, Result, Spread
+from .texts import NAME_SHOWN, PROBLEM_SHOWN, aligned, one_line, with_spread
 
 Change = Literal["better", "worse", "same", "new", "missing", "not run"]
 NOISE = 2.0
-"""Standard errors by which two means must differ. About one difference in twenty is larger by chance alone."""
+"""Standard errors by which two means must differ. Of many runs, one difference in twenty is larger by chance alone."""
 _LOWEST = 1e-9
 IGNORED = {"at", "budget", "concurrency", "kept"}
 """Settings that change no result."""
@@ -49,7 +51,7 @@ class Compared(Struct, frozen=True):
     scores: dict[str, Delta]
     steps: Delta
     cost: Delta
-    """US dollars of one run, where all of them are known."""
+    """US dollars of one run; unknown if any reply is unpriced."""
     seconds: Delta
 
 
@@ -62,6 +64,8 @@ class Comparison(Struct, frozen=True):
 
     def of(self, *verdicts: Change) -> tuple[Compared, ...]:
         """Return the goldens with one of these verdicts."""
+        for place, verdict in enumerate(verdicts):
+            check(verdict, Change, f"verdicts[{place}]", "Comparison.of")
         return tuple(one for one in self.goldens if one.verdict in verdicts)
 
     @property
@@ -72,12 +76,10 @@ class Comparison(Struct, frozen=True):
 
     def table(self) -> str:
         """Return a line for each golden, and the totals. Control characters are escaped."""
-        from .tables import comparison_table
-
-        return comparison_table(self)
+        return _table(self)
 
 
-def compared(report: Report, baseline: Report) -> Comparison:
+def compared(report: Cases, baseline: Cases) -> Comparison:
     """Compare *report* with *baseline*."""
     now, before = ({result.golden.name: result for result in one.results} for one in (report, baseline))
     names = [*now, *(name for name in before if name not in now)]
@@ -86,10 +88,10 @@ def compared(report: Report, baseline: Report) -> Comparison:
 
 
 def _one(name: str, before: Result | None, now: Result | None) -> Compared:
-    def delta(value: Callable[[Case], float | None]) -> Delta:
-        return Delta(before and before.spread(value), now and now.spread(value))
+    def delta(number: Number) -> Delta:
+        return Delta(before and before.spread(number), now and now.spread(number))
 
-    passes = delta(lambda case: float(case.passed))
+    passes = delta("passed")
     both = [result.scores if result else {} for result in (before, now)]
     scores = {score: Delta(both[0].get(score), both[1].get(score)) for score in dict.fromkeys([*both[0], *both[1]])}
     return Compared(
@@ -97,10 +99,14 @@ def _one(name: str, before: Result | None, now: Result | None) -> Compared:
         "missing" if now is None else _verdict(passes, scores),
         passes,
         scores,
-        steps=delta(lambda case: case.steps),
-        cost=delta(lambda case: None if case.unpriced else case.cost),
-        seconds=delta(lambda case: case.seconds),
+        steps=delta("steps"),
+        cost=delta("cost") if all(map(_is_priced, (before, now))) else Delta(None, None),
+        seconds=delta("seconds"),
     )
+
+
+def _is_priced(result: Result | None) -> bool:
+    return result is None or not any(case.unpriced for case in result.cases)
 
 
 def _verdict(passes: Delta, scores: dict[str, Delta]) -> Change:
@@ -114,7 +120,7 @@ def _verdict(passes: Delta, scores: dict[str, Delta]) -> Change:
     return "better" if clear else "same"
 
 
-def _settings(before: Report, now: Report) -> list[str]:
+def _settings(before: Cases, now: Cases) -> list[str]:
     """Return what the two reports did not have in common: a difference may come from there."""
     both: list[dict[str, object]] = []
     for report in (before, now):
@@ -131,3 +137,47 @@ def _settings(before: Report, now: Report) -> list[str]:
 
 def _shown(value: object) -> str:
     return ", ".join(map(str, cast(list[object], value))) if isinstance(value, list) else str(value)
+
+
+# ---- the table
+
+
+def _table(comparison: Comparison) -> str:
+    """Return a line for each golden with what is clearly other than before below it, and the totals."""
+    heads = ("verdict", "passed", "steps", "cost", "seconds", "golden")
+    first, *lines = aligned([heads, *map(_compared_row, comparison.goldens)])
+    found = [first]
+    for line, one in zip(lines, comparison.goldens, strict=True):
+        changes = [f"{name} {_change(delta, '.2f')}" for name, delta in one.scores.items() if delta.is_clear]
+        found += [line, *(f"     {one_line(change, PROBLEM_SHOWN)}" for change in changes)]
+    counts = Counter(one.verdict for one in comparison.goldens)
+    found.append(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
+    steps, cost = _total(comparison, "steps", ",.4g"), _total(comparison, "cost", ".4f")
+    found.append(f"of those in both: steps {steps}, cost {cost}")
+    return "\n".join([*found, *(one_line(f"not the same: {text}", PROBLEM_SHOWN) for text in comparison.settings)])
+
+
+def _compared_row(one: Compared) -> list[str]:
+    passes = [f"{one.mean * one.count:.0f}/{one.count}" if one else "-" for one in (one.passes.before, one.passes.now)]
+    numbers = (_change(one.steps, ",.4g"), _change(one.cost, ".4f"), _change(one.seconds, ".2f"))
+    return [one.verdict, _arrow(one.passes, *passes), *numbers, one_line(one.name, NAME_SHOWN)]
+
+
+def _change(delta: Delta, form: str) -> str:
+    return _arrow(delta, with_spread(delta.before, form), with_spread(delta.now, form))
+
+
+def _arrow(delta: Delta, before: str, now: str) -> str:
+    """Return a number before and now; one that chance explains has a `~`."""
+    if before == now:
+        return now
+    return f"{before} -> {now}{'' if delta.is_clear or not delta.change else ' ~'}"
+
+
+def _total(comparison: Comparison, name: str, form: str) -> str:
+    """Return the sum of the means before and now, and its change in percent, of the goldens that have both."""
+    deltas: list[Delta] = [getattr(one, name) for one in comparison.goldens]
+    both = [(delta.before.mean, delta.now.mean) for delta in deltas if delta.before and delta.now]
+    before, now = (sum(column) for column in zip(*both, strict=True)) if both else (0.0, 0.0)
+    share = f" ({(now - before) / before:+.0%})" if before else ""
+    return f"{before:{form}} -> {now:{form}}{share}" if both else "unknown"

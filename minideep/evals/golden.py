@@ -1,10 +1,13 @@
 """A golden: a goal, and what a turn must come to."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import structs
 
 from ..checks import UserWritten, check_fields
 from ..errors import ConfigError
+from ..export import json_line, plain
 from ..plain_json import to_json, too_deep
 
 EndStatus = Literal["ended", "paused", "escalated", "failed", "cancelled", "exhausted"]
@@ -33,10 +36,6 @@ class ExpectedCall(UserWritten, frozen=True):
         args = ", ".join(f"{name}={_shown(value)}" for name, value in self.args.items())
         return f"{self.name}({args})" if args else self.name
 
-    def matches(self, name: str, args: Mapping[str, Any]) -> bool:
-        """Return whether a call of the tool *name* with *args* is this one."""
-        return name == self.name and _fits(self.args, args)
-
 
 CallPattern = str | ExpectedCall
 """A call that is expected: the name of a tool, or that and some of the arguments."""
@@ -62,6 +61,8 @@ class Golden(UserWritten, frozen=True):
     """Its name in reports; empty: the goal. No two goldens of an evaluation have the same name."""
     earlier: tuple[str, ...] = ()
     """What the person says before the goal, each a turn of the same thread. Only the turn of the goal is checked."""
+    files: Mapping[str, str] = {}
+    """Texts by path, which the agent is given with the first message: `Agent.run(files=...)`."""
     metadata: Mapping[str, Any] = {}
     """Plain data of your own, kept in the report."""
 
@@ -80,6 +81,16 @@ class Golden(UserWritten, frozen=True):
         """Its id or, if it has none, its goal."""
         return self.id or self.goal
 
+    def json(self) -> str:
+        """Return it as one line of JSON, as `load` reads it, without the fields that are at their defaults.
+
+        Raises:
+            TypeError: it expects an argument that a function decides about.
+        """
+        written = {field.name: getattr(self, field.name) for field in structs.fields(self)}
+        default = {field.name: field.default for field in structs.fields(self)}
+        return json_line({name: plain(value) for name, value in written.items() if value and value != default[name]})
+
 
 def _check_plain(name: str, value: Any) -> None:
     """Check that a report can keep *value*."""
@@ -89,18 +100,6 @@ def _check_plain(name: str, value: Any) -> None:
         to_json(value)
     except (TypeError, ValueError) as exc:
         raise ConfigError(f"its {name} must be values that JSON can express: {exc}") from None
-
-
-def _fits(expected: Any, found: Any) -> bool:
-    if isinstance(expected, Mapping):
-        wanted = cast(Mapping[str, Any], expected)
-        return isinstance(found, Mapping) and all(
-            name in found and _fits(value, found[name]) for name, value in wanted.items()
-        )
-    if callable(expected):
-        return bool(cast(Callable[[Any], object], expected)(found))
-    # Equal is not enough: 1 is equal to True.
-    return expected == found and isinstance(expected, bool) == isinstance(found, bool)
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,7 @@ from ..agent import Agent
 from ..checks import checked
 from ..datatypes import DataType
 from ..documented import Struct
-from ..errors import ModelError
+from ..errors import ConfigError, ModelError
 from ..models import resolve
 from ..plain_json import to_json
 from ..ports import Model
@@ -66,8 +66,10 @@ def judge(model: str | Model, question: str, *, threshold: Share = THRESHOLD) ->
     0.25, 0.5, 0.75 or 1. Take a model of another family than the agent's: models prefer answers of their own kind.
 
     Raises:
-        ConfigError: *model* is not a model.
+        ConfigError: *model* is not a model, or *question* is empty.
     """
+    if not question.strip():
+        raise ConfigError("judge: its question is empty; say what it should judge")
     asked, grade = resolve(model), DataType(Grade)
 
     async def graded(trajectory: Trajectory) -> Score:

@@ -4,13 +4,13 @@ import re
 from xml.etree import ElementTree as Xml
 
 from ..costs import in_words
-from .report import RAISED, Case, Report
-from .tables import NAME_SHOWN, PROBLEM_SHOWN, escaped, money, one_line
+from .cases import RAISED, Case, Cases
+from .texts import NAME_SHOWN, PROBLEM_SHOWN, escaped, money, one_line
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(report: Report) -> str:
+def junit(report: Cases) -> str:
     """Return one suite with a test for each case and a failure for each failed assertion."""
     raised = sum(case.status == RAISED for case in report.cases)
     counts = {"tests": len(report.cases), "failures": len(report.failed) - raised}

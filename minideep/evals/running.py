@@ -6,13 +6,13 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from time import perf_counter
 from traceback import extract_tb
 from typing import Annotated, Any, TypeVar, cast
 
 from msgspec import Meta, structs
 
-from .. import __version__
 from ..agent import Agent
 from ..checkpoint import MemoryCheckpointer, open_store, thread_costs
 from ..checks import check, checked
@@ -23,13 +23,17 @@ from ..messages import clean
 from ..models import Policy
 from ..ports import Store
 from .assertions import ask, name_of
+from .cases import NOT_RUN, Case
 from .expectations import expectations
 from .golden import Golden
-from .report import NOT_RUN, Case, Report
+from .report import Report
 from .scores import Failure, Score, read_verdict
 from .trajectory import Assertion, Trajectory, on_store, walk
 
 T = TypeVar("T")
+VERSION: str = import_module(__name__.partition(".")[0]).__version__
+MAX_REPEAT = 1_000
+"""Runs of one golden."""
 MAX_ANSWER, MAX_CALLS, MAX_CALL = 2_000, 200, 200
 """Characters of an answer, calls, and characters of a call that a case keeps."""
 Evaluated = Agent | Callable[[Golden], Agent]
@@ -42,11 +46,12 @@ async def evaluate(
     goldens: Iterable[Golden],
     assertions: Iterable[Assertion] = (),
     *,
-    repeat: Positive = 1,
+    repeat: Annotated[int, Meta(gt=0, le=MAX_REPEAT)] = 1,
     concurrency: Positive = 1,
     timeout: Seconds | None = None,
     budget: Annotated[float, Meta(gt=0)] | None = None,
     store: Store | None = None,
+    on_case: Callable[[Case], object] | None = None,
 ) -> Report:
     """Run every golden *repeat* times with *agent*, and check each turn: what the golden expects, and *assertions*.
 
@@ -57,6 +62,8 @@ async def evaluate(
     *budget* is in US dollars, of agent and assertions together. No case begins once it is spent, or once a cost is
     unknown: the rest is `not run`, and the report has not passed. The cases that run at that moment go on.
 
+    *on_case* is called with each case that is over, in the order of their ends.
+
     Raises:
         ConfigError: *goldens* is empty, two of them have one name, or an argument is not usable.
     """
@@ -66,7 +73,10 @@ async def evaluate(
 
     async def one(golden: Golden, run: int) -> Case:
         async with slots:
-            return await work.case(golden, run)
+            case = await work.case(golden, run)
+        if on_case:
+            on_case(case)
+        return case
 
     # The first runs of all goldens stand first: a budget that is too small leaves runs out, not goldens.
     order = [(run, golden) for run in range(1, repeat + 1) for golden in listed]
@@ -76,7 +86,7 @@ async def evaluate(
     by_golden = tuple(case for place in range(len(listed)) for case in cases[place :: len(listed)])
     settings = {"repeat": repeat, "concurrency": concurrency, "timeout": timeout, "budget": budget}
     settings["kept"] = store is not None
-    return Report(by_golden, {"agents": sorted(work.agents), "minideep": __version__, "at": started, **settings})
+    return Report(by_golden, {"agents": sorted(work.agents), "minideep": VERSION, "at": started, **settings})
 
 
 def _checked_goldens(goldens: Iterable[Golden]) -> list[Golden]:
@@ -132,9 +142,9 @@ class _Evaluation:
         return structs.replace(case, failures=tuple(failures))
 
     def _made(self, golden: Golden) -> Agent:
-        agent = self._agent if isinstance(self._agent, Agent) else self._agent(golden)
+        agent = cast(Agent, self._agent if isinstance(self._agent, Agent) else self._agent(golden))
         check(agent, Agent, "what the function of an agent returns", "evaluate")
-        self.agents.add(agent.spec.name)
+        self.agents.add(f"{agent.spec.name} {agent.spec.about.get('version', '')}".strip())
         return agent
 
     async def _checked(self, case: Case, trajectory: Trajectory) -> Case:

@@ -1,7 +1,8 @@
 """Blueprints to evaluate, and what one golden fails with."""
 
 from harness.blueprints import Parts, end, plan, research
-from minideep.evals import ASSERTIONS, Golden, evaluate
+from minideep.blueprint import ASSERTIONS
+from minideep.evals import Golden, evaluate
 
 CAPITAL = Golden("What is the capital of France?", "paris", ("facts.md",))
 PLAN, END = plan(research()), end("It is {{facts.md}}")

@@ -15,7 +15,6 @@ from msgspec import Struct
 import minideep
 import minideep.backends
 import minideep.blueprint
-import minideep.evals
 import minideep.middleware
 import minideep.models
 import minideep.testing
@@ -44,13 +43,14 @@ from minideep import (
     create_deep_agent,
     decision_from_json,
     decisions_from_json,
+    evals,
     load_media,
     tool,
 )
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
 from minideep.checks import UserWritten
-from minideep.evals import Golden, Report, evaluate, load
+from minideep.evals import Golden, evaluate
 from minideep.evals.trajectory import walk
 from minideep.events import Noted, TextDelta
 from minideep.kinds import shown
@@ -363,18 +363,14 @@ def calls(world):
         "Blueprint.board": (blueprint.board, {"thread_id": "t", "at": 1}),
         "Blueprint.artifact": (blueprint.artifact, {"thread_id": "t", "name": "x"}),
         "Blueprint.trace": (blueprint.trace, {"thread_id": "t"}),
+        "Blueprint.delivered": (blueprint.delivered, {"thread_id": "t"}),
         "Role": (
             Role,
             {"name": "r", "prompt": "p", "tools": [ping], "model": model, "validate": plain, "limits": Limits()}
             | {"timeout": 1.0, "interrupt_on": {"ping": True}, "description": "d"},
             lambda role: answers(Blueprint(ScriptedModel(lambda request: "no plan"), [*STOCK_ROLES, role])),
         ),
-        "Golden": (Golden, {"goal": "g", "expected_final_answer": "", "expected_artifact_set": ()}, lambda golden: evaluated(agent, [golden])),
-        "Report": (Report, {"cases": ()}, lambda report: (report.table(), report.junit(), report.passed)),
-        "Report.table": (Report(()).table, {}),
-        "Report.junit": (Report(()).junit, {}),
-        "load": (load, {"path": "golden.jsonl"}),
-        "evaluate": (evaluate, {"agent": agent, "goldens": [Golden("g")], "assertions": None, "concurrency": 1, "timeout": 5.0}),
+        **evaluations(agent),
         "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
@@ -418,7 +414,7 @@ def calls(world):
         "decision_from_json": (decision_from_json, {"raw": '{"type": "approve"}'}),
         "decisions_from_json": (decisions_from_json, {"raw": {"p1": {"type": "approve"}}}),
         "Costs.add": (Costs().add, {"child": Costs()}),
-        **{assertion.__name__: (assertion, walked) for assertion in minideep.evals.ASSERTIONS},
+        **{assertion.__name__: (assertion, walked) for assertion in minideep.blueprint.ASSERTIONS},
         "StateBackend": (StateBackend, {}),
         "ToolContext.run": (in_a_tool("run", False), {"agent": world.agent, "input": "go", "key": None}),
         "ToolContext.record": (in_a_tool("record", True), {"event": Noted("me", "x", 5)}),
@@ -434,8 +430,51 @@ def resumed(world):
     return {"thread_id": "p", "decisions": {}, "context": None, "wait": False}
 
 
-def evaluated(agent, goldens):
-    asyncio.run(evaluate(agent, goldens))
+def evaluations(agent):
+    """The names of `minideep.evals`."""
+
+    def asserts(assertion):
+        asyncio.run(evaluate(agent, [Golden("g")], [assertion]))
+
+    golden = {"goal": "g", "expected_final_answer": "", "expected_artifact_set": (), "expected_status": "ended"}
+    golden |= {"expected_calls": (), "id": "g", "earlier": (), "files": {}, "metadata": {}}
+    cases = evals.Report((evals.Case(Golden("g")),))
+
+    def called(name):
+        return lambda calls, agent: getattr(evals, name)(calls, agent=agent)
+
+    matching = ("calls_in_order", "calls_exactly", "calls_all", "calls_only", "never_calls")
+    made = {name: (called(name), {"calls": "ls", "agent": None}, asserts) for name in matching}
+    return {
+        **made,
+        "calls_at_most": (
+            lambda count, calls, agent: evals.calls_at_most(count, calls, agent=agent),
+            {"count": 1, "calls": "ls", "agent": None},
+            asserts,
+        ),
+        "stays_within": (evals.stays_within, {"steps": 1, "tool_calls": 1, "tokens": 1, "cost": 1.0, "seconds": 1.0}, asserts),
+        "any_of": (lambda assertions: evals.any_of(assertions), {"assertions": plain}, asserts),
+        "only_for": (evals.only_for, {"golden": "g", "assertion": plain}, asserts),
+        "judge": (evals.judge, {"model": "offline:", "question": "Is it?", "threshold": 0.5}, asserts),
+        "grounded": (evals.grounded, {"model": "offline:", "threshold": 0.5}, asserts),
+        "Score": (evals.Score, {"value": 0.5, "reason": "", "name": "", "threshold": 0.5}, str),
+        "ExpectedCall": (evals.ExpectedCall, {"name": "ls", "args": {}}, lambda call: asserts(evals.calls_all(call))),
+        "Golden": (Golden, golden, lambda golden: asyncio.run(evaluate(agent, [golden]))),
+        "Report": (evals.Report, {"cases": (), "about": {}}, lambda report: (report.table(), report.junit(), report.json())),
+        "Report.table": (cases.table, {}),
+        "Report.junit": (cases.junit, {}),
+        "Report.json": (cases.json, {}),
+        "Report.compare": (cases.compare, {"baseline": cases}, lambda comparison: comparison.table()),
+        "Comparison.of": (lambda verdicts: cases.compare(cases).of(verdicts), {"verdicts": "worse"}),
+        "Comparison.table": (cases.compare(cases).table, {}),
+        "Result.spread": (cases.results[0].spread, {"number": "steps"}),
+        "load": (evals.load, {"path": "golden.jsonl"}),
+        "evaluate": (
+            evaluate,
+            {"agent": agent, "goldens": [Golden("g")], "assertions": (), "repeat": 1, "concurrency": 1, "timeout": 5.0}
+            | {"budget": 1.0, "store": None, "on_case": plain},
+        ),
+    }  # fmt: skip
 
 
 HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish", "add_files")
@@ -446,7 +485,6 @@ CALLED_BY_THE_LOOP = {
         for name in ("ls", "glob", "grep", "read_file", "write_file", "edit_file", "delete")
     },
     "TodoListMiddleware.write_todos": "a tool",
-    "SubAgentMiddleware.task": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
     "SummarizationMiddleware.exact_meter": "needs a provider",
     **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},

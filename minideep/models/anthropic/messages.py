@@ -72,6 +72,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
     home = "anthropic.com"
+    form: ClassVar[tuple[str, ...]] = ("output_config", "format")
     path = "/v1/messages"
     count_path = "/v1/messages/count_tokens"
     counted: ClassVar[frozenset[str]] = frozenset(

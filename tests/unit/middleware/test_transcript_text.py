@@ -22,7 +22,7 @@ from minideep import (
 from minideep.export import json_line
 from minideep.middleware.context.spill import result_stub
 from minideep.middleware.context.summarizer import Summary, summarize
-from minideep.middleware.context.tokens import clipped
+from minideep.middleware.context.tokens import clipped, of_text
 from minideep.middleware.context.transcript_text import excerpts, extract, in_full
 from minideep.models import ScriptedModel
 
@@ -133,6 +133,22 @@ def test_of_a_conversation_that_does_not_fit_the_longest_texts_are_cut_those_of_
     assert found[:2] == [30_000, 16_000]
     assert found[2] == found[3]
     assert 28_000 < sum(found) / 4 <= 30_050
+
+
+@pytest.mark.parametrize(("size", "window", "given"), [(9_000, 200_000, 36_000), (40_000, 200_000, 80_000)])
+@pytest.mark.parametrize("small", [False, True])
+def test_a_summarizer_is_given_half_of_a_conversation_and_all_of_it_up_to_40_000_tokens(size, window, given, small):
+    """In one question, or in as many as its window asks for."""
+    model = ScriptedModel(lambda request: "Goal: to go on.", window=16_000 if small else window)
+    said = [part for _ in range(4) for part in (UserMessage("go on"), ToolMessage("x" * 4 * size, "c1", "look"))]
+    asyncio.run(summarize(model, said, Summary(), 1_000))
+    sizes = [of_text(request.messages[0].text) for request in model.requests]
+    if small:
+        assert max(sizes) < 0.6 * 16_000 + 100
+        assert sum(sizes) <= given * 1.1
+    else:
+        assert given <= sum(sizes) <= given * 1.02
+        assert len(sizes) == 1
 
 
 def test_what_people_and_models_say_is_cut_to_longer_pieces_than_what_tools_say():

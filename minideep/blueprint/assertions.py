@@ -1,15 +1,17 @@
-"""Assertions about the turns of a blueprint: its state stays small, and its roles see nothing of each other."""
+"""Assertions for evaluations of a blueprint: its state stays small, and its roles see nothing of each other."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ..blueprint import STATE_LIMIT_BYTES, Blueprint, Role
 from ..checks import checked
+from ..evals import Assertion, Trajectory
 from ..messages import Message
 from ..middleware import refusals
 from ..ports import Request
-from .trajectory import Assertion, Trajectory
+from .blueprint import Blueprint
+from .files import STATE_LIMIT_BYTES
+from .roles import Role
 
 MIN_LEAK = 40
 """Characters of a line or a message; a shorter one may occur in another request by chance."""
@@ -44,8 +46,8 @@ def roles_are_themselves(trajectory: Trajectory) -> str | None:
     """
     roles = _roles(trajectory)
     for role, request in _delegated(trajectory):
-        if request.system != roles[role].prompt:
-            sizes = f"{len(request.system):,} characters instead of {len(roles[role].prompt):,}"
+        if request.system != roles[role].system:
+            sizes = f"{len(request.system):,} characters instead of {len(roles[role].system):,}"
             return f"{role}: its system text is not its prompt: {sizes}, beginning {request.system[:MAX_QUOTED]!r}"
     return next(chain(_leaks(trajectory), _foreign_messages(trajectory)), None)
 

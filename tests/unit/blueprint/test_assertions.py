@@ -6,8 +6,15 @@ from harness.evaluations import CAPITAL, each, failures, script
 from msgspec import structs
 
 from minideep import Agent, Middleware, ToolCall, ToolContext
-from minideep.blueprint import CODE_WRITER, CRITIC, RESEARCH_SPECIALIST, Blueprint
-from minideep.evals import Golden, ends_by_decision, roles_are_themselves
+from minideep.blueprint import (
+    CODE_WRITER,
+    CRITIC,
+    RESEARCH_SPECIALIST,
+    Blueprint,
+    ends_by_decision,
+    roles_are_themselves,
+)
+from minideep.evals import Golden
 from minideep.events import Noted
 from minideep.messages import AssistantMessage, UserMessage
 from minideep.models import ScriptedModel

@@ -1,0 +1,60 @@
+"""Numbers and texts in tables: means with their spread, dollars, and text on one line, control characters escaped."""
+
+from collections.abc import Iterable, Sequence
+
+from .cases import Spread
+
+NAME_SHOWN, PROBLEM_SHOWN, ANSWER_SHOWN = 60, 300, 200
+"""Characters of a golden's name, of a problem and of an answer in a table."""
+WORDS = ("result", "status", "verdict", "passed")
+"""The columns of words, which are aligned left; those of numbers are aligned right."""
+
+
+def with_spread(spread: Spread | None, form: str) -> str:
+    """Return a mean, and its deviation if there is any."""
+    if spread is None:
+        return "-"
+    mean, deviation = f"{spread.mean:{form}}", f"{spread.deviation:{form}}"
+    return mean if deviation == f"{0:{form}}" else f"{mean} ±{deviation}"
+
+
+def money(amount: float | None, unpriced: int) -> str:
+    """Return an amount of US dollars in words. *amount* does not include that of *unpriced* replies."""
+    if amount is None or (unpriced and not amount):
+        return "cost unknown" if unpriced or amount is None else "$0"
+    return f"{'at least ' if unpriced else ''}{_rounded(amount)}"
+
+
+def dollars(spread: Spread | None, unpriced: int) -> str:
+    """Return a mean amount for a column; `?` is an unknown one, and `+` means at least."""
+    if spread is None or (unpriced and not spread.mean):
+        return "?"
+    more = f" ±{_rounded(spread.deviation)}" if spread.deviation else ""
+    return f"{_rounded(spread.mean)}{more}{'+' if unpriced else ''}"
+
+
+def _rounded(amount: float) -> str:
+    return f"${amount:.4f}" if amount else "$0"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return *rows*, the first of which are the heads, as lines; the last column is not padded."""
+    heads, widths = rows[0], [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines: list[str] = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if head in WORDS else cell.rjust(width)
+            for head, cell, width in zip(heads[:-1], row[:-1], widths[:-1], strict=True)
+        ]
+        lines.append("  ".join([*cells, row[-1]]))
+    return lines
+
+
+def one_line(text: str, limit: int) -> str:
+    """Return *text* on one line of at most *limit* characters, with control characters escaped."""
+    flat = "".join(letter if letter.isprintable() else escaped(letter) for letter in " ".join(text.split()))
+    return flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
+
+
+def escaped(letters: Iterable[str]) -> str:
+    return "".join(letters).encode("unicode_escape").decode()
