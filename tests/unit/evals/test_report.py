@@ -166,3 +166,8 @@ def test_counts_are_shown_in_few_digits(values, shown):
 )
 def test_small_amounts_are_not_shown_as_nothing(amount, shown):
     assert (money(amount, 0), money(amount, 1) != shown, dollars(Spread(amount))) == (shown, True, shown)
+
+
+def test_a_case_that_was_not_run_has_not_passed():
+    case = Case(Golden("a"), status="not run")
+    assert (case.passed, Report((case,)).passed, Report((case,)).failed) == (False, False, ())
