@@ -9,7 +9,6 @@ from ..events import Compacted, ModelReplied
 from ..messages import Usage
 from ..state import Path, Status
 
-
 POLICY = "policy"
 """The name under which a `Policy`, such as the graph of a blueprint, replies."""
 

@@ -75,8 +75,6 @@ class Run:
         call: Call | None = None,
     ) -> None:
         self.spec = spec
-        self.is_free: bool = getattr(spec.model, "free", False)
-        """True if its replies are computed: they cost nothing, and are no steps of its costs."""
         self.live = live
         self.journal: Journal = live.journal
         self.scope: TurnScope = live.scope
@@ -252,6 +250,11 @@ class Run:
         limits, above = self.state.limits, self.parent.budgets if self.parent else ()
         none = limits.tokens is None and limits.cost is None and limits.seconds is None
         return above if none else (self, *above)
+
+    @property
+    def is_free(self) -> bool:
+        """True if its replies are computed: they cost nothing, and are no steps of its costs."""
+        return getattr(self.spec.model, "free", False)
 
     def over_budget(self) -> TurnExhausted | None:
         """Return the event that stops the run, if a budget of it or of a run above it is spent."""
