@@ -7,10 +7,11 @@ from the state. Its content can be restored by its hash for as long as the log r
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct, structs
 
@@ -36,6 +37,9 @@ _ENTRY_BYTES = 400
 """Bytes that a file takes up in a state besides its content, at most."""
 _EVICTED_SHOWN = 50
 """Evicted files that a summary names."""
+
+NO_CONTEXT = cast(ToolContext, None)
+"""A folder of this machine needs none."""
 
 T = TypeVar("T")
 
@@ -189,6 +193,14 @@ class VirtualFiles:
             if file.by and file.by[0].partition("/")[0] == ctx.call_id:
                 note = file_notes(ctx.state).get(path) or FileNote(path[1:], "", step, "active")
                 self._save_note(ctx, path, structs.replace(note, step=step))
+
+    def remove(self, written: Mapping[str, str]) -> None:
+        """Delete files from a folder of this machine, given by path with the hash of what was written."""
+        for path, known in written.items():
+            # One that is gone, or cannot be deleted, is left as it is: its thread is gone already.
+            with suppress(ToolError):
+                if digest(self.backend.read(NO_CONTEXT, path)) == known:
+                    self.backend.delete(NO_CONTEXT, path)
 
     # ---- cleanup
 

@@ -108,6 +108,7 @@ _COMMANDS = {
     "costs": ("show where the time, bytes, tokens and money of a thread went", "thread --turn --last --json"),
     "fork": ("start a new thread as a copy of another one", "thread --at --name --agent"),
     "export": ("print all messages of a thread and its subagents as lines of JSON", "thread"),
+    "files": ("list what a thread has delivered, or write it into a folder", "thread --out"),
     "delete": ("delete a thread with its subagents and files", "thread"),
     "check": ("read everything that is kept and report damage; exit with 1 if there is any", ""),
 }
@@ -166,6 +167,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "the turn to show by step and subagent (default: the newest)",
     },
     "--last": {"type": _positive, "metavar": "N", "help": "how many turns to list (default: 10; with --json, all)"},
+    "--out": {"type": Path, "metavar": "DIR", "help": "write the files there; nothing that is there is changed"},
     "--name": {"help": "the id of the new thread (default: a new one, which is printed)"},
 }
 """The options by their names, as `add_argument` takes them."""

@@ -10,7 +10,7 @@ import pytest
 from harness.blueprints import GO_ON, SOON, Parts, ask, asked, blueprint, end, plan, replan, research, whole_task
 from harness.stores import plain
 
-from minideep import ConfigError, MemoryCheckpointer, Retention, ToolCall
+from minideep import ConfigError, MemoryCheckpointer, Retention, ToolCall, UnknownThread
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import Blueprint, Entry, Role
 from minideep.checkpoint import format as codec
@@ -628,7 +628,7 @@ def test_no_name_escapes_the_folder(name, folder):
     assert turn.status == "ended" or "PlanViolation" in turn.question
     bp = blueprint([plan(research())], [ask()], role=lambda _: said, backend=FilesystemBackend(folder))
     assert bp.run_sync("g", "t").question == "which one?"
-    assert all(re.fullmatch(r"research-specialist_1_[\w-]+\.md", path.name) for path in folder.iterdir())
+    assert all(re.fullmatch(r"research-specialist_1_(\w|-|\.(?!\.))+", path.name) for path in folder.iterdir())
     assert list(folder.parent.glob("*.md")) == []
 
 
@@ -709,3 +709,43 @@ def test_an_artifact_that_another_role_edits_in_place_is_read_as_edited():
     assert bp.run_sync("g", "t").text == "the new facts"
     assert asked(parts.delegated[-1]).startswith("# facts.md\n<file 52dcfd0525a9d1ad>\nthe new facts\n")
     assert bp.read_file("t", path) == "the new facts"
+
+
+# ---- deleting a thread
+
+
+def test_deleting_a_thread_removes_what_only_it_wrote_into_a_folder(folder, store):
+    backend = FilesystemBackend(folder)
+    (folder / "mine.md").write_text("of a person")
+
+    def run(thread, **said):
+        names = [research(f"{name}.md", task=name) for name in said]
+        bp = blueprint([plan(*names)], role=says(**said), backend=backend, checkpointer=store)
+        bp.run_sync("g", thread)
+        return bp
+
+    bp = run("t", own="own", shared="both", changed="before")
+    run("u", other="other", shared="both")
+    (folder / "research-specialist_3_changed.md").write_text("as a person has it")
+    bp.delete("t")
+    left = sorted(path.name for path in folder.iterdir())
+    assert left == [
+        "mine.md",
+        "research-specialist_1_other.md",
+        "research-specialist_2_shared.md",
+        "research-specialist_3_changed.md",
+    ]
+    bp.delete("u")
+    assert sorted(path.name for path in folder.iterdir()) == ["mine.md", "research-specialist_3_changed.md"]
+
+
+def test_deleting_a_fork_leaves_the_files_of_the_thread_that_it_was_copied_from(folder):
+    bp = blueprint([plan(research())], backend=FilesystemBackend(folder))
+    bp.run_sync("g", "t")
+    bp.delete(bp.fork("t"))
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_an_unknown_thread_cannot_be_deleted(folder):
+    with pytest.raises(UnknownThread):
+        blueprint([], backend=FilesystemBackend(folder)).delete("t")

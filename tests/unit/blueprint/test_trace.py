@@ -192,4 +192,4 @@ async def test_the_steps_of_a_turn_are_the_replies_of_models_and_none_of_the_gra
     bp = Blueprint(parts, checkpointer=store, durability=durability)
     turn = await bp.run("go", "t")
     assert turn.costs.steps == bp.get_state("t").costs.steps == len(parts.requests) == 5
-    assert thread_costs(open_store(store), "t").turns[-1].total.replies == 5
+    assert thread_costs(open_store(store), "t").turns[-1].run.total.replies == 5
