@@ -8,7 +8,7 @@ from msgspec import Meta, structs
 
 from ..agent import Agent
 from ..backends import FilesystemBackend, StateBackend
-from ..checkpoint import Durability, Redact, noted, recall
+from ..checkpoint import Durability, Redact, noted, recall, recallable
 from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import Positive, Seconds
@@ -98,6 +98,7 @@ class Blueprint(Agent):
         own, pool = resolve(model), _checked_pool(STOCK_ROLES if roles is None else roles, strict)
         backend, limits = backend or StateBackend(), limits or Limits()
         self.files: VirtualFiles = VirtualFiles(backend, inline_limit, state_limit, max_file_age_steps, pinned)
+        self.files.recallable = lambda thread_id: recallable(self._store, thread_id)
         below = structs.replace(limits, **dict.fromkeys(BUDGETS))
         self.pool: SubagentPool = SubagentPool(pool, own, self.files, below, max_parallel)
         asked = _or(planner_model, own)

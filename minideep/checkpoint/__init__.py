@@ -34,7 +34,7 @@ __getattr__ = lazy_names(
         "verify": "Damage",
         "waiting": "wait_for",
         "whole": "thread_events",
-        "views": "Difference RunInfo ThreadInfo diff export get_state history noted read_file recall runs threads "
-        "transcript",
+        "views": "Difference RunInfo ThreadInfo diff export get_state history noted read_file recall recallable runs "
+        "threads transcript",
     },
 )
