@@ -8,7 +8,7 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import CheckpointError, FileViolation, ReflectionViolation
-from ..middleware import ResponseFormat
+from ..middleware import RequestSchema
 from ..ports import Model
 from . import prompts
 from .contracts import DECISION_SCHEMA, Decision, named_artifacts, parse_decision
@@ -28,7 +28,7 @@ class Reflection:
         self._depth = depth
         self._timeout = timeout
         about: dict[str, Any] = {"name": "reflection", "limits": PART_LIMITS}
-        output = ResponseFormat(DECISION_SCHEMA)
+        output = RequestSchema(DECISION_SCHEMA)
         self.agent: Agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[output], **about)
 
     async def reflection(self, ctx: ToolContext) -> str:

@@ -99,15 +99,21 @@ _COMMANDS = {
         "thread --model --limit-steps --json --yes --agent",
     ),
     "eval": (
-        "run a golden set with the stock blueprint or an agent of your own; exit with 1 if a case fails",
-        "file --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json --junit --baseline",
+        "run a golden set with the stock blueprint or an agent of your own, or --behaviours with a model; exit with 1 "
+        "if a case fails",
+        "file --behaviours --from --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json "
+        "--junit --baseline",
     ),
     "threads": ("list the threads, most recently used first", ""),
     "show": ("print the messages of a thread", "thread --subagents --agent"),
     "history": ("list the boundaries of a thread, where its turns ended or paused", "thread"),
     "costs": ("show where the time, bytes, tokens and money of a thread went", "thread --turn --last --json"),
     "fork": ("start a new thread as a copy of another one", "thread --at --name --agent"),
-    "export": ("print all messages of a thread and its subagents as lines of JSON", "thread"),
+    "export": ("print all messages of a thread and its subagents as lines of JSON", "thread --events"),
+    "replay": (
+        "run a thread again, in memory, with another model or an agent that has changed; show both runs",
+        "thread --model --others --at=N --json=LINE --yes --agent",
+    ),
     "files": ("list what a thread has delivered, or write it into a folder", "thread --out"),
     "delete": ("delete a thread with its subagents and files", "thread"),
     "check": ("read everything that is kept and report damage; exit with 1 if there is any", ""),
@@ -118,13 +124,14 @@ _ROOTS = {
     "plan": "the folder it may read",
     "eval": "the folder it may read",
     "resume": "the folder whose threads to use, and to work on",
+    "replay": "the folder whose threads to use, and to read",
 }
 _STATES = {"eval": "the folder in which to keep the threads of the cases (default: they are not kept)"}
 _FLAG = "store_true"
 _OPTIONS: dict[str, dict[str, Any]] = {
     "goal": {"help": "the task"},
     "thread": {"help": "the id of the thread"},
-    "file": {"type": Path, "help": "the golden set: JSON, one golden a line, or a YAML list"},
+    "file": {"type": Path, "nargs": "?", "help": "the golden set: JSON, one golden a line, or a YAML list"},
     "--model": {"help": "provider:model, such as anthropic:claude-sonnet-4-6 or offline:"},
     "--thread": {"help": "the thread to continue or to start (default: a new one)"},
     "--drop-waiting": {"action": _FLAG, "help": "continue a thread that waits for you, and drop the pending calls"},
@@ -133,6 +140,15 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "N",
         "help": "the most model replies of a run (default: the thread's own limit, or 100)",
     },
+    "--from": {"nargs": "+", "dest": "threads", "metavar": "THREAD", "help": "print the goldens of threads instead"},
+    "--events": {"action": _FLAG, "help": "print all events instead, to be run again by `minideep.testing.recorded`"},
+    "--others": {
+        "choices": ("refuse", "run"),
+        "default": "refuse",
+        "help": "calls that were not made before with the same arguments: refuse them, or run them (default: refuse)",
+    },
+    "--at=N": {"type": _positive, "metavar": "N", "help": "leave out what came after boundary N of `history`"},
+    "--json=LINE": {"action": _FLAG, "help": "print both runs as a line of JSON"},
     "--json": {"action": _FLAG, "help": "print each event as a line of JSON"},
     "--approve": {
         "action": argparse.BooleanOptionalAction,
@@ -143,6 +159,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--agent=MODULE:NAME": {
         "metavar": "MODULE:NAME",
         "help": "an agent of your own: an Agent, or a function that returns one, without arguments or for a golden",
+    },
+    "--behaviours": {
+        "nargs": "*",
+        "metavar": "TASK",
+        "help": "instead of a golden set, the tasks that show how a model behaves, all or those named; without a model "
+        "they are played as recorded, right and wrong",
     },
     "--repeat": {"type": _positive, "default": 1, "metavar": "N", "help": "runs of each golden (default: 1)"},
     "--budget": {

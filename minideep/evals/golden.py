@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from msgspec import structs
+
 from ..checks import UserWritten, check_fields
 from ..errors import ConfigError
+from ..export import json_line, plain
 from ..plain_json import to_json, too_deep
 
 EndStatus = Literal["ended", "paused", "escalated", "failed", "cancelled", "exhausted"]
@@ -58,6 +61,8 @@ class Golden(UserWritten, frozen=True):
     """Its name in reports; empty: the goal. No two goldens of an evaluation have the same name."""
     earlier: tuple[str, ...] = ()
     """What the person says before the goal, each a turn of the same thread. Only the turn of the goal is checked."""
+    files: Mapping[str, str] = {}
+    """Texts by path, which the agent is given with the first message: `Agent.run(files=...)`."""
     metadata: Mapping[str, Any] = {}
     """Plain data of your own, kept in the report."""
 
@@ -75,6 +80,16 @@ class Golden(UserWritten, frozen=True):
     def name(self) -> str:
         """Its id or, if it has none, its goal."""
         return self.id or self.goal
+
+    def json(self) -> str:
+        """Return it as one line of JSON, as `load` reads it, without the fields that are at their defaults.
+
+        Raises:
+            TypeError: it expects an argument that a function decides about.
+        """
+        written = {field.name: getattr(self, field.name) for field in structs.fields(self)}
+        default = {field.name: field.default for field in structs.fields(self)}
+        return json_line({name: plain(value) for name, value in written.items() if value and value != default[name]})
 
 
 def _check_plain(name: str, value: Any) -> None:

@@ -67,6 +67,7 @@ def build_spec(
         tuple(by_name.values()),
         inheritable(middleware),
         other_models=tuple([model for part in middleware for model in part.models]),
+        output=next((read for part in middleware if (read := getattr(part, "read_turn", None))), None),
         origin=object(),
         add_files=hooks["add_files"],
     )

@@ -1,6 +1,6 @@
 """Code as a user writes it. Both type checkers read it, and nobody runs it: `test_types.py`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, assert_type
 
 from minideep import (
@@ -11,6 +11,7 @@ from minideep import (
     FileEntry,
     Handle,
     Interrupt,
+    MediaLink,
     Middleware,
     MinideepError,
     ModelError,
@@ -30,8 +31,10 @@ from minideep import (
     decision_from_json,
     decisions_from_json,
     events,
+    load_media,
     tool,
 )
+from minideep.evals import Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
 from minideep.state import Status
 
 
@@ -95,7 +98,14 @@ async def a_stream(agent: Agent) -> str:
 async def verbs(agent: Agent) -> None:
     assert_type(await agent.run("go", "t"), Turn)
     assert_type(agent.run_sync("go"), Turn)
-    handle = await agent.start("go", "t")
+    assert_type(await agent.run([UserMessage("hi"), AssistantMessage("hello"), UserMessage("go on")], "t"), Turn)
+    assert_type(await agent.run([{"role": "user", "content": "hi"}, {"role": "user", "content": "go on"}]), Turn)
+    assert_type(await agent.run([*agent.transcript("t"), UserMessage("go on")]), Turn)
+    assert_type(await agent.run([Text("look"), load_media("a.png"), MediaLink("https://example.com/a.png")]), Turn)
+    files: dict[str, str] = {"/notes.md": "text"}
+    assert_type(agent.run_sync("go", files=files), Turn)
+    assert_type(agent.run_sync("go", files={"/notes.md": "text", "a.png": b"..."}), Turn)
+    handle = await agent.start("go", "t", files=files)
     assert_type(handle, Handle)
     assert_type(await handle, Turn)
     decision = decision_from_json("{}")
@@ -130,6 +140,9 @@ class Hooks(Middleware):
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         return None
 
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        assert_type(files["/a"], str | bytes)
+
 
 @tool
 def pay(amount: int) -> str:
@@ -148,3 +161,19 @@ def an_agent() -> Agent:
     assert_type(pay(7), str)
     assert_type(create_deep_agent("offline:", tools, middleware=[Hooks()], interrupt_on={"pay": True}), Agent)
     return Agent("offline:", [pay, settle], middleware=[Hooks()])
+
+
+async def evaluated(agent: Agent, goldens: list[Golden]) -> None:
+    def is_short(trajectory: Trajectory) -> str | None:
+        return None if len(trajectory.turn.text) < 500 else "it is too long"
+
+    async def style(trajectory: Trajectory) -> Score:
+        return Score(0.5, trajectory.calls[0].name)
+
+    def fresh(golden: Golden) -> Agent:
+        return Agent("offline:", name=golden.name)
+
+    checks = [is_short, style, lambda trajectory: 0.5, calls_in_order("ls"), judge("offline:", "Is it polite?")]
+    report = assert_type(await evaluate(agent, goldens, checks, repeat=2), Report)
+    await evaluate(fresh, goldens, [lambda trajectory: trajectory.turn.status == "ended"])
+    assert_type(report.compare(Report.from_json(report.json())).goldens[0].steps.change, float | None)

@@ -328,7 +328,7 @@ async def test_an_edit_that_breaks_the_contract_goes_back_to_the_person(store):
     assert (turn.status, len(model.planned), len(model.delegated)) == ("ended", 1, 1)
 
 
-@pytest.mark.parametrize("edit", [{"subtasks": []}, EDITED, {"plan": [EDITED]}, {"plan": None}, {}])
+@pytest.mark.parametrize("edit", [{"subtasks": []}, EDITED, {"plan": [EDITED, EDITED]}, {"plan": None}, {}])
 async def test_an_edit_that_is_not_a_plan_goes_back_to_the_person(edit):
     model, agent = approving(None)
     (wait,) = (await agent.run("go", "t")).interrupts
