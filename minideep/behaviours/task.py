@@ -58,10 +58,10 @@ class Task(UserWritten, frozen=True, kw_only=True):
     def golden(self) -> Golden:
         return Golden(self.prompt, id=self.name, earlier=self.earlier, metadata={"outside": dict(self.outside)})
 
-    def agent(self, model: str | Model, case: Path) -> Agent:
-        """Return a deep agent for one case, on files that are made fresh in the folder *case*."""
-        root = make(case, self.files, self.outside)
-        backend = FilesystemBackend(root)
-        agent = create_deep_agent(model, backend=backend, limits=LIMITS, **self.parts(root))
-        agent.spec = structs.replace(agent.spec, about={**agent.spec.about, WORKSPACE: str(case)})
-        return agent
+
+def agent_of(task: Task, model: Model, case: Path) -> Agent:
+    """Return a deep agent for one case of *task*, on files that are made fresh in the folder *case*."""
+    root = make(case, task.files, task.outside)
+    agent = create_deep_agent(model, backend=FilesystemBackend(root), limits=LIMITS, **task.parts(root))
+    agent.spec = structs.replace(agent.spec, about={**agent.spec.about, WORKSPACE: str(case)})
+    return agent
