@@ -1,6 +1,6 @@
 """Run tasks with a model, and prove offline that their assertions catch what they are for."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,17 +79,18 @@ class Proof(Struct, frozen=True):
 @checked
 async def run(
     model: str | Model,
-    tasks: Iterable[Task] = TASKS,
+    tasks: Iterable[Task] | None = None,
     *,
     repeat: Positive = 1,
     concurrency: Positive = 1,
     timeout: Seconds | None = None,
     budget: Annotated[float, Meta(gt=0)] | None = None,
     store: Store | None = None,
+    on_case: Callable[[Case], object] | None = None,
 ) -> Report:
     """Run *tasks* with a deep agent on *model*, each on fresh files in a temporary folder, and check every turn.
 
-    The other arguments are as for `minideep.evals.evaluate`.
+    If *tasks* is None, all `TASKS` are run. The other arguments are as for `minideep.evals.evaluate`.
 
     Raises:
         ConfigError: the model or an argument is not usable, or *tasks* is empty.
@@ -111,11 +112,12 @@ async def run(
             timeout=timeout,
             budget=budget,
             store=store,
+            on_case=on_case,
         )
 
 
-def _listed(tasks: Iterable[Task]) -> list[Task]:
-    listed = list(tasks)
+def _listed(tasks: Iterable[Task] | None) -> list[Task]:
+    listed = list(TASKS if tasks is None else tasks)
     if not listed:
         raise ConfigError("tasks is empty, and a run of nothing would pass; give at least one of `TASKS`")
     return listed
@@ -126,8 +128,8 @@ def _assertions(tasks: Iterable[Task]) -> list[Assertion]:
 
 
 @checked
-async def prove(tasks: Iterable[Task] = TASKS) -> Proof:
-    """Play every shape of *tasks*, without a model or a network: does each assertion catch what it is for?
+async def prove(tasks: Iterable[Task] | None = None) -> Proof:
+    """Play every shape of *tasks* (None: of all `TASKS`), without a model or a network: does each assertion catch what it is for?
 
     Raises:
         ConfigError: *tasks* is empty.

@@ -16,8 +16,8 @@ from .text import aside, safe
 from .turns import model_of
 
 
-def with_model(options: argparse.Namespace) -> Callable[..., Coroutine[Any, Any, Report]] | None:
-    """Return what runs the tasks with a model, or None if there is no model.
+def with_model(options: argparse.Namespace) -> tuple[int, Callable[..., Coroutine[Any, Any, Report]]] | None:
+    """Return the number of tasks and what runs them with a model, or None if there is no model.
 
     Raises:
         ConfigError: a task does not exist, or the model is not usable.
@@ -28,7 +28,7 @@ def with_model(options: argparse.Namespace) -> Callable[..., Coroutine[Any, Any,
     if isinstance(resolve(model), OfflineModel):
         return None
     aside(f"tasks: {len(tasks)}, with {model}; --budget limits what they may cost")
-    return partial(run, model, tasks)
+    return len(tasks), partial(run, model, tasks)
 
 
 def shapes(options: argparse.Namespace) -> int:

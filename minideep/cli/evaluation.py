@@ -11,17 +11,17 @@ from typing import Any
 from .. import Agent, DiskCheckpointer
 from ..blueprint import ASSERTIONS
 from ..errors import ConfigError
-from ..evals import Assertion, Golden, Report, evaluate as run_cases, load
+from ..evals import Assertion, Case, Golden, Report, evaluate as run_cases, load
 from . import agents
 from .places import checked_root
 from .render import Screen
 from .session import EXIT_CODES
 from .settings import Settings
-from .text import aside, safe
+from .text import aside, one_line, safe
 from .turns import model_of
 
-Work = Callable[..., Coroutine[Any, Any, Report]]
-"""Runs an evaluation, with the settings that the command adds."""
+Work = tuple[int, Callable[..., Coroutine[Any, Any, Report]]]
+"""The number of goldens, and what runs them with the settings that the command adds."""
 
 
 def evaluate(options: argparse.Namespace) -> int:
@@ -36,13 +36,15 @@ def evaluate(options: argparse.Namespace) -> int:
             return behaviours.shapes(options)
     else:
         work = _golden_set(options)
+    goldens, run = work
     baseline = _baseline(options.baseline) if options.baseline else None
     for name in ("json", "junit"):
         _check_writable(name, getattr(options, name))
     settings = {name: getattr(options, name) for name in ("repeat", "concurrency", "timeout", "budget")}
     store = DiskCheckpointer(options.state) if options.state else None
+    progress = _Progress(goldens * options.repeat)
     with closing(store) if store else nullcontext():
-        report = asyncio.run(work(store=store, **settings))
+        report = asyncio.run(run(store=store, on_case=progress, **settings))
     _show(report, baseline, options)
     for out, text in ((options.json, report.json), (options.junit, report.junit)):
         if out:
@@ -54,7 +56,19 @@ def evaluate(options: argparse.Namespace) -> int:
 def _golden_set(options: argparse.Namespace) -> Work:
     goldens = load(options.file)
     agent, assertions = _evaluated(options)
-    return partial(run_cases, agent, goldens, assertions)
+    return len(goldens), partial(run_cases, agent, goldens, assertions)
+
+
+class _Progress:
+    """Says on standard error how each case went: an evaluation may take long, and Ctrl-C ends it without a report."""
+
+    def __init__(self, cases: int) -> None:
+        self._cases, self._done = cases, 0
+
+    def __call__(self, case: Case) -> None:
+        self._done += 1
+        result = "pass" if case.passed else "FAIL" if case.ran else "not run"
+        aside(f"{self._done}/{self._cases} {result}, {case.seconds:.1f} s: {one_line(case.golden.name, 60)}")
 
 
 def _evaluated(options: argparse.Namespace) -> tuple[Agent | Callable[[Golden], Agent], tuple[Assertion, ...]]:

@@ -11,7 +11,7 @@ from .texts import NAME_SHOWN, PROBLEM_SHOWN, aligned, one_line, with_spread
 
 Change = Literal["better", "worse", "same", "new", "missing", "not run"]
 NOISE = 2.0
-"""Standard errors by which two means must differ. About one difference in twenty is larger by chance alone."""
+"""Standard errors by which two means must differ. Of many runs, one difference in twenty is larger by chance alone."""
 _LOWEST = 1e-9
 IGNORED = {"at", "budget", "concurrency", "kept"}
 """Settings that change no result."""

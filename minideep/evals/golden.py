@@ -58,6 +58,8 @@ class Golden(UserWritten, frozen=True):
     """Its name in reports; empty: the goal. No two goldens of an evaluation have the same name."""
     earlier: tuple[str, ...] = ()
     """What the person says before the goal, each a turn of the same thread. Only the turn of the goal is checked."""
+    files: Mapping[str, str] = {}
+    """Texts by path, which the agent is given with the first message: `Agent.run(files=...)`."""
     metadata: Mapping[str, Any] = {}
     """Plain data of your own, kept in the report."""
 

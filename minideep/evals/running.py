@@ -51,6 +51,7 @@ async def evaluate(
     timeout: Seconds | None = None,
     budget: Annotated[float, Meta(gt=0)] | None = None,
     store: Store | None = None,
+    on_case: Callable[[Case], object] | None = None,
 ) -> Report:
     """Run every golden *repeat* times with *agent*, and check each turn: what the golden expects, and *assertions*.
 
@@ -61,6 +62,8 @@ async def evaluate(
     *budget* is in US dollars, of agent and assertions together. No case begins once it is spent, or once a cost is
     unknown: the rest is `not run`, and the report has not passed. The cases that run at that moment go on.
 
+    *on_case* is called with each case that is over, in the order of their ends.
+
     Raises:
         ConfigError: *goldens* is empty, two of them have one name, or an argument is not usable.
     """
@@ -70,7 +73,10 @@ async def evaluate(
 
     async def one(golden: Golden, run: int) -> Case:
         async with slots:
-            return await work.case(golden, run)
+            case = await work.case(golden, run)
+        if on_case:
+            on_case(case)
+        return case
 
     # The first runs of all goldens stand first: a budget that is too small leaves runs out, not goldens.
     order = [(run, golden) for run in range(1, repeat + 1) for golden in listed]

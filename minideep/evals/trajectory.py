@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
+from hashlib import sha256
 from pathlib import PurePosixPath
 from time import perf_counter
 from typing import Any
@@ -18,7 +19,7 @@ from ..messages import Message, ToolMessage
 from ..models import Policy
 from ..ports import Ask, Middleware, Reply, Request, Store
 from ..runtime import inheriting
-from ..state import Path, State
+from ..state import Path, State, as_bytes
 from ..turn import Turn
 from .golden import Golden
 from .scores import Verdict
@@ -106,11 +107,14 @@ async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
     """
     asked: list[Asked] = []
     recorded = _recorded(agent, asked)
+    files: Mapping[str, str] | None = golden.files or None
     for place, said in enumerate(golden.earlier, start=1):
-        _check_earlier(await recorded.run(said, thread_id), f"turn {place} of {len(golden.earlier) + 1}")
+        earlier = await recorded.run(said, thread_id, files=files)
+        _check_earlier(earlier, f"turn {place} of {len(golden.earlier) + 1}")
+        files = None
         asked.clear()
     started = perf_counter()
-    turn = await recorded.run(golden.goal, thread_id)
+    turn = await recorded.run(golden.goal, thread_id, files=files)
     seconds = perf_counter() - started
     if not turn.saved and turn.error:  # The store does not have the turn, so nothing of it could be read back.
         raise turn.error
@@ -118,7 +122,7 @@ async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
     size = len(encode_state(structs.replace(state, subagents={})))
     reader = _Calls(agent, thread_id)
     calls = tuple(reader.of_run((), agent.spec.name, turn.messages))
-    artifacts = _artifacts(agent, turn)
+    artifacts = _artifacts(agent, golden, turn)
     return Trajectory(golden, agent, turn, state, tuple(asked), calls, reader.runs, artifacts, size, seconds)
 
 
@@ -135,9 +139,12 @@ def _check_earlier(turn: Turn, which: str) -> None:
         raise MinideepError(f"{which} is {turn.status}, so the goal could not be said")
 
 
-def _artifacts(agent: Agent, turn: Turn) -> dict[str, str]:
+def _artifacts(agent: Agent, golden: Golden, turn: Turn) -> dict[str, str]:
     """Return the statuses of what the turn has delivered: what it wrote, and what the agent itself knows of it."""
-    there = {name: "done" for path in turn.artifacts for name in (path.lstrip("/"), PurePosixPath(path).name)}
+    # What the agent was given is recorded as written, too; it has delivered that only if it has changed it.
+    given = {(PurePosixPath(path).name, sha256(as_bytes(text)).hexdigest()) for path, text in golden.files.items()}
+    written = [path for path, file in turn.artifacts.items() if (PurePosixPath(path).name, file.sha256) not in given]
+    there = {name: "done" for path in written for name in (path.lstrip("/"), PurePosixPath(path).name)}
     delivered: Callable[[str], Mapping[str, str]] | None = getattr(agent, "delivered", None)
     return there | dict(delivered(turn.thread_id)) if delivered else there
 

@@ -437,7 +437,7 @@ def evaluations(agent):
         asyncio.run(evaluate(agent, [Golden("g")], [assertion]))
 
     golden = {"goal": "g", "expected_final_answer": "", "expected_artifact_set": (), "expected_status": "ended"}
-    golden |= {"expected_calls": (), "id": "g", "earlier": (), "metadata": {}}
+    golden |= {"expected_calls": (), "id": "g", "earlier": (), "files": {}, "metadata": {}}
     cases = evals.Report((evals.Case(Golden("g")),))
 
     def called(name):
@@ -472,7 +472,7 @@ def evaluations(agent):
         "evaluate": (
             evaluate,
             {"agent": agent, "goldens": [Golden("g")], "assertions": (), "repeat": 1, "concurrency": 1, "timeout": 5.0}
-            | {"budget": 1.0, "store": None},
+            | {"budget": 1.0, "store": None, "on_case": plain},
         ),
     }  # fmt: skip
 
@@ -481,7 +481,7 @@ def behaving():
     """The names of `minideep.behaviours`."""
     task = next(task for task in behaviours.TASKS if task.name == "answer-a-plain-question")
     proof = behaviours.Proof(())
-    settings = {"repeat": 1, "concurrency": 1, "timeout": 5.0, "budget": 1.0, "store": None}
+    settings = {"repeat": 1, "concurrency": 1, "timeout": 5.0, "budget": 1.0, "store": None, "on_case": None}
 
     def proved(shape):
         asyncio.run(behaviours.prove([structs.replace(task, shapes=(*task.shapes, shape))]))

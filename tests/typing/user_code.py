@@ -32,6 +32,7 @@ from minideep import (
     events,
     tool,
 )
+from minideep.evals import Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
 from minideep.state import Status
 
 
@@ -148,3 +149,19 @@ def an_agent() -> Agent:
     assert_type(pay(7), str)
     assert_type(create_deep_agent("offline:", tools, middleware=[Hooks()], interrupt_on={"pay": True}), Agent)
     return Agent("offline:", [pay, settle], middleware=[Hooks()])
+
+
+async def evaluated(agent: Agent, goldens: list[Golden]) -> None:
+    def is_short(trajectory: Trajectory) -> str | None:
+        return None if len(trajectory.turn.text) < 500 else "it is too long"
+
+    async def style(trajectory: Trajectory) -> Score:
+        return Score(0.5, trajectory.calls[0].name)
+
+    def fresh(golden: Golden) -> Agent:
+        return Agent("offline:", name=golden.name)
+
+    checks = [is_short, style, lambda trajectory: 0.5, calls_in_order("ls"), judge("offline:", "Is it polite?")]
+    report = assert_type(await evaluate(agent, goldens, checks, repeat=2), Report)
+    await evaluate(fresh, goldens, [lambda trajectory: trajectory.turn.status == "ended"])
+    assert_type(report.compare(Report.from_json(report.json())).goldens[0].steps.change, float | None)

@@ -1,8 +1,10 @@
 """Two reports: what became better or worse, by more than chance explains."""
 
+from math import comb
+
 import pytest
 
-from minideep.evals import Case, Failure, Golden, Report, Score
+from minideep.evals import Case, Delta, Failure, Golden, Report, Score, Spread
 from minideep.evals.cases import NOT_RUN
 
 FAILED = (Failure("a", "b"),)
@@ -110,3 +112,21 @@ def test_an_unknown_cost_is_not_compared():
     assert one.cost.change == 0
     unpriced = Report((Case(Golden("a"), "t", "ended", cost=0.1, unpriced=1),))
     assert unpriced.compare(unpriced).goldens[0].cost.now is None
+
+
+@pytest.mark.parametrize(("count", "most"), [(2, 0.125), (3, 0.032), (4, 0.071), (5, 0.11), (8, 0.084), (20, 0.055)])
+def test_a_golden_that_has_not_changed_is_seldom_taken_for_changed(count, most):
+    """Computed over all outcomes of two reports with the same chance to pass."""
+
+    def chance(passed, rate):
+        return comb(count, passed) * rate**passed * (1 - rate) ** (count - passed)
+
+    spreads = [Spread.of([1.0] * passed + [0.0] * (count - passed)) for passed in range(count + 1)]
+    for rate in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95):
+        wrong = sum(
+            chance(before, rate) * chance(now, rate)
+            for before in range(count + 1)
+            for now in range(count + 1)
+            if Delta(spreads[before], spreads[now]).is_clear
+        )
+        assert wrong <= most

@@ -17,6 +17,7 @@ from minideep import (
     ToolContext,
     Usage,
     __version__,
+    create_deep_agent,
 )
 from minideep.blueprint import ASSERTIONS, Blueprint
 from minideep.errors import RateLimited
@@ -89,8 +90,8 @@ async def test_a_case_that_takes_too_long_fails_with_what_it_had_spent_and_its_t
     store = MemoryCheckpointer()
     planner = Reply(AssistantMessage(PLAN), Usage(90, 10), cost=0.25)
     blueprint = Blueprint(script(lambda _: planner, role=lambda _: asyncio.sleep(60)))
-    (case,) = (await evaluate(blueprint, [CAPITAL], timeout=0.2, store=store)).cases
-    assert (case.status, case.failures) == ("raised", (Failure("turn", "TimeoutError: it took longer than 0.2 s"),))
+    (case,) = (await evaluate(blueprint, [CAPITAL], timeout=1, store=store)).cases
+    assert (case.status, case.failures) == ("raised", (Failure("turn", "TimeoutError: it took longer than 1 s"),))
     assert (case.steps, case.tokens, case.cost) == (1, 100, 0.25)
     assert Blueprint(script(), checkpointer=store).get_state(case.thread_id).status == "cancelled"
 
@@ -331,3 +332,55 @@ async def test_a_case_keeps_what_is_needed_to_understand_it_without_its_thread()
     agent = Agent(ScriptedModel([ToolCall("look", {"where": "x" * 500}), "y" * 5_000]), [look])
     (case,) = (await evaluate(agent, [Golden("a")])).cases
     assert (case.answer, case.calls) == ("y" * 2_000, (f"look(where='{'x' * 188}",))
+
+
+async def test_each_case_is_shown_when_it_is_over():
+    shown = []
+    report = await evaluate(
+        Agent(ScriptedModel(lambda request: "yes")), map(Golden, "ab"), repeat=2, on_case=shown.append
+    )
+    assert sorted(shown, key=report.cases.index) == [*report.cases]
+    assert [case.golden.goal for case in shown] == ["a", "b", "a", "b"]
+
+
+SAID = {1: "Hello.", 3: ToolCall("read_file", {"file_path": "/notes.md"}), 5: None}
+
+
+async def test_files_of_a_golden_are_there_from_the_first_message_on():
+    model = ScriptedModel(lambda request: SAID[len(request.messages)] or request.messages[-1].text)
+    golden = Golden("What do my notes say?", "buy milk", files={"/notes.md": "buy milk"}, earlier=("Hi",))
+    report = await evaluate(create_deep_agent(model=model), [golden])
+    assert report.passed, report.table()
+
+
+async def test_a_file_that_the_agent_is_given_is_delivered_only_if_it_changes_it():
+    golden = Golden("go", expected_artifact_set=("notes.md",), files={"/notes.md": "x"})
+    (case,) = (await evaluate(create_deep_agent(model=ScriptedModel(["done"])), [golden])).cases
+    assert [failure.assertion for failure in case.failures] == ["delivers_the_artifacts"]
+    edit = ToolCall("edit_file", {"file_path": "/notes.md", "old_string": "x", "new_string": "y"})
+    model = ScriptedModel([ToolCall("read_file", {"file_path": "/notes.md"}), edit, "done"])
+    report = await evaluate(create_deep_agent(model=model), [golden])
+    assert report.passed, report.table()
+
+
+async def test_an_override_of_the_model_holds_in_an_evaluation():
+    agent = Agent(ScriptedModel([]))
+    with agent.override(model=ScriptedModel(["42"])):
+        report = await evaluate(agent, [Golden("What is it?", "42")])
+    assert report.passed, report.table()
+
+
+async def test_an_evaluation_that_is_cancelled_ends_its_cases():
+    began = asyncio.Event()
+
+    async def wait(request):
+        began.set()
+        await asyncio.sleep(60)
+
+    store = MemoryCheckpointer()
+    work = asyncio.create_task(evaluate(Agent(ScriptedModel(wait)), [Golden("a")], store=store))
+    await began.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert [one.status for one in Agent("offline:", checkpointer=store).threads()] == ["cancelled"]
