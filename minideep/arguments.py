@@ -24,10 +24,10 @@ MAX_PROBLEMS = 5
 """Problems that one refusal names."""
 
 
-def reread(call: ToolCall, parameters: Parameters, schema: Schema) -> ToolCall:
+def reread(call: ToolCall, parameters: Parameters) -> ToolCall:
     """Return *call* with its arguments in the one reading that fits, or *call* itself if there is none."""
     try:
-        found = coerced(_written(call), _with_aliases(schema, parameters.aliases))
+        found = coerced(_written(call), _with_aliases(from_json(parameters.schema), parameters.aliases))
         again = structs.replace(call, raw=to_json(found))
         _decoded(again.raw, parameters)
     except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
@@ -71,7 +71,7 @@ def signature_of(schema: Schema) -> str:
     required = schema.get("required", [])
     properties: Schema = schema.get("properties", {})
     parts = [
-        f"{name} ({about.get('type', 'value')}{'' if name in required else ', optional'})"
+        f"{name} ({about.get('type') or shape_of(about)}{'' if name in required else ', optional'})"
         for name, about in properties.items()
     ]
     return ", ".join(parts) or "no arguments"
@@ -107,8 +107,13 @@ def _problems(given: Schema, schema: Schema) -> list[str]:
             left_out = name not in required and is_absent(item)
             if name in known and not left_out and len(reader.readings(item, known[name])) != 1:
                 wanted = shape_of({**known[name], "$defs": schema.get("$defs", {})})
-                found.append(f"{name} must be {wanted}, not {shown(item)}")
+                meant = did_you_mean(item, filter(_is_text, known[name].get("enum", ())))
+                found.append(f"{name} must be {wanted}, not {shown(item)}{meant}")
     return found[:MAX_PROBLEMS]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _unknown(name: str, known: Schema, read: Schema) -> str:

@@ -36,11 +36,11 @@ class RunView(Protocol):
     """The run that a context belongs to."""
 
     path: Path
-    spec: Any
-    """The `AgentSpec` that it runs."""
     view: StateView
     context: Any
     scratch: dict[object, Any]
+    spec: Any
+    """The `AgentSpec`, which is a layer above."""
     loop: asyncio.AbstractEventLoop
     """The event loop that the run is on. Other OS threads pass their calls to it."""
     run_child: Callable[..., Awaitable[Turn]]
@@ -54,8 +54,8 @@ class RunView(Protocol):
     def emit(self, event: StreamEvent) -> None: ...
 
 
-DRIVEN: ContextVar[RunView | None] = ContextVar("driven", default=None)
-"""The run that is driven here, for a model that answers by where it is asked: a `Request` does not say who asks."""
+DRIVEN: ContextVar[Any] = ContextVar("driven", default=None)
+"""The `Run` that is driven here, for a model that answers by where it is asked: a `Request` does not say who asks."""
 
 
 class CallView(Protocol):
@@ -103,6 +103,11 @@ class ToolContext(Injected):
     def context(self) -> Any:
         """The `context` that the caller of `run` passed; never recorded."""
         return self._run.context
+
+    @property
+    def model(self) -> Any:
+        """The model that answers the requests of this run, unless a hook asks another one."""
+        return self._run.spec.model
 
     @property
     def spent(self) -> Spent:

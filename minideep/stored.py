@@ -1,16 +1,18 @@
 """The methods of `Agent` that read the threads of its store, copy them and delete them. None runs anything."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import checkpoint
 from .checks import checked
 from .errors import UnknownThread
 from .messages import Message
+from .ports import Model
 from .runtime import Turns, checked_thread_id
 from .state import BoundaryNumber, Path, State, ThreadId
 
 if TYPE_CHECKING:  # Loaded when they are used.
     from .checkpoint import Boundary, CheckedStore, Difference, RunInfo, ThreadInfo
+    from .replay import Replay
 
 
 @checked
@@ -107,6 +109,30 @@ class StoredThreads:
         new_id = checked_thread_id(thread_id)
         checkpoint.fork(self._store, source, at, new_id)
         return new_id
+
+    async def replay(
+        self, thread_id: ThreadId, *, at: BoundaryNumber | None = None, model: str | Model | None = None,
+        system_prompt: str | None = None, others: Literal["refuse", "run"] = "refuse", context: Any = None,
+    ) -> "Replay":  # fmt: skip
+        """Run the messages of a thread again, on a thread of its own in memory, and return both runs side by side.
+
+        *at* leaves out what came after that boundary. *model* stands in place of all models of this agent, and
+        *system_prompt* in place of its own; without them, its own are asked. A call that was made before with the same
+        tool and arguments gets its recorded result; *others* get an error result that says so, or run if it is "run".
+        Tools that change nothing but the thread, such as `write_todos`, and those that run other agents, run again.
+        A call that waits for a person gets the decision that was made about the same call, or is rejected. *context* is
+        what tools and hooks get as `ctx.context`.
+
+        The recorded thread is only read, and unless others run, no file on a disk of `FilesystemBackend` is changed.
+
+        Raises:
+            UnknownThread, CheckpointError
+            HistoryCut: retention has removed the beginning of the thread.
+            ConfigError: boundary number *at* does not exist, *model* is not a model, or an input was refused.
+        """
+        from .replay import replay
+
+        return await replay(self, self._store, thread_id, at, model, system_prompt, others, context)
 
     def delete(self, thread_id: ThreadId) -> None:
         """Remove a thread, with every run below it and the files that only it refers to.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stay
     from typing_extensions import ParamSpec, TypeVar
 
     P = ParamSpec("P", default=...)
-    R = TypeVar("R", default=Any, covariant=True)
+    R = TypeVar("R", default=Any, covariant=True)  # What a tool returns, or an agent.
 else:
     from typing import ParamSpec, TypeVar
 
@@ -97,7 +97,7 @@ class Tool(Generic[P, R]):
         except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
             from .arguments import reread  # Most calls fit.
 
-            return reread(call.as_json(), self._parameters, self.schema)
+            return reread(call.as_json(), self._parameters)
         return call
 
     def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:

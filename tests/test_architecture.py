@@ -27,6 +27,7 @@ LAYERS = [
         "workers",
         "folders",
         "coercion",
+        "strict_schema",
         "datatypes",
         "structured",
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..ports import FileInfo
 from .given import write_given
 from .names import encodable, escaped, quoted, unescaped
-from .paths import CONVERSATION, MAX_FILE, RESULTS, Missing, changed, configured, is_within, join, parsed
+from .paths import CONVERSATION, MAX_FILE, RESULTS, Missing, changed, configured, is_within, join, parsed, read_only
 from .search import GLOB_SECONDS, GREP_SECONDS, Found, Hits, find, grep, similar, status
 from .state import StateBackend
 from .text import Decoded, decode, encode

@@ -18,7 +18,18 @@ from ..kinds import Pathname
 from ..ports import FileInfo
 from .beneath import NO_LINK, SUPPORTED, Beneath, Place, StoreFolder, Unreachable, opened
 from .names import quoted
-from .paths import MAX_FILE, Missing, changed, is_searched, join, normalized, not_a_file, not_a_folder, undeletable
+from .paths import (
+    MAX_FILE,
+    Missing,
+    changed,
+    check_writable,
+    is_searched,
+    join,
+    normalized,
+    not_a_file,
+    not_a_folder,
+    undeletable,
+)
 from .removal import remove_folder
 
 _DENIED = "permission denied; leave it, or ask for access"
@@ -117,6 +128,7 @@ class FilesystemBackend:
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
         """Create or replace a file, through a temporary file beside it. A replaced file keeps its mode."""
         path = normalized(path, self.home)
+        check_writable(path)
         with self._lock, _explained(path), self._base.place(path, make=expect is None) as place:
             # Under the lock: another write between the comparison and the rename would be lost.
             mode = _mode(path, place)
@@ -131,6 +143,7 @@ class FilesystemBackend:
         A folder with the folder of a store anywhere below it is left untouched.
         """
         path = normalized(path, self.home)
+        check_writable(path)
         with self._lock, _explained(path), self._base.place(path, follow=False) as place:
             if place.status is None:
                 raise Missing(path)

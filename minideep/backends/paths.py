@@ -1,7 +1,9 @@
 """Paths as a model may write them: their normal form, and the errors that say what to do instead."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from ..errors import ConfigError, ToolError
 from .names import quoted, unescaped
@@ -25,6 +27,30 @@ _REFUSED = (
     (r"\A~", "'~' is not expanded"),
     (r"\A[A-Za-z]:[\\/]", "drive letters are not supported"),
 )
+
+
+_read_only: ContextVar[str] = ContextVar("read_only", default="")
+"""Who lets no backend change a disk here; empty if nobody does."""
+
+
+@contextmanager
+def read_only(who: str) -> Generator[None]:
+    """Let no backend of minideep change a disk in the turns that begin inside; *who* is named in the errors."""
+    token = _read_only.set(who)
+    try:
+        yield
+    finally:
+        _read_only.reset(token)
+
+
+def check_writable(path: str) -> None:
+    """Check that files on a disk may be changed here.
+
+    Raises:
+        ToolError: they may not.
+    """
+    if who := _read_only.get():
+        raise ToolError(f"{quoted(path)} was not changed: {who} changes no files on a disk")
 
 
 class Missing(ToolError):

@@ -129,7 +129,9 @@ def _assertions(tasks: Iterable[Task]) -> list[Assertion]:
 
 @checked
 async def prove(tasks: Iterable[Task] | None = None) -> Proof:
-    """Play every shape of *tasks* (None: of all `TASKS`), without a model or a network: does each assertion catch what it is for?
+    """Play every shape of *tasks*, without a model or a network: does each assertion catch what it is for?
+
+    If *tasks* is None, those of all `TASKS` are played.
 
     Raises:
         ConfigError: *tasks* is empty.

@@ -13,7 +13,6 @@ from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import Positive, Seconds
 from ..messages import Input, Text
-from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..plain_json import to_json
 from ..ports import Backend, Middleware, Model, Store
@@ -21,7 +20,7 @@ from ..runtime import check_prices, overridden
 from ..spec import AgentSpec, Said, read_input
 from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
-from .graph import Graph
+from .graph import middleware_of
 from .planner import PROMPT_LIMIT, Planner
 from .pool import BUDGETS, MAX_PARALLEL, SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
@@ -96,9 +95,8 @@ class Blueprint(Agent):
         continues: Iterable[str] = (),
         redact: Redact | None = None,
     ) -> None:
-        own, limits = resolve(model), limits or Limits()
-        pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
-        backend = backend or StateBackend()
+        own, pool = resolve(model), _checked_pool(STOCK_ROLES if roles is None else roles, strict)
+        backend, limits = backend or StateBackend(), limits or Limits()
         self.files: VirtualFiles = VirtualFiles(backend, inline_limit, state_limit, max_file_age_steps, pinned)
         below = structs.replace(limits, **dict.fromkeys(BUDGETS))
         self.pool: SubagentPool = SubagentPool(pool, own, self.files, below, max_parallel)
@@ -106,16 +104,17 @@ class Blueprint(Agent):
         self.planner: Planner = Planner(asked, pool, self.files, planner_prompt_limit, planner_timeout)
         asked = _or(reflection_model, own)
         self.reflection: Reflection = Reflection(asked, self.files, max_reflection_depth, reflection_timeout)
+        kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
+        kept |= {"name": name, "version": version, "continues": continues}
+        self._put_together(limits, approve_plan, middleware, kept)
+
+    def _put_together(self, limits: Limits, approving: bool, more: Iterable[Middleware], kept: dict[str, Any]) -> None:
+        """Make the agent whose tools are the parts."""
         # Without the limit of steps: the number of a blueprint's own steps is bounded by *max_reflection_depth*.
         budgets = Limits(None, None, limits.tokens, limits.cost, limits.seconds)
         tools: list[Callable[..., Any]] = [self.planner.planner, self.pool.subagent_dispatcher]
-        tools += [self.reflection.reflection, self.files.cleanup]
-        parts: list[Middleware] = [Graph(self.files, budgets, approving=approve_plan), *middleware]
-        if approve_plan:
-            tools.append(self.planner.approve_plan)
-            parts.append(HumanInTheLoopMiddleware({"approve_plan": True}))
-        kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
-        kept |= {"name": name, "version": version, "continues": continues}
+        tools += [self.reflection.reflection, self.files.cleanup, *([self.planner.approve_plan] if approving else [])]
+        parts = middleware_of(self.files, self.pool.roles, budgets, more, approving=approving)
         # The graph replies in its place. Asking it is free, so a spent budget cannot keep the graph from its question.
         super().__init__(Policy(lambda request: ""), tools, "", parts, limits=budgets, **kept)
         self.spec: AgentSpec = structs.replace(self.spec, accept=self._goal)

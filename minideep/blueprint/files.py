@@ -99,7 +99,7 @@ class VirtualFiles:
             lines.append(f"evicted, restored if named: {', '.join(evicted[-_EVICTED_SHOWN:])}")
         return "\n".join(lines) or "none"
 
-    async def read(self, ctx: ToolContext, ref: FileRef, step: int) -> str:
+    async def read(self, ctx: ToolContext, ref: FileRef, step: int) -> str | bytes:
         """Return the whole content of a file. An evicted file is restored, as if written at *step*.
 
         Raises:
@@ -112,7 +112,23 @@ class VirtualFiles:
         if ref.evicted:
             note = structs.replace(ref.note, step=step)
             self.record(ctx, _written(ctx, ref.path, content, not self.backend.blocking, self.inline_limit), note)
-        return content if isinstance(content, str) else content.decode(errors="replace")
+        return content
+
+    async def content(self, ctx: ToolContext, path: str, sha256: str) -> str | bytes | None:
+        """Return the content that a file had when its hash was *sha256*. If nobody has it any more, return what is in
+        its place now, if anything.
+
+        Raises:
+            CheckpointError: the store has lost it.
+        """
+        file = ctx.state.files.get(path)
+        kept = ctx.content_of(path) if file and file.sha256 == sha256 else ctx.recall(path, sha256)
+        if kept is not None:
+            return kept
+        try:
+            return await self._call(self.backend.read, ctx, path)
+        except ToolError:
+            return None
 
     async def _content(self, ctx: ToolContext, ref: FileRef) -> str | bytes | None:
         kept = ctx.recall(ref.path, ref.sha256) if ref.evicted else ctx.content_of(ref.path)
@@ -125,7 +141,7 @@ class VirtualFiles:
                 return None
             raise FileViolation(str(exc)) from None
         # On a disk somebody may have written another file in its place; that one must not pass for the artifact.
-        return None if ref.evicted and sha256(data).hexdigest() != ref.sha256 else data
+        return None if ref.evicted and digest(data) != ref.sha256 else data
 
     # ---- writing
 
@@ -138,7 +154,7 @@ class VirtualFiles:
         path, data = f"{self.backend.home.rstrip('/')}/{name}", content.encode()
         if await self._call(self._is_taken, ctx, path, data):
             stem, suffix = PurePosixPath(path).stem, PurePosixPath(path).suffix
-            path = str(PurePosixPath(path).with_name(f"{stem}-{sha256(data).hexdigest()[:8]}{suffix}"))
+            path = str(PurePosixPath(path).with_name(f"{stem}-{digest(data)[:8]}{suffix}"))
         kept = await self._call(self.backend.write, ctx, path, data)
         return _written(ctx, path, content, kept, self.inline_limit)
 
@@ -255,8 +271,18 @@ class VirtualFiles:
 def _written(ctx: ToolContext, path: str, content: str | bytes, kept: bool, inline_limit: int) -> FileWritten:
     """Return the event of a written file, with its content if the state keeps it, as a blob if that is large."""
     data = as_bytes(content)
-    digest, blob = sha256(data).hexdigest(), kept and len(data) > inline_limit
-    return FileWritten(path, content if kept else None, len(data), digest, time.time(), ctx.path, blob)
+    blob = kept and len(data) > inline_limit
+    return FileWritten(path, content if kept else None, len(data), digest(data), time.time(), ctx.path, blob)
+
+
+def as_text(content: str | bytes) -> str:
+    """Return the content of a file as a model reads it."""
+    return content if isinstance(content, str) else content.decode(errors="replace")
+
+
+def digest(content: str | bytes) -> str:
+    """Return the hash of a content by which the log knows it."""
+    return sha256(as_bytes(content)).hexdigest()
 
 
 def _text_or_bytes(data: bytes) -> str | bytes:

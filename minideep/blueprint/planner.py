@@ -8,7 +8,7 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import ConfigError, PlanViolation
-from ..middleware import ResponseFormat
+from ..middleware import RequestSchema
 from ..plain_json import to_json
 from ..ports import Model
 from . import prompts
@@ -40,7 +40,7 @@ class Planner:
         if len(system) > prompt_limit:
             found = f"the planner's prompt has {len(system):,} characters with these roles, more than {prompt_limit:,}"
             raise ConfigError(f"{found}; shorten the roles' descriptions, or raise planner_prompt_limit")
-        output = ResponseFormat(plan_schema(list(roles)))
+        output = RequestSchema(plan_schema(list(roles)))
         about: dict[str, Any] = {"name": "planner", "limits": PART_LIMITS}
         self.agent: Agent = Agent(model, system_prompt=system, middleware=[output], **about)
 

@@ -8,7 +8,7 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import CheckpointError, FileViolation, ReflectionViolation
-from ..middleware import ResponseFormat
+from ..middleware import RequestSchema
 from ..ports import Model
 from . import prompts
 from .contracts import DECISION_SCHEMA, Decision, named_artifacts, parse_decision
@@ -28,7 +28,7 @@ class Reflection:
         self._depth = depth
         self._timeout = timeout
         about: dict[str, Any] = {"name": "reflection", "limits": PART_LIMITS}
-        output = ResponseFormat(DECISION_SCHEMA)
+        output = RequestSchema(DECISION_SCHEMA)
         self.agent: Agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[output], **about)
 
     async def reflection(self, ctx: ToolContext) -> str:
@@ -93,7 +93,8 @@ def _parse(reply: str, files: Collection[str]) -> Decision:
         named = dict.fromkeys(named_artifacts(decision.final_answer))
         if unknown := [name for name in named if name not in files]:
             there = ", ".join(sorted(files)) or "none"
-            raise ReflectionViolation(f"final_answer names unknown artifacts: {unknown}; artifacts: {there}")
+            found = f"final_answer names unknown artifacts: {unknown}; artifacts: {there}"
+            raise ReflectionViolation(f"{found}; for braces that name none, write \\\\{{{{")
     return decision
 
 

@@ -24,7 +24,7 @@ __getattr__ = lazy_names(
         "layout": "after_a_gap head_key log_prefix read_head",
         "maintenance": "delete",
         "memory": "MemoryCheckpointer",
-        "paging": "read_page",
+        "paging": "read_page thread_events",
         "past": "accepted_input past_turn",
         "rewriting": "fork",
         "spending": "CallCosts RunCosts Spending StepCosts ThreadCosts TurnCosts",
@@ -33,7 +33,6 @@ __getattr__ = lazy_names(
         "sync_store": "SyncStore",
         "verify": "Damage",
         "waiting": "wait_for",
-        "whole": "thread_events",
         "views": "Difference RunInfo ThreadInfo diff export get_state history noted read_file recall runs threads "
         "transcript",
     },

@@ -21,7 +21,7 @@ from .journal import Journal as Journal, open_thread as open_thread
 from .layout import after_a_gap as after_a_gap, head_key as head_key, log_prefix as log_prefix, read_head as read_head
 from .maintenance import delete as delete
 from .memory import MemoryCheckpointer as MemoryCheckpointer
-from .paging import read_page as read_page
+from .paging import read_page as read_page, thread_events as thread_events
 from .past import accepted_input as accepted_input, past_turn as past_turn
 from .rewriting import fork as fork
 from .spending import (
@@ -57,7 +57,6 @@ from .views import (
     transcript as transcript,
 )
 from .waiting import wait_for as wait_for
-from .whole import thread_events as thread_events
 
 Durability = Literal["turn", "step", "tool"]
 Redact = Callable[[AnyEvent], AnyEvent]

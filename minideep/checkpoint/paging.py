@@ -1,18 +1,19 @@
-"""The recorded events of a thread after a number, of all its runs in one order, a page at a time."""
+"""The recorded events of a thread, of all its runs in one order: all of them, or a page after a number."""
 
+from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..errors import CorruptSegment, HistoryCut
-from ..events import AnyEvent, with_path
-from ..state import Path
+from ..events import AnyEvent, FileWritten, with_path
+from ..state import FileEntry, Path
 from . import format, layout
 from .log import Log
-from .replay import check_owner, read_consistently, with_blobs
-from .store import CheckedStore
+from .replay import check_owner, content_of, read_consistently, segments, with_blobs
+from .store import CheckedStore, unknown_thread
 
 PAGE = 256
 """Events of one page."""
@@ -109,3 +110,38 @@ def _segments_after(keys: list[str], number: int) -> list[str]:
     followers = [*(int(first) - 1 for first, _, _ in numbers[1:]), layout.MAX_NUMBER]
     lasts = (int(last or follower) for (_, _, last), follower in zip(numbers, followers, strict=False))
     return [key for key, last in zip(keys, lasts, strict=True) if last > number]
+
+
+# ---- all of them
+
+
+def thread_events(store: CheckedStore, thread_id: str) -> list[AnyEvent]:
+    """Return every event of a thread as it is saved, with its path, number and time, and the contents of files.
+
+    Raises:
+        UnknownThread, CheckpointError
+        HistoryCut: retention has removed the beginning.
+    """
+    found = read_consistently(store, thread_id, _events)
+    if found is None:
+        raise unknown_thread(thread_id)
+    return found
+
+
+def _events(log: Log) -> list[AnyEvent]:
+    if cut := log.head.truncation:
+        kept = f"thread {log.thread_id!r} begins with boundary {cut.turn}"
+        raise HistoryCut(f"{kept}, as retention removed the older ones; only a whole thread can be run again")
+    return list(merge(*(_events_of(log, path) for path in ((), *log.runs)), key=attrgetter("number")))
+
+
+def _events_of(log: Log, path: Path) -> Iterator[AnyEvent]:
+    for _, entries in segments(log, path):
+        for number, event, at in entries:
+            whole = _with_content(log, event) if type(event) is FileWritten else event
+            yield with_path(whole, path, number, at, str(number))
+
+
+def _with_content(log: Log, event: FileWritten) -> FileWritten:
+    entry = FileEntry(event.content, event.size, event.sha256, event.at, blob=event.blob)
+    return structs.replace(event, content=content_of(log.store, entry))

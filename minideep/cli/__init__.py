@@ -101,7 +101,7 @@ _COMMANDS = {
     "eval": (
         "run a golden set with the stock blueprint or an agent of your own, or --behaviours with a model; exit with 1 "
         "if a case fails",
-        "file --behaviours --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json "
+        "file --behaviours --from --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json "
         "--junit --baseline",
     ),
     "threads": ("list the threads, most recently used first", ""),
@@ -109,7 +109,11 @@ _COMMANDS = {
     "history": ("list the boundaries of a thread, where its turns ended or paused", "thread"),
     "costs": ("show where the time, bytes, tokens and money of a thread went", "thread --turn --last --json"),
     "fork": ("start a new thread as a copy of another one", "thread --at --name --agent"),
-    "export": ("print all messages of a thread and its subagents as lines of JSON", "thread"),
+    "export": ("print all messages of a thread and its subagents as lines of JSON", "thread --events"),
+    "replay": (
+        "run a thread again, in memory, with another model or an agent that has changed; show both runs",
+        "thread --model --others --at=N --json=LINE --yes --agent",
+    ),
     "delete": ("delete a thread with its subagents and files", "thread"),
     "check": ("read everything that is kept and report damage; exit with 1 if there is any", ""),
 }
@@ -119,6 +123,7 @@ _ROOTS = {
     "plan": "the folder it may read",
     "eval": "the folder it may read",
     "resume": "the folder whose threads to use, and to work on",
+    "replay": "the folder whose threads to use, and to read",
 }
 _STATES = {"eval": "the folder in which to keep the threads of the cases (default: they are not kept)"}
 _FLAG = "store_true"
@@ -134,6 +139,15 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "N",
         "help": "the most model replies of a run (default: the thread's own limit, or 100)",
     },
+    "--from": {"nargs": "+", "dest": "threads", "metavar": "THREAD", "help": "print the goldens of threads instead"},
+    "--events": {"action": _FLAG, "help": "print all events instead, to be run again by `minideep.testing.recorded`"},
+    "--others": {
+        "choices": ("refuse", "run"),
+        "default": "refuse",
+        "help": "calls that were not made before with the same arguments: refuse them, or run them (default: refuse)",
+    },
+    "--at=N": {"type": _positive, "metavar": "N", "help": "leave out what came after boundary N of `history`"},
+    "--json=LINE": {"action": _FLAG, "help": "print both runs as a line of JSON"},
     "--json": {"action": _FLAG, "help": "print each event as a line of JSON"},
     "--approve": {
         "action": argparse.BooleanOptionalAction,

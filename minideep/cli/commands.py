@@ -26,6 +26,7 @@ __all__ = [
     "fork",
     "history",
     "plan",
+    "replay",
     "resume",
     "run",
     "show",
@@ -85,6 +86,10 @@ def fork(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """Print a thread for other programs."""
+    if options.events:
+        from .replays import print_events
+
+        return print_events(options)
     screen = Screen()
     with closing(existing_store(options)) as store:
         for line in reader(store).export(options.thread):
@@ -109,6 +114,13 @@ def check(options: argparse.Namespace) -> int:
         counts = (len(open_store(store).keys(f"{kind}/", f"{kind}0")) for kind in ("head", "log"))
         Screen().damages(damages, *counts)
     return EXIT_CODES["failed" if damages else "ended"]
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Run a thread again with other parts."""
+    from .replays import replay  # As above.
+
+    return replay(options)
 
 
 def evaluate(options: argparse.Namespace) -> int:

@@ -25,26 +25,45 @@ Work = tuple[int, Callable[..., Coroutine[Any, Any, Report]]]
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    """Run a golden set, or the behaviour set. The threads of its cases are kept only if `--state` says where."""
-    if (options.file is None) == (options.behaviours is None):
-        raise ConfigError("give the file of a golden set, or --behaviours")
+    """Run a golden set or the behaviour set, or print a set made of threads. The threads of its cases are kept only if
+    `--state` says where.
+    """
+    if [options.file is not None, options.behaviours is not None, bool(options.threads)].count(True) != 1:
+        raise ConfigError(
+            "eval needs a golden set: its file, `--behaviours`, or `--from THREAD` to print one of a thread"
+        )
+    if options.threads:
+        from .replays import print_goldens
+
+        return print_goldens(options)
     if options.file is None:
         from . import behaviours  # Here, because a golden set does not need its tasks.
 
-        work = behaviours.with_model(options)
-        if work is None:
+        found = behaviours.with_model(options)
+        if found is None:
             return behaviours.shapes(options)
     else:
+<<<<<<< HEAD
         work = _golden_set(options)
     goldens, run = work
+=======
+        found = _golden_set(options)
+    cases, work = found
+>>>>>>> main
     baseline = _baseline(options.baseline) if options.baseline else None
     for name in ("json", "junit"):
         _check_writable(name, getattr(options, name))
     settings = {name: getattr(options, name) for name in ("repeat", "concurrency", "timeout", "budget")}
     store = DiskCheckpointer(options.state) if options.state else None
+<<<<<<< HEAD
     progress = _Progress(goldens * options.repeat)
     with closing(store) if store else nullcontext():
         report = asyncio.run(run(store=store, on_case=progress, **settings))
+=======
+    progress = _Progress(cases * options.repeat)
+    with closing(store) if store else nullcontext():
+        report = asyncio.run(work(store=store, on_case=progress, **settings))
+>>>>>>> main
     _show(report, baseline, options)
     for out, text in ((options.json, report.json), (options.junit, report.junit)):
         if out:
@@ -53,7 +72,11 @@ def evaluate(options: argparse.Namespace) -> int:
     return EXIT_CODES["ended" if is_good else "failed"]
 
 
+<<<<<<< HEAD
 def _golden_set(options: argparse.Namespace) -> Work:
+=======
+def _golden_set(options: argparse.Namespace) -> tuple[int, Work]:
+>>>>>>> main
     goldens = load(options.file)
     agent, assertions = _evaluated(options)
     return len(goldens), partial(run_cases, agent, goldens, assertions)

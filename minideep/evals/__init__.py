@@ -7,6 +7,7 @@ from .comparison import Compared, Comparison, Delta
 from .golden import ExpectedCall, Golden
 from .judges import grounded, judge
 from .loading import load
+from .recorded import from_thread
 from .report import Report
 from .running import evaluate
 from .scores import Failure, Score
@@ -34,6 +35,7 @@ __all__ = [
     "calls_in_order",
     "calls_only",
     "evaluate",
+    "from_thread",
     "grounded",
     "judge",
     "load",

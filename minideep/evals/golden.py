@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from msgspec import structs
+
 from ..checks import UserWritten, check_fields
 from ..errors import ConfigError
+from ..export import json_line, plain
 from ..plain_json import to_json, too_deep
 
 EndStatus = Literal["ended", "paused", "escalated", "failed", "cancelled", "exhausted"]
@@ -77,6 +80,16 @@ class Golden(UserWritten, frozen=True):
     def name(self) -> str:
         """Its id or, if it has none, its goal."""
         return self.id or self.goal
+
+    def json(self) -> str:
+        """Return it as one line of JSON, as `load` reads it, without the fields that are at their defaults.
+
+        Raises:
+            TypeError: it expects an argument that a function decides about.
+        """
+        written = {field.name: getattr(self, field.name) for field in structs.fields(self)}
+        default = {field.name: field.default for field in structs.fields(self)}
+        return json_line({name: plain(value) for name, value in written.items() if value and value != default[name]})
 
 
 def _check_plain(name: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 """Answering calls out of a recording: as tools, or as a middleware round the tools of an agent."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -32,6 +32,8 @@ class RecordedAnswers(Middleware):
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        self.say: Callable[[str], Awaitable[None]] | None = None
+        """Says to the running turn what a person has said to the recorded one."""
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         """Record the compaction that came before this reply, and files that hooks wrote, so that no hook does again."""
@@ -45,34 +47,39 @@ class RecordedAnswers(Middleware):
     async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
         found = self._script.reply(ctx.path, ctx.state)
         reply = await ask(request)
-        if found is not None and not ctx.path:
-            await self.said_after(found.said)
+        if found is not None and not ctx.path and self.say is not None:
+            for text in found.said:
+                await self.say(text)
         return reply
 
-    async def said_after(self, said: list[str]) -> None:
-        """Say to the running turn what a person has said after a reply. Whoever gives the inputs overrides it."""
-
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall:
-        found = self._script.call(ctx.path, ctx.state, ctx.call_id)
-        if found is not None:
-            ctx.scratch[self, ctx.call_id] = {id(one): _seen(ctx, one) for one in found.effects}
+        found = self.found(ctx)
+        seen = {} if found is None else {id(one): _seen(ctx, one) for one in found.effects}
+        ctx.scratch[self, ctx.call_id] = found, seen
         return call
 
     async def wrap_tool(self, ctx: ToolContext, call: ToolCall, run: RunTool) -> ToolResult:
-        found = self._script.call(ctx.path, ctx.state, ctx.call_id)
-        if found is not None and found.ran_agents:
-            return await run(call)
-        return await answered(self._script, ctx, found, call)
+        found, _ = ctx.scratch[self, ctx.call_id]
+        return await self.answer(ctx, found, call, run)
 
     async def after_tool(self, ctx: ToolContext, call: ToolCall, result: ToolResult) -> ToolResult:
         """Record the notes of the tool. Last: a hook that makes the same note has made it by now."""
-        found = self._script.call(ctx.path, ctx.state, ctx.call_id)
+        found, seen = ctx.scratch.pop((self, ctx.call_id), (None, {}))
         if found is not None and not found.ran_agents:
-            before = ctx.scratch.pop((self, ctx.call_id), {})
             for event in found.effects:
-                if isinstance(event, Noted) and not _was_made(ctx, event, before.get(id(event), 0)):
+                if isinstance(event, Noted) and not _was_made(ctx, event, seen[id(event)]):
                     ctx.record(event)
         return result
+
+    def found(self, ctx: ToolContext) -> RecordedCall | None:
+        """Return the recorded call that a call stands for."""
+        return self._script.call(ctx.path, ctx.state, ctx.call_id)
+
+    async def answer(self, ctx: ToolContext, found: RecordedCall | None, call: ToolCall, run: RunTool) -> ToolResult:
+        """Return the result of a call; *found* is the recorded one."""
+        if found is not None and found.ran_agents:
+            return await run(call)
+        return await answered(self._script, ctx, found, call)
 
 
 class RecordedTool(Tool):
@@ -96,16 +103,30 @@ class RecordedTool(Tool):
                 ctx.record(event)
         return result
 
+    def normalized(self, call: ToolCall) -> ToolCall:
+        """Return *call*, as it was recorded."""
+        return call
+
     def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:
         """Take any arguments: the result is that of the recorded call."""
         return {"ctx": ctx}
 
 
 async def answered(script: Script, ctx: ToolContext, found: RecordedCall | None, call: ToolCall) -> ToolResult:
-    """Return the recorded result of *call*, after recording what the call did to files, todos and context."""
+    """Return the recorded result of *call*, or do what was done where there is none."""
     if found is None or found.result is None or script.is_later(found.part):
         missing = await script.end(ctx.path, ctx.state, f"result of {call.name}")
         return ToolResult(f"{call.name} was not run: {missing}", is_error=True)
+    return given_again(ctx, found)
+
+
+def given_again(ctx: ToolContext, found: RecordedCall) -> ToolResult:
+    """Return the result of a recorded call, after recording what it did to files, todos and context.
+
+    Raises:
+        IllegalEvent: that does not fit the state.
+    """
+    assert found.result is not None
     for event in found.effects:
         if not isinstance(event, Noted):
             _record(ctx, event)

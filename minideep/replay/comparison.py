@@ -1,5 +1,6 @@
 """`Replay`: a recorded thread and the one that it was run again as, side by side."""
 
+import json
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any
@@ -20,6 +21,7 @@ from ..events import (
 )
 from ..export import json_line, plain
 from ..messages import ToolResult, Usage
+from ..plain_json import from_json
 from ..state import Path, Status
 from ..turn import Turn, shortened
 from .recording import RecordedCall, RecordedInput, Recording
@@ -49,7 +51,7 @@ class PlayedCall(Documented, frozen=True):
     @property
     def shown(self) -> str:
         """The call in one short line."""
-        args = json_line(self.args)
+        args = json_line(from_json(json.dumps(self.args, sort_keys=True)))
         below = f"{' > '.join(self.agents)}: " if self.agents else ""
         return f"{below}{self.tool}({args if len(args) <= 100 else args[:99] + '…'})"
 
@@ -124,6 +126,13 @@ def compared(recorded: Recording, replayed: Recording, turn: Turn, agent: Any) -
         turns.append(pair)
         differences += (f"turn {number}: {line}" for line in found)
     return Replay(turn, turns, differences, agent)
+
+
+def led_to(recording: Recording) -> Iterator[tuple[str, PlayedTurn]]:
+    """Yield the text of each message, and what it led to until somebody decided or resumed."""
+    for index, given in enumerate(recording.inputs):
+        if given.message is not None:
+            yield given.message.text, _played(recording, range(index, index + 1))
 
 
 # ---- one run

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ..backends import read_only
 from ..checkpoint import MemoryCheckpointer, open_store, thread_events
 from ..errors import MinideepError, ModelError
 from ..events import TurnCancelled, TurnFailed
@@ -48,7 +49,8 @@ async def play(recording: Recording, agent: Any, context: Any = None) -> Replay:
     Raises:
         MinideepError: an input was refused.
     """
-    return await _Player(recording, agent, context).play()
+    with read_only("a replay"):
+        return await _Player(recording, agent, context).play()
 
 
 class _Player:
@@ -59,15 +61,17 @@ class _Player:
         self._script = Script(recording)
         self._script.ending = self._end
         self._context = context
-        self._agent = apart(agent, (_Speaking(self._script, self._say),), RecordedModel(self._script))
-        self._others: set[asyncio.Task[Any]] = set()
+        answers = RecordedAnswers(self._script)
+        answers.say = self._say
+        self._agent = apart(agent, (answers,), RecordedModel(self._script))
 
     async def play(self) -> Replay:
         """Run all inputs, and compare the thread that they lead to with the recording."""
         turn: Turn | None = None
         for index, given in enumerate(self._recording.inputs):
-            self._script.part = index
-            turn = await self._give(given, turn)
+            if not given.is_history:  # It comes with the input after it.
+                self._script.part = index
+                turn = await self._give(index, given, turn)
         assert turn is not None  # The first input is a message.
         replayed = Recording(thread_events(open_store(self._agent.checkpointer), self._thread), self._thread)
         return compared(self._recording, replayed, turn, self._agent)
@@ -76,10 +80,9 @@ class _Player:
     def _thread(self) -> str:
         return self._recording.thread_id  # The same, as files are named after it.
 
-    async def _give(self, given: RecordedInput, last: Turn | None) -> Turn:
+    async def _give(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
         if given.message is not None or last is None:
-            key = given.key or None
-            return await self._agent.run(given.message, self._thread, key=key, context=self._context)
+            return await say_again(self._agent, self._recording, index, self._context)
         decisions = self._decisions(given, last)
         if last.status == "ended" or (last.status in ("paused", "escalated") and not decisions):
             return last
@@ -96,8 +99,7 @@ class _Player:
         return found
 
     async def _say(self, text: str) -> None:
-        self._beside(self._agent.say(self._thread, text))
-        await asyncio.sleep(0)  # It is heard before the next request, so it must be there before this reply is.
+        await say_beside(self._agent, self._thread, text)
 
     async def _end(self, place: Path) -> MinideepError | None:
         """Do what was done where a run has nothing more to go by: fail, be cancelled, or be cut short."""
@@ -110,7 +112,7 @@ class _Player:
             return error if isinstance(error, ModelError) else None
         if end is None or isinstance(end, TurnCancelled):
             stop = self._agent.aclose() if end is None else self._agent.cancel(self._thread, end.reason)
-            self._beside(self._stop(stop))
+            _beside(self._stop(stop))
             await asyncio.Event().wait()  # Until it is cancelled.
         return None
 
@@ -122,18 +124,24 @@ class _Player:
                 break
         await stop
 
-    def _beside(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._others.add(task := asyncio.ensure_future(work))
-        task.add_done_callback(self._others.discard)
+
+async def say_again(agent: Any, recording: Recording, index: int, context: Any) -> Turn:
+    """Run the turn of a recorded message."""
+    given, message = recording.inputs[index], recording.input(index)
+    more = {"key": given.key or None, "files": given.files or None, "context": context}
+    return await agent.run(message, recording.thread_id, **more)
 
 
-class _Speaking(RecordedAnswers):
-    """Also says to the running turn what a person has said."""
+async def say_beside(agent: Any, thread_id: str, text: str) -> None:
+    """Say *text* to a running turn from inside it. It is heard before the next request to the model."""
+    _beside(agent.say(thread_id, text))
+    await asyncio.sleep(0)  # Until it is there.
 
-    def __init__(self, script: Script, say: Any) -> None:
-        super().__init__(script)
-        self._say = say
 
-    async def said_after(self, said: list[str]) -> None:
-        for text in said:
-            await self._say(text)
+_others: set[asyncio.Task[Any]] = set()
+"""What is done beside a turn, since the event loop itself keeps no task alive."""
+
+
+def _beside(work: Coroutine[Any, Any, Any]) -> None:
+    _others.add(task := asyncio.ensure_future(work))
+    task.add_done_callback(_others.discard)

@@ -1,11 +1,13 @@
 """`Recording`: what the events of a thread say about running it again: inputs, replies, and the results of calls."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct, field
 
+from ..backends import CONVERSATION, RESULTS
 from ..core import apply
+from ..costs import Costs
 from ..errors import ConfigError, IllegalEvent
 from ..events import (
     FILE_EVENTS,
@@ -13,6 +15,7 @@ from ..events import (
     Boundary,
     Compacted,
     Decided,
+    FileWritten,
     ModelReplied,
     Noted,
     Resumed,
@@ -21,7 +24,7 @@ from ..events import (
     TurnEscalated,
     UserSaid,
 )
-from ..messages import Message, ToolCall, UserMessage
+from ..messages import Message, ToolCall, Usage, UserMessage
 from ..state import Decision, Path, State
 
 SAY = "say"
@@ -41,6 +44,8 @@ class RecordedCall(Struct):
     """The index of the input after which it was answered."""
     effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
     """What its tool, and the hooks about it, have recorded."""
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    """What a person has decided about it: several, if it was cut short in between."""
     ran_agents: bool = False
     """True if other agents ran below it."""
 
@@ -69,11 +74,18 @@ class RecordedInput(Struct):
     """The number of its boundary."""
     message: UserMessage | None = None
     """None: the thread was resumed."""
+    files: dict[str, str | bytes] = field(default_factory=dict[str, str | bytes])
+    """The files that came with the message, unless only a disk has them."""
     key: str = ""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
     """By `Interrupt.key`."""
     end: Boundary | None = None
     """The boundary that it reached; None if it was cut short, or still runs."""
+
+    @property
+    def is_history(self) -> bool:
+        """True if it stood in a history, with which the next input began the thread."""
+        return self.end is not None and self.end.costs == Costs()  # Nobody was asked, and it took no time.
 
 
 class RecordedRun(Struct):
@@ -118,9 +130,29 @@ class Recording:
         """The name of the agent that ran the thread."""
         return self.runs[()].state.agent
 
-    def tool_names(self) -> list[str]:
-        """Return the names of all tools that any run has called."""
-        return sorted({call.call.name for run in self.runs.values() for reply in run.replies for call in reply.calls})
+    def input(self, index: int) -> UserMessage | list[Message] | None:
+        """Return what an input gave: a message, a history that ends with one, or nothing if it resumed the thread."""
+        message, earlier = self.inputs[index].message, self.inputs[:index]
+        if message is None or not earlier or not all(given.is_history for given in earlier):
+            return message
+        return [*(one for part, one in self.runs[()].messages if part < index), message]
+
+    def calls(self) -> Iterator[RecordedCall]:
+        """Yield every call of every run."""
+        for run in self.runs.values():
+            for reply in run.replies:
+                yield from reply.calls
+
+    def keep_until(self, at: int) -> None:
+        """Leave out the inputs after boundary *at*.
+
+        Raises:
+            ConfigError: it does not exist.
+        """
+        if not any(given.turn == at and given.end for given in self.inputs):
+            newest = max((given.turn for given in self.inputs if given.end), default=0)
+            raise ConfigError(f"thread {self.thread_id!r} has no boundary {at}; its newest one is {newest}")
+        self.inputs = [given for given in self.inputs if given.turn <= at]
 
     def _read(self, event: AnyEvent) -> None:
         if isinstance(event, FILE_EVENTS):  # The states have no files, as redaction may have changed their contents.
@@ -137,7 +169,7 @@ class Recording:
         if isinstance(event, Compacted):  # Its summary is no message.
             seen = len(state.messages)
         run.messages += ((part, message) for message in state.messages[seen:])
-        if isinstance(event, ModelReplied | Compacted):
+        if isinstance(event, ModelReplied | Compacted) and not _is_given(event):
             self.spent.append((part, event))
         if isinstance(event, Boundary):
             run.ends.append((part, event))
@@ -156,7 +188,9 @@ class Recording:
             case ModelReplied():
                 calls = [RecordedCall(call, path) for call in event.message.calls]
                 self._calls |= {(path, call.call.id): call for call in calls}
-                run.replies.append(RecordedReply(event, *place, part, self._made.pop(path, []), calls))
+                before = self._made.pop(path, [])
+                if not _is_given(event):
+                    run.replies.append(RecordedReply(event, *place, part, before, calls))
             case ToolReturned():
                 call = self._calls[path, event.call_id]
                 call.result, call.part = event, part
@@ -179,7 +213,7 @@ class Recording:
     def _read_input(self, event: AnyEvent) -> None:
         match event:
             case UserSaid(by=""):
-                self.inputs.append(RecordedInput(event.at, 0, event.message, event.key))
+                self.inputs.append(RecordedInput(event.at, 0, event.message, key=event.key))
             case Decided() if self._deciding:
                 self._decide(event)
             case Decided():
@@ -195,10 +229,27 @@ class Recording:
 
     def _decide(self, event: Decided) -> None:
         self.inputs[-1].decisions["/".join(("", *event.path, event.call_id))] = event.decision
+        self._calls[event.path, event.call_id].decisions.append(event.decision)
 
     def _read_file_event(self, event: Any) -> None:
+        given = self.inputs[-1] if self.inputs else None
+        if given and given.message and isinstance(event, FileWritten) and self._came_with_input(event):
+            given.files[event.file] = event.content
+            return
         call = self._calls.get((event.by, event.call_id))
         if call is not None and call.result is None:
             call.effects.append(event)
         else:  # A hook's, or of a format that did not name the call.
             self._made.setdefault(event.by, []).append(event)
+
+    def _came_with_input(self, event: FileWritten) -> bool:
+        """Return whether a file was written by whoever gave the message, and not by a tool or a hook."""
+        replies, part = self.runs[()].replies, len(self.inputs) - 1
+        asked = bool(replies) and replies[-1].part == part
+        own = {CONVERSATION, RESULTS} & {*event.file.split("/")}
+        return not (asked or own or event.by or event.call_id) and event.content is not None
+
+
+def _is_given(event: ModelReplied | Compacted) -> bool:
+    """Return whether a reply stood in a history: it names no model, and was not paid for in this thread."""
+    return isinstance(event, ModelReplied) and (event.model, event.usage, event.cost) == ("", Usage(), 0.0)

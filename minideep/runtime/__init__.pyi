@@ -10,9 +10,8 @@ from .following import (
     status_of as status_of,
 )
 from .handle import Handle as Handle, start as start
-from .overrides import override as override
+from .overrides import override as override, with_model as with_model
 from .process import configure_process as configure_process
-from .replacing import with_model as with_model
 from .spec import (
     build_spec as build_spec,
     check_prices as check_prices,

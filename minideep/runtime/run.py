@@ -277,9 +277,8 @@ class Run:
         state = self.state
         said = (*self._compacted, *state.messages[state.began :])
         artifacts = self.journal.artifacts(self.path)
-        return turn_of(
-            self.journal.thread_id, state, said, artifacts, self.ledger.costs, is_child=self.parent is not None
-        )
+        about: dict[str, Any] = {"is_child": self.parent is not None, "output": self.spec.output}
+        return turn_of(self.journal.thread_id, state, said, artifacts, self.ledger.costs, **about)
 
     def child_over(self, child: "Run", started: float) -> None:
         """Count what a run directly below has spent since *started*. If it outlived this run, that is done already."""

@@ -30,7 +30,9 @@ class Recorded:
         self._events = events
         script = Script(recording)
         self.model: Model = RecordedModel(script)
-        self.tools: tuple[Tool, ...] = tuple(RecordedTool(script, name) for name in recording.tool_names())
+        self.tools: tuple[Tool, ...] = tuple(
+            RecordedTool(script, name) for name in sorted({call.call.name for call in recording.calls()})
+        )
 
     def __iter__(self) -> Iterator[Any]:
         yield self.model

@@ -45,6 +45,7 @@ from minideep import (
     decision_from_json,
     decisions_from_json,
     evals,
+    load_media,
     tool,
 )
 from minideep.backends import FilesystemBackend, StateBackend
@@ -301,7 +302,7 @@ def calls(world):
     agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
     kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
     kit |= {"version": "1", "continues": ["b"], "redact": None}
-    turn = {"input": "go", "thread_id": "t", "key": None, "context": None, "wait": False}
+    turn = {"input": "go", "thread_id": "t", "key": None, "files": None, "context": None, "wait": False}
     settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
     critic = Subagent(name="critic", description="finds faults")
     walked = {"trajectory": asyncio.run(walk(agent, Golden("g"), "walked"))}
@@ -409,6 +410,7 @@ def calls(world):
         "Profile.worded": (Profile().worded, {"tool": ping}),
         "ToolCall": (ToolCall, {"name": "n", "args": {}, "id": None}, lambda call: answers(Agent(ScriptedModel([call, "ok"]), [ping]))),
         "Edit": (Edit, {"args": {}}),
+        "load_media": (load_media, {"path": "golden.jsonl"}),
         "Turn.raise_for_status": (Turn(thread_id="t", status="ended").raise_for_status, {}),
         "Turn.json": (Turn(thread_id="t", status="ended").json, {}),
         "decision_from_json": (decision_from_json, {"raw": '{"type": "approve"}'}),
@@ -504,7 +506,7 @@ def behaving():
     }
 
 
-HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish")
+HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish", "add_files")
 CALLED_BY_THE_LOOP = {
     **{f"{kind}.{hook}": "a hook" for kind in [*minideep.middleware.__all__] for hook in HOOKS},
     **{
@@ -512,7 +514,6 @@ CALLED_BY_THE_LOOP = {
         for name in ("ls", "glob", "grep", "read_file", "write_file", "edit_file", "delete")
     },
     "TodoListMiddleware.write_todos": "a tool",
-    "SubAgentMiddleware.task": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
     "SummarizationMiddleware.exact_meter": "needs a provider",
     **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},

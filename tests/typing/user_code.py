@@ -1,6 +1,6 @@
 """Code as a user writes it. Both type checkers read it, and nobody runs it: `test_types.py`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, assert_type
 
 from minideep import (
@@ -11,6 +11,7 @@ from minideep import (
     FileEntry,
     Handle,
     Interrupt,
+    MediaLink,
     Middleware,
     MinideepError,
     ModelError,
@@ -30,6 +31,7 @@ from minideep import (
     decision_from_json,
     decisions_from_json,
     events,
+    load_media,
     tool,
 )
 from minideep.evals import Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
@@ -96,7 +98,14 @@ async def a_stream(agent: Agent) -> str:
 async def verbs(agent: Agent) -> None:
     assert_type(await agent.run("go", "t"), Turn)
     assert_type(agent.run_sync("go"), Turn)
-    handle = await agent.start("go", "t")
+    assert_type(await agent.run([UserMessage("hi"), AssistantMessage("hello"), UserMessage("go on")], "t"), Turn)
+    assert_type(await agent.run([{"role": "user", "content": "hi"}, {"role": "user", "content": "go on"}]), Turn)
+    assert_type(await agent.run([*agent.transcript("t"), UserMessage("go on")]), Turn)
+    assert_type(await agent.run([Text("look"), load_media("a.png"), MediaLink("https://example.com/a.png")]), Turn)
+    files: dict[str, str] = {"/notes.md": "text"}
+    assert_type(agent.run_sync("go", files=files), Turn)
+    assert_type(agent.run_sync("go", files={"/notes.md": "text", "a.png": b"..."}), Turn)
+    handle = await agent.start("go", "t", files=files)
     assert_type(handle, Handle)
     assert_type(await handle, Turn)
     decision = decision_from_json("{}")
@@ -130,6 +139,9 @@ class Hooks(Middleware):
 
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         return None
+
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        assert_type(files["/a"], str | bytes)
 
 
 @tool

@@ -61,7 +61,7 @@ def leaking(request):
         "code": f"{SECRET}, no code",
         "object": json.dumps({"artifact_name": "object.md", "content": SECRET, "status": "done"}),
         "odd": json.dumps({"artifact_name": "odd.md", "content": "x", "status": SECRET}),
-        "odder": json.dumps({"artifact_name": f"../{SECRET}", "content": "x", "status": "done"}),
+        "odder": json.dumps({"artifact_name": [SECRET], "content": "x", "status": "done"}),
         "defects": DEFECTS.replace("a typo", SECRET),
         "nothing": "",
         "raise": RateLimited(f"slow: {SECRET}"),

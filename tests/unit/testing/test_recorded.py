@@ -1,10 +1,13 @@
 """A recorded thread is run again without a key: replies, results, decisions, files and endings come from the log."""
 
 import asyncio
+import json
+from pathlib import Path
 
 import pytest
 from harness.agents import sub, task, texts
 from harness.blueprints import Parts, ask, end, plan, replan, research
+from harness.stores import plain
 from msgspec import structs
 
 from minideep import (
@@ -36,7 +39,7 @@ from minideep.backends import FilesystemBackend
 from minideep.blueprint import Blueprint
 from minideep.checkpoint import open_store, thread_events
 from minideep.events import Noted, TextDelta, ToolReturned
-from minideep.messages import AssistantMessage, UserMessage
+from minideep.messages import AssistantMessage, ToolMessage, UserMessage
 from minideep.middleware import HumanInTheLoopMiddleware
 from minideep.models import FallbackModel, ScriptedModel
 from minideep.replay import Recording
@@ -595,6 +598,67 @@ def test_a_store_needs_a_thread_and_a_thread_must_exist():
         recorded(MemoryCheckpointer())
     with pytest.raises(UnknownThread):
         recorded(MemoryCheckpointer(), "t")
+
+
+async def test_a_history_and_files_come_with_their_input_again():
+    store = MemoryCheckpointer()
+
+    def deep(model):
+        return create_deep_agent(model, [pay], checkpointer=store)
+
+    history = [
+        UserMessage("Pay."),
+        AssistantMessage((ToolCall("pay", {"amount": 1}, "p"),)),
+        ToolMessage("paid 1", "p", "pay"),
+        AssistantMessage("Paid."),
+        UserMessage("Nobody answered."),
+        UserMessage("Read it."),
+    ]
+    files = {"/n.md": "a note", "/b.bin": b"\xff"}
+    model = ScriptedModel(
+        [ToolCall("read_file", {"file_path": "/n.md"}), ToolCall("pay", {"amount": 2}), "Read.", "B."]
+    )
+    mine = deep(model)
+    await mine.run(history, "t", files=files)
+    await mine.run("Another.", "t", files={"/n.md": "changed"})
+    alike(store, await recorded(store, "t").run(deep("openai:gpt-5")))
+    model, tools = recorded(store, "t")
+    assert (await Agent(model, tools).run(history, files=None)).text == "Read."
+    again = ScriptedModel([ToolCall("read_file", {"file_path": "/n.md"}), "Read!", "B."])
+    replay = await mine.replay("t", model=again)
+    assert texts(again.requests[0].messages) == texts(history[:2]) + texts(history[2:])
+    assert "a note" in again.requests[1].messages[-1].text
+    assert replay.turns[-1].replayed.answer == "B."
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"])
+async def test_threads_of_older_formats_replay(version):
+    frozen = json.loads((Path(__file__).parents[2] / "frozen" / f"{version}.json").read_text())
+    store = MemoryCheckpointer()
+    rows = {key: bytes.fromhex(value) for key, value in frozen["rows"].items()}
+    plain(store).append("thread/ü", None, bytes.fromhex(frozen["head"]), rows)
+    paid = Agent("openai:gpt-5", [never], middleware=[HumanInTheLoopMiddleware({"pay": True})], name="payer")
+
+    def delegating(below, name):
+        @tool
+        async def delegate(ctx: ToolContext) -> str:
+            """Have it done."""
+            return (await ctx.run(below, "pay 5")).text
+
+        return Agent("openai:gpt-5", [delegate, look], name=name, continues=["top"])
+
+    @tool
+    async def look() -> str:
+        """Never runs."""
+        raise AssertionError
+
+    agent = delegating(delegating(paid, "agent-t2"), "agent-t1")
+    replay = await recorded(store, "thread/ü").run(agent)
+    assert replay.differences == []
+    assert replay.turn.interrupts[0].path == ("t1", "t2")
+    if version != "1.0":
+        with pytest.raises(HistoryCut):
+            recorded(store, "cut/ü")
 
 
 # ---- files
