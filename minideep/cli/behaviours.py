@@ -17,11 +17,7 @@ from .turns import model_of
 
 
 def with_model(options: argparse.Namespace) -> tuple[int, Callable[..., Coroutine[Any, Any, Report]]] | None:
-<<<<<<< HEAD
-    """Return the number of tasks and what runs them with a model, or None if there is no model.
-=======
     """Return the number of the tasks, and what runs them with a model; or None if there is no model.
->>>>>>> main
 
     Raises:
         ConfigError: a task does not exist, or the model is not usable.

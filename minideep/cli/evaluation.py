@@ -20,8 +20,8 @@ from .settings import Settings
 from .text import aside, one_line, safe
 from .turns import model_of
 
-Work = tuple[int, Callable[..., Coroutine[Any, Any, Report]]]
-"""The number of goldens, and what runs them with the settings that the command adds."""
+Work = Callable[..., Coroutine[Any, Any, Report]]
+"""Runs an evaluation, with the settings that the command adds."""
 
 
 def evaluate(options: argparse.Namespace) -> int:
@@ -43,27 +43,16 @@ def evaluate(options: argparse.Namespace) -> int:
         if found is None:
             return behaviours.shapes(options)
     else:
-<<<<<<< HEAD
-        work = _golden_set(options)
-    goldens, run = work
-=======
         found = _golden_set(options)
     cases, work = found
->>>>>>> main
     baseline = _baseline(options.baseline) if options.baseline else None
     for name in ("json", "junit"):
         _check_writable(name, getattr(options, name))
     settings = {name: getattr(options, name) for name in ("repeat", "concurrency", "timeout", "budget")}
     store = DiskCheckpointer(options.state) if options.state else None
-<<<<<<< HEAD
-    progress = _Progress(goldens * options.repeat)
-    with closing(store) if store else nullcontext():
-        report = asyncio.run(run(store=store, on_case=progress, **settings))
-=======
     progress = _Progress(cases * options.repeat)
     with closing(store) if store else nullcontext():
         report = asyncio.run(work(store=store, on_case=progress, **settings))
->>>>>>> main
     _show(report, baseline, options)
     for out, text in ((options.json, report.json), (options.junit, report.junit)):
         if out:
@@ -72,11 +61,7 @@ def evaluate(options: argparse.Namespace) -> int:
     return EXIT_CODES["ended" if is_good else "failed"]
 
 
-<<<<<<< HEAD
-def _golden_set(options: argparse.Namespace) -> Work:
-=======
 def _golden_set(options: argparse.Namespace) -> tuple[int, Work]:
->>>>>>> main
     goldens = load(options.file)
     agent, assertions = _evaluated(options)
     return len(goldens), partial(run_cases, agent, goldens, assertions)

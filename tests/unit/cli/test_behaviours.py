@@ -47,8 +47,8 @@ def test_with_a_model_the_tasks_run_and_the_report_is_written(tmp_path):
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        ([], "give the file of a golden set, or --behaviours"),
-        (["golden.yaml", "--behaviours"], "give the file of a golden set, or --behaviours"),
+        ([], "eval needs a golden set: its file, `--behaviours`"),
+        (["golden.yaml", "--behaviours"], "eval needs a golden set: its file, `--behaviours`"),
         (["--behaviours", "nope"], "--behaviours: there is no task 'nope'; the tasks are fix-a-test, "),
         (["--behaviours", "--model", "acme:x"], "unknown model 'acme:x'"),
         (["--behaviours", "--agent", "a:b"], "--agent applies to a golden set only"),
