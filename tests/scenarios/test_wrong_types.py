@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 from harness.names import MODULES, own_and_inherited
-from msgspec import Struct
+from msgspec import Struct, structs
 
 import minideep
 import minideep.backends
@@ -39,6 +39,7 @@ from minideep import (
     Turn,
     Usage,
     UserMessage,
+    behaviours,
     configure_process,
     create_deep_agent,
     decision_from_json,
@@ -371,6 +372,7 @@ def calls(world):
             lambda role: answers(Blueprint(ScriptedModel(lambda request: "no plan"), [*STOCK_ROLES, role])),
         ),
         **evaluations(agent),
+        **behaving(),
         "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
@@ -475,6 +477,33 @@ def evaluations(agent):
             | {"budget": 1.0, "store": None, "on_case": plain},
         ),
     }  # fmt: skip
+
+
+def behaving():
+    """The names of `minideep.behaviours`."""
+    task = next(task for task in behaviours.TASKS if task.name == "answer-a-plain-question")
+    proof = behaviours.Proof(())
+    settings = {"repeat": 1, "concurrency": 1, "timeout": 5.0, "budget": 1.0, "store": None, "on_case": None}
+
+    def proved(shape):
+        asyncio.run(behaviours.prove([structs.replace(task, shapes=(*task.shapes, shape))]))
+
+    return {
+        "run": (behaviours.run, {"model": ScriptedModel(lambda request: "ok"), "tasks": [task], **settings}),
+        "prove": (behaviours.prove, {"tasks": [task]}),
+        "Task": (
+            behaviours.Task,
+            {name: getattr(task, name) for name in task.__struct_fields__},
+            lambda task: asyncio.run(behaviours.prove([task])),
+        ),
+        "Shape": (
+            behaviours.Shape,
+            {"name": "s", "script": task.shapes[0].script, "fails": (), "helper": None},
+            proved,
+        ),
+        "Proof.table": (proof.table, {}),
+        "Proof.prices": (proof.prices, {}),
+    }
 
 
 HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish", "add_files")
