@@ -38,8 +38,8 @@ _HOMES = {
     "errors": (
         "ArtifactViolation AuthenticationFailed CheckpointError ConfigError ContextOverflow ContractViolation "
         "CorruptSegment FileViolation HistoryCut IllegalEvent LimitExceeded MiddlewareError MinideepError "
-        "ModelError Overloaded PlanViolation RateLimited ReflectionViolation SegmentTooLarge ThreadBusy "
-        "ThreadConflict ToolError UnknownThread UnknownVersion"
+        "ModelError OutputViolation Overloaded PlanViolation RateLimited ReflectionViolation SegmentTooLarge "
+        "ThreadBusy ThreadConflict ToolError UnknownThread UnknownVersion"
     ),
     "ledger": "Spent",
     "media": "load_media",
@@ -47,7 +47,7 @@ _HOMES = {
         "AssistantMessage Audio Citation Document Image MediaLink ProviderBlock Text Thinking ToolCall ToolMessage "
         "ToolResult Usage UserMessage Video"
     ),
-    "middleware": "Subagent",
+    "middleware": "ResponseFormat Subagent",
     "ports": "Middleware Reply Request Retention",
     "replay": "Replay",
     "runtime": "Handle Stream ThreadStatus configure_process",

@@ -32,6 +32,7 @@ from .errors import (
     MiddlewareError as MiddlewareError,
     MinideepError as MinideepError,
     ModelError as ModelError,
+    OutputViolation as OutputViolation,
     Overloaded as Overloaded,
     PlanViolation as PlanViolation,
     RateLimited as RateLimited,
@@ -62,7 +63,7 @@ from .messages import (
     UserMessage as UserMessage,
     Video as Video,
 )
-from .middleware import Subagent as Subagent
+from .middleware import ResponseFormat as ResponseFormat, Subagent as Subagent
 from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention
 from .replay import Replay as Replay
 from .runtime import (

@@ -18,10 +18,11 @@ from .runtime import TurnConfig, Turns, build_spec, check_prices, overridden
 from .spec import AgentSpec
 from .state import Decision, InputKey, Limits, ThreadId
 from .stored import StoredThreads
-from .tools import Tool
+from .tools import R, Tool
 from .turn import Turn
 
 if TYPE_CHECKING:  # Loaded when they are used.
+    from .middleware import ResponseFormat
     from .runtime import Stream
 
 FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "version", "continues")
@@ -29,7 +30,7 @@ FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "ver
 
 
 @checked
-class Agent(LiveThreads, StoredThreads):
+class Agent(LiveThreads[R], StoredThreads):
     """A model, tools and middleware, driven by minideep's loop, without built-in tools or middleware.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. *checkpointer* is the store in which
@@ -45,6 +46,9 @@ class Agent(LiveThreads, StoredThreads):
     A thread belongs to the agent that began it, which is identified by *name*. *continues* lists other agent names
     whose threads this agent may continue, such as its own former name. *version* is free text for your own use. The log
     records which version ran each turn; `state.notes["agent"]` holds the latest.
+
+    *response_format* is the type of `Turn.output`: a Struct, a dataclass, a TypedDict, a Pydantic model, `list[...]`,
+    an enum, a JSON Schema, or a `ResponseFormat` of one of these. A reply that is not of it is asked for again.
     """
 
     checkpointer: Store | None
@@ -67,11 +71,16 @@ class Agent(LiveThreads, StoredThreads):
         version: str = "",
         continues: Iterable[str] = (),
         redact: Redact | None = None,
+        response_format: "type[R] | ResponseFormat[R] | Mapping[str, Any] | None" = None,
     ) -> None:
         self.checkpointer, self.durability, self.redact = checkpointer, durability, redact
         self._own: Store | None = None
         self._turns: Turns = Turns()
         self._middleware = tuple(middleware)
+        if response_format is not None:
+            from .middleware import as_response_format
+
+            self._middleware += (as_response_format(response_format),)
         spec = build_spec(name, resolve(model), tools, system_prompt, self._middleware, limits or Limits())
         check_prices(spec, spec.limits, name)
         self.spec: AgentSpec = structs.replace(spec, about={"version": version}, continues=frozenset(continues))
@@ -89,7 +98,7 @@ class Agent(LiveThreads, StoredThreads):
         store = f", store: {self.checkpointer!r}" if self.checkpointer is not None else ""
         return f"<{type(self).__name__} {self.spec.name!r}, model: {self.spec.model.name}{lists}{store}>"
 
-    def __copy__(self) -> "Agent":
+    def __copy__(self) -> "Agent[R]":
         _ = self._store  # Made now, if there is none yet: a copy has the same threads.
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
@@ -109,7 +118,7 @@ class Agent(LiveThreads, StoredThreads):
         files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
-    ) -> Turn:
+    ) -> Turn[R]:
         """Run one turn: from *input* to the boundary at which the agent returns control to its caller.
 
         Tools get *context* as `ctx.context`; it is never recorded. If *wait* is True, wait for a busy thread instead of
@@ -143,7 +152,7 @@ class Agent(LiveThreads, StoredThreads):
         files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
-    ) -> Turn:
+    ) -> Turn[R]:
         """Run one turn, as `run` does, from synchronous code. An event loop that is running on the calling OS thread is
         blocked meanwhile.
         """
@@ -160,7 +169,7 @@ class Agent(LiveThreads, StoredThreads):
         files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
-    ) -> "Stream":
+    ) -> "Stream[R]":
         """Run one turn, as `run` does, and stream its events: `async for event in agent.stream(...)`."""
         from .runtime import Stream
 
@@ -173,7 +182,7 @@ class Agent(LiveThreads, StoredThreads):
         *,
         context: Any = None,
         wait: bool = False,
-    ) -> Turn:
+    ) -> Turn[R]:
         """Resume a turn that is paused, failed, cancelled or exhausted, or that a crash cut short.
 
         *decisions* maps any of the waiting calls to decisions. A key is the id of a call, or `interrupt.key` if calls
@@ -197,7 +206,7 @@ class Agent(LiveThreads, StoredThreads):
         *,
         context: Any = None,
         wait: bool = False,
-    ) -> Turn:
+    ) -> Turn[R]:
         """Resume a turn, as `resume` does, from synchronous code. See `run_sync`."""
         from .runtime import run_sync
 
@@ -210,7 +219,7 @@ class Agent(LiveThreads, StoredThreads):
         *,
         context: Any = None,
         wait: bool = False,
-    ) -> "Stream":
+    ) -> "Stream[R]":
         """Resume a turn, as `resume` does, and stream its events."""
         from .runtime import Stream
 

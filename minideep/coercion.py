@@ -27,6 +27,7 @@ ALIASES = "x-aliases"
 """The keyword of a property's schema that lists other names for it."""
 JOINED = "x-joined"
 """The keyword that says that texts under several of its names are one text, in parts."""
+_MAY_BE_SEVERAL = re.compile(r"[,;\n]|^\s*\[|^\s*(?:null|none)\s*$", re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d{1,300}(?:\.0{1,20})?")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,3})?")
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -144,9 +145,15 @@ class Reader:
     def _as_array(self, value: Any, schema: Schema) -> Found:
         if isinstance(value, str) and (decoded := _decoded(value, "[")) is not None:
             return self.readings(decoded, schema)
+        if (
+            isinstance(value, str)
+            and (one := _decoded(value, "{")) is not None
+            and (found := self.readings([one], schema))
+        ):
+            return found
         if not isinstance(value, list | tuple):
             # One value for a list of one. A text with separators may as well be meant as several.
-            if value in _ABSENT or (isinstance(value, str) and re.search(r"[,;\n]|^\s*\[", value)):
+            if value in _ABSENT or (isinstance(value, str) and _MAY_BE_SEVERAL.search(value)):
                 return []
             value = [value]
         items = [self.readings(item, _item(schema, place)) for place, item in enumerate(cast(Sequence[Any], value))]
@@ -269,7 +276,8 @@ def named(given: Schema, schema: Schema) -> tuple[dict[str, Any], list[str]]:
             found[name] = item
         elif item not in _ABSENT and not (one and _same(found[one], item)):
             forbidden.append(str(name))
-    return found, forbidden
+    in_order = [*(name for name in known if name in found), *(name for name in found if name not in known)]
+    return {name: found[name] for name in in_order}, forbidden
 
 
 def _is_name_of(name: str, known: str, about: Any) -> bool:

@@ -39,6 +39,8 @@ class RunView(Protocol):
     view: StateView
     context: Any
     scratch: dict[object, Any]
+    spec: Any
+    """The `AgentSpec`, which is a layer above."""
     loop: asyncio.AbstractEventLoop
     """The event loop that the run is on. Other OS threads pass their calls to it."""
     run_child: Callable[..., Awaitable[Turn]]
@@ -101,6 +103,11 @@ class ToolContext(Injected):
     def context(self) -> Any:
         """The `context` that the caller of `run` passed; never recorded."""
         return self._run.context
+
+    @property
+    def model(self) -> Any:
+        """The model that answers the requests of this run, unless a hook asks another one."""
+        return self._run.spec.model
 
     @property
     def spent(self) -> Spent:

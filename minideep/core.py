@@ -50,6 +50,7 @@ from .messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResu
 from .state import FileEntry, OpenCall, State, Status, TurnStart
 
 CALL_MODEL = CallModel()
+# A fold writes it into messages, and `verify` compares those with snapshots of earlier versions: it stays as it is.
 NOT_COMPLETED = ToolResult("this call did not complete: the turn went on without its result", is_error=True)
 
 

@@ -1,7 +1,7 @@
 """`create_deep_agent`: an `Agent` with the built-in list of middleware, and subagents built the same way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
@@ -30,7 +30,10 @@ from .models import profile_of, resolve
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
 from .state import Limits
-from .tools import Tool, as_tool
+from .tools import R, Tool, as_tool
+
+if TYPE_CHECKING:
+    from .middleware import ResponseFormat
 
 GENERAL_PURPOSE = Subagent(
     name="general-purpose",
@@ -73,7 +76,8 @@ def create_deep_agent(
     version: str = "",
     continues: Iterable[str] = (),
     redact: Redact | None = None,
-) -> Agent:
+    response_format: "type[R] | ResponseFormat[R] | Mapping[str, Any] | None" = None,
+) -> Agent[R]:
     """Make an agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
@@ -82,16 +86,15 @@ def create_deep_agent(
 
     A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
     Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
-    subagent's own `interrupt_on` says False. *durability*, *version*, *continues* and *redact* are as for `Agent`.
-
+    subagent's own `interrupt_on` says False. The other arguments are as for `Agent`.
     *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
     skills, memory, environment) and before the approvals. One of a built-in class replaces it, but for approvals.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
-    parts |= {"middleware": middleware, "interrupt_on": interrupt_on}
+    parts: dict[str, Any] = {"memory": memory, "skills": skills, "middleware": middleware}
+    parts |= {"system_prompt": system_prompt, "interrupt_on": interrupt_on, "response_format": response_format}
     children = _with_general_purpose(subagents, skills, middleware)
     model, files = resolve(model), backend or StateBackend()
     defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
@@ -159,7 +162,15 @@ class _Defaults(Struct, frozen=True):
         children = [(child, *own.build(child)) for child in subagent.subagents]
         delegation = [SubAgentMiddleware((child, agent) for child, agent, _ in children)] if children else []
         stack = own.middleware(subagent, delegation)
-        agent = Agent(own.model, own.tools, subagent.system_prompt, stack, limits=own.limits, name=subagent.name)
+        agent = Agent(
+            own.model,
+            own.tools,
+            subagent.system_prompt,
+            stack,
+            limits=own.limits,
+            name=subagent.name,
+            response_format=subagent.response_format,
+        )
         # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Approvals
         # are inherited by other agents that a tool runs. Those from above are listed so that this agent does not
         # inherit them again.

@@ -20,7 +20,8 @@
     - HistoryCut            retention has removed the boundary
   x LimitExceeded           a person: raised by `Turn.raise_for_status()`, never by a run
   x ToolError               the model: raised by a tool, read by the model
-  x ContractViolation       the model: a part of a blueprint broke its contract; it may correct itself once
+  x ContractViolation       the model: a reply broke the contract that it was asked under
+    - OutputViolation       any agent: no reply was of its `response_format`; the turn is `failed`, the thread is saved
     - PlanViolation         the planner: a plan that cannot be carried out
     - ArtifactViolation     a subagent: a reply that is not an artifact, or that its validator refuses
     - FileViolation         the virtual files: a file that does not exist, or a name that no file can have
@@ -45,6 +46,7 @@ __all__ = [
     "MiddlewareError",
     "MinideepError",
     "ModelError",
+    "OutputViolation",
     "Overloaded",
     "PlanViolation",
     "RateLimited",
@@ -153,8 +155,16 @@ class ToolError(MinideepError):
 
 
 class ContractViolation(MinideepError):
-    """A part of a blueprint broke its contract. It is asked once to correct itself. If it breaks the contract again the
-    turn escalates; for a subagent, the subtask fails.
+    """A model broke the contract that its reply was asked under.
+
+    A part of a blueprint is asked once to correct itself. If it breaks the contract again the turn escalates; for a
+    subagent, the subtask fails.
+    """
+
+
+class OutputViolation(ContractViolation):
+    """No reply was of the type that `response_format` asks for, however often the model was asked again; or its last
+    reply was cut off or refused. A `before_finish` hook that raises it is not blamed: the turn fails with this error.
     """
 
 

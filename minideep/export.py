@@ -4,8 +4,9 @@ import re
 from base64 import b64encode
 from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from .datatypes import as_plain
 from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from .plain_json import to_json
 from .state import Edit, Interrupt
@@ -62,7 +63,8 @@ def event_json(event: Struct) -> dict[str, Any]:
 
 def turn_json(turn: Struct) -> dict[str, Any]:
     """Return a turn as `{"event": "Turn", "thread_id", "status", ...}`, with its fields by name."""
-    return {"event": "Turn", **_fields(turn)}
+    output: Any = getattr(turn, "output")  # noqa: B009
+    return {"event": "Turn", **_fields(structs.replace(turn, output=None)), "output": as_plain(output)}
 
 
 def plain(value: Any) -> Any:

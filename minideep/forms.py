@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT, Meta, Struct, structs
 
@@ -106,6 +106,8 @@ def form_of(hint: Any) -> Form:
         return _array(form_of(args[0]), tuple if origin is tuple else list)
     if origin is dict:
         return _mapping(form_of(args[1]))
+    if isinstance(hint, TypeVar):  # Whatever JSON a user's type has.
+        return PLAIN[Any]
     return PLAIN[hint] if hint in PLAIN else _struct(hint)
 
 

@@ -44,6 +44,13 @@ def remedy(text: str) -> Callable[[C], C]:
     return put
 
 
+class _Unknown:
+    """Stands for a class that is imported for type checkers only; generic or not."""
+
+    def __class_getitem__(cls, parameters: Any) -> Any:
+        return cls
+
+
 class Injected:
     """Base class of parameters that the run fills in, and that are not in a tool's schema."""
 
@@ -99,7 +106,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Kind]:
         except NameError as exc:  # A name that is imported for type checkers only allows anything.
             if exc.name is None or exc.name in anything:
                 raise
-            anything[exc.name] = Any
+            anything[exc.name] = _Unknown
     hints.pop("return", None)
     return {name: kind_of(hint) for name, hint in hints.items()}
 
@@ -134,7 +141,7 @@ def kind_of(hint: Any) -> Kind:
         return _generic(origin, args)
     if hint in _NAMES:
         return _plain(hint)
-    return _instance(hint) if isclass(hint) and hint not in (object, Any) else ANYTHING
+    return _instance(hint) if isclass(hint) and hint not in (object, Any, _Unknown) else ANYTHING
 
 
 def _either(wanted: Sequence[str]) -> str:

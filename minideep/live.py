@@ -1,7 +1,7 @@
 """The verbs of `Agent` for turns that outlive their callers, and for threads that any process may run."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Generic
 
 from msgspec import Meta, structs
 
@@ -12,6 +12,7 @@ from .events import StreamEvent
 from .messages import Input
 from .runtime import TurnConfig, Turns
 from .state import Decision, InputKey, ThreadId
+from .tools import R
 
 if TYPE_CHECKING:  # Loaded when they are used.
     from .runtime import Handle, ThreadStatus
@@ -20,7 +21,7 @@ EventNumber = Annotated[int, Meta(ge=0)]
 
 
 @checked
-class LiveThreads:
+class LiveThreads(Generic[R]):
     """The part of `Agent` that starts turns and reaches those that run, here or in another process."""
 
     _turns: Turns
@@ -34,7 +35,7 @@ class LiveThreads:
         files: Mapping[str, str | bytes] | None = None,
         context: Any = None,
         wait: bool = False,
-    ) -> "Handle":
+    ) -> "Handle[R]":
         """Begin one turn, as `run` does, and return once its input is saved. The turn outlives its caller.
 
         `await handle` gives the `Turn`, with status `running` and reason `interrupted` if `aclose` cut it short. If
@@ -59,7 +60,7 @@ class LiveThreads:
         *,
         context: Any = None,
         wait: bool = False,
-    ) -> "Handle":
+    ) -> "Handle[R]":
         """Resume a turn, as `resume` does, and return once that is saved. The turn outlives its caller.
 
         Raises:

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from base64 import b64decode
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -58,6 +58,17 @@ _BRANDS = {
 }
 """Of files that are laid out as MP4 is; what has another brand is a film. The brands: https://mp4ra.org"""
 _KNOWN = {kind for _, kind in _STARTS} | {*_RIFF.values(), *_BRANDS.values(), "image/bmp", "video/mp4", "video/webm"}
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_SUFFIXES = {
+    ".docx": f"{_OFFICE}.wordprocessingml.document",
+    ".pptx": f"{_OFFICE}.presentationml.presentation",
+    ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    ".rtf": "application/rtf",
+    ".md": "text/markdown",
+    ".webp": "image/webp",
+    ".weba": "audio/webm",
+}
+"""What not every Python, or every system, knows."""
 _BOTH = ("mp4", "webm", "ogg")
 """Formats of files that hold sound, or a film."""
 
@@ -147,19 +158,26 @@ def load_media(path: Pathname) -> Image | Audio | Video | Document:
         ConfigError: there is no such file, it cannot be read, is too large, or is of another type.
     """
     file = Path(os.fsdecode(path)).expanduser()
+    what = f"load_media: {str(file)!r}"
     try:
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):  # To open a pipe would wait for its writer.
+            found = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+            raise ConfigError(f"{what} is {found}; give the path of a file")
+        if status.st_size > MAX_MEDIA:
+            found = f"{what} has {status.st_size:,} bytes, more than the {MAX_MEDIA:,} that a message may hold"
+            raise ConfigError(f"{found}; give a smaller one")
         with file.open("rb") as opened:
-            status = os.fstat(opened.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ConfigError(f"load_media: {str(file)!r} is no regular file; give the path of one")
-            if status.st_size > MAX_MEDIA:
-                found = f"load_media: {str(file)!r} has {status.st_size:,} bytes, more than the {MAX_MEDIA:,}"
-                raise ConfigError(f"{found} that a message may hold; give a smaller one")
-            data = opened.read(MAX_MEDIA)
+            data = opened.read(MAX_MEDIA)  # Bounded again: the file may grow.
     except OSError as exc:
-        remedy = "give the path of a file" if isinstance(exc, IsADirectoryError) else "check the path"
-        raise ConfigError(f"load_media: {str(file)!r} cannot be read: {exc.strerror}; {remedy}") from None
-    return _loaded(data, mimetypes.guess_type(file.name)[0] or "", file.name, f"load_media: {str(file)!r}")
+        raise ConfigError(f"{what} cannot be read: {exc.strerror}; check the path") from None
+    return _loaded(data, _type_of_name(file.name), file.name, what)
+
+
+def _type_of_name(name: str) -> str:
+    """Return the media type that the suffix of a name stands for; "" if it stands for none."""
+    suffix = PurePosixPath(name).suffix.lower()
+    return _SUFFIXES.get(suffix) or mimetypes.guess_type(f"name{suffix}")[0] or ""
 
 
 def _loaded(data: bytes, label: str, name: str, what: str) -> Media:
@@ -211,7 +229,7 @@ def resolved(link: MediaLink) -> MediaLink | Media:
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s\x00-\x1f]", link.url):
         problem = f"a link to {link.url[:200]!r}; give an address that begins with https://"
         raise ValueError(f"{problem}, or load the file: load_media(path)")
-    kind = link.media_type or mimetypes.guess_type(parts.path)[0] or ""
+    kind = link.media_type or _type_of_name(parts.path)
     if kind in IMAGES or kind.startswith(DOCUMENTS):
         return structs.replace(link, media_type=kind)
     what = f"a link of type {kind}" if kind else "a link whose address does not say its type"

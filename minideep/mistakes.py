@@ -17,7 +17,10 @@ WORDS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("invoke", "ainvoke", "astream", "kickoff", "run_stream", "run_streamed", "chat"), _RUN),
         **{part: f"read `agent.spec.{part}`" for part in ("model", "tools", "limits", "name")},
     },
-    "Turn": dict.fromkeys(("content", "output", "final_output", "result"), "the answer is `turn.text`"),
+    "Turn": {
+        **dict.fromkeys(("content", "result"), "the answer is `turn.text`"),
+        **dict.fromkeys(("final_output", "parsed", "structured_response"), "the typed answer is `turn.output`"),
+    },
     "Handle": dict.fromkeys(("text", "status", "messages", "error", "interrupts", "costs"), _AWAIT),
 }
 """Attributes that people look for, by the name of the class, and what to do instead."""

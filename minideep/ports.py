@@ -24,6 +24,7 @@ from .tools import Tool
 _PUBLIC = "Ask Backend Cache Emit FileInfo Lease Middleware Model Opened Range Reply Request Retention RunTool Store"
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 Emit = Callable[[StreamEvent], None]
+StructuredOutput = Literal[False, True, "without tools"]
 
 
 class Cache(Struct, frozen=True, gc=False):
@@ -77,6 +78,12 @@ class Model(Protocol):
     A model may also have the attribute `states_cost`, whose True promises that every `Reply.cost` is known. Under
     `Limits(cost=...)` a model without this promise is a `ConfigError`, and a turn in which a model breaks it is
     stopped.
+
+    `structured_output` is True if its provider holds replies to `Request.schema`, and "without tools" if it does so
+    only where a request has no tools. Other models are given a tool for an answer that must fit a schema.
+
+    `url_types` are the beginnings of the media types of which it fetches a `MediaLink`; an input with another link is
+    refused. A model without it is given any link.
     """
 
     name: str

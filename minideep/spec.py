@@ -1,6 +1,6 @@
 """`AgentSpec`: an agent as the loop sees it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from .documented import Struct
@@ -72,6 +72,8 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """
     add_files: tuple[Middleware, ...] = ()
     """The first one is given the files that come with an input."""
+    output: Callable[[Sequence[Message]], Any] | None = None
+    """Returns the typed result of a turn that has ended with the last of these messages; None if it has none."""
     override: Model | None = None
     """The model that answers in place of every other one, in this run and in those below (`Agent.override`)."""
 

@@ -1,7 +1,7 @@
 """The result of a turn, and errors as the plain data that a log and a turn keep."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import field
 
@@ -13,6 +13,7 @@ from .errors import LimitExceeded, MinideepError, ModelError
 from .events import TurnFailed
 from .messages import Citation, Message, Text, Usage, clean
 from .state import Failure, FileEntry, Interrupt, State, Status
+from .tools import R
 
 
 class Fault(Struct, frozen=True):
@@ -48,7 +49,7 @@ def _kind_of(name: str) -> type[MinideepError]:
     return kind if isinstance(kind, type) and issubclass(kind, MinideepError) else ModelError
 
 
-class Turn(Struct, kw_only=True, dict=True):
+class Turn(Struct, Generic[R], kw_only=True, dict=True):
     """The result of a turn, which goes from an accepted input to the boundary at which the agent returns control to its
     caller.
 
@@ -64,6 +65,10 @@ class Turn(Struct, kw_only=True, dict=True):
     """
     text: str = ""
     """The agent's last non-empty text in this turn."""
+    output: R | None = None
+    """The typed result, as the agent's `response_format` asks for it. None unless the turn `ended`; a turn that ended
+    before the agent had a `response_format` may have none.
+    """
     citations: tuple[Citation, ...] = ()
     """The sources that the provider named for that text, in their order."""
     fault: Fault | None = field(default=None, name="error")
@@ -137,7 +142,7 @@ class Turn(Struct, kw_only=True, dict=True):
 
         return schema_of([cls], "Turn")
 
-    def raise_for_status(self) -> "Turn":
+    def raise_for_status(self) -> "Turn[R]":
         """Return the turn if it is `ended`, `paused` or `escalated`; otherwise raise an error.
 
         Raises:
@@ -170,8 +175,9 @@ def turn_of(
     costs: Costs,
     *,
     is_child: bool = False,
+    output: Callable[[Sequence[Message]], Any] | None = None,
 ) -> Turn:
-    """Return the result of the last turn of a run whose state is *state*."""
+    """Return the result of the last turn of a run whose state is *state*; *output* reads its typed result."""
     spoken = ((message.text, message) for message in reversed(messages) if message.role == "assistant")
     # A child has one input, perhaps of an earlier turn, so its text may be older too.
     text, message = next((pair for pair in spoken if pair[0]), (state.text if is_child else "", None))
@@ -180,6 +186,7 @@ def turn_of(
         status=state.status,
         reason=state.reason,
         text=text,
+        output=output(state.messages) if output and state.status == "ended" else None,
         citations=_citations(message) if message else (),
         fault=error_of(state),
         interrupts=state.interrupts,

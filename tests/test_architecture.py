@@ -27,11 +27,12 @@ LAYERS = [
         "workers",
         "folders",
         "coercion",
+        "strict_schema",
         "datatypes",
         "structured",
     ],
     ["costs", "state", "export", "forms", "decoding", "events", "effects"],
-    ["core", "ledger", "parameters", "arguments", "results", "tools", "content", "history"],
+    ["core", "ledger", "hints", "docstrings", "parameters", "arguments", "results", "tools", "content", "history"],
     ["turn", "context"],
     ["exchange", "ports", "spec"],
     ["checkpoint", "backends"],
@@ -41,12 +42,25 @@ LAYERS = [
     ["live", "stored", "replay", "agent"],
     ["deep_agent"],
     ["evals"],
+    ["behaviours"],
     ["blueprint"],
     ["testing"],
     ["cli", "__init__", "__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-FACES = ["checkpoint", "runtime", "models", "backends", "middleware", "replay", "blueprint", "evals", "testing", "cli"]
+FACES = [
+    "checkpoint",
+    "runtime",
+    "models",
+    "backends",
+    "middleware",
+    "replay",
+    "blueprint",
+    "evals",
+    "behaviours",
+    "testing",
+    "cli",
+]
 """Packages of which the rest of the package knows `__init__` only."""
 FAN_OUT = 21
 """Modules of the package that one module may import; most import half as many."""

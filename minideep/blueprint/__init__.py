@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING
 from .. import lazy_names
 from .blueprint import Blueprint
 from .contracts import Artifact, Decision, Plan, Subtask
-from .files import STATE_LIMIT_BYTES
+from .files import STATE_LIMIT_BYTES, VirtualFiles
+from .planner import Planner
+from .pool import SubagentPool
+from .reflection import Reflection
 from .roles import CODE_WRITER, CRITIC, RESEARCH_SPECIALIST, STOCK_ROLES, Role
 from .state import Board, Entry
 
@@ -29,8 +32,12 @@ __all__ = [
     "Decision",
     "Entry",
     "Plan",
+    "Planner",
+    "Reflection",
     "Role",
+    "SubagentPool",
     "Subtask",
+    "VirtualFiles",
     "ends_by_decision",
     "roles_are_themselves",
     "state_is_small",

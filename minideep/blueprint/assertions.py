@@ -46,8 +46,8 @@ def roles_are_themselves(trajectory: Trajectory) -> str | None:
     """
     roles = _roles(trajectory)
     for role, request in _delegated(trajectory):
-        if request.system != roles[role].prompt:
-            sizes = f"{len(request.system):,} characters instead of {len(roles[role].prompt):,}"
+        if request.system != roles[role].system:
+            sizes = f"{len(request.system):,} characters instead of {len(roles[role].system):,}"
             return f"{role}: its system text is not its prompt: {sizes}, beginning {request.system[:MAX_QUOTED]!r}"
     return next(chain(_leaks(trajectory), _foreign_messages(trajectory)), None)
 

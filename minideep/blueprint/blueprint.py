@@ -7,13 +7,12 @@ from typing import Annotated, Any
 from msgspec import Meta, structs
 
 from ..agent import Agent
-from ..backends import StateBackend
-from ..checkpoint import Durability, Redact, noted, recall
+from ..backends import FilesystemBackend, StateBackend
+from ..checkpoint import Durability, Redact, noted, recall, recallable
 from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import Positive, Seconds
 from ..messages import Input, Text
-from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, resolve
 from ..plain_json import to_json
 from ..ports import Backend, Middleware, Model, Store
@@ -21,7 +20,7 @@ from ..runtime import check_prices, overridden
 from ..spec import AgentSpec, Said, read_input
 from ..state import BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
-from .graph import Graph
+from .graph import middleware_of
 from .planner import PROMPT_LIMIT, Planner
 from .pool import BUDGETS, MAX_PARALLEL, SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
@@ -96,26 +95,27 @@ class Blueprint(Agent):
         continues: Iterable[str] = (),
         redact: Redact | None = None,
     ) -> None:
-        own, limits = resolve(model), limits or Limits()
-        pool = _checked_pool(STOCK_ROLES if roles is None else roles, strict)
-        backend = backend or StateBackend()
+        own, pool = resolve(model), _checked_pool(STOCK_ROLES if roles is None else roles, strict)
+        backend, limits = backend or StateBackend(), limits or Limits()
         self.files: VirtualFiles = VirtualFiles(backend, inline_limit, state_limit, max_file_age_steps, pinned)
+        self.files.recallable = lambda thread_id: recallable(self._store, thread_id)
         below = structs.replace(limits, **dict.fromkeys(BUDGETS))
         self.pool: SubagentPool = SubagentPool(pool, own, self.files, below, max_parallel)
         asked = _or(planner_model, own)
         self.planner: Planner = Planner(asked, pool, self.files, planner_prompt_limit, planner_timeout)
         asked = _or(reflection_model, own)
         self.reflection: Reflection = Reflection(asked, self.files, max_reflection_depth, reflection_timeout)
+        kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
+        kept |= {"name": name, "version": version, "continues": continues}
+        self._put_together(limits, approve_plan, middleware, kept)
+
+    def _put_together(self, limits: Limits, approving: bool, more: Iterable[Middleware], kept: dict[str, Any]) -> None:
+        """Make the agent whose tools are the parts."""
         # Without the limit of steps: the number of a blueprint's own steps is bounded by *max_reflection_depth*.
         budgets = Limits(None, None, limits.tokens, limits.cost, limits.seconds)
         tools: list[Callable[..., Any]] = [self.planner.planner, self.pool.subagent_dispatcher]
-        tools += [self.reflection.reflection, self.files.cleanup]
-        parts: list[Middleware] = [Graph(self.files, budgets, approving=approve_plan), *middleware]
-        if approve_plan:
-            tools.append(self.planner.approve_plan)
-            parts.append(HumanInTheLoopMiddleware({"approve_plan": True}))
-        kept: dict[str, Any] = {"checkpointer": checkpointer, "durability": durability, "redact": redact}
-        kept |= {"name": name, "version": version, "continues": continues}
+        tools += [self.reflection.reflection, self.files.cleanup, *([self.planner.approve_plan] if approving else [])]
+        parts = middleware_of(self.files, self.pool.roles, budgets, more, approving=approving)
         # The graph replies in its place. Asking it is free, so a spent budget cannot keep the graph from its question.
         super().__init__(Policy(lambda request: ""), tools, "", parts, limits=budgets, **kept)
         self.spec: AgentSpec = structs.replace(self.spec, accept=self._goal)
@@ -177,6 +177,28 @@ class Blueprint(Agent):
         """
         written = [entry for entry in noted(self._store, thread_id, OWNER, "ledger") if "file" in entry]
         return {name: entry["status"] for entry in written for name in (entry["artifact"], entry["file"])}
+
+    def delete(self, thread_id: ThreadId) -> None:
+        """Remove a thread, with every run below it and the files that only it refers to.
+
+        Artifacts on a disk go too: those in the folder of a `FilesystemBackend` that nobody has changed since, and that
+        no other thread of the store has delivered as well.
+
+        Raises:
+            UnknownThread, ThreadBusy, CheckpointError: as `Agent.delete`; nothing was removed.
+        """
+        own = self._on_disk(thread_id)
+        super().delete(thread_id)
+        for other in self.threads() if own else ():
+            own = {path: sha256 for path, sha256 in own.items() if path not in self._on_disk(other.thread_id)}
+        self.files.remove(own)
+
+    def _on_disk(self, thread_id: str) -> dict[str, str]:
+        """Return the artifacts that a thread has written to a disk, by path, with the hash of each."""
+        if not isinstance(self.files.backend, FilesystemBackend):
+            return {}
+        ledger = noted(self._store, thread_id, OWNER, "ledger")
+        return {f"/{entry['file']}": entry["sha256"] for entry in ledger if "file" in entry}
 
     def trace(self, thread_id: ThreadId) -> list[str]:
         """Return what each part of every turn did, in order: names, sizes, decisions, seconds, tokens.

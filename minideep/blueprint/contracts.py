@@ -34,7 +34,13 @@ T = TypeVar("T")
 _NAME = re.compile(r"\w[\w .,()+@=-]{0,99}")
 _SPELLINGS = {"subagent_role": "role", "expected_artifact_name": "expected_artifact"}
 _WHOLE_FENCE = re.compile(r"```\w*\n(.*)```", re.DOTALL)
-_PLACEHOLDER = re.compile(r"\{\{\s*([^{}\n]{1,120}?)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\\\{\{|\{\{\s*([^{}\n]{1,120}?)\s*\}\}")
+"""Braces that stand for themselves, or a placeholder with a name."""
+_BARE_BRACE = re.compile(r"(?<!\\)((?:\\\\)*)\\\{")
+"""A backslash before a brace that JSON needs twice, and that models write once."""
+_SUFFIX = re.compile(r"\.\w{1,10}\Z")
+MAX_SLUG = 60
+"""Letters of a name that is made of another one."""
 
 
 class Subtask(Struct, frozen=True, omit_defaults=True):
@@ -142,7 +148,7 @@ def _normalized_plan(data: Any) -> Any:
     plan = cast(dict[str, Any], data)
     if not isinstance(plan.get("subtasks"), list):
         return plan
-    subtasks = [_normalized_subtask(subtask) for subtask in plan["subtasks"]]
+    subtasks = _with_file_names([_normalized_subtask(subtask) for subtask in plan["subtasks"]])
     return {"subtasks": subtasks, "reasoning": str(plan.get("reasoning") or "")[:MAX_REASONING]}
 
 
@@ -152,6 +158,21 @@ def _normalized_subtask(data: Any) -> Any:
     named = {_SPELLINGS.get(key, key): value for key, value in cast(dict[str, Any], data).items()}
     # `after` is derived, never taken from a reply: an index of a model's own could point anywhere.
     return {key: value for key, value in named.items() if key != "after" and value is not None}
+
+
+def _with_file_names(subtasks: list[Any]) -> list[Any]:
+    """Return *subtasks* with names that files can have, such as `src-app.py` for `src/app.py`."""
+    fields = [cast(dict[str, Any], one) for one in subtasks if isinstance(one, dict)]
+    planned = [one.get("expected_artifact") for one in fields]
+    names: dict[Any, str] = {name: file_name(name) or name for name in planned if isinstance(name, str)}
+    for one, name in zip(fields, planned, strict=True):
+        if isinstance(name, str):
+            one["expected_artifact"] = names[name]
+        if isinstance(read := one.get("read_files"), list):
+            one["read_files"] = [
+                names.get(name, name) if isinstance(name, str) else name for name in cast(list[Any], read)
+            ]
+    return subtasks
 
 
 def _check_subtask(which: str, subtask: Subtask, roles: Collection[str]) -> None:
@@ -199,12 +220,11 @@ def _in_cycles(waits: Sequence[Collection[int]]) -> list[int]:
 def parse_artifact(reply: str, name: str) -> Artifact:
     """Parse an artifact from a reply.
 
-    A JSON object `{artifact_name, content, status}` is taken at its word. Any other reply is itself the content,
-    under the planned *name*.
+    A JSON object `{artifact_name, content, status}` is taken at its word, if its name is more than another spelling of
+    the planned *name*. Any other reply is itself the content, under that name.
 
     Raises:
         ArtifactViolation: the reply is empty, or such an object with a wrong value.
-        FileViolation: no artifact can have the name.
     """
     reply = clean(reply)
     if not reply.strip():
@@ -216,8 +236,31 @@ def parse_artifact(reply: str, name: str) -> Artifact:
     artifact = _parse(data, Artifact, ArtifactViolation)
     if not artifact.content.strip():
         raise ArtifactViolation("its content is empty")
-    check_name(artifact.artifact_name)
-    return artifact
+    return structs.replace(artifact, artifact_name=_name_of(artifact.artifact_name, name))
+
+
+def _name_of(given: str, planned: str) -> str:
+    """Return the name of an artifact that its author calls *given*."""
+    # Planner and reflection read it, so what a role can tell them by it is short.
+    slug = _slug(given) or planned
+    same = _SUFFIX.sub("", _slug(given)).casefold() == _SUFFIX.sub("", _slug(planned)).casefold()
+    return planned if same else slug
+
+
+def file_name(name: str) -> str:
+    """Return *name* if an artifact can have it, else a slug of it; empty if nothing of it is left."""
+    try:
+        check_name(name)
+    except FileViolation:
+        return _slug(name)
+    return name
+
+
+def _slug(name: str) -> str:
+    plain = re.sub(r"\.{2,}", ".", re.sub(r"[^\w.-]+", "-", clean(name))).strip("-._")
+    suffix = found[0] if (found := _SUFFIX.search(plain)) else ""
+    stem = plain.removesuffix(suffix)[:MAX_SLUG].encode()[: MAX_NAME - len(suffix.encode())]
+    return stem.decode(errors="ignore").rstrip("-._") + suffix if stem else ""
 
 
 def _json_object(text: str) -> dict[str, Any]:
@@ -251,7 +294,7 @@ def parse_decision(reply: str) -> Decision:
     Raises:
         ReflectionViolation: the reply is not a decision, is too long, or lacks the field that its decision needs.
     """
-    decision = _parse(reply, Decision, ReflectionViolation, _normalized_decision)
+    decision = _parse(_BARE_BRACE.sub(r"\1\\\\{", reply), Decision, ReflectionViolation, _normalized_decision)
     needed = {"replan": "reason", "end": "final_answer", "escalate": "question"}.get(decision.decision)
     if needed and not getattr(decision, needed).strip():
         raise ReflectionViolation(f"a decision to {decision.decision} needs a {needed} that is not empty")
@@ -273,12 +316,12 @@ def _normalized_decision(data: Any) -> Any:
 
 
 def named_artifacts(answer: str) -> list[str]:
-    """Return the artifacts that *answer* names as `{{name}}`, as often as it names them."""
-    return _PLACEHOLDER.findall(answer)
+    r"""Return the artifacts that *answer* names as `{{name}}`, as often as it names them. `\{{` names none."""
+    return list(filter(None, _PLACEHOLDER.findall(answer)))
 
 
 def fill_in(answer: str, content: Callable[[str], str], limit: int) -> str:
-    """Replace each `{{name}}` in *answer* by `content(name)`, up to *limit* bytes of content.
+    r"""Replace each `{{name}}` in *answer* by `content(name)`, up to *limit* bytes of content, and `\{{` by `{{`.
 
     An artifact that does not fit is replaced by a note with its name and size.
     """
@@ -286,6 +329,8 @@ def fill_in(answer: str, content: Callable[[str], str], limit: int) -> str:
 
     def fill(placeholder: "re.Match[str]") -> str:
         nonlocal left
+        if placeholder[1] is None:
+            return "{{"
         text = content(placeholder[1])
         if (size := len(text.encode())) > left:
             return f"[{placeholder[1]}: {size:,} bytes, too long for an answer; it is in the turn's artifacts]"

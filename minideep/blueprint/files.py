@@ -6,11 +6,12 @@ from the state. Its content can be restored by its hash for as long as the log r
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct, structs
 
@@ -37,6 +38,9 @@ _ENTRY_BYTES = 400
 _EVICTED_SHOWN = 50
 """Evicted files that a summary names."""
 
+NO_CONTEXT = cast(ToolContext, None)
+"""A folder of this machine needs none."""
+
 T = TypeVar("T")
 
 
@@ -47,6 +51,8 @@ class FileRef(Struct, frozen=True):
     sha256: str
     note: FileNote
     evicted: bool = False
+    turn: int = 0
+    """The turn that wrote it, if it was evicted."""
 
 
 class VirtualFiles:
@@ -65,6 +71,8 @@ class VirtualFiles:
         self.state_limit: int = state_limit
         self.max_age: int = max_age
         self._pinned = tuple(pinned)
+        self.recallable: Callable[[str], Container[tuple[str, str]]] = lambda thread_id: ()
+        """Returns path and hash of each content that the log of a thread has saved."""
 
     # ---- by name
 
@@ -77,7 +85,8 @@ class VirtualFiles:
         for entry in ledger:
             if "file" in entry:
                 note = FileNote(entry["artifact"], entry["role"], entry["step"], entry["status"])
-                found[note.name] = found[entry["file"]] = FileRef("/" + entry["file"], entry["sha256"], note, True)
+                ref = FileRef("/" + entry["file"], entry["sha256"], note, True, entry["turn"])
+                found[note.name] = found[entry["file"]] = ref
         present = [(note.step, path, note) for path, note in file_notes(state).items() if path in state.files]
         for _, path, note in sorted(present, key=lambda file: file[0]):
             found[path[1:]] = ref = FileRef(path, state.files[path].sha256, note)
@@ -85,6 +94,21 @@ class VirtualFiles:
             if last.path == path or last.note.step <= note.step:  # Else a newer version was evicted.
                 found[note.name] = ref
         return found
+
+    async def offered(self, ctx: ToolContext, ledger: Iterable[Mapping[str, Any]]) -> dict[str, FileRef]:
+        """Return what `by_name` does, without the evicted files whose content nobody has any more."""
+        files = self.by_name(ctx.state, ledger)
+        return {name: ref for name, ref in files.items() if not ref.evicted or await self._is_restorable(ctx, ref)}
+
+    async def _is_restorable(self, ctx: ToolContext, ref: FileRef) -> bool:
+        if self.backend.blocking:
+            return await self._content(ctx, ref) is not None
+        if ref.turn == ctx.state.turn:  # Perhaps not saved yet.
+            return True
+        saved = ctx.scratch.get(self)
+        if saved is None:  # Once a turn, as the log has no other place for old files.
+            saved = ctx.scratch[self] = self.recallable(ctx.thread_id)
+        return (ref.path, ref.sha256) in saved
 
     def summary(self, state: AnyState, files: Mapping[str, FileRef]) -> str:
         """Return name, status and size of each file, a line of JSON each, and the names of the last evicted ones."""
@@ -99,7 +123,7 @@ class VirtualFiles:
             lines.append(f"evicted, restored if named: {', '.join(evicted[-_EVICTED_SHOWN:])}")
         return "\n".join(lines) or "none"
 
-    async def read(self, ctx: ToolContext, ref: FileRef, step: int) -> str:
+    async def read(self, ctx: ToolContext, ref: FileRef, step: int) -> str | bytes:
         """Return the whole content of a file. An evicted file is restored, as if written at *step*.
 
         Raises:
@@ -112,7 +136,23 @@ class VirtualFiles:
         if ref.evicted:
             note = structs.replace(ref.note, step=step)
             self.record(ctx, _written(ctx, ref.path, content, not self.backend.blocking, self.inline_limit), note)
-        return content if isinstance(content, str) else content.decode(errors="replace")
+        return content
+
+    async def content(self, ctx: ToolContext, path: str, sha256: str) -> str | bytes | None:
+        """Return the content that a file had when its hash was *sha256*. If nobody has it any more, return what is in
+        its place now, if anything.
+
+        Raises:
+            CheckpointError: the store has lost it.
+        """
+        file = ctx.state.files.get(path)
+        kept = ctx.content_of(path) if file and file.sha256 == sha256 else ctx.recall(path, sha256)
+        if kept is not None:
+            return kept
+        try:
+            return await self._call(self.backend.read, ctx, path)
+        except ToolError:
+            return None
 
     async def _content(self, ctx: ToolContext, ref: FileRef) -> str | bytes | None:
         kept = ctx.recall(ref.path, ref.sha256) if ref.evicted else ctx.content_of(ref.path)
@@ -125,7 +165,7 @@ class VirtualFiles:
                 return None
             raise FileViolation(str(exc)) from None
         # On a disk somebody may have written another file in its place; that one must not pass for the artifact.
-        return None if ref.evicted and sha256(data).hexdigest() != ref.sha256 else data
+        return None if ref.evicted and digest(data) != ref.sha256 else data
 
     # ---- writing
 
@@ -138,7 +178,7 @@ class VirtualFiles:
         path, data = f"{self.backend.home.rstrip('/')}/{name}", content.encode()
         if await self._call(self._is_taken, ctx, path, data):
             stem, suffix = PurePosixPath(path).stem, PurePosixPath(path).suffix
-            path = str(PurePosixPath(path).with_name(f"{stem}-{sha256(data).hexdigest()[:8]}{suffix}"))
+            path = str(PurePosixPath(path).with_name(f"{stem}-{digest(data)[:8]}{suffix}"))
         kept = await self._call(self.backend.write, ctx, path, data)
         return _written(ctx, path, content, kept, self.inline_limit)
 
@@ -173,6 +213,14 @@ class VirtualFiles:
             if file.by and file.by[0].partition("/")[0] == ctx.call_id:
                 note = file_notes(ctx.state).get(path) or FileNote(path[1:], "", step, "active")
                 self._save_note(ctx, path, structs.replace(note, step=step))
+
+    def remove(self, written: Mapping[str, str]) -> None:
+        """Delete files from a folder of this machine, given by path with the hash of what was written."""
+        for path, known in written.items():
+            # One that is gone, or cannot be deleted, is left as it is: its thread is gone already.
+            with suppress(ToolError):
+                if digest(self.backend.read(NO_CONTEXT, path)) == known:
+                    self.backend.delete(NO_CONTEXT, path)
 
     # ---- cleanup
 
@@ -255,8 +303,18 @@ class VirtualFiles:
 def _written(ctx: ToolContext, path: str, content: str | bytes, kept: bool, inline_limit: int) -> FileWritten:
     """Return the event of a written file, with its content if the state keeps it, as a blob if that is large."""
     data = as_bytes(content)
-    digest, blob = sha256(data).hexdigest(), kept and len(data) > inline_limit
-    return FileWritten(path, content if kept else None, len(data), digest, time.time(), ctx.path, blob)
+    blob = kept and len(data) > inline_limit
+    return FileWritten(path, content if kept else None, len(data), digest(data), time.time(), ctx.path, blob)
+
+
+def as_text(content: str | bytes) -> str:
+    """Return the content of a file as a model reads it."""
+    return content if isinstance(content, str) else content.decode(errors="replace")
+
+
+def digest(content: str | bytes) -> str:
+    """Return the hash of a content by which the log knows it."""
+    return sha256(as_bytes(content)).hexdigest()
 
 
 def _text_or_bytes(data: bytes) -> str | bytes:

@@ -16,7 +16,7 @@ answer.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -26,11 +26,13 @@ from ..context import ToolContext
 from ..errors import MinideepError, ModelError
 from ..events import Compacted, TurnEscalated
 from ..messages import ToolCall, ToolMessage, UserMessage
+from ..middleware import HumanInTheLoopMiddleware
 from ..models import Policy, Say
 from ..ports import Ask, Middleware, Reply, Request
 from ..state import Limits
 from .contracts import MAX_QUESTION, fill_in, named_artifacts
-from .files import VirtualFiles
+from .files import VirtualFiles, as_text
+from .reading import ReadFiles
 from .state import Board, escalated, read_board, save_objective, save_plan, save_progress
 
 MESSAGES_KEPT = 200
@@ -59,6 +61,14 @@ def next_part(board: Board, approving: bool = False) -> str:
     if board.node == "planner" and approving:
         return "approve_plan"
     return "subagent_dispatcher" if board.node in ("planner", "approve_plan") else "planner"
+
+
+def middleware_of(
+    files: VirtualFiles, roles: Collection[str], budgets: Limits, more: Iterable[Middleware], *, approving: bool
+) -> list[Middleware]:
+    """Return the middleware of a blueprint: *more* is its author's. What roles read stands outside all others."""
+    parts = [ReadFiles(files, roles), Graph(files, budgets, approving=approving), *more]
+    return [*parts, HumanInTheLoopMiddleware({"approve_plan": True})] if approving else parts
 
 
 class Graph(Middleware):
@@ -144,7 +154,7 @@ class Graph(Middleware):
         files, contents = self._files.by_name(ctx.state, board.ledger), dict[str, str]()
         for name in named_artifacts(board.final_answer):
             if name not in contents:  # Reading an evicted file records it again, so each is read once.
-                contents[name] = await self._files.read(ctx, files[name], board.step)
+                contents[name] = as_text(await self._files.read(ctx, files[name], board.step))
         return fill_in(board.final_answer, contents.__getitem__, self._files.answer_limit)
 
 

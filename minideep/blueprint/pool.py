@@ -19,10 +19,11 @@ from ..middleware import HumanInTheLoopMiddleware
 from ..models import resolve
 from ..plain_json import to_json
 from ..ports import Model
-from ..state import Limits
+from ..state import Limits, as_bytes
 from . import prompts
 from .contracts import Artifact, Subtask, parse_artifact
-from .files import VirtualFiles, stored_name
+from .files import VirtualFiles, digest, stored_name
+from .reading import Reading
 from .roles import Role
 from .state import Board, FileNote, LedgerEntry, append_to_ledger, escalated, read_board, save_progress
 from .structured import MAX_QUOTED, Answer, ask
@@ -41,7 +42,9 @@ class Assignment(Struct, frozen=True):
     subtask: Subtask
     step: int
     question: str = ""
-    """The message that the subagent gets."""
+    """The message that the subagent gets, with references to the files that it reads."""
+    read_bytes: int = 0
+    """The bytes of those files."""
     error: str = ""
     """The reason that no subagent can be run."""
 
@@ -122,21 +125,24 @@ class SubagentPool:
         try:
             if one.subtask.role not in self.roles:
                 raise PlanViolation(f"unknown role {one.subtask.role!r}; the plan was made with other roles")
-            contents = await self._read(ctx, board, one.subtask)
+            readings = await self._read(ctx, board, one.subtask)
         except (PlanViolation, FileViolation, CheckpointError) as exc:
             return structs.replace(one, error=f"{type(exc).__name__}: {exc}")
-        return structs.replace(one, question=prompts.subtask_asked(one.subtask.instruction, contents))
+        question = prompts.subtask_asked(one.subtask.instruction, [reading.reference for reading in readings])
+        return structs.replace(one, question=question, read_bytes=sum(reading.size for reading in readings))
 
-    async def _read(self, ctx: ToolContext, board: Board, subtask: Subtask) -> list[tuple[str, str]]:
-        contents: list[tuple[str, str]] = []
+    async def _read(self, ctx: ToolContext, board: Board, subtask: Subtask) -> list[Reading]:
+        """Return the files that a subtask reads, all of which can be read now."""
+        readings: list[Reading] = []
         for name in dict.fromkeys(subtask.read_files):
             # Looked up anew for each name: reading an evicted file restores it.
             files = self._files.by_name(ctx.state, board.ledger)
             ref = files.get(board.version(subtask, name)) or files.get(name)
             if ref is None:
                 raise FileViolation(f"unknown file {name!r}")
-            contents.append((name, await self._files.read(ctx, ref, board.step)))
-        return contents
+            content = await self._files.read(ctx, ref, board.step)
+            readings.append(Reading(name, ref.path, len(as_bytes(content)), digest(content)))
+        return readings
 
     async def _run(self, ctx: ToolContext, one: Assignment) -> Outcome:
         """Run the role's agent. Its failure is an outcome: its siblings go on."""
@@ -152,6 +158,7 @@ class SubagentPool:
             key=key,
             timeout=role.timeout,
         )
+        answer.prompt_bytes += one.read_bytes
         return Outcome(one, answer, answer.problem)
 
     async def _write(self, ctx: ToolContext, outcome: Outcome) -> None:
@@ -216,22 +223,20 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
 
 
 def _parse(role: Role, reply: str, expected: str) -> Artifact:
-    """Parse the artifact in a reply and pass it to the role's validator.
+    """Parse the artifact in a reply, as the role's own functions take it.
 
     Raises:
-        ArtifactViolation: the reply is not an artifact, or the validator refuses it.
+        ArtifactViolation: the reply is not an artifact, or one of them refuses it.
     """
+    artifact = parse_artifact(reply, expected)
     try:
-        artifact = parse_artifact(reply, expected)
-    except FileViolation as exc:
-        raise ArtifactViolation(str(exc)) from None
-    try:
-        verdict = role.validate(artifact.content) if role.validate else None
+        content = role.extract(artifact.content) if role.extract else artifact.content
+        verdict = role.validate(content) if role.validate else None
     except (Exception, SystemExit) as exc:  # Whatever a user's validator raises, the subagent can correct.
         raise ArtifactViolation(clean(str(exc))[:MAX_QUOTED] or type(exc).__name__) from exc
     if verdict is False:
         raise ArtifactViolation(f"it is not what a {role.name} must deliver")
-    return artifact
+    return structs.replace(artifact, content=content)
 
 
 def _ledger_entry(turn: int, outcome: Outcome) -> LedgerEntry:

@@ -43,7 +43,8 @@ Reply with one JSON object and nothing else, one of:
 {"decision": "escalate", "question": "..."} when only the user can say how to go on
 
 At the end the user sees nothing but `final_answer`. You have not read the artifacts, so let them speak: write \
-{{name}} where an artifact's content is to stand, for example {{report.md}}."""
+{{name}} where an artifact's content is to stand, for example {{report.md}}. Write \\\\{{ for braces that are to stand \
+as they are."""
 
 
 def planner_system(roles: Iterable[Role]) -> str:
@@ -107,10 +108,9 @@ def _errors(board: Board) -> str:
     return "\n".join(board.errors[-ERRORS_SHOWN:])
 
 
-def subtask_asked(instruction: str, files: Sequence[tuple[str, str]]) -> str:
-    """Return a subagent's message: *files* as pairs of name and content, then the task."""
-    context = "\n\n".join(f"# {name}\n{content}" for name, content in files)
-    return f"{context}\n\n## Task\n{instruction}" if files else f"## Task\n{instruction}"
+def subtask_asked(instruction: str, files: Sequence[str]) -> str:
+    """Return a subagent's message: a reference to each of *files*, then the task."""
+    return "\n\n".join([*files, f"## Task\n{instruction}"])
 
 
 def asked_again(asked: str, reply: str, problem: str) -> str:

@@ -8,7 +8,7 @@ from msgspec import structs
 from ..agent import Agent
 from ..context import ToolContext
 from ..errors import CheckpointError, FileViolation, ReflectionViolation
-from ..middleware import ResponseFormat
+from ..middleware import RequestSchema
 from ..ports import Model
 from . import prompts
 from .contracts import DECISION_SCHEMA, Decision, named_artifacts, parse_decision
@@ -28,13 +28,13 @@ class Reflection:
         self._depth = depth
         self._timeout = timeout
         about: dict[str, Any] = {"name": "reflection", "limits": PART_LIMITS}
-        output = ResponseFormat(DECISION_SCHEMA)
+        output = RequestSchema(DECISION_SCHEMA)
         self.agent: Agent = Agent(model, system_prompt=prompts.REFLECTION, middleware=[output], **about)
 
     async def reflection(self, ctx: ToolContext) -> str:
         """Ask for a decision and check that it can be carried out."""
         board = read_board(ctx.state)
-        files = self._files.by_name(ctx.state, board.ledger)
+        files = await self._files.offered(ctx, board.ledger)
         question = prompts.reflection_asked(board, self._files.summary(ctx.state, files), self._depth)
         # At least one try: a model that failed at the last look leaves none, and resuming the turn must ask again.
         tries = max(1, min(2, self._depth - board.reflection_depth))
@@ -93,7 +93,8 @@ def _parse(reply: str, files: Collection[str]) -> Decision:
         named = dict.fromkeys(named_artifacts(decision.final_answer))
         if unknown := [name for name in named if name not in files]:
             there = ", ".join(sorted(files)) or "none"
-            raise ReflectionViolation(f"final_answer names unknown artifacts: {unknown}; artifacts: {there}")
+            found = f"final_answer names unknown artifacts: {unknown}; artifacts: {there}"
+            raise ReflectionViolation(f"{found}; for braces that name none, write \\\\{{{{")
     return decision
 
 

@@ -30,8 +30,12 @@ class Role(UserWritten, frozen=True):
     """All of its tools. None are added."""
     model: str | Model | None = None
     """None: the blueprint's."""
+    extract: Callable[[str], str] | None = None
+    """Called with the content of an artifact; returns the part to keep, such as a block of code without the prose round
+    it. It refuses the content as *validate* does.
+    """
     validate: Callable[[str], object] | None = None
-    """Called with the content of an artifact. To refuse it, raise an exception or return False. The text of the
+    """Called with the content to keep. To refuse it, raise an exception or return False. The text of the
     exception is sent to the subagent, which has one more try.
     """
     limits: Limits | None = None
@@ -57,6 +61,12 @@ class Role(UserWritten, frozen=True):
     def system(self) -> str:
         """The system text of its requests: *prompt*, and after it the prompts of its middleware."""
         return "\n\n".join([self.prompt, *filter(None, (part.prompt.strip() for part in self.middleware))])
+
+
+def code_block(content: str) -> str:
+    """Return the fenced block in *content*, fences included. If there is not exactly one, return all of it."""
+    blocks = [found[0] for found in _FENCE.finditer(content)]
+    return blocks[0] if len(blocks) == 1 and "```" not in _FENCE.sub("", content) else content
 
 
 def one_code_block(content: str) -> None:
@@ -107,6 +117,7 @@ CODE_WRITER = Role(
     "code-writer",
     "You are a code writer. Given a spec, produce runnable Python. Return ONLY code in one fenced block. "
     "Do NOT explain.",
+    extract=code_block,
     validate=one_code_block,
     description="writes runnable Python",
 )

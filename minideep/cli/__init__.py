@@ -99,9 +99,10 @@ _COMMANDS = {
         "thread --model --limit-steps --json --yes --agent",
     ),
     "eval": (
-        "run a golden set with the stock blueprint or an agent of your own; exit with 1 if a case fails",
-        "file --from --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json --junit "
-        "--baseline",
+        "run a golden set with the stock blueprint or an agent of your own, or --behaviours with a model; exit with 1 "
+        "if a case fails",
+        "file --behaviours --from --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json "
+        "--junit --baseline",
     ),
     "threads": ("list the threads, most recently used first", ""),
     "show": ("print the messages of a thread", "thread --subagents --agent"),
@@ -113,6 +114,7 @@ _COMMANDS = {
         "run a thread again, in memory, with another model or an agent that has changed; show both runs",
         "thread --model --others --at=N --json=LINE --yes --agent",
     ),
+    "files": ("list what a thread has delivered, or write it into a folder", "thread --out"),
     "delete": ("delete a thread with its subagents and files", "thread"),
     "check": ("read everything that is kept and report damage; exit with 1 if there is any", ""),
 }
@@ -158,6 +160,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "MODULE:NAME",
         "help": "an agent of your own: an Agent, or a function that returns one, without arguments or for a golden",
     },
+    "--behaviours": {
+        "nargs": "*",
+        "metavar": "TASK",
+        "help": "instead of a golden set: tasks that show how a model behaves, all or those named; without a model, "
+        "scripts of right and wrong behaviour",
+    },
     "--repeat": {"type": _positive, "default": 1, "metavar": "N", "help": "runs of each golden (default: 1)"},
     "--budget": {
         "type": _amount,
@@ -181,6 +189,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "the turn to show by step and subagent (default: the newest)",
     },
     "--last": {"type": _positive, "metavar": "N", "help": "how many turns to list (default: 10; with --json, all)"},
+    "--out": {"type": Path, "metavar": "DIR", "help": "write the files there; nothing that is there is changed"},
     "--name": {"help": "the id of the new thread (default: a new one, which is printed)"},
 }
 """The options by their names, as `add_argument` takes them."""

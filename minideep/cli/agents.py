@@ -70,10 +70,11 @@ def imported(where: str) -> Agent:
         ConfigError: the module, the name or the agent does not exist.
     """
     found = _found(where)
-    agent = _made(found, where) if callable(found) and not isinstance(found, Agent) else found
-    if not isinstance(agent, Agent):
-        raise ConfigError(f"--agent {where}: it must be an Agent, or a function that returns one, not {agent!r:.200}")
-    return agent
+    if callable(found) and not isinstance(found, Agent):
+        found = _made(found, where)
+    if not isinstance(found, Agent):
+        raise ConfigError(f"--agent {where}: it must be an Agent, or a function that returns one, not {found!r:.200}")
+    return cast(Agent, found)
 
 
 def _found(where: str) -> Any:

@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from .. import Agent, DiskCheckpointer
 from ..blueprint import ASSERTIONS
@@ -18,31 +20,51 @@ from .settings import Settings
 from .text import aside, one_line, safe
 from .turns import model_of
 
+Work = Callable[..., Coroutine[Any, Any, Report]]
+"""Runs an evaluation, with the settings that the command adds."""
+
 
 def evaluate(options: argparse.Namespace) -> int:
-    """Run a golden set, or print one of threads. The threads of its cases are kept only if `--state` says where."""
+    """Run a golden set or the behaviour set, or print a set made of threads. The threads of its cases are kept only if
+    `--state` says where.
+    """
+    if [options.file is not None, options.behaviours is not None, bool(options.threads)].count(True) != 1:
+        raise ConfigError(
+            "eval needs a golden set: its file, `--behaviours`, or `--from THREAD` to print one of a thread"
+        )
     if options.threads:
         from .replays import print_goldens
 
         return print_goldens(options)
     if options.file is None:
-        raise ConfigError("eval needs a golden set: a file, or `--from THREAD` to print one of a thread")
-    goldens = load(options.file)
+        from . import behaviours  # Here, because a golden set does not need its tasks.
+
+        found = behaviours.with_model(options)
+        if found is None:
+            return behaviours.shapes(options)
+    else:
+        found = _golden_set(options)
+    cases, work = found
     baseline = _baseline(options.baseline) if options.baseline else None
     for name in ("json", "junit"):
         _check_writable(name, getattr(options, name))
-    agent, assertions = _evaluated(options)
     settings = {name: getattr(options, name) for name in ("repeat", "concurrency", "timeout", "budget")}
     store = DiskCheckpointer(options.state) if options.state else None
-    progress = _Progress(len(goldens) * options.repeat)
+    progress = _Progress(cases * options.repeat)
     with closing(store) if store else nullcontext():
-        report = asyncio.run(run_cases(agent, goldens, assertions, store=store, on_case=progress, **settings))
+        report = asyncio.run(work(store=store, on_case=progress, **settings))
     _show(report, baseline, options)
     for out, text in ((options.json, report.json), (options.junit, report.junit)):
         if out:
             out.write_text(text(), encoding="utf-8")
     is_good = report.passed if baseline is None else not report.compare(baseline).regressed
     return EXIT_CODES["ended" if is_good else "failed"]
+
+
+def _golden_set(options: argparse.Namespace) -> tuple[int, Work]:
+    goldens = load(options.file)
+    agent, assertions = _evaluated(options)
+    return len(goldens), partial(run_cases, agent, goldens, assertions)
 
 
 class _Progress:

@@ -8,8 +8,8 @@ from .. import lazy_names
 
 _PUBLIC = (
     "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
-    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware SkillsMiddleware SubAgentMiddleware Subagent "
-    "SummarizationMiddleware TodoListMiddleware"
+    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware "
+    "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -26,7 +26,7 @@ __getattr__ = lazy_names(
         "environment": "EnvironmentMiddleware",
         "filesystem": "FilesystemMiddleware replacement",
         "memory": "MemoryMiddleware",
-        "output": "ResponseFormat",
+        "output": "FINAL_ANSWER RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",
         "skills": "SkillsMiddleware",
         "subagents": "SubAgentMiddleware Subagent as_subagent",

@@ -16,7 +16,12 @@ from .context.spill import write_new_file as write_new_file
 from .environment import EnvironmentMiddleware as EnvironmentMiddleware
 from .filesystem import FilesystemMiddleware as FilesystemMiddleware, replacement as replacement
 from .memory import MemoryMiddleware as MemoryMiddleware
-from .output import ResponseFormat as ResponseFormat
+from .output import (
+    FINAL_ANSWER as FINAL_ANSWER,
+    RequestSchema as RequestSchema,
+    ResponseFormat as ResponseFormat,
+    as_response_format as as_response_format,
+)
 from .patching import PatchToolCallsMiddleware as PatchToolCallsMiddleware
 from .skills import SkillsMiddleware as SkillsMiddleware
 from .subagents import Subagent as Subagent, SubAgentMiddleware as SubAgentMiddleware, as_subagent as as_subagent

@@ -1,16 +1,42 @@
-"""Structured output: ask the model's provider for JSON of a schema."""
+"""Typed results: the final reply of an agent is of a type, or the same run is asked again."""
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import takewhile
+from typing import TYPE_CHECKING, Annotated, Any, Generic, cast
 
-from msgspec import structs
+from msgspec import Meta, structs
 
+from ..checks import checked
 from ..context import ToolContext
+from ..datatypes import DataType, as_plain, shape_of
+from ..errors import OutputViolation
+from ..events import Noted
+from ..messages import Message, ToolCall, ToolMessage, ToolResult, UserMessage
+from ..plain_json import from_json, to_json
 from ..ports import Middleware, Request
+from ..strict_schema import Unsayable, strict
+from ..structured import value_in
+from ..tools import R, Tool
+
+if TYPE_CHECKING:  # Whether it is one is for `DataType` to say: `list[int]` is no class.
+    _Kind = type[R] | Mapping[str, Any]
+FINAL_ANSWER = "final_answer"
+ANSWER = "answer"
+"""The field that holds a value that is no object: providers want an object at the top."""
+DESCRIPTION = (
+    "Give your final answer. Call it once, alone, when all work is done: its arguments are the whole answer, and it "
+    "ends your turn."
+)
+UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "the model refused"}
+"""Why a reply that stopped like this is no answer."""
+REFUSED = "refused"
+"""The key of the note that counts refused replies."""
 
 
-class ResponseFormat(Middleware):
+class RequestSchema(Middleware):
     """Puts the JSON Schema *schema* into every request, as `Request.schema`. Models whose provider has no mode for
-    structured output ignore it.
+    structured output ignore it, and nothing checks the reply.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
@@ -18,3 +44,165 @@ class ResponseFormat(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         return structs.replace(request, schema=self._schema)
+
+
+class ResponseFormat(Middleware, Generic[R]):
+    """Makes the final reply of an agent a value of *kind*: `Turn.output`.
+
+    *kind* is a Struct, a dataclass, a TypedDict, a Pydantic model, an enum, `list[...]` and whatever else msgspec can
+    decode, or a JSON Schema, whose values stay plain data (that needs `minideep[schema]`).
+
+    A model whose provider can hold a reply to a schema (`structured_output`) writes the value as its reply. Another
+    model gets a tool `final_answer` more, whose arguments are the value; so does every model if the provider's mode
+    cannot say *kind*. JSON in the text of a reply is taken from either.
+
+    A reply that is none is refused in the same run, with what is wrong and the shape that is wanted, *retries* times a
+    turn. The turn then fails with an `OutputViolation`; at once if the model refused, or its reply was cut off.
+
+    Raises:
+        ConfigError: JSON cannot express *kind*.
+    """
+
+    inherit: bool | None = False
+
+    @checked
+    def __init__(self, kind: "_Kind[R]", *, retries: Annotated[int, Meta(ge=0)] = 2) -> None:
+        self._type: DataType[R] = DataType(kind)
+        self._retries = retries
+        schema = self._type.schema
+        is_object = schema.get("type") == "object" and not {"anyOf", "oneOf", "allOf"} & schema.keys()
+        self._wraps = not is_object
+        self.schema: dict[str, Any] = schema if is_object else _wrapped(schema)
+        """The JSON Schema of an answer, which is an object."""
+        self.tools: Sequence[Tool] = (_FinalAnswer(self._answer, self.schema),)
+
+    def __repr__(self) -> str:
+        return f"ResponseFormat({self._type.name}, retries={self._retries})"
+
+    @property
+    def shape(self) -> str:
+        """The shape of an answer, in few words."""
+        return shape_of(self._type.schema)
+
+    # ---- asking for it
+
+    @cached_property
+    def _strict(self) -> dict[str, Any] | None:
+        try:
+            return strict(self.schema)
+        except Unsayable:
+            return None
+
+    async def before_model(self, ctx: ToolContext, request: Request) -> Request:
+        others = tuple([tool for tool in request.tools if tool.name != FINAL_ANSWER])
+        mode = getattr(ctx.model, "structured_output", False)
+        if self._strict is None or not (mode is True or (mode and not others)):
+            return request
+        return structs.replace(request, schema=self._strict, tools=others)
+
+    # ---- reading it
+
+    def read(self, value: Any, /) -> R:
+        if self._wraps and isinstance(value, dict) and value.keys() == {ANSWER}:
+            value = cast(dict[str, Any], value)[ANSWER]
+        return self._type.read(value)
+
+    @property
+    def wanted(self) -> str:
+        return self._type.wanted
+
+    def read_turn(self, messages: Sequence[Message]) -> R | None:
+        """Return the value of a turn that ended with the last of *messages*; None if an agent without this ran it."""
+        try:
+            return value_in(_last_words(messages), self)
+        except ValueError:
+            return None
+
+    async def _answer(self, call: bytes, ctx: ToolContext) -> ToolResult:
+        try:
+            answer = value_in(_written(call), self)
+        except ValueError as exc:
+            # A result that does not end the turn goes back to the model; an error that does is raised below.
+            return ToolResult(f"{FINAL_ANSWER}: {exc}", is_error=True, ends=self._refuse(ctx))
+        return ToolResult(to_json(as_plain(answer)).decode(), ends=True)
+
+    async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
+        state = ctx.state
+        if not state.ends and state.stop in UNFINISHED:
+            raise OutputViolation(f"the reply is not a {self._type.name}: {UNFINISHED[state.stop]}")
+        try:
+            value_in(_last_words(state.messages), self)
+        except ValueError as exc:
+            if self._refuse(ctx):
+                raise OutputViolation(f"the reply is not a {self._type.name}: {exc}") from None
+            return UserMessage(f"Your reply was refused: {exc}\n\nGive your answer again, in full.")
+        return None
+
+    def _refuse(self, ctx: ToolContext) -> bool:
+        """Count a refused reply, and return whether it was the last one of this turn."""
+        state = ctx.state
+        turn, step = state.start.number, state.step
+        # In the log, as the first replies may have come in another process. A call and the end of the turn may both
+        # refuse the same reply.
+        known = state.notes.get(self.name, {}).get(REFUSED, [0, 0, 0])
+        count = known[2] if known[0] == turn else 0
+        if known[:2] != [turn, step]:
+            count += 1
+            ctx.record(Noted(self.name, REFUSED, [turn, step, count]))
+        return count > self._retries
+
+
+class _FinalAnswer(Tool):
+    """A tool whose arguments have a schema of their own; its function checks them."""
+
+    def __init__(self, function: Callable[..., Any], schema: dict[str, Any]) -> None:
+        super().__init__(function, name=FINAL_ANSWER, description=DESCRIPTION)
+        self.schema = schema
+
+    def normalized(self, call: ToolCall) -> ToolCall:
+        return call.as_json()  # The function reads it as text of a model, and its result is what was read.
+
+    def bind(self, call: ToolCall, ctx: Any) -> dict[str, Any]:
+        return {"call": call.raw, "ctx": ctx}
+
+
+def as_response_format(kind: Any) -> ResponseFormat[Any]:
+    """Return *kind* if it is a `ResponseFormat`, or make one of it."""
+    return cast(ResponseFormat[Any], kind) if isinstance(kind, ResponseFormat) else ResponseFormat(kind)
+
+
+def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    inner = {name: part for name, part in schema.items() if name != "$defs"}
+    whole: dict[str, Any] = {"type": "object", "properties": {ANSWER: inner}, "required": [ANSWER]}
+    return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole
+
+
+def _last_words(messages: Sequence[Message]) -> str:
+    """Return what a turn came to: the result that ended it, that of `final_answer` first; or else the last text of the
+    model since the last message to it, as a reply after a result may be empty.
+    """
+    results = [message for message in takewhile(_is_result, reversed(messages)) if isinstance(message, ToolMessage)]
+    if results:
+        given = [result for result in results if not result.is_error]
+        given.sort(key=lambda result: result.name != FINAL_ANSWER)
+        return given[0].text if given else _refused_answer(messages[-len(results) - 1])
+    for message in reversed(messages):
+        if message.role == "user":
+            break
+        if message.role == "assistant" and message.text:
+            return message.text
+    return ""
+
+
+def _is_result(message: Message) -> bool:
+    return message.role == "tool"
+
+
+def _refused_answer(reply: Message) -> str:
+    calls = reply.calls if reply.role == "assistant" else ()
+    return next((_written(call.raw) for call in calls if call.name == FINAL_ANSWER), "")
+
+
+def _written(call: bytes) -> str:
+    """Return the arguments of a call as the model wrote them. What is no object is kept as a text."""
+    return call.decode() if call.startswith(b"{") else str(from_json(call))

@@ -1,18 +1,22 @@
 """Subagents: a tool that runs another agent, with fresh messages and a log of its own."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
+from ..datatypes import as_plain
 from ..errors import ConfigError, ToolError
 from ..kinds import shown
 from ..messages import ToolMessage, ToolResult
+from ..parameters import Alias
+from ..plain_json import to_json
 from ..ports import Middleware, Model
 from ..spec import Runnable
 from ..state import Limits
 from ..tools import Tool
 from ..turn import Turn
+from .output import as_response_format
 
 PROMPT = """\
 Delegate work that is large, separate or noisy (long searches, much reading) with `task`, several tasks in one reply \
@@ -26,12 +30,17 @@ user what matters of it.
 *description* is all that the subagent knows. It shares your files, not this conversation or your todos. Write the \
 goal, what is known (facts, paths, limits), whether to change files or only to report, and what to answer and how \
 long. Each call starts a new subagent, which remembers no earlier one; if it answers with a question, call again with \
-all it needs.
+the answer and all else that is needed.
 
 Not for one or two quick calls: make those yourself. Several calls in one reply run in parallel, so let no two of \
 them change the same file. If it fails, the error says why: give a clearer or smaller task, or do it yourself. \
 subagent_type is one of:
 """
+
+
+# Other names, which models know from other tools of this kind. Some give a short and a full description.
+_Work = Annotated[str, Alias("prompt", "task", "instruction", "instructions", joined=True)]
+_NAMES = Alias("agent", "agent_name", "agent_type", "subagent", "subagent_name", "name", "type")
 
 
 class Subagent(UserWritten, frozen=True, kw_only=True):
@@ -61,6 +70,8 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
     """Changes to the parent's `interrupt_on`: True makes calls of a tool wait for a person, False lets them run. None:
     no changes.
     """
+    response_format: Any = None
+    """The form of its answer, which the delegating model reads as JSON; as for `Agent`. None: text."""
     share: Sequence[str] = ()
     """Owners of notes; each run starts with a copy of their notes. Files are always shared, messages and todos never.
     """
@@ -115,23 +126,36 @@ class SubAgentMiddleware(Middleware):
             if about.name in self._agents:
                 raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
             self._agents[about.name] = agent
-            lines.append(f"- {about.name}: {about.description}")
+            lines.append(f"- {about.name}: {about.description}{_form(about)}")
         self.subagents: tuple[str, ...] = tuple(self._agents)
-        self.tools: Sequence[Tool] = (Tool(self.task, description=DESCRIPTION + "\n".join(lines)),)
+        self.tools: Sequence[Tool] = (Tool(self._task(), description=DESCRIPTION + "\n".join(lines)),)
 
-    async def task(self, description: str, subagent_type: str, ctx: ToolContext) -> ToolResult:
-        agent = self._agents.get(subagent_type)
-        if agent is None:
-            raise ToolError(f"no subagent named {subagent_type!r}; the subagents are {', '.join(self._agents)}")
-        if not description.strip():
-            raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
-        return _report(subagent_type, await ctx.run(agent, description))
+    def _task(self) -> Callable[..., Any]:
+        """Return the function of the tool. Its schema lists the names of the agents, so it is made for them."""
+
+        async def task(description: _Work, subagent_type: str, ctx: ToolContext) -> ToolResult:
+            if not description.strip():
+                raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
+            return _report(subagent_type, await ctx.run(self._agents[subagent_type], description))
+
+        names: Any = Literal[self.subagents] if self.subagents else str
+        task.__annotations__["subagent_type"] = Annotated[names, _NAMES]
+        return task
+
+
+def _form(about: Subagent) -> str:
+    """Return what the delegating model reads of the form of the answer."""
+    if about.response_format is None:
+        return ""
+    return f"; it answers with JSON of this shape: {as_response_format(about.response_format).shape}"
 
 
 def _report(name: str, turn: Turn) -> ToolResult:
     """Return what the parent reads of a child's turn: its last words, and why it did not end well."""
     said = f" It said last: {turn.text}" if turn.text else ""
     match turn.status:
+        case "ended" if turn.output is not None:
+            return ToolResult(to_json(as_plain(turn.output)).decode())
         case "ended" if isinstance(last := turn.messages[-1], ToolMessage):  # A tool has ended the run: its result.
             return ToolResult(last.content, last.is_error)
         case "ended" if turn.text:

@@ -1,30 +1,26 @@
 """Todos: a plan that the agent writes down, and that everybody can watch."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, cast, get_args
-
-from msgspec import Meta
+from typing import Annotated, Any
 
 from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
 from ..events import Noted, TodosWritten
 from ..kinds import shown
-from ..messages import ToolMessage, UserMessage, clean
+from ..messages import ToolMessage, UserMessage
+from ..parameters import Alias
 from ..ports import Middleware
-from ..state import AnyState, Todo, TodoStatus
+from ..state import AnyState, Todo
 from ..tools import Tool
-
-MAX_ITEMS = 100
-MAX_LENGTH = 500
-"""The most characters of one item."""
+from .todo_items import STATUSES, in_first_words, read_todos
 
 OWNER = "todos"
 """The owner of the note on the turn in which the agent was last reminded of unfinished todos."""
 
 PROMPT = """\
-For work of three or more steps, write the plan with `write_todos` first and keep it current: the user follows the \
-work by it. The list does no work, so go on with the next step as soon as it is written."""
+For work of three or more steps, write the plan with `write_todos` first and keep it current, because the user \
+watches it. The list does no work, so go on with the next step as soon as it is written."""
 
 DESCRIPTION = """\
 Write the todo list, the plan that the user watches. The list you give replaces the old one, so always give all of \
@@ -38,8 +34,8 @@ an item that failed, is half done or was not checked stays in_progress, and what
 own. Revise as you go: add, change or drop items, but keep completed ones as they are. An empty list clears it. One \
 call a reply. A wrong list is an error that says why and changes nothing: give the whole list again."""
 
-_STATUSES = get_args(TodoStatus)
-_FIELDS = {"content": {"type": "string"}, "status": {"type": "string", "enum": _STATUSES}}
+_FIELDS = {"content": {"type": "string"}, "status": {"type": "string", "enum": [*STATUSES]}}
+_LIST = Alias("todo_list", "items", "tasks", "plan")
 _ITEM = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS], "additionalProperties": False}
 
 
@@ -56,18 +52,22 @@ class TodoListMiddleware(Middleware):
     @checked
     def __init__(self, nudge: bool = False) -> None:
         self._nudge = nudge
-        self.tools: Sequence[Tool] = (Tool(self.write_todos, description=DESCRIPTION),)
+        tool = Tool(self.write_todos, description=DESCRIPTION)
+        tool.schema["properties"]["todos"]["items"] = _ITEM  # Items are read here, where more of them is understood.
+        self.tools: Sequence[Tool] = (tool,)
 
-    async def write_todos(
-        self, todos: Annotated[list[Any], Meta(extra_json_schema={"items": _ITEM})], ctx: ToolContext
-    ) -> str:
+    async def write_todos(self, todos: Annotated[list[Any], _LIST], ctx: ToolContext) -> str:
         # Each call replaces the whole list and they run at the same time, so it would be chance which one wins.
         if sum(entry.call.name == "write_todos" for entry in ctx.state.open.values()) > 1:
             raise _refused("this reply has several write_todos calls, and none was carried out; make one call")
-        written = _checked(todos)
+        try:
+            given = read_todos(todos)
+        except ValueError as exc:
+            raise _refused(str(exc)) from None
+        written = in_first_words(given, ctx.state.todos)
         _check_kept(ctx.state, written)
         ctx.record(TodosWritten(tuple(written)))
-        return _summary(written)
+        return _summary(written) if written == given else f"{_summary(written)}; completed ones keep their first words"
 
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         state = ctx.state
@@ -83,41 +83,6 @@ class TodoListMiddleware(Middleware):
 def unfinished(todos: Sequence[Todo]) -> list[Todo]:
     """Return the todos that are not completed."""
     return [todo for todo in todos if todo.status != "completed"]
-
-
-def _checked(given: list[Any]) -> list[Todo]:
-    """Return *given* as todos.
-
-    Raises:
-        ToolError: one of them is not a todo; the text says which, and why.
-    """
-    if len(given) > MAX_ITEMS:
-        raise _refused(f"{len(given):,} todos are more than {MAX_ITEMS}; put details into a file")
-    found: dict[str, Todo] = {}
-    for number, item in enumerate(given, 1):
-        todo = _todo(number, item)
-        if todo.content in found:
-            raise _refused(f"todo {number} repeats another one: {shown(todo.content)}; give each once")
-        found[todo.content] = todo
-    return list(found.values())
-
-
-def _todo(number: int, item: Any) -> Todo:
-    if not isinstance(item, dict):
-        raise _refused(f"todo {number} must be an object with content and status, not {shown(item)}")
-    fields = cast(dict[str, Any], item)
-    for name in fields:
-        if name not in _FIELDS:
-            raise _refused(f"todo {number} has a field {shown(name)}; the fields are content and status")
-    content, status = fields.get("content"), fields.get("status", "pending")
-    text = " ".join(clean(content).split()) if isinstance(content, str) else ""
-    if not text:
-        raise _refused(f"todo {number} must have a content that says what to do, not {shown(content)}")
-    if len(text) > MAX_LENGTH:
-        raise _refused(f"todo {number} has {len(text):,} characters, more than {MAX_LENGTH}; put details into a file")
-    if status not in _STATUSES:
-        raise _refused(f"todo {number} has status {shown(status)}; it must be one of {', '.join(_STATUSES)}")
-    return Todo(text, status)
 
 
 def _check_kept(state: AnyState, todos: list[Todo]) -> None:

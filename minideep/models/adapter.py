@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,7 +22,7 @@ from ..errors import ConfigError, ModelError
 from ..events import StreamEvent
 from ..messages import AnyBlock, Document, Image, ProviderBlock, Thinking
 from ..plain_json import from_json, to_json
-from ..ports import Emit, Reply, Request
+from ..ports import Emit, Reply, Request, StructuredOutput
 from ..tools import Tool
 from .addresses import checked_address, other_address, without_login
 from .amounts import token_count
@@ -34,7 +35,7 @@ from .failures import BadReply, StreamBroke, model_error, unbroken
 from .forbidden import are_forbidden, check_allowed
 from .hosted_tools import HostedTools
 from .profile import Profile
-from .settings import HEADERS, plain_settings
+from .settings import HEADERS, is_set, plain_settings
 from .timeouts import UNLIMITED, Silence, TimedOut, Timeouts, within
 
 T = TypeVar("T")
@@ -62,6 +63,8 @@ class Adapter(ABC, Generic[T]):
     """The arguments of the SDK's method for a request that a setting may be."""
     home: ClassVar[str]
     """The domain of the provider itself."""
+    form: ClassVar[tuple[str, ...]]
+    """The place in the settings of a form of replies, which replaces a request's schema."""
     told_by_environment: ClassVar[tuple[str, ...]] = ()
     """Headers that the SDK sends if the environment says so."""
     key_variable: str
@@ -114,11 +117,25 @@ class Adapter(ABC, Generic[T]):
         self._extra: Wire = settings.pop("extra_body", None) or {}
         self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
+        self.structured_output: StructuredOutput = self._is_home(client, base_url) and not is_set(settings, self.form)
+        """As in `Model`. Set it yourself for another server that has such a mode, or for a schema that is too much for
+        the provider's.
+        """
         self._span: Wire = {}
         """What the SDK's own method for requests tells OpenTelemetry, for an SDK that makes spans."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    def _is_home(self, client: T | None, base_url: str | None) -> bool:
+        """Return whether the provider itself is asked, or a cloud for which the SDK has a client."""
+        if client is None:
+            host = urlsplit(base_url).hostname if base_url else self.home
+        else:
+            host = getattr(getattr(client, "base_url", None), "host", "")
+            if any(base.__module__.startswith(f"{self.sdk}.lib.") for base in type(client).__mro__):
+                return True
+        return f".{host}".endswith(f".{self.home}")
 
     @abstractmethod
     def _caller(self, declared: Wire) -> tuple[str, bool]:

@@ -23,7 +23,8 @@ NOTHING = Usage()
 class ScriptedModel:
     """Answers with the next of *replies*, or with what the function *replies* returns for the request.
 
-    A reply takes no tokens and costs nothing, unless it is a `Reply` that says otherwise. `requests` lists every
+    With *structured_output* it stands for a model whose provider holds replies to a schema (`Request.schema`). A reply
+    takes no tokens and costs nothing, unless it is a `Reply` that says otherwise. `requests` lists every
     request so far. *window* is the model's window in tokens; without it the window is infinite and nothing is
     compacted. A request after the last of *replies* raises `ModelError`, which says what was asked.
     """
@@ -36,10 +37,13 @@ class ScriptedModel:
         self,
         replies: Iterable[Say] | Callable[[Request], Say | Awaitable[Say]],
         window: Positive | None = None,
+        *,
+        structured_output: bool = False,
     ) -> None:
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
         self.window: float = math.inf if window is None else window
+        self.structured_output: bool = structured_output
         self.requests: list[Request] = []
 
     def __repr__(self) -> str:

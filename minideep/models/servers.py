@@ -9,7 +9,7 @@ https://ai.google.dev/gemini-api/docs/openai
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -35,6 +35,8 @@ class Server(Struct, frozen=True):
     """Arguments that every request to it needs."""
     send_reasoning: bool = True
     """False if it rejects reasoning that it has sent."""
+    structured_output: Literal[False, "without tools"] = False
+    """As in `Model`."""
     note: str = ""
     """What its users should know."""
 
@@ -47,6 +49,7 @@ SERVERS: Mapping[str, Server] = MappingProxyType(
             "OLLAMA_API_KEY",
             "OLLAMA_HOST",
             start="start it with `ollama serve`",
+            structured_output="without tools",
             note="cuts longer requests off unasked: set `OLLAMA_CONTEXT_LENGTH` to 32768 or more where it runs",
         ),
         "lmstudio": Server(
@@ -55,6 +58,7 @@ SERVERS: Mapping[str, Server] = MappingProxyType(
             "LM_API_TOKEN",
             "LMSTUDIO_BASE_URL",
             start="start it with `lms server start`",
+            structured_output="without tools",
             note="load the model with a context of 32768 tokens or more",
         ),
         "vllm": Server(
@@ -63,6 +67,7 @@ SERVERS: Mapping[str, Server] = MappingProxyType(
             "VLLM_API_KEY",
             "VLLM_BASE_URL",
             start="start it with `vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER`",
+            structured_output="without tools",
             note="calls no tools without these two flags",
         ),
         "openrouter": Server(
@@ -83,12 +88,19 @@ SERVERS: Mapping[str, Server] = MappingProxyType(
             settings={"response_format": {"type": "text"}},
             note="has no mode for JSON that fits a schema; the schema is only part of the prompt",
         ),
-        "mistral": Server("Mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "MISTRAL_BASE_URL"),
+        "mistral": Server(
+            "Mistral",
+            "https://api.mistral.ai/v1",
+            "MISTRAL_API_KEY",
+            "MISTRAL_BASE_URL",
+            structured_output="without tools",
+        ),
         "gemini": Server(
             "Gemini",
             "https://generativelanguage.googleapis.com/v1beta/openai",
             "GEMINI_API_KEY",
             "GEMINI_BASE_URL",
+            structured_output="without tools",
         ),
     }
 )

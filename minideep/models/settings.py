@@ -1,6 +1,7 @@
 """The settings of a model: the arguments of the SDK's method that go along with every request."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, cast
 
 from ..errors import ConfigError
 from ..mistakes import did_you_mean
@@ -51,3 +52,13 @@ def plain_settings(model: str, name: str, sdk: str, settings: Wire, known: Set[s
         return from_json(encode(said)) | headers
     except TypeError as exc:
         raise ConfigError(f"{model}: settings must be values that JSON can express: {exc}") from None
+
+
+def is_set(settings: Wire, place: Iterable[str]) -> bool:
+    """Return whether *settings* hold a value at *place*, which may be null."""
+    at: Any = settings
+    for name in place:
+        if not isinstance(at, dict) or name not in at:
+            return False
+        at = cast(Wire, at)[name]
+    return True

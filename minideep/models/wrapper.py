@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from ..ports import Model
+from ..ports import Model, StructuredOutput
 from .profile import Profile
 
 
@@ -26,6 +26,14 @@ class ModelWrapper:
     def states_cost(self) -> bool:
         """True if each of the models states what its replies cost."""
         return all(getattr(model, "states_cost", False) for model in self.models)
+
+    @property
+    def structured_output(self) -> StructuredOutput:
+        """What each of the models can do."""
+        modes = {getattr(model, "structured_output", False) for model in self.models}
+        if False in modes:
+            return False
+        return True if modes == {True} else "without tools"
 
     @property
     def free(self) -> bool:

@@ -2,23 +2,24 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from ..checks import word_of_others
 from ..errors import ThreadBusy
+from ..tools import R
 from ..turn import Turn
 from .live import LiveTurn
 
-Begin = Callable[[Callable[[LiveTurn], None]], Coroutine[Any, Any, Turn]]
+Begin = Callable[[Callable[[LiveTurn], None]], Coroutine[Any, Any, Turn[R]]]
 """Runs a turn; what it is given is called before the input is recorded."""
 
 
-class Handle:
+class Handle(Generic[R]):
     """A turn that was started: `turn = await handle`. Dropping the handle, or cancelling who awaits it, changes
     nothing: the turn goes on. `Agent.cancel` ends it.
     """
 
-    def __init__(self, live: LiveTurn, task: "asyncio.Task[Turn]") -> None:
+    def __init__(self, live: LiveTurn, task: "asyncio.Task[Turn[R]]") -> None:
         self.thread_id: str = live.journal.thread_id
         self.number: int = live.number
         """The number of the last event before the turn: `follow(thread_id, after=handle.number)` yields this turn."""
@@ -27,14 +28,14 @@ class Handle:
     if not TYPE_CHECKING:
         __getattr__ = word_of_others
 
-    def __await__(self) -> Generator[Any, None, Turn]:
+    def __await__(self) -> Generator[Any, None, Turn[R]]:
         return asyncio.shield(self._task).__await__()
 
     def __repr__(self) -> str:
         return f"<Handle of {self.thread_id!r}: {'over' if self._task.done() else 'running'}>"
 
 
-async def start(begin: Begin, tasks: "set[asyncio.Task[Turn]]") -> Handle:
+async def start(begin: Begin[R], tasks: "set[asyncio.Task[Turn]]") -> Handle[R]:
     """Begin a turn in a task of its own, which stands in *tasks* while it runs. Return once its input is saved, or kept
     for the next append; raise what refused it.
     """

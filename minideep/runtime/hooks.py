@@ -7,7 +7,7 @@ from typing import Any, Union
 
 from ..checks import check, check_fields
 from ..context import ToolContext
-from ..errors import ConfigError, MiddlewareError
+from ..errors import ConfigError, MiddlewareError, OutputViolation
 from ..kinds import Kind, kind_of, shown
 from ..messages import ToolCall, ToolResult
 from ..ports import Middleware, Model, Reply, Request
@@ -21,9 +21,12 @@ async def call_hook(middleware: Middleware, hook: str, kinds: tuple[type, ...], 
 
     Raises:
         MiddlewareError: it raised, or returned something else; names the middleware and the hook.
+        OutputViolation: it raised that.
     """
     try:
         outcome = await getattr(middleware, hook)(*args)
+    except OutputViolation:  # What is wrong is the model's reply.
+        raise
     except Exception as exc:  # Whatever a hook raises, the turn fails with an error that names it.
         raise _blamed(middleware, hook, exc) from exc
     if outcome is not args[-1]:  # Most hooks return what they were given.

@@ -30,7 +30,8 @@ async def known_turn(run: Run, said: UserSaid) -> Turn | None:
         if is_last:
             return last_turn(run)
         raise
-    return turn_of(journal.thread_id, past.state, past.messages, past.artifacts, past.state.costs or Costs())
+    costs, output = past.state.costs or Costs(), run.spec.output
+    return turn_of(journal.thread_id, past.state, past.messages, past.artifacts, costs, output=output)
 
 
 def last_turn(run: Run) -> Turn:

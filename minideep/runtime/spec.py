@@ -67,6 +67,7 @@ def build_spec(
         tuple(by_name.values()),
         inheritable(middleware),
         other_models=tuple([model for part in middleware for model in part.models]),
+        output=next((read for part in middleware if (read := getattr(part, "read_turn", None))), None),
         origin=object(),
         add_files=hooks["add_files"],
     )
@@ -172,12 +173,12 @@ def overridden(spec: AgentSpec, parent: AgentSpec | None = None) -> AgentSpec:
 def inheriting(spec: AgentSpec, parts: tuple[Middleware, ...]) -> AgentSpec:
     """Return *spec* with *parts* outside its own middleware, as far as each says that it is inherited."""
     whole = tuple(part for part in parts if part.inherit)
-    hooks = _overridden(whole)
+    hooks, prompts = _overridden(whole), [part.prompt for part in whole if part.prompt]
     # The agent's own tool wins over an inherited one of its name.
     tools = {tool.name: tool for part in whole for tool in map(profile_of(spec.model).worded, part.tools)} | spec.tools
     return structs.replace(
         spec,
-        system=_joined(spec.system, *(part.prompt for part in whole)),
+        system=_joined(spec.system, *prompts) if prompts else spec.system,
         tools=tools,
         before_model=(*hooks["before_model"], *spec.before_model),
         wrap_model=(*hooks["wrap_model"], *spec.wrap_model),

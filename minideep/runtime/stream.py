@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from ..checks import checked
 from ..errors import ConfigError
 from ..events import StreamEvent
+from ..tools import R
 from ..turn import Turn
 from .feed import Reader
 from .live import LiveTurn
 
 
-class Stream:
+class Stream(Generic[R]):
     """The events of a turn, while it runs: `async for event in stream`. After the last one `stream.turn` is the `Turn`.
 
     The events are those that are recorded (`minideep.events`), and `TextDelta`, `ThinkingDelta`, `ArgsDelta`,
@@ -30,11 +31,11 @@ class Stream:
     with`. To leave a turn that should go on, use `Agent.start` and `Agent.follow`.
     """
 
-    _task: "asyncio.Task[Turn] | None" = None
+    _task: "asyncio.Task[Turn[R]] | None" = None
 
     @checked
-    def __init__(self, start: Callable[[Callable[[LiveTurn], None]], Coroutine[Any, Any, Turn]]) -> None:
-        self._turn: Turn | None = None
+    def __init__(self, start: Callable[[Callable[[LiveTurn], None]], Coroutine[Any, Any, Turn[R]]]) -> None:
+        self._turn: Turn[R] | None = None
         self._start = start
         self._beginning = _Beginning()
 
@@ -44,7 +45,7 @@ class Stream:
         return f"<Stream, {'not begun' if self._task is None else 'running'}>"
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> Turn[R]:
         """The turn, once the stream is over.
 
         Raises:
@@ -54,7 +55,7 @@ class Stream:
             raise ConfigError("the stream has no turn yet: read it to its end; one that was left early has none")
         return self._turn
 
-    def __aiter__(self) -> "Stream":
+    def __aiter__(self) -> "Stream[R]":
         return self
 
     async def __anext__(self) -> StreamEvent:
@@ -86,7 +87,7 @@ class Stream:
 
         __iter__ = __enter__ = __exit__ = _refuse
 
-    async def __aenter__(self) -> "Stream":
+    async def __aenter__(self) -> "Stream[R]":
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -124,7 +125,7 @@ class _Beginning:
         self.reader = live.feed(private=True).reader()
         self.over.set()
 
-    def end(self, task: "asyncio.Task[Turn]") -> None:
+    def end(self, task: "asyncio.Task[Any]") -> None:
         if not task.cancelled():
             task.exception()  # Or asyncio warns of the exception when the listener has left and never reads it.
         self.over.set()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 from inspect import signature
 from random import Random
 from typing import Any
@@ -109,6 +110,15 @@ def _asked(replies: Any) -> Callable[[Request], Any]:
 def asked(request: Request) -> str:
     """The text of all messages of a request."""
     return "\n".join(message.text for message in request.messages)
+
+
+def whole_task(task: str, *files: tuple[str, str]) -> str:
+    """A role's message as its model sees it: files as pairs of name and content, then the task."""
+    parts = list[str]()
+    for name, content in files:
+        mark = f"file {sha256(content.encode()).hexdigest()[:16]}"
+        parts.append(f"# {name}\n<{mark}>\n{content}\n</{mark}>")
+    return "\n\n".join([*parts, f"## Task\n{task}"])
 
 
 def refusal(request: Request) -> tuple[str, str]:

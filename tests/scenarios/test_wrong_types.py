@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 from harness.names import MODULES, own_and_inherited
-from msgspec import Struct
+from msgspec import Struct, structs
 
 import minideep
 import minideep.backends
@@ -39,11 +39,13 @@ from minideep import (
     Turn,
     Usage,
     UserMessage,
+    behaviours,
     configure_process,
     create_deep_agent,
     decision_from_json,
     decisions_from_json,
     evals,
+    load_media,
     tool,
 )
 from minideep.backends import FilesystemBackend, StateBackend
@@ -312,7 +314,7 @@ def calls(world):
     agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
     kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
     kit |= {"version": "1", "continues": ["b"], "redact": None}
-    turn = {"input": "go", "thread_id": "t", "key": None, "context": None, "wait": False}
+    turn = {"input": "go", "thread_id": "t", "key": None, "files": None, "context": None, "wait": False}
     settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
     critic = Subagent(name="critic", description="finds faults")
     walked = {"trajectory": asyncio.run(walk(agent, Golden("g"), "walked"))}
@@ -382,6 +384,7 @@ def calls(world):
             lambda role: answers(Blueprint(ScriptedModel(lambda request: "no plan"), [*STOCK_ROLES, role])),
         ),
         **evaluations(agent),
+        **behaving(),
         "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
@@ -425,6 +428,7 @@ def calls(world):
         "Profile.worded": (Profile().worded, {"tool": ping}),
         "ToolCall": (ToolCall, {"name": "n", "args": {}, "id": None}, lambda call: answers(Agent(ScriptedModel([call, "ok"]), [ping]))),
         "Edit": (Edit, {"args": {}}),
+        "load_media": (load_media, {"path": "golden.jsonl"}),
         "Turn.raise_for_status": (Turn(thread_id="t", status="ended").raise_for_status, {}),
         "Turn.json": (Turn(thread_id="t", status="ended").json, {}),
         "decision_from_json": (decision_from_json, {"raw": '{"type": "approve"}'}),
@@ -495,7 +499,34 @@ def evaluations(agent):
     }  # fmt: skip
 
 
-HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish")
+def behaving():
+    """The names of `minideep.behaviours`."""
+    task = next(task for task in behaviours.TASKS if task.name == "answer-a-plain-question")
+    proof = behaviours.Proof(())
+    settings = {"repeat": 1, "concurrency": 1, "timeout": 5.0, "budget": 1.0, "store": None, "on_case": None}
+
+    def proved(shape):
+        asyncio.run(behaviours.prove([structs.replace(task, shapes=(*task.shapes, shape))]))
+
+    return {
+        "run": (behaviours.run, {"model": ScriptedModel(lambda request: "ok"), "tasks": [task], **settings}),
+        "prove": (behaviours.prove, {"tasks": [task]}),
+        "Task": (
+            behaviours.Task,
+            {name: getattr(task, name) for name in task.__struct_fields__},
+            lambda task: asyncio.run(behaviours.prove([task])),
+        ),
+        "Shape": (
+            behaviours.Shape,
+            {"name": "s", "script": task.shapes[0].script, "fails": (), "helper": None},
+            proved,
+        ),
+        "Proof.table": (proof.table, {}),
+        "Proof.prices": (proof.prices, {}),
+    }
+
+
+HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish", "add_files")
 CALLED_BY_THE_LOOP = {
     **{f"{kind}.{hook}": "a hook" for kind in [*minideep.middleware.__all__] for hook in HOOKS},
     **{
@@ -503,7 +534,6 @@ CALLED_BY_THE_LOOP = {
         for name in ("ls", "glob", "grep", "read_file", "write_file", "edit_file", "delete")
     },
     "TodoListMiddleware.write_todos": "a tool",
-    "SubAgentMiddleware.task": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
     "SummarizationMiddleware.exact_meter": "needs a provider",
     **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},

@@ -1,7 +1,11 @@
 """Code as a user writes it. Both type checkers read it, and nobody runs it: `test_types.py`."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, assert_type
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypedDict, assert_type
+
+from msgspec import Struct
 
 from minideep import (
     Agent,
@@ -11,6 +15,7 @@ from minideep import (
     FileEntry,
     Handle,
     Interrupt,
+    MediaLink,
     Middleware,
     MinideepError,
     ModelError,
@@ -18,6 +23,7 @@ from minideep import (
     Reply,
     Request,
     Respond,
+    ResponseFormat,
     Text,
     Tool,
     ToolCall,
@@ -30,6 +36,7 @@ from minideep import (
     decision_from_json,
     decisions_from_json,
     events,
+    load_media,
     tool,
 )
 from minideep.evals import Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
@@ -96,7 +103,14 @@ async def a_stream(agent: Agent) -> str:
 async def verbs(agent: Agent) -> None:
     assert_type(await agent.run("go", "t"), Turn)
     assert_type(agent.run_sync("go"), Turn)
-    handle = await agent.start("go", "t")
+    assert_type(await agent.run([UserMessage("hi"), AssistantMessage("hello"), UserMessage("go on")], "t"), Turn)
+    assert_type(await agent.run([{"role": "user", "content": "hi"}, {"role": "user", "content": "go on"}]), Turn)
+    assert_type(await agent.run([*agent.transcript("t"), UserMessage("go on")]), Turn)
+    assert_type(await agent.run([Text("look"), load_media("a.png"), MediaLink("https://example.com/a.png")]), Turn)
+    files: dict[str, str] = {"/notes.md": "text"}
+    assert_type(agent.run_sync("go", files=files), Turn)
+    assert_type(agent.run_sync("go", files={"/notes.md": "text", "a.png": b"..."}), Turn)
+    handle = await agent.start("go", "t", files=files)
     assert_type(handle, Handle)
     assert_type(await handle, Turn)
     decision = decision_from_json("{}")
@@ -131,6 +145,9 @@ class Hooks(Middleware):
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         return None
 
+    async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
+        assert_type(files["/a"], str | bytes)
+
 
 @tool
 def pay(amount: int) -> str:
@@ -149,6 +166,62 @@ def an_agent() -> Agent:
     assert_type(pay(7), str)
     assert_type(create_deep_agent("offline:", tools, middleware=[Hooks()], interrupt_on={"pay": True}), Agent)
     return Agent("offline:", [pay, settle], middleware=[Hooks()])
+
+
+class Finding(Struct):
+    title: str
+
+
+@dataclass
+class Point:
+    x: float
+
+
+class Row(TypedDict):
+    name: str
+
+
+class Mood(Enum):
+    GOOD = "good"
+
+
+async def typed_results(ctx: ToolContext) -> None:
+    agent = Agent("offline:", [pay], response_format=Finding)
+    assert_type(agent, Agent[Finding])
+    turn = await agent.run("go")
+    assert_type(turn, Turn[Finding])
+    assert_type(turn.output, Finding | None)
+    assert_type(agent.run_sync("go").raise_for_status().output, Finding | None)
+    assert_type((await agent.resume("t")).output, Finding | None)
+    assert_type((await (await agent.start("go"))).output, Finding | None)
+    async with agent.stream("go") as stream:
+        pass
+    assert_type(stream.turn.output, Finding | None)
+    shown(turn)
+    kept(agent)
+
+
+def kinds_of_results() -> None:
+    assert_type(Agent("offline:", response_format=Point).run_sync("go").output, Point | None)
+    assert_type(Agent("offline:", response_format=Row).run_sync("go").output, Row | None)
+    assert_type(Agent("offline:", response_format=Mood).run_sync("go").output, Mood | None)
+    assert_type(Agent("offline:", response_format=list[Finding]).run_sync("go").output, list[Finding] | None)
+    assert_type(ResponseFormat(Finding, retries=1), ResponseFormat[Finding])
+    assert_type(Agent("offline:", response_format=ResponseFormat(Finding, retries=1)), Agent[Finding])
+    assert_type(Agent("offline:", response_format={"type": "object"}), Agent[Any])
+    assert_type(create_deep_agent("offline:", response_format=Finding), Agent[Finding])
+    assert_type(create_deep_agent("offline:", response_format=Finding).run_sync("go").output, Finding | None)
+    assert_type(Agent("offline:"), Agent[Any])
+
+
+def shown(turn: Turn) -> str:
+    """Takes a turn of any agent."""
+    return turn.text
+
+
+def kept(agent: Agent) -> Agent:
+    """Takes any agent."""
+    return agent
 
 
 async def evaluated(agent: Agent, goldens: list[Golden]) -> None:

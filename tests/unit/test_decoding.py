@@ -3,7 +3,7 @@
 import json
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from unicodedata import category
 
 import msgspec
@@ -86,6 +86,8 @@ def anything(hint):
     origin, args = get_origin(hint), get_args(hint)
     if hint in PLAIN:
         return PLAIN[hint]
+    if isinstance(hint, TypeVar):  # The output of a turn, which comes back as plain data.
+        return data
     if origin is Annotated:
         return st.integers(0, 99) if args[0] is int else st.floats(0, 99)
     if origin in (Union, UnionType):

@@ -1,9 +1,11 @@
 """Media types by their bytes."""
 
+import os
+
 import pytest
 from harness import media as files
 
-from minideep import Audio, Document, Image, Text, Video
+from minideep import Audio, ConfigError, Document, Image, MediaLink, Text, Video, load_media
 from minideep.media import IMAGES, RECORDED, labelled, media_type, refusal, sendable, type_of
 
 
@@ -68,3 +70,67 @@ def test_an_image_that_no_provider_takes_is_refused_by_name(data):
 def test_bytes_of_no_known_type_are_shown():
     assert refusal(Image(b"<html>")).startswith("an image that begins with b'<html>', unlike image/png; models take ")
     assert refusal(Document(b"<html>")) == ""
+
+
+OFFICE = "application/vnd.openxmlformats-officedocument"
+KINDS = {"image": Image, "audio": Audio, "video": Video, "application": Document}
+LOADED = {data: kind for data, kind in files.TYPES.items() if not kind.startswith("image/") or kind in RECORDED}
+
+
+@pytest.mark.parametrize("data", LOADED, ids=LOADED.values())
+def test_a_file_is_loaded_as_the_block_that_its_bytes_are(data, tmp_path):
+    (tmp_path / "file.txt").write_bytes(data)
+    block = load_media(tmp_path / "file.txt")
+    assert type(block) is KINDS[LOADED[data].partition("/")[0]]
+    assert (block.data, block.media_type) == (data, LOADED[data])
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "block"),
+    [
+        ("a.pdf", files.PDF, Document(files.PDF, name="a.pdf")),
+        ("a.md", b"# Hi", Document(b"# Hi", "text/markdown", "a.md")),
+        ("a.csv", b"a,b", Document(b"a,b", "text/csv", "a.csv")),
+        ("a.json", b"{}", Document(b"{}", "application/json", "a.json")),
+        ("a", "é".encode(), Document("é".encode(), "text/plain", "a")),
+        ("a.jpg", b"no image, but a text", Document(b"no image, but a text", "text/plain", "a.jpg")),
+        ("A.DOCX", b"PK\3\4\xff", Document(b"PK\3\4\xff", f"{OFFICE}.wordprocessingml.document", "A.DOCX")),
+        ("a.doc", b"\xd0\xcf", Document(b"\xd0\xcf", "application/msword", "a.doc")),
+        ("a.weba", files.WEBM, Audio(files.WEBM, "audio/webm")),
+        ("a.webm", files.WEBM, Video(files.WEBM, "video/webm")),
+    ],
+)
+def test_a_document_says_its_type_by_its_bytes_or_else_by_its_name(name, data, block, tmp_path):
+    (tmp_path / name).write_bytes(data)
+    assert load_media(str(tmp_path / name)) == block
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("missing.png", None, "missing.png' cannot be read: No such file or directory; check the path"),
+        (".", None, "is a folder; give the path of a file"),
+        ("a.png", b"PK\3\4\xff", r"begins with b'PK.*', which is no known type; models take images"),
+        ("a.md", b"\xff\0", "which is no known type"),
+        ("a.bmp", files.BMP, "holds an image of type image/bmp; models take PNG"),
+        ("a.png", b"x" * 10_000_001, "has 10,000,001 bytes, more than the 10,000,000 that a message may hold"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_named_with_the_remedy(name, data, problem, tmp_path):
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(ConfigError, match=problem):
+        load_media(tmp_path / name)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(ConfigError, match="is no regular file"):
+        load_media(tmp_path / "pipe.png")
+
+
+def test_a_link_that_an_api_does_not_fetch_is_a_text_with_its_address():
+    link = MediaLink("https://example.com/a.png", "image/png")
+    assert sendable(link, *IMAGES) is link
+    assert sendable(link, "application/pdf") == Text("[not shown: image/png at https://example.com/a.png]")
+    assert labelled(link) is link

@@ -133,6 +133,7 @@ def stub(what: str, text: str, path: str) -> str:
     how = f"All of it is in {quoted(path)}; read parts of it with read_file (offset, limit), or search it with grep."
     if not path:
         how = "It could not be put into a file; ask for less at a time."
+    how += " Only its ends follow:"
     left_out = len(lines) - 2 * LINES
     if left_out > 0:
         lines = [*lines[:LINES], f"... {left_out:,} lines ...", *lines[-LINES:]]

@@ -49,6 +49,9 @@ SHARE = 1 / 20
 """A summary may have this share of the tokens that it replaces, or `USUAL`, if that is more."""
 USUAL = 1_100
 """Tokens; about 800 words."""
+ASKED = 0.8
+"""The share of the room for a summary that is asked for: models write more than they are told to, and what does not fit
+would be cut out of the middle."""
 WORDS = 0.75
 """The words of a token, as a rule: models count words better than tokens."""
 MAX_SUMMARY = 8_000
@@ -128,7 +131,7 @@ class Frame(Struct, frozen=True):
     room: float
     """Tokens left for the summary itself."""
     asked: float
-    """Tokens that the summarizer is asked for: fewer than *room*, so that a summary that is a little longer fits."""
+    """Tokens that the summarizer is asked for."""
 
     def around(self, text: str) -> UserMessage:
         """Return the message with the summary *text* in it."""
@@ -137,7 +140,7 @@ class Frame(Struct, frozen=True):
 
 def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Frame:
     """Return the frame of a message that replaces *replaced* tokens and is smaller. It quotes *wanted*, cut to fit."""
-    whole = min(max(MAX_SUMMARY, replaced * SHARE), replaced * 0.75)
+    whole = min(max(MAX_SUMMARY, replaced * SHARE / ASKED), replaced * 0.75)
     where = (
         f"; in full in {quoted(path)}, for `read_file` and `grep`: look there before you ask or guess" if path else ""
     )
@@ -147,7 +150,7 @@ def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Fra
     listed = f"\n\nTodos now:\n{fitted(_listed(todos, whole / 4), whole / 4)}" if todos else ""
     used = tokens.MESSAGE + tokens.of_text(head) + tokens.of_text(listed)
     room = whole - used
-    return Frame(head, listed, room, min(room, max(USUAL, replaced * SHARE)))
+    return Frame(head, listed, room, min(room * ASKED, max(USUAL, replaced * SHARE)))
 
 
 def summary_in(message: Message) -> str | None:

@@ -16,6 +16,7 @@ from ...context import ToolContext
 from ...errors import ToolError
 from ...events import FileDeleted, FileEdited, FileWritten, Noted
 from ...messages import Document, Image, Text, ToolCall
+from ...parameters import Alias
 from ...ports import Backend, Middleware
 from ...state import Edit, OpenCall
 from ...tools import Tool
@@ -34,8 +35,15 @@ then change it. Read a file before you edit or replace it, and prefer editing on
 files that the task needs. Put independent reads, listings and searches into one reply; they run together. Keep large \
 material (sources, data, drafts) in files and refer to it by path instead of repeating it."""
 
-_NotNegative = Annotated[int, Meta(ge=0)]
-_AtLeastOne = Annotated[int, Meta(ge=1)]
+# Other names, which models know from other tools of this kind.
+_File = Annotated[str, Alias("path", "file", "filename", "absolute_path", "target_file")]
+_Folder = Annotated[str, Alias("directory", "dir", "folder", "dir_path", "directory_path", "target_directory")]
+_Content = Annotated[str, Alias("contents", "text", "file_content", "file_text")]
+_Old = Annotated[str, Alias("old", "old_str", "old_text")]
+_New = Annotated[str, Alias("new", "new_str", "new_text", "replacement")]
+_Offset = Annotated[int, Meta(ge=0)]
+_Lines = Annotated[int, Meta(ge=1), Alias("max_lines")]
+_Matches = Annotated[int, Meta(ge=1), Alias("limit", "head_limit", "max_results")]
 _T = TypeVar("_T")
 
 
@@ -69,7 +77,7 @@ class FilesystemMiddleware(Middleware):
 
         await backends.write_given(ctx, self._backend, files, record)
 
-    async def ls(self, ctx: ToolContext, path: str = ".") -> str:
+    async def ls(self, ctx: ToolContext, path: _Folder = ".") -> str:
         """List one folder: full paths, folders with a final `/`, at most 1,000. To look deeper use `glob`.
 
         Error if `path` is missing (list the folder above) or a file.
@@ -80,7 +88,7 @@ class FilesystemMiddleware(Middleware):
         return render_list(lines) or f"no files in {quoted(path)}"
 
     async def read_file(
-        self, ctx: ToolContext, file_path: str, offset: _NotNegative = 0, limit: _AtLeastOne = 100
+        self, ctx: ToolContext, file_path: _File, offset: _Offset = 0, limit: _Lines = 100
     ) -> str | tuple[Text, Image | Document]:
         """Read a text file, or look at an image or PDF. To search use `grep`.
 
@@ -94,7 +102,7 @@ class FilesystemMiddleware(Middleware):
         self._note(ctx, path, digest)
         return page
 
-    async def write_file(self, ctx: ToolContext, file_path: str, content: str) -> str:
+    async def write_file(self, ctx: ToolContext, file_path: _File, content: _Content) -> str:
         """Create a file and its folders, or replace all of one that you have read; for a part use `edit_file`.
 
         `content` becomes the whole file, so write it out: never "the rest as before". Error if it changed since you
@@ -106,7 +114,7 @@ class FilesystemMiddleware(Middleware):
         return said
 
     async def edit_file(
-        self, ctx: ToolContext, file_path: str, old_string: str, new_string: str, replace_all: bool = False
+        self, ctx: ToolContext, file_path: _File, old_string: _Old, new_string: _New, replace_all: bool = False
     ) -> str:
         """Replace text in a file that you have read; for all of it use `write_file`.
 
@@ -120,11 +128,11 @@ class FilesystemMiddleware(Middleware):
         self._record(ctx, event)
         return said
 
-    async def delete(self, ctx: ToolContext, file_path: str) -> str:
+    async def delete(self, ctx: ToolContext, file_path: _File) -> str:
         """Delete a file, or a folder with all in it, for good; to empty a file use `write_file`.
 
-        Only what the task asks for, or what you made. Error if missing (try `ls`), or an earlier call of this reply
-        changes it (wait for its result).
+        Delete only what the task asks for, or what you made. Error if missing (try `ls`), or an earlier call of this
+        reply changes it (wait for its result).
         """
         path = self._target(ctx, file_path)
         gone = await self._hop(ctx, self._backend.delete, ctx, path)
@@ -135,7 +143,9 @@ class FilesystemMiddleware(Middleware):
             ctx.record(Noted(OWNER, file, rule="delete"))
         return f"deleted {quoted(path)}{'' if gone == [path] else f' with all in it (files: {len(gone):,})'}"
 
-    async def glob(self, ctx: ToolContext, pattern: str, path: str = ".") -> str:
+    async def glob(
+        self, ctx: ToolContext, pattern: Annotated[str, Alias("glob", "glob_pattern")], path: _Folder = "."
+    ) -> str:
         """Find files by name: sorted paths, at most 1,000. For contents use `grep`.
 
         `pattern`: `*.py` at any depth below `path`; with a `/` relative to it (`src/**/*.{py,md}`), with a leading one
@@ -149,11 +159,11 @@ class FilesystemMiddleware(Middleware):
     async def grep(
         self,
         ctx: ToolContext,
-        pattern: str,
-        path: str = ".",
-        glob: str = "",
+        pattern: Annotated[str, Alias("query", "search")],
+        path: _Folder = ".",
+        glob: Annotated[str, Alias("include", "include_pattern", "file_pattern")] = "",
         output_mode: OutputMode = "files_with_matches",
-        max_count: _AtLeastOne = 1000,
+        max_count: _Matches = 1000,
     ) -> str:
         """Search files for literal text in a line; no regular expressions. For names use `glob`.
 

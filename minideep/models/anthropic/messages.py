@@ -72,6 +72,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
     home = "anthropic.com"
+    form: ClassVar[tuple[str, ...]] = ("output_config", "format")
     path = "/v1/messages"
     count_path = "/v1/messages/count_tokens"
     counted: ClassVar[frozenset[str]] = frozenset(
@@ -117,7 +118,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         # Which server it is, is known when the first request has a client.
         self._provider = ""
         # https://github.com/langchain-ai/langchain-google/issues/1088
-        self.url_types = () if client is not None and is_cloud(client) else URL_TYPES
+        self.url_types: tuple[str, ...] = () if client is not None and is_cloud(client) else URL_TYPES
         self._blocks = Encoded(blocks_of)
         self._declared = Encoded(declaration)
 

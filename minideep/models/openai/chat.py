@@ -71,16 +71,17 @@ class OpenAIChat(sdk.OpenAIAdapter):
       before the agent's own.
 
     A request's `schema` is sent as `response_format`. A server without that mode may reject it with status 400, as
-    DeepSeek's does; a `response_format` among *settings*, such as `{"type": "text"}`, replaces it. It is not sent
-    together with tools, since vLLM and Ollama then call none: https://github.com/vllm-project/vllm/issues/39929 and
-    https://github.com/ollama/ollama/issues/13750
+    DeepSeek's does; a `response_format` among *settings*, such as `{"type": "text"}`, replaces it. It is sent together
+    with tools where `structured_output` is True, as it is for OpenAI itself. vLLM and Ollama would then call none:
+    https://github.com/vllm-project/vllm/issues/39929 and https://github.com/ollama/ollama/issues/13750
 
     Raises:
         ConfigError: both a *base_url* or *api_key* and a *client* are given, or a setting that the SDK does not know.
     """
 
     path = "/chat/completions"
-    url_types = URL_TYPES
+    url_types: tuple[str, ...] = URL_TYPES
+    form: ClassVar[tuple[str, ...]] = ("response_format",)
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "prompt_tokens", "completion_tokens"
 
@@ -140,7 +141,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         if self._dialect(client).is_openai:
             body |= sdk.cache_key(request)
         tools = self._tools(request)
-        if request.schema is not None and not tools:
+        if request.schema is not None and (self.structured_output is True or not tools):
             named = {"name": "reply", "schema": request.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": named}
         body |= self._settings

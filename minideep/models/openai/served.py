@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ...messages import AnyBlock, StopReason
-from ...ports import Reply
+from ...ports import Reply, StructuredOutput
 from ..failures import MissingKey
 from ..servers import SERVERS, server_address
 from .chat import OpenAIChat
@@ -30,6 +30,7 @@ class ServedModel(OpenAIChat):
         # Ollama passes on requests for its cloud models, which are paid.
         self._free = bool(served.start) and not name.endswith(("-cloud", ":cloud"))
         self.states_cost: bool = self._free or served.states_cost or self._tariff.known
+        self.structured_output: StructuredOutput = served.structured_output
         self._environ = environ
         self._server = served
 

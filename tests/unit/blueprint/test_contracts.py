@@ -17,7 +17,9 @@ from minideep.blueprint.contracts import (
     DECISION_SCHEMA,
     MAX_DECISION,
     check_name,
+    file_name,
     fill_in,
+    named_artifacts,
     parse_artifact,
     parse_decision,
     parse_plan,
@@ -102,7 +104,7 @@ def test_file_contents_in_a_plan_are_ignored():
         (plan(*[research(f"{n}.md") for n in range(500)]), "1 to 100 subtasks, not 500"),
         (plan(("ghost", "i", "a.md")), "subtask 1: unknown role 'ghost'; roles: research-specialist, code-"),
         (plan(research(task=" ")), "subtask 1: its instruction is empty"),
-        (plan(research("a/b.md")), "subtask 1: an artifact has a file name of 1 to 100 bytes"),
+        (plan(research("/")), "subtask 1: an artifact has a file name of 1 to 100 bytes"),
         (plan(research("..")), "not '..'"),
         (
             plan(research("a.md", "gone.md")),
@@ -116,6 +118,25 @@ def test_file_contents_in_a_plan_are_ignored():
 def test_a_plan_that_cannot_be_carried_out_is_refused_with_the_reason(said, found):
     with pytest.raises(PlanViolation, match=re.escape(found)):
         parse_plan(said, ROLES, ())
+
+
+def test_a_plan_may_name_its_files_by_path_or_in_a_sentence():
+    said = plan(
+        research("src/app.py"),
+        research("Report: Q3 in detail.md", "src/app.py"),
+        research("c.md", "src-app.py", "src/app.py"),
+    )
+    found = parse_plan(said, ROLES, ()).subtasks
+    assert [one.expected_artifact for one in found] == ["src-app.py", "Report-Q3-in-detail.md", "c.md"]
+    assert [one.read_files for one in found] == [(), ("src-app.py",), ("src-app.py", "src-app.py")]
+    assert [one.after for one in found] == [(), (0,), (0,)]
+
+
+@given(st.text(max_size=200) | st.text("./\\ab\n\0:~ -報", max_size=200))
+def test_whatever_a_file_is_to_be_called_its_name_is_one_that_it_can_have(name):
+    if found := file_name(name):
+        check_name(found)
+        assert found == name or len(found) <= 60 + len(".0123456789")
 
 
 def test_a_plan_of_a_hundred_subtasks_is_accepted():
@@ -234,13 +255,32 @@ def test_a_json_object_of_name_content_and_status_is_taken_at_its_word():
         ({"content": [7]}, ArtifactViolation, "content"),
         ({"content": " "}, ArtifactViolation, "its content is empty"),
         ({"artifact_name": [7]}, ArtifactViolation, "artifact_name"),
-        ({"artifact_name": "../up.md"}, FileViolation, "'../up.md'"),
     ],
 )
 def test_an_object_with_a_wrong_value_is_refused(change, error, found):
     said = {"artifact_name": "a.md", "content": "text", "status": "done"} | change
     with pytest.raises(error, match=re.escape(found)):
         parse_artifact(json.dumps(said), "a.md")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("facts.md", "facts.md"),
+        ("Facts", "facts.md"),
+        ("FACTS.MD", "facts.md"),
+        ("", "facts.md"),
+        ("..", "facts.md"),
+        ("other.md", "other.md"),
+        ("../up.py", "up.py"),
+        ("/etc/x", "etc-x"),
+        ("What I found out about Paris: a summary", "What-I-found-out-about-Paris-a-summary"),
+        ("x" * 200 + ".md", "x" * 60 + ".md"),
+    ],
+)
+def test_an_artifacts_name_is_the_one_planned_or_a_slug(given, name):
+    said = {"artifact_name": given, "content": "text", "status": "done"}
+    assert parse_artifact(json.dumps(said), "facts.md").artifact_name == name
 
 
 def test_an_empty_reply_is_refused():
@@ -360,3 +400,15 @@ def test_an_answer_is_filled_in_up_to_its_limit():
     contents = {"a": "x" * 6, "b": "y" * 5, "c": "z"}
     said = fill_in("{{a}} {{b}} {{ c }}", contents.__getitem__, 10)
     assert said == "xxxxxx [b: 5 bytes, too long for an answer; it is in the turn's artifacts] z"
+
+
+def test_braces_after_a_backslash_stand_for_themselves():
+    answer = r"Write \{{ user.name }} and \{{a}}: {{a}}"
+    assert named_artifacts(answer) == ["a"]
+    assert fill_in(answer, {"a": "A"}.__getitem__, 10) == "Write {{ user.name }} and {{a}}: A"
+
+
+@pytest.mark.parametrize("written", [r"use \\{{ x }}", r"use \{{ x }}"], ids=["as JSON", "as models write it"])
+def test_a_decision_may_write_the_backslash_once_or_twice(written):
+    found = parse_decision('{"decision": "end", "final_answer": "' + written + '"}')
+    assert found.final_answer == r"use \{{ x }}"

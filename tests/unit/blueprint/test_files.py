@@ -3,13 +3,27 @@
 import json
 import pickle
 import random
+import re
 from hashlib import sha256
 
 import pytest
-from harness.blueprints import GO_ON, SOON, Parts, ask, asked, blueprint, end, plan, replan, research
+from harness.blueprints import (
+    GO_ON,
+    SOON,
+    Parts,
+    ask,
+    asked,
+    blueprint,
+    end,
+    plan,
+    refusal,
+    replan,
+    research,
+    whole_task,
+)
 from harness.stores import plain
 
-from minideep import ConfigError, MemoryCheckpointer, Retention, ToolCall
+from minideep import ConfigError, MemoryCheckpointer, Retention, ToolCall, UnknownThread
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import Blueprint, Entry, Role
 from minideep.checkpoint import format as codec
@@ -122,7 +136,7 @@ def test_a_subagent_reads_all_of_a_file_and_planner_and_reflection_its_size(size
     parts = Parts(plans, [replan(), end()], says(write=content))
     bp = Blueprint(parts, checkpointer=store)
     bp.run_sync("g", "t")
-    assert asked(parts.delegated[1]) == f"# facts.md\n{content}\n\n## Task\nread"
+    assert asked(parts.delegated[1]) == whole_task("read", ("facts.md", content))
     for request in (parts.planned[1], parts.reflected[0]):
         assert (f'"bytes":{size},' in asked(request), "ZZ" in asked(request)) == (True, False)
     assert (bp.artifact("t", "facts.md"), bp.artifact("t", digest(content))) == (content, content)
@@ -267,7 +281,7 @@ def evicted_and_read(store=None, content="old", **named):
 @pytest.mark.parametrize("content", ["old", "o" * (INLINE + 1)])
 def test_an_evicted_file_that_a_plan_names_is_restored(content, store):
     bp, parts, turn = evicted_and_read(store, content)
-    assert (turn.status, asked(parts.delegated[-1])) == ("ended", f"# facts.md\n{content}\n\n## Task\nfind out")
+    assert (turn.status, asked(parts.delegated[-1])) == ("ended", whole_task("find out", ("facts.md", content)))
     entry = bp.board("t").files["/research-specialist_1_facts.md"]
     assert (entry.name, entry.status, entry.written_at_step, entry.sha256) == ("facts.md", "done", 5, digest(content))
     assert (entry.content is None) is (len(content) > INLINE)
@@ -333,23 +347,24 @@ def test_a_blob_stays_while_a_kept_boundary_refers_to_it(store):
     assert rows(store, "blob") == rows(store, "ref")
 
 
-def test_reading_a_file_that_no_kept_boundary_has_fails_the_subtask():
-    store = MemoryCheckpointer()
+def test_a_file_that_no_kept_boundary_has_is_neither_offered_nor_accepted(store):
     plans = [
         plan(research(task="first")),
         *[spread([f"{n}.md" for n in range(5)])] * 2,
         plan(research("z.md", "facts.md")),
+        plan(research("z.md")),
     ]
     parts = Parts(plans, [end(), end(), end(), ask()], says(first="old"))
     bp = Blueprint(parts, checkpointer=store)
     for turn in range(3):
         bp.run_sync(f"g{turn}", "t")
+    assert "evicted, restored if named: facts.md" in asked(parts.planned[2])
     store.retention = Retention(boundaries=1)
     truncate(open_store(store), "t")
     assert bp.run_sync("again", "t").question == "which one?"
-    found = "FileViolation: file 'facts.md' was evicted, and the log no longer reaches back to it"
-    assert bp.board("t").errors == [f"z.md: {found}"]
-    assert f"z.md: {found}" in asked(parts.reflected[-1])
+    _, told = refusal(parts.planned[-1])
+    assert "read_files names 'facts.md', which is neither a file" in told
+    assert "facts.md" not in asked(parts.planned[3]) + asked(parts.reflected[-1])
 
 
 def test_a_fork_has_the_files_and_can_restore_what_was_evicted():
@@ -494,7 +509,7 @@ def test_a_name_means_its_last_version_even_if_that_is_the_one_that_was_evicted(
     bp = Blueprint(parts)
     bp.run_sync("one", "t")
     bp.run_sync("two", "t")
-    assert asked(parts.delegated[-1]) == "# facts.md\nversion 2\n\n## Task\nread"
+    assert asked(parts.delegated[-1]) == whole_task("read", ("facts.md", "version 2"))
 
 
 def test_a_name_means_its_last_version():
@@ -502,7 +517,7 @@ def test_a_name_means_its_last_version():
     parts = Parts(plans, [replan(), replan(), end("{{facts.md}}")], echo)
     bp = Blueprint(parts)
     assert bp.run_sync("one", "t").text == "version 2"
-    assert asked(parts.delegated[-1]).startswith("# facts.md\nversion 2\n")
+    assert "\nversion 2\n" in asked(parts.delegated[-1])
     assert bp.artifact("t", "research-specialist_1_facts.md") == "version 1"
 
 
@@ -540,7 +555,7 @@ def test_on_a_disk_the_next_subagent_reads_what_is_there_now(folder):
 
     parts = Parts([plan(research()), plan(research("b.md", "facts.md"))], reflect)
     turn = Blueprint(parts, backend=FilesystemBackend(folder)).run_sync("g", "t")
-    assert asked(parts.delegated[1]).startswith("# facts.md\nas a person has it\n")
+    assert "\nas a person has it\n" in asked(parts.delegated[1])
     assert turn.text == "as a person has it"
 
 
@@ -566,12 +581,10 @@ def test_an_evicted_file_that_was_changed_on_the_disk_is_not_restored(folder):
             (folder / "research-specialist_1_facts.md").write_text("another")
         return replan() if len(looks) < 3 else ask()
 
-    plans = [plan(research()), spread([f"{n}.md" for n in range(4)]), plan(research("z.md", "facts.md"))]
+    plans = [plan(research()), spread([f"{n}.md" for n in range(4)]), *[plan(research("z.md", "facts.md"))] * 2]
     bp = blueprint(plans, reflect, backend=FilesystemBackend(folder))
-    bp.run_sync("g", "t")
-    assert bp.board("t").errors == [
-        "z.md: FileViolation: file 'facts.md' was evicted, and the log no longer reaches back to it"
-    ]
+    turn = bp.run_sync("g", "t")
+    assert "read_files names 'facts.md', which is neither a file" in turn.question
 
 
 def test_an_answer_that_names_a_deleted_file_does_not_loop_for_ever(folder):
@@ -601,7 +614,7 @@ def test_two_threads_in_one_folder_do_not_overwrite_each_other(folder):
     first.run_sync("g", "t")
     blueprint([plan(research())], role=lambda _: "of the second", backend=backend).run_sync("g", "u")
     first.run_sync("h", "t")
-    assert asked(parts.delegated[1]) == "# facts.md\nof the first\n\n## Task\nread"
+    assert asked(parts.delegated[1]) == whole_task("read", ("facts.md", "of the first"))
 
 
 @pytest.mark.parametrize("name", ["\U00010400" * 60, "a." + "報" * 90])
@@ -623,10 +636,12 @@ def test_an_artifact_that_cannot_be_written_fails_its_subtask_only(folder):
 def test_no_name_escapes_the_folder(name, folder):
     said = json.dumps({"artifact_name": name, "content": "x", "status": "done"})
     bp = blueprint([plan(research(name))] * 2, backend=FilesystemBackend(folder))
-    assert "PlanViolation" in bp.run_sync("g", "t").question
+    turn = bp.run_sync("g", "t")
+    assert turn.status == "ended" or "PlanViolation" in turn.question
     bp = blueprint([plan(research())], [ask()], role=lambda _: said, backend=FilesystemBackend(folder))
     assert bp.run_sync("g", "t").question == "which one?"
-    assert list(folder.iterdir()) == list(folder.parent.glob("*.md")) == []
+    assert all(re.fullmatch(r"research-specialist_1_(\w|-|\.(?!\.))+", path.name) for path in folder.iterdir())
+    assert list(folder.parent.glob("*.md")) == []
 
 
 # ---- files that roles write with tools of their own
@@ -656,7 +671,7 @@ def test_a_file_that_a_role_writes_with_its_own_tools_is_managed_like_others(sto
         checkpointer=store,
     )
     turn = bp.run_sync("g", "t")
-    assert asked(parts.delegated[0]) == f"# notes/a.md\nmine\n\n# large.txt\n{large}\n\n## Task\nread"
+    assert asked(parts.delegated[0]) == whole_task("read", ("notes/a.md", "mine"), ("large.txt", large))
     assert '"name":"notes/a.md"' in asked(parts.planned[1])
     files = {entry.name: (entry.content, entry.status, entry.written_at_step) for entry in bp.board("t").files.values()}
     assert files == {
@@ -704,5 +719,45 @@ def test_an_artifact_that_another_role_edits_in_place_is_read_as_edited():
     parts = Parts(plans, [replan(), end("{{facts.md}}")], says(first="the old facts"))
     bp = Blueprint(parts, [typist(edit), Role("research-specialist", "R")])
     assert bp.run_sync("g", "t").text == "the new facts"
-    assert asked(parts.delegated[-1]).startswith("# facts.md\nthe new facts\n")
+    assert asked(parts.delegated[-1]).startswith("# facts.md\n<file 52dcfd0525a9d1ad>\nthe new facts\n")
     assert bp.read_file("t", path) == "the new facts"
+
+
+# ---- deleting a thread
+
+
+def test_deleting_a_thread_removes_what_only_it_wrote_into_a_folder(folder, store):
+    backend = FilesystemBackend(folder)
+    (folder / "mine.md").write_text("of a person")
+
+    def run(thread, **said):
+        names = [research(f"{name}.md", task=name) for name in said]
+        bp = blueprint([plan(*names)], role=says(**said), backend=backend, checkpointer=store)
+        bp.run_sync("g", thread)
+        return bp
+
+    bp = run("t", own="own", shared="both", changed="before")
+    run("u", other="other", shared="both")
+    (folder / "research-specialist_3_changed.md").write_text("as a person has it")
+    bp.delete("t")
+    left = sorted(path.name for path in folder.iterdir())
+    assert left == [
+        "mine.md",
+        "research-specialist_1_other.md",
+        "research-specialist_2_shared.md",
+        "research-specialist_3_changed.md",
+    ]
+    bp.delete("u")
+    assert sorted(path.name for path in folder.iterdir()) == ["mine.md", "research-specialist_3_changed.md"]
+
+
+def test_deleting_a_fork_leaves_the_files_of_the_thread_that_it_was_copied_from(folder):
+    bp = blueprint([plan(research())], backend=FilesystemBackend(folder))
+    bp.run_sync("g", "t")
+    bp.delete(bp.fork("t"))
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_an_unknown_thread_cannot_be_deleted(folder):
+    with pytest.raises(UnknownThread):
+        blueprint([], backend=FilesystemBackend(folder)).delete("t")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from harness.blueprints import (
     replan,
     research,
     said_by_role,
+    whole_task,
 )
 
 from minideep import (
@@ -57,7 +59,7 @@ def test_a_subagent_sees_its_roles_prompt_its_files_and_its_task_and_nothing_els
     one_turn(parts)
     facts, judge = parts.delegated
     assert facts == Request(STOCK_ROLES[0].prompt, [UserMessage("## Task\nfind out")])
-    assert judge == Request(STOCK_ROLES[2].prompt, [UserMessage("# facts.md\nParis. [1]\n\n## Task\njudge it")])
+    assert judge == Request(STOCK_ROLES[2].prompt, [UserMessage(whole_task("judge it", ("facts.md", "Paris. [1]")))])
 
 
 def test_a_roles_prompt_is_sent_to_the_letter():
@@ -118,7 +120,7 @@ def test_files_are_named_in_the_plan_and_read_when_the_subtask_is_dispatched(nam
     plans = [plan(research(task="one")), plan(research("b.md", name, task="two"))]
     parts = Parts(plans, [replan(), end()], lambda request: f"said of {asked(request)[-3:]}")
     one_turn(parts)
-    assert asked(parts.delegated[1]) == f"# {name}\nsaid of one\n\n## Task\ntwo"
+    assert asked(parts.delegated[1]) == whole_task("two", (name, "said of one"))
 
 
 def test_a_role_has_its_own_tools_and_no_others():
@@ -186,12 +188,34 @@ def test_an_artifact_under_another_name_is_kept_and_the_planned_one_is_missing()
     assert bp.artifact("t", "other.md") == "Paris."
 
 
+@pytest.mark.parametrize("name", ["../up.py", "/etc/x", "a/b"])
+def test_whatever_name_a_subagent_gives_its_artifact_the_file_is_in_its_place(name):
+    said = json.dumps({"artifact_name": name, "content": CODE, "status": "done"})
+    _, turn = one_turn(Parts([plan(("code-writer", "write", "a.py"))], [ask()], lambda _: said))
+    (path,) = turn.artifacts
+    assert re.fullmatch(r"/code-writer_1_[a-z-]+\.\w\w", path)
+
+
+@pytest.mark.parametrize("said", [f"Here you are:\n\n{CODE}\n\nIt prints 1.", CODE, f"\n{CODE}\n"])
+def test_the_artifact_of_a_code_writer_is_its_block_without_the_prose_round_it(said):
+    _, turn = one_turn(Parts([plan(("code-writer", "write", "a.py"))], [end("{{a.py}}")], lambda _: said))
+    assert turn.text == CODE
+
+
+def test_a_role_may_refuse_a_reply_in_which_there_is_nothing_to_take():
+    def quoted(content):
+        return content.split('"')[1]
+
+    said = iter(["no quotes", 'It is "Paris".'])
+    worker = Role("worker", "You work.", extract=quoted, validate=lambda content: content == "Paris")
+    parts = Parts([plan(("worker", "w", "a.md"))], [end("{{a.md}}")], lambda _: next(said))
+    _, turn = one_turn(parts, roles=[worker])
+    assert (turn.text, refusal(parts.delegated[1])) == ("Paris", ("no quotes", "list index out of range"))
+
+
 @pytest.mark.parametrize(
     "refused",
-    ["", " \n", "I would first ask the planner", f"{CODE}\n{CODE}", "```python\nprint(\n```"]
-    + [
-        json.dumps({"artifact_name": name, "content": CODE, "status": "done"}) for name in ("../up.py", "/etc/x", "a/b")
-    ],
+    ["", " \n", "I would first ask the planner", f"{CODE}\n{CODE}", "```python\nprint(\n```"],
 )
 def test_a_refused_reply_goes_back_to_the_subagent_once_with_the_reason_and_never_becomes_a_file(refused):
     replies = iter([refused, CODE])
@@ -352,7 +376,7 @@ async def test_a_subtask_waits_for_what_it_reads_and_sees_all_of_it():
     assert (await bp.run("g", "t")).status == "ended"
     assert seen == [("a", {"a", "d"}), ("d", {"d"}), ("b", {"b"}), ("c", {"c"})]
     parts = bp.planner.agent.spec.model
-    assert asked(parts.delegated[-1]) == "# b.md\nby b\n\n# a.md\nby a\n\n## Task\nc"
+    assert asked(parts.delegated[-1]) == whole_task("c", ("b.md", "by b"), ("a.md", "by a"))
     assert len(parts.reflected) == 1
 
 
@@ -432,7 +456,7 @@ def test_two_subagents_that_deliver_one_name_in_one_round_both_keep_what_they_wr
         "/research-specialist_3_facts.md": "version 3",
         "/research-specialist_4_sum.md": "version 4",
     }
-    assert asked(parts.delegated[3]) == "# facts.md\nversion 3\n\n## Task\n4"
+    assert asked(parts.delegated[3]) == whole_task("4", ("facts.md", "version 3"))
     assert (bp.artifact("t", "facts.md"), bp.artifact("t", "critic_2_facts.md")) == ("version 3", "[]")
 
 
@@ -440,7 +464,7 @@ def test_a_subtask_reads_the_version_that_it_waited_for():
     plans = [plan(research("x.md", task="1"), research("out.md", "x.md", task="2"), research("x.md", task="3"))]
     parts = Parts(plans, role=lambda request: f"version {asked(request)[-1]}")
     one_turn(parts)
-    assert asked(parts.delegated[-1]) == "# x.md\nversion 1\n\n## Task\n2"
+    assert asked(parts.delegated[-1]) == whole_task("2", ("x.md", "version 1"))
 
 
 def test_a_file_that_is_named_twice_is_shown_once():
@@ -616,7 +640,7 @@ def test_two_blueprints_take_turns_on_one_thread(store):
     Blueprint(writers, checkpointer=store).run_sync("one", "t")
     others = Blueprint(critics, STOCK_ROLES[::-1], checkpointer=store)
     assert others.run_sync("two", "t").status == "ended"
-    assert asked(critics.delegated[0]) == "# facts.md\nParis. [1]\n\n## Task\njudge"
+    assert asked(critics.delegated[0]) == whole_task("judge", ("facts.md", "Paris. [1]"))
     assert [entry.name for entry in others.board("t").files.values()] == ["facts.md", "c.md"]
     assert "one -> done" in asked(critics.planned[0])
 

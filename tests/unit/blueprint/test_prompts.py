@@ -6,7 +6,7 @@ from harness.blueprints import blueprint
 from minideep import ConfigError, Middleware, Tool, tool
 from minideep.blueprint import STOCK_ROLES, Blueprint, Board, Role
 from minideep.blueprint.contracts import parse_plan
-from minideep.blueprint.prompts import planner_system, subtask_asked
+from minideep.blueprint.prompts import planner_system
 from minideep.models import ScriptedModel
 
 
@@ -58,18 +58,6 @@ def test_a_planner_prompt_that_is_too_long_is_refused_at_construction():
     wordy = Role("x", "p", description="x" * (1501 - size - len(": ")))
     with pytest.raises(ConfigError, match="has 1,501 characters with these roles, more than 1,500"):
         Blueprint(ScriptedModel([]), [*STOCK_ROLES, wordy])
-
-
-@pytest.mark.parametrize(
-    ("files", "asked"),
-    [
-        ([], "## Task\ndo it"),
-        ([("a.md", "A")], "# a.md\nA\n\n## Task\ndo it"),
-        ([("a.md", "A"), ("b.md", "B\n")], "# a.md\nA\n\n# b.md\nB\n\n\n## Task\ndo it"),
-    ],
-)
-def test_a_subagents_message_has_each_file_under_its_name_and_then_the_task(files, asked):
-    assert subtask_asked("do it", files) == asked
 
 
 def test_every_thread_begins_with_an_empty_board():

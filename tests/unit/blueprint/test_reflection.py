@@ -379,3 +379,10 @@ async def test_a_reflection_that_fails_fails_the_turn_and_says_who():
     assert (turn.status, type(turn.error), str(turn.error)) == ("failed", RateLimited, "reflection: slow")
     with pytest.raises(ModelError):
         turn.raise_for_status()
+
+
+async def test_an_answer_may_hold_braces_that_name_no_artifact():
+    model = Parts([plan(research())], [end("Use {{ user }}."), end(r"Use \{{ user }}: {{facts.md}}")])
+    turn = await Blueprint(model).run("go")
+    assert turn.text == "Use {{ user }}: Paris. [1]"
+    assert refusal(model.reflected[1])[1].endswith(r"for braces that name none, write \\{{")

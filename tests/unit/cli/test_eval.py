@@ -150,7 +150,7 @@ def test_the_command_runs_cases_at_the_same_time_and_stops_at_ctrl_c(tmp_path):
         (["good.jsonl", "--timeout", "nan"], "must be a number above 0, not 'nan'"),
         (["good.jsonl", "--repeat", "0"], "must be a whole number from 1"),
         (["good.jsonl", "--concurrency", "0"], "must be a whole number from 1"),
-        ([], "eval needs a golden set: a file, or `--from THREAD`"),
+        ([], "eval needs a golden set: its file, `--behaviours`, or `--from THREAD`"),
     ],
 )
 def test_bad_usage_is_one_clear_line_and_exit_2(tmp_path, args, problem):

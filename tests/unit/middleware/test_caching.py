@@ -20,6 +20,7 @@ from minideep.cli.render import summary
 from minideep.events import Compacted
 from minideep.messages import ProviderBlock, Text, Thinking, ToolCall, ToolMessage, Usage
 from minideep.middleware import (
+    EnvironmentMiddleware,
     FilesystemMiddleware,
     MemoryMiddleware,
     PromptCachingMiddleware,
@@ -278,13 +279,27 @@ async def test_after_any_number_of_parallel_calls_all_that_was_sent_before_is_re
             return [claude.text("done")]
         return [thinking, claude.text("so"), *calling(f"c{len(bank.bills)}_", *[{"size": 500}] * calls)]
 
-    middleware = [PromptCachingMiddleware(), MemoryMiddleware(["AGENTS.md"], FilesystemBackend(tmp_path))]
+    memory = MemoryMiddleware(["AGENTS.md"], FilesystemBackend(tmp_path))
+    middleware = [PromptCachingMiddleware(), memory, EnvironmentMiddleware()]
     async with banked(say) as (bank, model):
         turn = await Agent(model, [read], PROMPT, [*middleware, *([Reminder()] if remind else [])]).run("go")
     assert turn.status == "ended", turn.error
     kept = [bill.read + bill.written for bill in bank.bills]
     assert [bill.read for bill in bank.bills] == [0, *kept[:-1]]
     assert all((bill.rest > 0) == remind for bill in bank.bills)
+
+
+async def test_the_next_turn_of_a_day_reads_all_that_was_sent_before():
+    def say(body):
+        return calling(f"c{len(bank.bills)}_", {"size": 8000}) if len(bank.bills) % 2 == 0 else [claude.text("done")]
+
+    async with banked(say) as (bank, model):
+        agent = Agent(model, [read], PROMPT, [PromptCachingMiddleware(), EnvironmentMiddleware()])
+        for _ in range(3):
+            turn = await agent.run("go", "t")
+            assert turn.status == "ended", turn.error
+    kept = [bill.read + bill.written for bill in bank.bills]
+    assert [bill.read for bill in bank.bills] == [0, *kept[:-1]]
 
 
 async def test_a_change_of_memory_leaves_what_stands_before_it_in_the_cache():

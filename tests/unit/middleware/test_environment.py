@@ -36,7 +36,10 @@ def day_of(at):
     return f"Today is {datetime.fromtimestamp(at, UTC):%A, %Y-%m-%d} (UTC)."
 
 
-@pytest.mark.parametrize("at", [MIDNIGHT, MIDNIGHT + 0.5, MIDNIGHT + 86_399.9, MIDNIGHT - 0.1, 951_782_400.0, 1.0])
+WEEK = [MIDNIGHT + day * 86_400 for day in range(7)]
+
+
+@pytest.mark.parametrize("at", [*WEEK, MIDNIGHT + 0.5, MIDNIGHT + 86_399.9, MIDNIGHT - 0.1, 951_782_400.0, 1.0])
 def test_the_day_is_that_on_which_the_turn_began(at):
     assert shown(on(at)).system == f"You help.\n\n{day_of(at)}"
 

@@ -11,7 +11,7 @@ from msgspec import structs
 from minideep import Agent, Image, MemoryCheckpointer, Middleware, Subagent, Text, ToolCall, ToolContext, UserMessage
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.events import FileWritten, ToolReturned, TurnEscalated
-from minideep.messages import AssistantMessage, Audio, Document, Thinking, Video
+from minideep.messages import AssistantMessage, Audio, Document, MediaLink, Thinking, Video
 from minideep.middleware import FilesystemMiddleware, OffloadMiddleware, SubAgentMiddleware
 from minideep.middleware.context import tokens
 from minideep.middleware.context.spill import digest, file_name, stub
@@ -86,7 +86,8 @@ def test_the_stub_says_how_much_where_and_how_to_read_it_and_shows_both_ends(bac
     message, _ = result_of(LINES, backend)
     assert message.text == (
         "This result is too large to be shown: 142,890 characters, 6,000 lines. All of it is in "
-        f"{place_of(backend, 'c1')!r}; read parts of it with read_file (offset, limit), or search it with grep.\n"
+        f"{place_of(backend, 'c1')!r}; read parts of it with read_file (offset, limit), or search it with grep. Only its "
+        "ends follow:\n"
         "line 0 of the report\nline 1 of the report\nline 2 of the report\nline 3 of the report\nline 4 of the report\n"
         "... 5,990 lines ...\n"
         "line 5995 of the report\nline 5996 of the report\nline 5997 of the report\nline 5998 of the report\nline 5999 of the report"
@@ -338,6 +339,8 @@ def test_a_text_is_made_to_fit(text, room):
         (Video(b"x" * 149_910), 263),
         (Document(b"x" * 100_000), 6400),
         (Document(b"x" * 400, "text/plain"), 100),
+        (MediaLink("https://example.com/a.png", "image/png"), 1600),
+        (MediaLink("https://example.com/a.pdf", "application/pdf"), 16_000),
     ],
     ids=lambda value: type(value).__name__,
 )

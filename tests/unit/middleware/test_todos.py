@@ -1,5 +1,7 @@
 """Todos: what may be written, what is protected, and who sees the list."""
 
+import asyncio
+import itertools
 import json
 
 import pytest
@@ -9,7 +11,7 @@ from minideep import Agent, Limits, Reply, Subagent, Todo, ToolCall, ToolMessage
 from minideep.events import Noted, TodosWritten, UserSaid
 from minideep.messages import AssistantMessage
 from minideep.middleware import TodoListMiddleware
-from minideep.middleware.todos import MAX_ITEMS, MAX_LENGTH
+from minideep.middleware.todo_items import MAX_ITEMS, MAX_LENGTH
 from minideep.models import ScriptedModel
 
 PLAN = [("a", "completed"), ("b", "in_progress"), ("c", "pending")]
@@ -64,7 +66,7 @@ async def test_one_call_writes_the_list_and_the_next_replaces_it():
     ]
 
 
-@pytest.mark.parametrize("status", ["done", "Completed", "in progress", "", None, 1, ["pending"]])
+@pytest.mark.parametrize("status", ["failed", "cancelled", "blocked", "skipped", 1, ["pending"]])
 async def test_an_unknown_status_is_an_error_that_names_the_known_ones_and_changes_nothing(status):
     said, is_error, todos = await after(write(*PLAN), write(("a", "completed"), ("b", status)))
     assert (said, is_error, todos) == (
@@ -77,15 +79,24 @@ async def test_an_unknown_status_is_an_error_that_names_the_known_ones_and_chang
     ("items", "problem"),
     [
         (
-            [{"content": "x", "status": "pending", "id": 1}],
-            "todo 1 has a field 'id'; the fields are content and status",
+            [{"content": "x", "status": "pending", "owner": "me"}],
+            "todo 1 has a field 'owner'; the fields are content and status",
         ),
-        (["x"], "todo 1 must be an object with content and status, not 'x'"),
+        (
+            [{"content": "x", "states": "pending"}],
+            "todo 1 has a field 'states'; did you mean 'status'?",
+        ),
+        (
+            [{"title": "x", "description": "all about x"}],
+            "todo 1 has a field 'description'; the fields are content and status",
+        ),
+        ([["x"]], "todo 1 must be an object with content and status, not ['x']"),
         (
             [("x", "pending"), {"status": "pending"}],
             "todo 2 must have a content that says what to do, not None",
         ),
         ([(" \n", "pending")], r"todo 1 must have a content that says what to do, not ' \n'"),
+        ([""], "todo 1 must have a content that says what to do, not None"),
         ([(7, "pending")], "todo 1 must have a content that says what to do, not 7"),
         ([("x", "pending"), (" x ", "completed")], "todo 2 repeats another one: 'x'; give each once"),
         ([("x" * (MAX_LENGTH + 1), "pending")], "todo 1 has 501 characters, more than 500; put details into a file"),
@@ -123,7 +134,7 @@ async def test_an_item_without_a_status_is_pending():
         ([("b", "in_progress"), ("c", "pending")], "it is gone"),
         ([("a", "pending"), ("b", "in_progress"), ("c", "pending")], "it is pending again"),
         ([("a", "in_progress"), ("b", "completed")], "it is begun again"),
-        ([("a!", "completed"), ("b", "completed")], "it says something else"),
+        ([("a1", "completed"), ("b", "completed")], "it says something else"),
     ],
 )
 async def test_completed_todos_cannot_be_changed(items, what):
@@ -217,20 +228,89 @@ ANYTHING = st.one_of(
 def test_any_input_either_becomes_the_list_or_changes_nothing_and_completed_todos_survive(lists):
     """The law of the list, over any sequence of writes."""
     agent = planner(*(ToolCall("write_todos", {"todos": todos}) for todos in lists), "ok")
-    stream = agent.run_sync("go", "t")
-    now: dict[str, str] = {}
-    for todos, message in zip(lists, [m for m in stream.messages if isinstance(m, ToolMessage)], strict=True):
+    turn, written = asyncio.run(seen_to_the_end(agent))
+    results = [message for message in turn.messages if isinstance(message, ToolMessage)]
+    assert [message.is_error for message in results].count(False) == len(written)
+    for message in results:
         assert "\n" not in message.text
         assert len(message.text) < 500
-        if message.is_error:
-            continue
-        written = {todo["content"]: todo["status"] for todo in todos}
-        assert len(written) == len(todos)
-        assert not written or all(
-            written.get(item) == "completed" for item, status in now.items() if status == "completed"
-        )
-        now = written
-    assert dict(pairs(agent.get_state("t").todos)) == now
+    for before, after in itertools.pairwise([[], *written]):
+        assert len({content for content, _ in after}) == len(after)
+        assert not after or {item for item in before if item[1] == "completed"} <= {*after}
+    assert pairs(agent.get_state("t").todos) == [[], *written][-1]
+
+
+async def seen_to_the_end(agent):
+    stream = agent.stream("go", "t")
+    written = [pairs(event.todos) async for event in stream if isinstance(event, TodosWritten)]
+    return stream.turn, written
+
+
+# ---- what models write
+
+
+@pytest.mark.parametrize(
+    ("todos", "meant"),
+    [
+        (["look", "write"], [("look", "pending"), ("write", "pending")]),
+        ('[{"content": "look", "status": "pending"}]', [("look", "pending")]),
+        ("[{'content': 'look', 'status': 'done'}]", [("look", "completed")]),
+        ({"content": "look", "status": "pending"}, [("look", "pending")]),
+        ({"todos": [{"content": "look"}]}, [("look", "pending")]),
+        ('{"todos": [{"content": "look"}, "write"]}', [("look", "pending"), ("write", "pending")]),
+        (['{"content": "look", "status": "doing"}'], [("look", "in_progress")]),
+        (
+            [{"content": "look", "activeForm": "Looking", "id": "1", "priority": "high", "status": "in_progress"}],
+            [("look", "in_progress")],
+        ),
+        ([{"id": 1, "active_form": "Looking", "title": "look", "notes": None}], [("look", "pending")]),
+        ([{"task": "look", "status": "Done"}], [("look", "completed")]),
+        ([{"content": "look", "status": "in progress"}], [("look", "in_progress")]),
+        ([{"content": "look", "status": "IN-PROGRESS"}], [("look", "in_progress")]),
+        ([{"content": "look", "status": "todo"}], [("look", "pending")]),
+        ([{"content": "look", "status": None}, {"content": "write", "status": ""}], [("look", "pending"), ("write", "pending")]),
+        ([{"content": "look", "status": "pending"}] * 2, [("look", "pending")]),
+        ("[]", []),
+    ],
+)  # fmt: skip
+async def test_the_forms_in_which_models_write_a_list_are_taken(todos, meant):
+    assert (await after(write(), ToolCall("write_todos", {"todos": todos})))[1:] == (False, meant)
+
+
+async def test_the_list_may_have_another_name_or_stand_in_the_arguments_once_more():
+    items = [{"content": "look", "status": "pending"}]
+    for args in ({"items": items}, {"tasks": items}, {"arguments": {"todos": items}}, {"todos": json.dumps(items)}):
+        call = ToolCall("write_todos", args)
+        assert (await after(write(), call))[1:] == (False, [("look", "pending")])
+
+
+DONE = [("Run the tests", "completed"), ("Write part 1", "completed"), ("Fix", "in_progress")]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Run the tests (12 passed)", "run the tests.", "Run tests", "Run all of the tests", "  Run  THE tests"],
+)
+async def test_a_completed_item_that_is_said_in_more_or_fewer_words_keeps_its_first_ones(said):
+    told, is_error, todos = await after(write(*DONE), write((said, "completed"), *DONE[1:]))
+    assert (is_error, todos) == (False, DONE)
+    assert told == "the list has 3 items, 2 of them completed; completed ones keep their first words"
+
+
+@pytest.mark.parametrize(
+    ("items", "what"),
+    [
+        ([DONE[0], ("Write part 2", "completed"), DONE[2]], "another word"),
+        ([("Ran linters", "completed"), *DONE[1:]], "other words"),
+        ([("tests the Run", "completed"), *DONE[1:]], "another order"),
+        ([("Run", "completed"), *DONE[1:]], "one word says too little"),
+        ([("Run the tests again", "pending"), *DONE[1:]], "not completed any more"),
+        ([DONE[1], ("Run the tests (ok)", "completed"), DONE[2]], "another place"),
+        ([DONE[1], DONE[2]], "it is gone"),
+    ],
+)
+async def test_no_other_completed_item_is_taken_for_one_that_is_gone(items, what):
+    assert (await after(write(*DONE), write(*items)))[1:] == (True, DONE), what
 
 
 # ---- what the model is told

@@ -7,11 +7,22 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from minideep import Agent, AssistantMessage, Audio, Citation, Text, ToolCall, ToolMessage, UserMessage, Video
+from minideep import (
+    Agent,
+    AssistantMessage,
+    Audio,
+    Citation,
+    MediaLink,
+    Text,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    Video,
+)
 from minideep.export import json_line
 from minideep.middleware.context.spill import result_stub
 from minideep.middleware.context.summarizer import Summary, summarize
-from minideep.middleware.context.tokens import clipped
+from minideep.middleware.context.tokens import clipped, of_text
 from minideep.middleware.context.transcript_text import excerpts, extract, in_full
 from minideep.models import ScriptedModel
 
@@ -124,6 +135,22 @@ def test_of_a_conversation_that_does_not_fit_the_longest_texts_are_cut_those_of_
     assert 28_000 < sum(found) / 4 <= 30_050
 
 
+@pytest.mark.parametrize(("size", "window", "given"), [(9_000, 200_000, 36_000), (40_000, 200_000, 80_000)])
+@pytest.mark.parametrize("small", [False, True])
+def test_a_summarizer_is_given_half_of_a_conversation_and_all_of_it_up_to_40_000_tokens(size, window, given, small):
+    """In one question, or in as many as its window asks for."""
+    model = ScriptedModel(lambda request: "Goal: to go on.", window=16_000 if small else window)
+    said = [part for _ in range(4) for part in (UserMessage("go on"), ToolMessage("x" * 4 * size, "c1", "look"))]
+    asyncio.run(summarize(model, said, Summary(), 1_000))
+    sizes = [of_text(request.messages[0].text) for request in model.requests]
+    if small:
+        assert max(sizes) < 0.6 * 16_000 + 100
+        assert sum(sizes) <= given * 1.1
+    else:
+        assert given <= sum(sizes) <= given * 1.02
+        assert len(sizes) == 1
+
+
 def test_what_people_and_models_say_is_cut_to_longer_pieces_than_what_tools_say():
     user, assistant, call, result = lengths(talk(tool=200_000, assistant=200_000, user=200_000), 50_000)
     assert call == result
@@ -151,6 +178,11 @@ def test_media_are_named_by_type_size_and_file():
         "[user] (audio/mpeg, 4 bytes)\n (video/mp4, 2 bytes)"
     ]
     assert "(audio/mpeg, 4 bytes, in '/a.mp3')" in in_full([UserMessage((sound, film))], {sound: "/a.mp3"})
+
+
+def test_a_link_is_named_by_type_and_address():
+    link = MediaLink("https://example.com/a.pdf", "application/pdf")
+    assert "(application/pdf at https://example.com/a.pdf)" in in_full([UserMessage((Text("Read."), link))], {})
 
 
 def test_escaping_a_record_costs_one_character_a_line():

@@ -59,7 +59,7 @@ async def test_a_subagent_is_told_in_the_words_of_its_own_model():
     turn = await create_deep_agent(main, subagents=children).run("go")
     first, _, child, last = main.requests
     assert turn.text == "done"
-    assert [request.system.split("\n\n")[-1] for request in (first, child, *own.requests)] == [
+    assert [request.system.split("\n\n")[-2] for request in (first, child, *own.requests)] == [
         "Be brief.",
         "Be brief.",
         "Think twice.",

@@ -182,11 +182,15 @@ async def test_the_answer_of_a_subagent_is_its_last_text_that_is_not_empty():
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (task("a", "nobody"), "no subagent named 'nobody'; the subagents are general-purpose, critic"),
+        (task("a", "nobody"), 'task: subagent_type must be "critic" | "general-purpose", not \'nobody\'; it takes'),
+        (
+            task("a", "critik"),
+            "task: subagent_type must be \"critic\" | \"general-purpose\", not 'critik'; did you mean 'critic'?",
+        ),
         (task(" "), "the description is empty"),
         (
             ToolCall("task", {"description": "a", "model": "b", "subagent_type": "critic"}),
-            "task: it takes no 'model'; it takes description (string), subagent_type (string)",
+            "task: it takes no 'model'; it takes description (string), subagent_type (\"critic\" | ",
         ),
     ],
 )
