@@ -149,7 +149,8 @@ class _Evaluation:
         return structs.replace(case, failures=tuple(failures))
 
     def _made(self, golden: Golden) -> Agent:
-        agent = cast(Agent, self._agent if isinstance(self._agent, Agent) else self._agent(golden))
+        given: Any = self._agent
+        agent = given if hasattr(given, "spec") else given(golden)
         check(agent, Agent, "what the function of an agent returns", "evaluate")
         self.agents.add(f"{agent.spec.name} {agent.spec.about.get('version', '')}".strip())
         return agent
