@@ -1041,7 +1041,7 @@ MISTAKES = [
         "a golden with another key",
         "Path('golden.jsonl').write_text('{\"input\": \"a\"}\\n')\nload('golden.jsonl')",
         ConfigError,
-        ["'golden.jsonl', line 1: Object contains unknown field `input`", 'expected {"goal"'],
+        ["'golden.jsonl', line 1: unknown field `input`; did you mean 'goal'?", 'expected {"goal"'],
     ),
     (
         "texts for goldens",
