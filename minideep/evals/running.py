@@ -149,8 +149,9 @@ class _Evaluation:
         return structs.replace(case, failures=tuple(failures))
 
     def _made(self, golden: Golden) -> Agent:
-        given: Any = self._agent
-        agent: Any = given if isinstance(given, Agent) else given(golden)
+        agent = cast(Agent, self._agent)
+        if not isinstance(self._agent, Agent):
+            agent = self._agent(golden)
         check(agent, Agent, "what the function of an agent returns", "evaluate")
         self.agents.add(f"{agent.spec.name} {agent.spec.about.get('version', '')}".strip())
         return agent
