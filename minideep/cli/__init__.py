@@ -114,6 +114,7 @@ _COMMANDS = {
         "run a thread again, in memory, with another model or an agent that has changed; show both runs",
         "thread --model --others --at=N --json=LINE --yes --agent",
     ),
+    "files": ("list what a thread has delivered, or write it into a folder", "thread --out"),
     "delete": ("delete a thread with its subagents and files", "thread"),
     "check": ("read everything that is kept and report damage; exit with 1 if there is any", ""),
 }
@@ -162,8 +163,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--behaviours": {
         "nargs": "*",
         "metavar": "TASK",
-        "help": "instead of a golden set, the tasks that show how a model behaves, all or those named; without a model "
-        "they are played as recorded, right and wrong",
+        "help": "instead of a golden set: tasks that show how a model behaves, all or those named; without a model, "
+        "scripts of right and wrong behaviour",
     },
     "--repeat": {"type": _positive, "default": 1, "metavar": "N", "help": "runs of each golden (default: 1)"},
     "--budget": {
@@ -188,6 +189,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "the turn to show by step and subagent (default: the newest)",
     },
     "--last": {"type": _positive, "metavar": "N", "help": "how many turns to list (default: 10; with --json, all)"},
+    "--out": {"type": Path, "metavar": "DIR", "help": "write the files there; nothing that is there is changed"},
     "--name": {"help": "the id of the new thread (default: a new one, which is printed)"},
 }
 """The options by their names, as `add_argument` takes them."""
