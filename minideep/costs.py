@@ -30,7 +30,7 @@ class Costs(Struct, array_like=True):
     save_s: float = 0.0
     """Writing to the store."""
     steps: int = 0
-    """Model replies."""
+    """Replies of models. Those that a blueprint's graph computes are none."""
     tool_calls: int = 0
     tool_chars: int = 0
     """Characters of tool results that models read."""

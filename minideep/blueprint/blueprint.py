@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from msgspec import Meta, structs
 
 from ..agent import Agent
-from ..backends import StateBackend
-from ..checkpoint import Durability, Redact, noted, recall
+from ..backends import FilesystemBackend, StateBackend
+from ..checkpoint import Durability, Redact, noted, recall, recallable
 from ..checks import checked
 from ..errors import ConfigError
 from ..kinds import Positive, Seconds
@@ -98,6 +98,7 @@ class Blueprint(Agent):
         own, pool = resolve(model), _checked_pool(STOCK_ROLES if roles is None else roles, strict)
         backend, limits = backend or StateBackend(), limits or Limits()
         self.files: VirtualFiles = VirtualFiles(backend, inline_limit, state_limit, max_file_age_steps, pinned)
+        self.files.recallable = lambda thread_id: recallable(self._store, thread_id)
         below = structs.replace(limits, **dict.fromkeys(BUDGETS))
         self.pool: SubagentPool = SubagentPool(pool, own, self.files, below, max_parallel)
         asked = _or(planner_model, own)
@@ -176,6 +177,28 @@ class Blueprint(Agent):
         """
         written = [entry for entry in noted(self._store, thread_id, OWNER, "ledger") if "file" in entry]
         return {name: entry["status"] for entry in written for name in (entry["artifact"], entry["file"])}
+
+    def delete(self, thread_id: ThreadId) -> None:
+        """Remove a thread, with every run below it and the files that only it refers to.
+
+        Artifacts on a disk go too: those in the folder of a `FilesystemBackend` that nobody has changed since, and that
+        no other thread of the store has delivered as well.
+
+        Raises:
+            UnknownThread, ThreadBusy, CheckpointError: as `Agent.delete`; nothing was removed.
+        """
+        own = self._on_disk(thread_id)
+        super().delete(thread_id)
+        for other in self.threads() if own else ():
+            own = {path: sha256 for path, sha256 in own.items() if path not in self._on_disk(other.thread_id)}
+        self.files.remove(own)
+
+    def _on_disk(self, thread_id: str) -> dict[str, str]:
+        """Return the artifacts that a thread has written to a disk, by path, with the hash of each."""
+        if not isinstance(self.files.backend, FilesystemBackend):
+            return {}
+        ledger = noted(self._store, thread_id, OWNER, "ledger")
+        return {f"/{entry['file']}": entry["sha256"] for entry in ledger if "file" in entry}
 
     def trace(self, thread_id: ThreadId) -> list[str]:
         """Return what each part of every turn did, in order: names, sizes, decisions, seconds, tokens.

@@ -6,11 +6,12 @@ from the state. Its content can be restored by its hash for as long as the log r
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct, structs
 
@@ -37,6 +38,9 @@ _ENTRY_BYTES = 400
 _EVICTED_SHOWN = 50
 """Evicted files that a summary names."""
 
+NO_CONTEXT = cast(ToolContext, None)
+"""A folder of this machine needs none."""
+
 T = TypeVar("T")
 
 
@@ -47,6 +51,8 @@ class FileRef(Struct, frozen=True):
     sha256: str
     note: FileNote
     evicted: bool = False
+    turn: int = 0
+    """The turn that wrote it, if it was evicted."""
 
 
 class VirtualFiles:
@@ -65,6 +71,8 @@ class VirtualFiles:
         self.state_limit: int = state_limit
         self.max_age: int = max_age
         self._pinned = tuple(pinned)
+        self.recallable: Callable[[str], Container[tuple[str, str]]] = lambda thread_id: ()
+        """Returns path and hash of each content that the log of a thread has saved."""
 
     # ---- by name
 
@@ -77,7 +85,8 @@ class VirtualFiles:
         for entry in ledger:
             if "file" in entry:
                 note = FileNote(entry["artifact"], entry["role"], entry["step"], entry["status"])
-                found[note.name] = found[entry["file"]] = FileRef("/" + entry["file"], entry["sha256"], note, True)
+                ref = FileRef("/" + entry["file"], entry["sha256"], note, True, entry["turn"])
+                found[note.name] = found[entry["file"]] = ref
         present = [(note.step, path, note) for path, note in file_notes(state).items() if path in state.files]
         for _, path, note in sorted(present, key=lambda file: file[0]):
             found[path[1:]] = ref = FileRef(path, state.files[path].sha256, note)
@@ -85,6 +94,21 @@ class VirtualFiles:
             if last.path == path or last.note.step <= note.step:  # Else a newer version was evicted.
                 found[note.name] = ref
         return found
+
+    async def offered(self, ctx: ToolContext, ledger: Iterable[Mapping[str, Any]]) -> dict[str, FileRef]:
+        """Return what `by_name` does, without the evicted files whose content nobody has any more."""
+        files = self.by_name(ctx.state, ledger)
+        return {name: ref for name, ref in files.items() if not ref.evicted or await self._is_restorable(ctx, ref)}
+
+    async def _is_restorable(self, ctx: ToolContext, ref: FileRef) -> bool:
+        if self.backend.blocking:
+            return await self._content(ctx, ref) is not None
+        if ref.turn == ctx.state.turn:  # Perhaps not saved yet.
+            return True
+        saved = ctx.scratch.get(self)
+        if saved is None:  # Once a turn, as the log has no other place for old files.
+            saved = ctx.scratch[self] = self.recallable(ctx.thread_id)
+        return (ref.path, ref.sha256) in saved
 
     def summary(self, state: AnyState, files: Mapping[str, FileRef]) -> str:
         """Return name, status and size of each file, a line of JSON each, and the names of the last evicted ones."""
@@ -189,6 +213,14 @@ class VirtualFiles:
             if file.by and file.by[0].partition("/")[0] == ctx.call_id:
                 note = file_notes(ctx.state).get(path) or FileNote(path[1:], "", step, "active")
                 self._save_note(ctx, path, structs.replace(note, step=step))
+
+    def remove(self, written: Mapping[str, str]) -> None:
+        """Delete files from a folder of this machine, given by path with the hash of what was written."""
+        for path, known in written.items():
+            # One that is gone, or cannot be deleted, is left as it is: its thread is gone already.
+            with suppress(ToolError):
+                if digest(self.backend.read(NO_CONTEXT, path)) == known:
+                    self.backend.delete(NO_CONTEXT, path)
 
     # ---- cleanup
 

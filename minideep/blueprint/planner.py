@@ -47,7 +47,7 @@ class Planner:
     async def planner(self, ctx: ToolContext) -> str:
         """Ask for a plan and adopt it."""
         board = read_board(ctx.state)
-        files = self._files.by_name(ctx.state, board.ledger)
+        files = await self._files.offered(ctx, board.ledger)
         question = prompts.planner_asked(board, self._files.summary(ctx.state, files), ctx.state.start.at)
         answer = await ask(
             ctx, self.agent, question, lambda reply: parse_plan(reply, self._roles, files), timeout=self._timeout
@@ -62,8 +62,9 @@ class Planner:
     async def approve_plan(self, ctx: ToolContext, plan: dict[str, Any], problem: str = "") -> str:
         """Adopt the plan that a person approved, perhaps edited. *problem* shows what was wrong with the last edit."""
         board = read_board(ctx.state)
+        files = await self._files.offered(ctx, board.ledger)
         try:
-            approved = parse_plan(plan, self._roles, self._files.by_name(ctx.state, board.ledger))
+            approved = parse_plan(plan, self._roles, files)
         except PlanViolation as exc:
             # The edit is saved, so that the person corrects it rather than begins again; unless it is so long that
             # it would not fit the state.

@@ -34,7 +34,7 @@ class Reflection:
     async def reflection(self, ctx: ToolContext) -> str:
         """Ask for a decision and check that it can be carried out."""
         board = read_board(ctx.state)
-        files = self._files.by_name(ctx.state, board.ledger)
+        files = await self._files.offered(ctx, board.ledger)
         question = prompts.reflection_asked(board, self._files.summary(ctx.state, files), self._depth)
         # At least one try: a model that failed at the last look leaves none, and resuming the turn must ask again.
         tries = max(1, min(2, self._depth - board.reflection_depth))

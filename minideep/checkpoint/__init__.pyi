@@ -52,6 +52,7 @@ from .views import (
     noted as noted,
     read_file as read_file,
     recall as recall,
+    recallable as recallable,
     runs as runs,
     threads as threads,
     transcript as transcript,

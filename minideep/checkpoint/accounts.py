@@ -315,7 +315,8 @@ class _RunReader:
         calls = [CallCosts(call.id, call.name) for call in event.message.calls]
         for call in calls:
             self._names[self._path, call.id] = call.name
-        return turn.step(run, StepCosts("reply", run.own.replies + 1, event.model, at, at), calls)
+        number = next((step.number for step in reversed(run.steps) if step.number), 0) + 1
+        return turn.step(run, StepCosts("reply", number, event.model, at, at), calls)
 
     def _result(self, turn: _Turn, run: RunCosts, event: ToolReturned, at: float) -> StepCosts:
         step, call = turn.call(run, event.call_id, self._names.get((self._path, event.call_id), ""))

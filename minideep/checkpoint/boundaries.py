@@ -158,6 +158,16 @@ def find_content(pending: Sequence[Pending], log: Log, file: str, sha256: str) -
     return None
 
 
+def contents(log: Log) -> Iterator[tuple[str, str]]:
+    """Yield the path and the hash of each content of a file that is saved in the log of a thread."""
+    state = beginning(log, ())
+    yield from ((path, file.sha256) for path, file in state.files.items() if file.blob or file.content is not None)
+    for _, entries in segments(log, (), state.number):
+        for _, event, _ in entries:
+            if isinstance(event, FileWritten) and (event.blob or event.content is not None):
+                yield event.file, event.sha256
+
+
 def boundaries(log: Log, path: Path = ()) -> Iterator[Boundary]:
     """Yield the boundaries of a run, in order."""
     truncation = log.head.truncation

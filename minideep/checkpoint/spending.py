@@ -9,12 +9,15 @@ from ..events import Compacted, ModelReplied
 from ..messages import Usage
 from ..state import Path, Status
 
+POLICY = "policy"
+"""The name under which a `Policy`, such as the graph of a blueprint, replies."""
+
 
 class Spending(Struct):
     """Amounts that can be added up. Work that was done at the same time counts with each of its times."""
 
     replies: int = 0
-    """Replies of models; a summary is none."""
+    """Replies of models; a summary is none, and neither is a reply that a policy has computed."""
     tool_calls: int = 0
     """Calls that were answered."""
     tool_chars: int = 0
@@ -48,7 +51,7 @@ class Spending(Struct):
 
     def add_model(self, event: ModelReplied | Compacted) -> None:
         """Add a reply or a summary."""
-        self.replies += isinstance(event, ModelReplied)
+        self.replies += isinstance(event, ModelReplied) and event.model != POLICY
         self.model_s += event.seconds
         self.usage += event.usage
         self.add_cost(event.cost)

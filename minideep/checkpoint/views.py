@@ -19,7 +19,18 @@ from ..messages import Message, Usage
 from ..state import Path, State, Status, Todo
 from . import layout
 from .batch import Pending
-from .boundaries import Boundary, attach, beginning, boundaries, find_content, read_state, run_at, runs_at, state_at
+from .boundaries import (
+    Boundary,
+    attach,
+    beginning,
+    boundaries,
+    contents,
+    find_content,
+    read_state,
+    run_at,
+    runs_at,
+    state_at,
+)
 from .format import decode_recorded
 from .log import Log
 from .replay import content_of, fold, last_snapshot, read_consistently, read_run, replay, segments
@@ -181,6 +192,15 @@ def recall(store: CheckedStore, thread_id: str, file: str, sha256: str) -> str |
         UnknownThread, CheckpointError
     """
     return _read(store, thread_id, lambda log: find_content((), log, file, sha256))
+
+
+def recallable(store: CheckedStore, thread_id: str) -> set[tuple[str, str]]:
+    """Return the path and the hash of each content that `recall` finds, in one look at the log.
+
+    Raises:
+        UnknownThread, CheckpointError
+    """
+    return _read(store, thread_id, lambda log: set(contents(log)))
 
 
 def noted(store: CheckedStore, thread_id: str, owner: str, key: str) -> list[Any]:

@@ -114,6 +114,7 @@ _COMMANDS = {
         "run a thread again, in memory, with another model or an agent that has changed; show both runs",
         "thread --model --others --at=N --json=LINE --yes --agent",
     ),
+    "files": ("list what a thread has delivered, or write it into a folder", "thread --out"),
     "delete": ("delete a thread with its subagents and files", "thread"),
     "check": ("read everything that is kept and report damage; exit with 1 if there is any", ""),
 }
@@ -188,6 +189,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "the turn to show by step and subagent (default: the newest)",
     },
     "--last": {"type": _positive, "metavar": "N", "help": "how many turns to list (default: 10; with --json, all)"},
+    "--out": {"type": Path, "metavar": "DIR", "help": "write the files there; nothing that is there is changed"},
     "--name": {"help": "the id of the new thread (default: a new one, which is printed)"},
 }
 """The options by their names, as `add_argument` takes them."""

@@ -23,6 +23,7 @@ __all__ = [
     "delete",
     "evaluate",
     "export",
+    "files",
     "fork",
     "history",
     "plan",
@@ -72,6 +73,13 @@ def costs(options: argparse.Namespace) -> int:
     else:
         screen.thread(found, found.turns[-(options.last or LISTED) :], whole)
     return 0
+
+
+def files(options: argparse.Namespace) -> int:
+    """List the files of a thread, or write them into a folder."""
+    from .files import files  # Here, because no other command needs it.
+
+    return files(options)
 
 
 def fork(options: argparse.Namespace) -> int:

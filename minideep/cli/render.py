@@ -148,6 +148,14 @@ class Screen:
         ]
         self._table(("at", "time", "status", "replies", "input", "answer"), rows)
 
+    def files(self, rows: Sequence[tuple[str, int, str, str]]) -> None:
+        """Print a line for each file of a thread: path, bytes, role and status."""
+        if not rows:
+            return self._print("no files", style="dim")
+        return self._table(
+            ("file", "size", "role", "status"), [(one, size(count), *rest) for one, count, *rest in rows]
+        )
+
     def _table(self, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         table = Table(*heads, box=None, pad_edge=False)
         for row in rows:

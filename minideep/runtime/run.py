@@ -170,7 +170,8 @@ class Run:
     def _uncounted(self) -> tuple[int, int, Usage]:
         """Return the steps, calls and tokens that the ledger gets when it is closed."""
         state, (usage, steps, calls) = self.state, self._before
-        return state.step - steps, state.tool_calls - calls, state.usage - usage
+        # Costs tell what models were asked, and a policy is none.
+        return 0 if self.is_free else state.step - steps, state.tool_calls - calls, state.usage - usage
 
     def record_at(self, path: Path, event: E) -> E:
         """Record *event* in the run at *path*, for the owner of the turn, who may do so when its calls are over."""
@@ -202,7 +203,7 @@ class Run:
         from .takeover import spent_before  # Only after a crash.
 
         state, self.live.taken_over = self.state, True
-        costs = spent_before(self.journal, self.path, state)
+        costs = spent_before(self.journal, self.path, state, is_free=self.is_free)
         self._before = (state.usage, state.step, state.tool_calls)
         self.ledger.carry(costs, state.start.seconds)
         if self.parent is None:  # It has counted what its children spent.
@@ -250,14 +251,18 @@ class Run:
         none = limits.tokens is None and limits.cost is None and limits.seconds is None
         return above if none else (self, *above)
 
+    @property
+    def is_free(self) -> bool:
+        """True if its replies are computed: they cost nothing, and are no steps of its costs."""
+        return getattr(self.spec.model, "free", False)
+
     def over_budget(self) -> TurnExhausted | None:
         """Return the event that stops the run, if a budget of it or of a run above it is spent."""
         for run in self.budgets:
             spent = run.spent
             if limit := spent.reached(run.state.limits):
                 # Such a model costs nothing and decides how the turn ends, with a question for example.
-                free = getattr(self.spec.model, "free", False)
-                return None if free else TurnExhausted(time.time(), limit, spent.missing(limit))
+                return None if self.is_free else TurnExhausted(time.time(), limit, spent.missing(limit))
         return None
 
     def seconds_left(self) -> float | None:
@@ -265,7 +270,7 @@ class Run:
 
         A model that is `free` has none either: it decides how the turn ends.
         """
-        if getattr(self.spec.model, "free", False):
+        if self.is_free:
             return None
         limits = [(run.state.limits.seconds, run.ledger.seconds) for run in self.budgets]
         return min((most - spent for most, spent in limits if most is not None), default=None)

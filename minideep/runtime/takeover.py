@@ -5,11 +5,13 @@ from ..costs import Costs
 from ..state import Path, State
 
 
-def spent_before(journal: Journal, path: Path, state: State) -> Costs:
+def spent_before(journal: Journal, path: Path, state: State, *, is_free: bool) -> Costs:
     """Return what the turn of the run at *path* had spent, the runs below it included, as far as its log tells: steps,
     calls, tokens and money, but no times.
     """
     costs = _own(state)
+    if is_free:  # Its own replies are no steps.
+        costs.steps = 0
     last = {below: row.last for below, row in journal.log.runs.items()}
     # One that is in memory has events that no append has saved yet.
     last |= {below: child.number for below, child in journal.states.items()}

@@ -356,10 +356,10 @@ MISTAKES = [
         ["tool 'Search' must be a function, or a method of an object, not <class '__main__.Search'>"],
     ),
     (
-        "an object as a tool",
-        "class Search:\n    def __call__(self, query: str) -> str: ...\nAgent(model, [Search()])",
+        "an object that cannot be called as a tool",
+        "class Search: ...\nAgent(model, [Search()])",
         ConfigError,
-        ["tool 'Search' must be a function, or a method of an object, not <__main__.Search object>"],
+        ["Agent: tools[0] must be"],
     ),
     (
         "one tool instead of a list",

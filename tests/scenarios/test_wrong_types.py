@@ -85,7 +85,7 @@ from minideep.models import (
     model_info,
     register,
 )
-from minideep.testing import tool_context
+from minideep.testing import recorded, tool_context
 
 PLAIN = (type(Struct), type(UserWritten))
 """The kinds of Structs whose constructor takes their fields as they are."""
@@ -176,6 +176,7 @@ class World:
         asks = ScriptedModel(lambda request: ToolCall("ping") if len(request.messages) < 2 else "ok")
         self.asking = Agent(asks, [ping], middleware=[HumanInTheLoopMiddleware({"ping": True})])
         self.asking.run_sync("go", "p")
+        self.replay = recorded(self.store, "t").run_sync(self.agent)
         self.call_id = self.asking.get_state("p").interrupts[0].call_id
 
 
@@ -264,6 +265,17 @@ def stored_verbs(name, agent):
         f"{name}.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),
         f"{name}.export": (agent.export, {"thread_id": "t"}),
         f"{name}.threads": (agent.threads, {}),
+        f"{name}.replay": (
+            agent.replay,
+            {
+                "thread_id": "t",
+                "at": 1,
+                "model": "offline:",
+                "system_prompt": None,
+                "others": "refuse",
+                "context": None,
+            },
+        ),
         f"{name}.fork": (agent.fork, {"source": "t", "at": 1, "thread_id": None}),
         f"{name}.delete": (agent.delete, {"thread_id": "gone"}),
     }
@@ -406,6 +418,12 @@ def calls(world):
             {"call": None, "call_id": "", "thread_id": "t", "files": None, "notes": None, "todos": (), "messages": ()}
             | {"context": None, "decision": None, "path": ()},
         ),
+        "recorded": (recorded, {"source": world.store, "thread_id": "t"}, lambda found: found.run_sync(world.agent)),
+        "Recorded.run": (recorded(world.store, "t").run, {"agent": agent, "context": None}),
+        "Recorded.run_sync": (recorded(world.store, "t").run_sync, {"agent": agent, "context": None}),
+        "Recorded.save": (recorded(world.store, "t").save, {"path": "t.jsonl"}),
+        "Replay.table": (world.replay.table, {}),
+        "Replay.json": (world.replay.json, {}),
         "Profile": (Profile, {"suffix": "", "descriptions": {"ls": "List."}}, lambda profile: asked(Anthropic("n", profile=profile))),
         "Profile.worded": (Profile().worded, {"tool": ping}),
         "ToolCall": (ToolCall, {"name": "n", "args": {}, "id": None}, lambda call: answers(Agent(ScriptedModel([call, "ok"]), [ping]))),
@@ -461,6 +479,8 @@ def evaluations(agent):
         "grounded": (evals.grounded, {"model": "offline:", "threshold": 0.5}, asserts),
         "Score": (evals.Score, {"value": 0.5, "reason": "", "name": "", "threshold": 0.5}, str),
         "ExpectedCall": (evals.ExpectedCall, {"name": "ls", "args": {}}, lambda call: asserts(evals.calls_all(call))),
+        "Golden.json": (Golden("g").json, {}),
+        "from_thread": (evals.from_thread, {"store": agent.checkpointer, "thread_id": "t"}),
         "Golden": (Golden, golden, lambda golden: asyncio.run(evaluate(agent, [golden]))),
         "Report": (evals.Report, {"cases": (), "about": {}}, lambda report: (report.table(), report.junit(), report.json())),
         "Report.table": (cases.table, {}),

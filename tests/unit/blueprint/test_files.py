@@ -7,10 +7,23 @@ import re
 from hashlib import sha256
 
 import pytest
-from harness.blueprints import GO_ON, SOON, Parts, ask, asked, blueprint, end, plan, replan, research, whole_task
+from harness.blueprints import (
+    GO_ON,
+    SOON,
+    Parts,
+    ask,
+    asked,
+    blueprint,
+    end,
+    plan,
+    refusal,
+    replan,
+    research,
+    whole_task,
+)
 from harness.stores import plain
 
-from minideep import ConfigError, MemoryCheckpointer, Retention, ToolCall
+from minideep import ConfigError, MemoryCheckpointer, Retention, ToolCall, UnknownThread
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import Blueprint, Entry, Role
 from minideep.checkpoint import format as codec
@@ -334,23 +347,24 @@ def test_a_blob_stays_while_a_kept_boundary_refers_to_it(store):
     assert rows(store, "blob") == rows(store, "ref")
 
 
-def test_reading_a_file_that_no_kept_boundary_has_fails_the_subtask():
-    store = MemoryCheckpointer()
+def test_a_file_that_no_kept_boundary_has_is_neither_offered_nor_accepted(store):
     plans = [
         plan(research(task="first")),
         *[spread([f"{n}.md" for n in range(5)])] * 2,
         plan(research("z.md", "facts.md")),
+        plan(research("z.md")),
     ]
     parts = Parts(plans, [end(), end(), end(), ask()], says(first="old"))
     bp = Blueprint(parts, checkpointer=store)
     for turn in range(3):
         bp.run_sync(f"g{turn}", "t")
+    assert "evicted, restored if named: facts.md" in asked(parts.planned[2])
     store.retention = Retention(boundaries=1)
     truncate(open_store(store), "t")
     assert bp.run_sync("again", "t").question == "which one?"
-    found = "FileViolation: file 'facts.md' was evicted, and the log no longer reaches back to it"
-    assert bp.board("t").errors == [f"z.md: {found}"]
-    assert f"z.md: {found}" in asked(parts.reflected[-1])
+    _, told = refusal(parts.planned[-1])
+    assert "read_files names 'facts.md', which is neither a file" in told
+    assert "facts.md" not in asked(parts.planned[3]) + asked(parts.reflected[-1])
 
 
 def test_a_fork_has_the_files_and_can_restore_what_was_evicted():
@@ -567,12 +581,10 @@ def test_an_evicted_file_that_was_changed_on_the_disk_is_not_restored(folder):
             (folder / "research-specialist_1_facts.md").write_text("another")
         return replan() if len(looks) < 3 else ask()
 
-    plans = [plan(research()), spread([f"{n}.md" for n in range(4)]), plan(research("z.md", "facts.md"))]
+    plans = [plan(research()), spread([f"{n}.md" for n in range(4)]), *[plan(research("z.md", "facts.md"))] * 2]
     bp = blueprint(plans, reflect, backend=FilesystemBackend(folder))
-    bp.run_sync("g", "t")
-    assert bp.board("t").errors == [
-        "z.md: FileViolation: file 'facts.md' was evicted, and the log no longer reaches back to it"
-    ]
+    turn = bp.run_sync("g", "t")
+    assert "read_files names 'facts.md', which is neither a file" in turn.question
 
 
 def test_an_answer_that_names_a_deleted_file_does_not_loop_for_ever(folder):
@@ -628,7 +640,7 @@ def test_no_name_escapes_the_folder(name, folder):
     assert turn.status == "ended" or "PlanViolation" in turn.question
     bp = blueprint([plan(research())], [ask()], role=lambda _: said, backend=FilesystemBackend(folder))
     assert bp.run_sync("g", "t").question == "which one?"
-    assert all(re.fullmatch(r"research-specialist_1_[\w-]+\.md", path.name) for path in folder.iterdir())
+    assert all(re.fullmatch(r"research-specialist_1_(\w|-|\.(?!\.))+", path.name) for path in folder.iterdir())
     assert list(folder.parent.glob("*.md")) == []
 
 
@@ -709,3 +721,43 @@ def test_an_artifact_that_another_role_edits_in_place_is_read_as_edited():
     assert bp.run_sync("g", "t").text == "the new facts"
     assert asked(parts.delegated[-1]).startswith("# facts.md\n<file 52dcfd0525a9d1ad>\nthe new facts\n")
     assert bp.read_file("t", path) == "the new facts"
+
+
+# ---- deleting a thread
+
+
+def test_deleting_a_thread_removes_what_only_it_wrote_into_a_folder(folder, store):
+    backend = FilesystemBackend(folder)
+    (folder / "mine.md").write_text("of a person")
+
+    def run(thread, **said):
+        names = [research(f"{name}.md", task=name) for name in said]
+        bp = blueprint([plan(*names)], role=says(**said), backend=backend, checkpointer=store)
+        bp.run_sync("g", thread)
+        return bp
+
+    bp = run("t", own="own", shared="both", changed="before")
+    run("u", other="other", shared="both")
+    (folder / "research-specialist_3_changed.md").write_text("as a person has it")
+    bp.delete("t")
+    left = sorted(path.name for path in folder.iterdir())
+    assert left == [
+        "mine.md",
+        "research-specialist_1_other.md",
+        "research-specialist_2_shared.md",
+        "research-specialist_3_changed.md",
+    ]
+    bp.delete("u")
+    assert sorted(path.name for path in folder.iterdir()) == ["mine.md", "research-specialist_3_changed.md"]
+
+
+def test_deleting_a_fork_leaves_the_files_of_the_thread_that_it_was_copied_from(folder):
+    bp = blueprint([plan(research())], backend=FilesystemBackend(folder))
+    bp.run_sync("g", "t")
+    bp.delete(bp.fork("t"))
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_an_unknown_thread_cannot_be_deleted(folder):
+    with pytest.raises(UnknownThread):
+        blueprint([], backend=FilesystemBackend(folder)).delete("t")

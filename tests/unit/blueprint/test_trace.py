@@ -12,6 +12,7 @@ from harness.providers import Provider, json_answer
 
 from minideep import DiskCheckpointer, Limits, RateLimited, ToolCall, ToolContext, ToolError, tool
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
+from minideep.checkpoint import open_store, thread_costs
 from minideep.events import FileWritten, TurnEscalated
 from minideep.ports import Retention
 
@@ -183,3 +184,12 @@ def test_the_key_of_one_provider_is_enough(name, model, form):
     assert done.stdout == f"ended Paris. [1] None ['{name}_API_KEY']\n", done.stderr
     schemas = [json.dumps(body).count("additionalProperties") > 0 for body in provider.bodies]
     assert schemas == [True, False, True]
+
+
+@pytest.mark.parametrize("durability", ["turn", "tool"])
+async def test_the_steps_of_a_turn_are_the_replies_of_models_and_none_of_the_graphs(store, durability):
+    parts = Parts([plan(research(), research("b.md"))], ["no decision", end("so")])
+    bp = Blueprint(parts, checkpointer=store, durability=durability)
+    turn = await bp.run("go", "t")
+    assert turn.costs.steps == bp.get_state("t").costs.steps == len(parts.requests) == 5
+    assert thread_costs(open_store(store), "t").turns[-1].run.total.replies == 5
