@@ -898,7 +898,10 @@ MISTAKES = [
         "None as an input",
         "Agent(model).run_sync(None)",
         ConfigError,
-        ["Agent.run_sync: input must be text, a `UserMessage` or a list of blocks or messages, not None", "write UserMessage(content=...)"],
+        [
+            "Agent.run_sync: input must be text, a `UserMessage` or a list of blocks or messages, not None",
+            "write UserMessage(content=...)",
+        ],
     ),
     (
         "messages as LangGraph has them",
