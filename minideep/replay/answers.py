@@ -57,8 +57,6 @@ class RecordedAnswers(Middleware):
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall:
         found = self.found(ctx)
-        if found is not None and ctx.decision is not None and self._script.is_to_begin_later(found):
-            await self._script.end(ctx.path, ctx.state, f"beginning of {call.name}")
         seen = {} if found is None else {id(one): _seen(ctx, one) for one in found.effects}
         ctx.scratch[self, ctx.call_id] = found, seen
         return call

@@ -48,8 +48,6 @@ class RecordedCall(Struct):
     """The index of the input after which it was answered."""
     effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
     """What its tool, and the hooks about it, have recorded."""
-    began: set[int] = field(default_factory=set[int])
-    """The indices of the inputs after which it began, if a person let it run."""
     decisions: list[Decision] = field(default_factory=list[Decision])
     """What a person has decided about it: several, if it was cut short in between."""
     ran_agents: bool = False
@@ -216,8 +214,6 @@ class Recording:
                 call = self._calls[path, event.call_id]
                 call.result, call.part = event, part
                 call.effects = sorted([*call.effects, *self._made.pop(path, [])], key=lambda one: one.number)
-            case CallStarted():
-                self._calls[path, event.call_id].began.add(part)
             case UserSaid(by=by) if by == SAY:
                 is_first = not run.replies or run.replies[-1].part != part
                 (self.inputs[-1] if is_first else run.replies[-1]).said.append(event.message.text)

@@ -95,14 +95,6 @@ class Script:
             for other, phase in zip(reply.calls, phases, strict=False)
         )
 
-    def is_to_begin_later(self, found: RecordedCall) -> bool:
-        """Return whether a call that a person let run had not begun when the turn was cut short."""
-        return (
-            self.ending is not None
-            and self.part not in found.began
-            and (found.result is None or self.is_later(found.part))
-        )
-
     def has_replies_left(self) -> bool:
         """Return whether any run has a reply left that came after the input that is run."""
         return any(

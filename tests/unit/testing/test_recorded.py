@@ -21,6 +21,7 @@ from minideep import (
     Limits,
     MemoryCheckpointer,
     Middleware,
+    ModelError,
     RateLimited,
     Reject,
     Reply,
@@ -38,9 +39,10 @@ from minideep import (
 from minideep.backends import FilesystemBackend
 from minideep.blueprint import Blueprint
 from minideep.checkpoint import open_store, thread_events
-from minideep.events import Noted, TextDelta, ToolReturned
+from minideep.events import Compacted, Noted, TextDelta, ToolReturned
 from minideep.messages import AssistantMessage, ToolMessage, UserMessage
 from minideep.middleware import HumanInTheLoopMiddleware
+from minideep.middleware.context.summarizer import PROMPT
 from minideep.models import FallbackModel, ScriptedModel
 from minideep.replay import Recording
 from minideep.testing import forbid_requests, recorded
@@ -97,6 +99,18 @@ def shown(state):
         *(state.tool_calls, state.turn, state.usage, state.cost, state.unpriced, state.reason, state.detail, below),
         *(state.key, state.failure),
     )
+
+
+class Remembering(MemoryCheckpointer):
+    """Keeps a copy of the thread `t` after each append: what a process leaves that is killed then."""
+
+    def __init__(self):
+        super().__init__()
+        self.copies = []
+
+    async def append(self, *args, **kwargs):
+        await super().append(*args, **kwargs)
+        self.copies.append(copy_of(self))
 
 
 # ---- the model and the tools
@@ -367,18 +381,6 @@ async def test_what_was_said_before_the_first_reply_stands_before_it():
     alike(store, await recorded(store, "t").run(unused()))
 
 
-class Remembering(MemoryCheckpointer):
-    """Keeps a copy of the thread `t` after each append: what a process leaves that is killed then."""
-
-    def __init__(self):
-        super().__init__()
-        self.copies = []
-
-    async def append(self, *args, **kwargs):
-        await super().append(*args, **kwargs)
-        self.copies.append(copy_of(self))
-
-
 @pytest.mark.parametrize("decision", [Reject("no"), Approve(), Respond("by me")])
 async def test_a_kill_right_after_a_decision_comes_again(decision):
     store = Remembering()
@@ -496,6 +498,102 @@ async def test_a_recorded_tool_writes_nothing_on_a_disk(tmp_path):
     replay = await recorded(store, "t").run(deep("openai:gpt-5", other, much))
     alike(store, replay)
     assert list(other.iterdir()) == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_compaction_comes_again_with_its_summary_and_nobody_is_asked(fails, tmp_path):
+    store = MemoryCheckpointer()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "other").mkdir()
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "lorem ipsum dolor sit amet " * 150
+
+    script = iter([ToolCall("look")] * 14 + ["Done."])
+
+    def says(request):
+        if request.system == PROMPT:
+            return (
+                ModelError("no summary") if fails else Reply(AssistantMessage("Known: a thing."), Usage(9, 9), cost=0.5)
+            )
+        return next(script)
+
+    def deep(model, folder):
+        return create_deep_agent(model, [look], backend=FilesystemBackend(folder), checkpointer=store)
+
+    await deep(ScriptedModel(says, 9_000), tmp_path / "root").run("go", "t")
+    events = [event for event in thread_events(open_store(store), "t") if isinstance(event, Compacted)]
+    assert [event.asked for event in events] == [not fails] * len(events)
+    assert events
+    agent = deep(ScriptedModel([], 9_000), tmp_path / ("root" if fails else "other"))
+    replay = await recorded(store, "t").run(agent)
+    assert replay.differences == []
+    if not fails:  # Otherwise the rules that picked something out then do so now, and their file is not written.
+        before = Agent("offline:", checkpointer=store).get_state("t")
+        after = replay.agent.get_state("t")
+        assert (after.messages, after.files.keys(), after.usage) == (before.messages, before.files.keys(), before.usage)
+        assert list((tmp_path / "other").iterdir()) == []
+
+
+async def test_hooks_cannot_change_a_disk_either(tmp_path):
+    store = MemoryCheckpointer()
+    await Agent(ScriptedModel([ToolCall("pay", {"amount": 1}), "Done."]), [pay], checkpointer=store).run("go", "t")
+
+    class Large(Middleware):
+        async def after_tool(self, ctx, call, result):
+            return ToolResult("word " * 60_000)
+
+    agent = create_deep_agent("openai:gpt-5", [never], backend=FilesystemBackend(tmp_path), middleware=[Large()])
+    replay = await recorded(store, "t").run(agent)
+    assert replay.turn.status == "ended"
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_delegation_whose_answer_was_lost_in_a_crash_is_lost_again():
+    store = Remembering()
+
+    def boss(model, below, store):
+        child = Agent(below, name="child")
+
+        @tool
+        async def delegate(ctx: ToolContext) -> str:
+            """Delegate."""
+            return (await ctx.run(child, "go")).text
+
+        return Agent(model, [delegate], checkpointer=store, durability="tool")
+
+    await boss(ScriptedModel([ToolCall("delegate", {}, "d"), "Done."]), ScriptedModel(["Below."]), store).run("go", "t")
+    reader = Agent("offline:")
+    for killed in store.copies:
+        reader.checkpointer = killed
+        if [run.status for run in reader.runs("t")] == ["ended"] and reader.get_state("t").open:
+            break
+    await boss(ScriptedModel(["Never mind."]), ScriptedModel([]), killed).run("Something else.", "t")
+    replay = await recorded(killed, "t").run(boss("openai:gpt-5", "openai:gpt-5", None))
+    alike(killed, replay)
+    assert texts(replay.agent.transcript("t"))[2] == "this call did not complete: the turn went on without its result"
+
+
+async def test_calls_whose_ids_are_made_of_numbers_are_found_where_the_numbers_are_others():
+    class Flaky(MemoryCheckpointer):
+        down = True
+
+        async def append(self, *args, **kwargs):
+            if self.down:
+                self.down = False
+                raise OSError("the disk is gone")
+            await super().append(*args, **kwargs)
+
+    store = Flaky()
+    mine = Blueprint(Parts([plan(research("a.md"))]), approve_plan=True, checkpointer=store)
+    turn = await mine.run("the goal", "t")
+    await mine.resume("t", {turn.interrupts[0].key: Approve()})
+    assert min(event.number for event in thread_events(open_store(store), "t")[1:]) > 2**20 - 5
+    replay = await recorded(store, "t").run(Blueprint("openai:gpt-5", approve_plan=True))
+    assert replay.differences == []
+    assert replay.turn.text == "done"
 
 
 async def test_hooks_run_again_and_a_changed_one_shows():
