@@ -511,7 +511,7 @@ async def test_a_compaction_comes_again_with_its_summary_and_nobody_is_asked(fai
         """Look."""
         return "lorem ipsum dolor sit amet " * 150
 
-    script = iter([ToolCall("look")] * 14 + ["Done."])
+    script = iter([["I look.", ToolCall("look")]] * 14 + ["Done."])
 
     def says(request):
         if request.system == PROMPT:
@@ -530,6 +530,7 @@ async def test_a_compaction_comes_again_with_its_summary_and_nobody_is_asked(fai
     agent = deep(ScriptedModel([], 9_000), tmp_path / ("root" if fails else "other"))
     replay = await recorded(store, "t").run(agent)
     assert replay.differences == []
+    assert fails == any("because the summarizer failed" in m.text for m in replay.agent.get_state("t").messages)
     if not fails:  # Otherwise the rules that picked something out then do so now, and their file is not written.
         before = Agent("offline:", checkpointer=store).get_state("t")
         after = replay.agent.get_state("t")
