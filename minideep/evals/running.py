@@ -191,6 +191,7 @@ def _spent(agent: Agent, thread_id: str) -> dict[str, Any]:
     return {
         "models": tuple(sorted({model for part in asked for model in part.models})),
         "steps": sum(part.own.replies for part in asked),
+        "tool_calls": sum(part.own.tool_calls for part in asked),
         "tokens": usage.total,
         "unknown": usage.unknown,
         "cost": total.cost,
