@@ -1,9 +1,12 @@
 """`Replay`: a recorded thread and the one that it was run again as, side by side."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import Any
+from itertools import chain
+from operator import attrgetter, itemgetter
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -26,6 +29,7 @@ from ..state import Path, Status
 from ..turn import Turn, shortened
 from .recording import RecordedCall, RecordedInput, Recording
 
+T = TypeVar("T")
 STATUS: dict[type, Status] = {
     TurnPaused: "paused",
     TurnEnded: "ended",
@@ -149,36 +153,34 @@ class _Exchange(Struct):
 
 def _exchanges(recording: Recording) -> Iterator[_Exchange]:
     begins = [index for index, given in enumerate(recording.inputs) if given.message is not None]
+    everything = range(len(recording.inputs))
+    below = (recording.below.get((call.path, call.call.id), ()) for call in _calls_below(recording, (), everything))
+    order: list[Path] = [(), *chain.from_iterable(below)]
     for first, stop in zip(begins, [*begins[1:], len(recording.inputs)], strict=True):
         parts, message = range(first, stop), recording.inputs[first].message
-        order = [(), *(path for path, _ in _calls_below(recording, (), ()) if path)]
-        texts = [
-            (message.role, message.text)
-            for path in dict.fromkeys(order)
-            for part, message in recording.runs[path].messages
-            if part in parts
-        ]
+        said = [one for path in order for _, one in _within(recording.runs[path].messages, parts)]
+        texts = [(one.role, one.text) for one in said]
         yield _Exchange(message.text if message else "", _played(recording, parts), texts)
+
+
+def _within(items: list[tuple[int, T]], parts: range) -> list[tuple[int, T]]:
+    """Return those of *items*, which stand in order, that came in *parts*."""
+    return items[bisect_left(items, parts.start, key=itemgetter(0)) : bisect_left(items, parts.stop, key=itemgetter(0))]
 
 
 def _played(recording: Recording, parts: range) -> PlayedTurn:
     inputs, usage, steps = recording.inputs[parts.start : parts.stop], Usage(), 0
     cost: float | None = None
-    for part, event in recording.spent:
-        if part in parts:
-            usage += event.usage
-            steps += isinstance(event, ModelReplied)
-            cost = cost if event.cost is None else (cost or 0.0) + event.cost
-    answers = [
-        message.text
-        for part, message in recording.runs[()].messages
-        if part in parts and message.role == "assistant" and message.text
-    ]
+    for _, event in _within(recording.spent, parts):
+        usage += event.usage
+        steps += isinstance(event, ModelReplied)
+        cost = cost if event.cost is None else (cost or 0.0) + event.cost
+    said = [one.text for _, one in _within(recording.runs[()].messages, parts) if one.role == "assistant" and one.text]
     end = inputs[-1].end
     return PlayedTurn(
         STATUS[type(end)] if end else "running",
-        _question(end) or (answers[-1] if answers else ""),
-        [_played_call(recording, call) for _, call in _calls_below(recording, (), parts) if call],
+        _question(end) or (said[-1] if said else ""),
+        [_played_call(recording, call) for call in _calls_below(recording, (), parts)],
         steps,
         usage,
         cost,
@@ -194,20 +196,19 @@ def _seconds(given: RecordedInput) -> float:
     return max(0.0, given.end.at - given.at) if given.end else 0.0
 
 
-def _calls_below(
-    recording: Recording, path: Path, parts: range | tuple[()]
-) -> Iterator[tuple[Path, RecordedCall | None]]:
-    """Yield each call of a run that was made in *parts*, followed by the calls of the runs below it; and, once, each
-    run itself. Without *parts*, those of all.
+def _calls_below(recording: Recording, path: Path, parts: range) -> Iterator[RecordedCall]:
+    """Yield each call of a run that was made in *parts*, followed by those of the runs below it.
+
+    A run below is over before the next message, so no reply before *parts* has a call whose run still works in them.
     """
-    yield path, None
-    for reply in recording.runs[path].replies:
+    replies = recording.runs[path].replies
+    begin = bisect_left(replies, parts.start, key=attrgetter("part"))
+    stop = bisect_left(replies, parts.stop, key=attrgetter("part"))
+    for reply in replies[begin:stop]:
         for call in reply.calls:
-            if not parts or reply.part in parts:
-                yield path, call
-            for below in recording.runs if call.ran_agents else ():
-                if below and below[:-1] == path and below[-1].partition("/")[0] == call.call.id:
-                    yield from _calls_below(recording, below, parts)
+            yield call
+            for below in recording.below.get((path, call.call.id), ()):
+                yield from _calls_below(recording, below, parts)
 
 
 def _played_call(recording: Recording, call: RecordedCall) -> PlayedCall:

@@ -126,6 +126,8 @@ class Recording:
         self.runs: dict[Path, RecordedRun] = {(): RecordedRun()}
         self.spent: list[tuple[int, ModelReplied | Compacted]] = []
         """Each reply and summary, with the index of the input after which it came."""
+        self.below: dict[tuple[Path, str], list[Path]] = {}
+        """The runs below each call, by the run and the id of the call."""
         self._events: list[AnyEvent] = [*events]
         self._deciding = False
         self._calls: dict[tuple[Path, str], RecordedCall] = {}
@@ -227,8 +229,9 @@ class Recording:
     def _run_at(self, path: Path) -> RecordedRun:
         if path not in self.runs:
             self.runs[path] = RecordedRun()
-            call = self._calls.get((path[:-1], path[-1].partition("/")[0]))
-            if call is not None:
+            place = path[:-1], path[-1].partition("/")[0]
+            self.below.setdefault(place, []).append(path)
+            if (call := self._calls.get(place)) is not None:
                 call.ran_agents = True
         return self.runs[path]
 

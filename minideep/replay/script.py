@@ -53,16 +53,22 @@ class Script:
         # Hooks may ask several times in one step, of which one reply is recorded.
         if self._asked.get(place) == asked:
             return self._current[place]
+        index = self._index(place, (state.turn, state.step))
+        self._current[place] = found = None if index is None else self.recording.runs[place].replies[index]
+        if found is not None and index is not None and not self.is_later(found.part):
+            self._next[place], self._asked[place] = index + 1, asked
+        return found
+
+    def _index(self, place: Path, at: tuple[int, int]) -> int | None:
+        """Return the index of the reply of a run that was asked for *at* a turn and a step, of those that are left."""
         replies = self.recording.runs[place].replies if place in self.recording.runs else []
-        for index in range(self._next.get(place, 0), len(replies)):
-            # Who gives other inputs, or runs calls that waited then, has other turns: there the order counts.
-            if self.part is None or (replies[index].turn, replies[index].step) == (state.turn, state.step):
-                self._current[place] = replies[index]
-                if not self.is_later(replies[index].part):
-                    self._next[place], self._asked[place] = index + 1, asked
-                return replies[index]
-        self._current[place] = None
-        return None
+        first = self._next.get(place, 0)
+        for index in range(first, len(replies)) if self.part is not None else ():
+            if (replies[index].turn, replies[index].step) == at:
+                return index
+        # Turns have other numbers if somebody else gives the inputs, or if one ends in another way: the order counts.
+        is_due = first < len(replies) and self.part in (None, replies[first].part)
+        return first if is_due else None
 
     def call(self, path: Path, state: AnyState, call_id: str) -> RecordedCall | None:
         """Return the recorded call that an open call of a run stands for."""

@@ -15,7 +15,7 @@ from ..messages import ToolCall, ToolResult
 from ..models import profile_of, resolve
 from ..ports import Middleware, Model, Request, RunTool
 from ..spec import AgentSpec
-from ..state import Decision, Reject
+from ..state import Decision, Interrupt, Path, Reject, Respond
 from ..turn import Turn
 from .answers import RecordedAnswers, given_again
 from .comparison import Replay, compared
@@ -73,14 +73,15 @@ class _Variant:
         self._recording = recording
         self._context = context
         self._script = Script(recording)
-        answers = _Answers(self._script, recording, others)
-        answers.say = self._say
-        self.agent: Any = apart(agent, (answers,), model)
-        self._decisions: dict[str, list[Decision]] = {}
+        self._answers = _Answers(self._script, recording, others)
+        self._answers.say = self._say
+        self.agent: Any = apart(agent, (self._answers,), model)
+        self._decided_calls: dict[str, list[RecordedCall]] = {}
         self._undecided: set[str] = set()
         for call in recording.calls():
-            self._decisions.setdefault(key_of(call.call), []).extend(call.decisions)
-            if call.result is None:
+            if call.decisions:
+                self._decided_calls.setdefault(key_of(call.call), []).append(call)
+            elif call.result is None:
                 self._undecided.add(key_of(call.call))
 
     async def run(self) -> Replay:
@@ -114,19 +115,20 @@ class _Variant:
     async def _decided(self, turn: Turn) -> Turn:
         """Resume a turn that waits, as long as there is anything to decide."""
         for _ in range(MANY):
-            found = {wait.key: self._decision(wait.call) for wait in turn.interrupts}
+            found = {wait.key: self._decision(wait) for wait in turn.interrupts}
             decisions = {key: decision for key, decision in found.items() if decision is not None}
             if turn.status != "paused" or not decisions:
                 break
             turn = await self.agent.resume(self._thread, decisions, context=self._context)
         return turn
 
-    def _decision(self, call: ToolCall) -> Decision | None:
+    def _decision(self, wait: Interrupt) -> Decision | None:
         """Return what a person has decided about the same call; None if it waited until the end then, too."""
-        known = self._decisions.get(key_of(call))
-        if known:
-            return known.pop(0) if len(known) > 1 else known[0]
-        return None if key_of(call) in self._undecided else Reject(NOBODY)
+        key = key_of(wait.call)
+        if found := next_of(self._decided_calls, key):
+            self._answers.chosen[wait.path, wait.call_id] = found  # So that the result is that of the decision.
+            return found.decisions[-1]
+        return None if key in self._undecided else Reject(NOBODY)
 
     async def _say(self, text: str) -> None:
         await say_beside(self.agent, self._thread, text)
@@ -141,13 +143,16 @@ class _Answers(RecordedAnswers):
     def __init__(self, script: Script, recording: Recording, others: Others) -> None:
         super().__init__(script)
         self._others = others
+        self.chosen: dict[tuple[Path, str], RecordedCall] = {}
+        """Recorded calls whose decisions were given about calls that waited, by the run and the id of these."""
         self._known: dict[str, list[RecordedCall]] = {}
         self._delegating: set[str] = set()
         """Names of tools that run other agents."""
         for call in recording.calls():
             if call.ran_agents:
                 self._delegating.add(call.call.name)
-            elif call.result is not None:
+            # The result of a call that did not run is a person's.
+            elif call.result is not None and not any(isinstance(one, Reject | Respond) for one in call.decisions):
                 self._known.setdefault(key_of(call.call), []).append(call)
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
@@ -157,11 +162,10 @@ class _Answers(RecordedAnswers):
         """Return a recorded call with the tool and the arguments of this one."""
         if self._runs(ctx):
             return None
-        known = self._known.get(key_of(ctx.state.open[ctx.call_id].call))
-        if not known:
-            return None
-        # The next one, since the same call may have had another result later.
-        return known.pop(0) if len(known) > 1 else known[0]
+        chosen = self.chosen.get((ctx.path, ctx.call_id))
+        if chosen is not None and chosen.result is not None:
+            return chosen
+        return next_of(self._known, key_of(ctx.state.open[ctx.call_id].call))
 
     async def answer(self, ctx: ToolContext, found: RecordedCall | None, call: ToolCall, run: RunTool) -> ToolResult:
         if found is not None:
@@ -185,6 +189,14 @@ class _Answers(RecordedAnswers):
         part = getattr(tool.function, "__self__", None)
         own = isinstance(part, Middleware) and type(part).__module__.startswith(f"{PACKAGE}.")
         return own and not getattr(getattr(part, "_backend", None), "blocking", False)
+
+
+def next_of(calls: dict[str, list[RecordedCall]], key: str) -> RecordedCall | None:
+    """Return the next of the calls under *key*, since the same call may have had another result later; at the end the
+    last one again.
+    """
+    known = calls.get(key)
+    return None if not known else known.pop(0) if len(known) > 1 else known[0]
 
 
 def key_of(call: ToolCall) -> str:

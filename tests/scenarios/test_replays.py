@@ -1,11 +1,31 @@
-"""A long thread is run again: exactly, without a network, and with another model; and it stays as it is."""
+"""Threads are run again: exactly, without a network, and with another model; and they stay as they are."""
 
+import asyncio
 import itertools
+from collections import defaultdict
+from random import Random
+from types import SimpleNamespace
 
+import pytest
+from harness.simulation import quiet
+from harness.simulation.actors import spec
+from harness.simulation.life import Life
+from harness.simulation.loop import PROCESS
 from harness.stores import plain
 from msgspec import structs
 
-from minideep import Approve, DiskCheckpointer, Edit, Reject, ToolCall, Usage, create_deep_agent, tool
+from minideep import (
+    Agent,
+    Approve,
+    DiskCheckpointer,
+    Edit,
+    HistoryCut,
+    Reject,
+    ToolCall,
+    Usage,
+    create_deep_agent,
+    tool,
+)
 from minideep.backends import FilesystemBackend
 from minideep.checkpoint import open_store, thread_events
 from minideep.events import Compacted
@@ -37,9 +57,9 @@ def rows_of(store):
 class Busy(ScriptedModel):
     """A main agent that plans, looks, writes, delegates and pays; its subagents look and pay. It reports its usage."""
 
-    def __init__(self, steps):
+    def __init__(self, steps, first=0):
         super().__init__(self._says, 32_000)
-        self._steps, self._step, self._below = steps, itertools.count(), itertools.count()
+        self._steps, self._step, self._below = steps, itertools.count(first), itertools.count()
 
     async def complete(self, request, emit):
         reply = await super().complete(request, emit)
@@ -135,3 +155,53 @@ async def test_a_thread_of_200_steps_replays_exactly_and_with_another_model_and_
     recorded(store, "t").save(tmp_path / "t.jsonl")
     replay = await recorded(tmp_path / "t.jsonl").run(deep("openai:gpt-5", store, looked, paid))
     assert replay.differences == []
+    replay = await deep("openai:gpt-5", store, looked, paid).replay("t", model=Busy(200, first=3))
+    kinds = {line.split(": ")[1] for line in replay.differences}
+    assert "no longer called" in kinds
+    assert len(replay.turns) == len([given for given in recording.inputs if given.message])
+    assert ran == []
+    assert rows_of(store) == rows
+
+
+class Elsewhere:
+    """Stands in for a simulated process: its tools run in a replay only if they run others."""
+
+    chances = SimpleNamespace(tool_error=0.0)
+
+    def __init__(self):
+        self.life, self.random, self.promises = self, Random(1), SimpleNamespace(begins=lambda *what: None)
+
+
+@pytest.mark.parametrize("seeds", [range(25), range(25, 50)])
+def test_threads_that_failed_stopped_waited_and_were_killed_replay_exactly(seeds):
+    """Of simulated lives: subagents, approvals, cancellations, crashes, messages in between, in any combination."""
+    count = defaultdict(int)
+    with quiet():
+        for seed in seeds:
+            (life := Life(seed)).live()
+            store = life.server.reader()
+            agent = Agent("openai:gpt-5")
+            agent.spec = spec(life.deep)
+            for info in Agent("offline:", checkpointer=store).threads():
+                try:
+                    events = thread_events(open_store(store), info.thread_id)
+                except HistoryCut:
+                    count["cut"] += 1
+                    continue
+                replay = asyncio.run(elsewhere(recorded(store, info.thread_id), agent))
+                assert replay.differences == [], (seed, info.thread_id)
+                again = thread_events(open_store(replay.agent.checkpointer), info.thread_id)
+                assert said(events, info.thread_id) == said(again, info.thread_id), (seed, info.thread_id)
+                count["same"] += 1
+    assert count["same"] > 15
+
+
+async def elsewhere(recording, agent):
+    PROCESS.set(Elsewhere())
+    return await recording.run(agent)
+
+
+def said(events, thread):
+    """The messages of each run, in the order of its call; ids of calls may be made from the numbers of events."""
+    runs = Recording(events, thread).runs.values()
+    return sorted([(message.role, message.text) for _, message in run.messages] for run in runs)

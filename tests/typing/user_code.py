@@ -20,6 +20,7 @@ from minideep import (
     MinideepError,
     ModelError,
     Reject,
+    Replay,
     Reply,
     Request,
     Respond,
@@ -41,6 +42,7 @@ from minideep import (
 )
 from minideep.evals import Assertion, Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
 from minideep.state import Status
+from minideep.testing import recorded
 
 
 def narrowed_by_role(turn: Turn) -> None:
@@ -106,6 +108,10 @@ async def verbs(agent: Agent) -> None:
     assert_type(await agent.run([UserMessage("hi"), AssistantMessage("hello"), UserMessage("go on")], "t"), Turn)
     assert_type(await agent.run([{"role": "user", "content": "hi"}, {"role": "user", "content": "go on"}]), Turn)
     assert_type(await agent.run([*agent.transcript("t"), UserMessage("go on")]), Turn)
+    assert_type(await agent.replay("t", at=1, model="openai:gpt-5", others="run"), Replay)
+    replay = await recorded("t.jsonl").run(agent)
+    assert_type(replay.turn, Turn)
+    assert_type(replay.turns[0].recorded.answer, str)
     assert_type(await agent.run([Text("look"), load_media("a.png"), MediaLink("https://example.com/a.png")]), Turn)
     files: dict[str, str] = {"/notes.md": "text"}
     assert_type(agent.run_sync("go", files=files), Turn)

@@ -229,6 +229,18 @@ async def test_decisions_are_those_about_the_same_call_and_nobody_decides_about_
     assert found[3] == f"a person rejected this call: {NOBODY}"
 
 
+async def test_a_decision_comes_with_its_own_result_also_for_calls_that_are_alike(pay, paid):
+    guard = HumanInTheLoopMiddleware({"pay": True})
+    agent = Agent(ScriptedModel([[payment(1)] * 4, "Done."]), [pay], middleware=[guard])
+    turn = await agent.run("Pay.", "t")
+    decisions = [Reject("no"), Approve(), Edit({"amount": 9}), Approve()]
+    await agent.resume("t", {wait.key: one for wait, one in zip(turn.interrupts, decisions, strict=True)})
+    before = [message.text for message in agent.transcript("t") if message.role == "tool"]
+    replay = await agent.replay("t", model=ScriptedModel([[payment(1)], [payment(1)] * 2, [payment(1)], "Done."]))
+    assert [message.text for message in replay.agent.transcript("t") if message.role == "tool"] == before
+    assert len(paid) == 3
+
+
 async def test_a_call_that_still_waits_waits_in_the_replay(pay):
     guard = HumanInTheLoopMiddleware({"pay": True})
     agent = Agent(ScriptedModel([payment(1)]), [pay], middleware=[guard])
