@@ -48,8 +48,8 @@ _HOMES = {
         "ToolResult Usage UserMessage Video"
     ),
     "middleware": "ResponseFormat Subagent",
-    "replay": "Replay",
     "ports": "Middleware Reply Request Retention",
+    "replay": "Replay",
     "runtime": "Handle Stream ThreadStatus configure_process",
     "state": "Approve Edit FileEntry Interrupt Limits Reject Respond State Todo",
     "tools": "Tool tool",

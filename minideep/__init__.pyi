@@ -65,6 +65,7 @@ from .messages import (
 )
 from .middleware import ResponseFormat as ResponseFormat, Subagent as Subagent
 from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention
+from .replay import Replay as Replay
 from .runtime import (
     Handle as Handle,
     Stream as Stream,

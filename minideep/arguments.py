@@ -27,8 +27,7 @@ MAX_PROBLEMS = 5
 def reread(call: ToolCall, parameters: Parameters) -> ToolCall:
     """Return *call* with its arguments in the one reading that fits, or *call* itself if there is none."""
     try:
-        found = coerced(_written(call), _with_aliases(from_json(parameters.schema), parameters.aliases))
-        again = structs.replace(call, raw=to_json(found))
+        again = structs.replace(call, raw=_coerced(call, parameters))
         _decoded(again.raw, parameters)
     except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
         return call
@@ -51,7 +50,8 @@ def checked_slowly(call: ToolCall, parameters: Parameters, schema: Schema, probl
         if is_cut_off(text):
             said = f"the arguments break off after {len(text):,} characters: {text[-50:]!r}; write less in one call"
     else:
-        said = "; ".join(_problems(call.args, _with_aliases(schema, parameters.aliases))) or str(problem)
+        found = _problems(call.args, _with_aliases(schema, parameters.aliases))
+        said = "; ".join(found or [_problem_when_read(call, parameters) or str(problem)])
     raise ToolError(
         f"{call.name}: {said}; it takes {signature_of(schema)}; fix the arguments and call it again"
     ) from None
@@ -70,11 +70,12 @@ def signature_of(schema: Schema) -> str:
     """Return parameters as a model reads them: `path (string), limit (integer, optional)`."""
     required = schema.get("required", [])
     properties: Schema = schema.get("properties", {})
-    parts = [
-        f"{name} ({about.get('type') or shape_of(about)}{'' if name in required else ', optional'})"
-        for name, about in properties.items()
-    ]
+    parts = [f"{name} ({_kind(about)}{'' if name in required else ', optional'})" for name, about in properties.items()]
     return ", ".join(parts) or "no arguments"
+
+
+def _kind(about: Schema) -> str:
+    return shape_of(about) if "enum" in about else about.get("type") or "value"
 
 
 def _written(call: ToolCall) -> Any:
@@ -86,6 +87,24 @@ def _written(call: ToolCall) -> Any:
     text = call.malformed
     written = whole_value(text) if text else call.args
     return {} if written is None else written
+
+
+def _coerced(call: ToolCall, parameters: Parameters) -> bytes:
+    """Return the arguments in their one reading, as JSON; as they are if there is none.
+
+    Raises:
+        ValueError: they are not JSON.
+    """
+    return to_json(coerced(_written(call), _with_aliases(from_json(parameters.schema), parameters.aliases)))
+
+
+def _problem_when_read(call: ToolCall, parameters: Parameters) -> str:
+    """Return what is wrong with arguments that have a reading: a bound, or what a class of the user's says."""
+    try:
+        _decoded(_coerced(call, parameters), parameters)
+    except (msgspec.ValidationError, ValueError) as exc:
+        return str(exc)
+    return ""
 
 
 def _with_aliases(schema: Schema, aliases: Mapping[str, Alias]) -> Schema:

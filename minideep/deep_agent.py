@@ -87,7 +87,6 @@ def create_deep_agent(
     A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
     Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
     subagent's own `interrupt_on` says False. The other arguments are as for `Agent`.
-
     *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
     skills, memory, environment) and before the approvals. One of a built-in class replaces it, but for approvals.
 

@@ -240,7 +240,8 @@ class Messages(Sequence[Message]):
         return repr(list(self))
 
 
-Input = str | UserMessage | Annotated[Iterable[AnyBlock | Message | Mapping[str, Any]], Rule(iter, "blocks, messages")]
+_Item = AnyBlock | Message | Mapping[str, Any]
+Input = str | UserMessage | Annotated[Iterable[_Item], Rule(iter, "a list of blocks or messages")]
 """The input of a turn: text, a message, its blocks, or a history that ends with it: messages, or mappings such as
 `{"role": "user", "content": "hi"}`.
 """

@@ -5,10 +5,13 @@ the same `def` makes for each request. So what was read is kept with the code of
 """
 
 import inspect
+import re
 from collections.abc import Callable
+from copy import deepcopy
+from functools import lru_cache, partial
 from operator import is_
 from types import CodeType, FunctionType, NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,6 +19,7 @@ from msgspec import Struct
 
 from .datatypes import decoded_by_its_class, schema_of
 from .errors import ConfigError
+from .hints import NOTHING, of_parameter
 from .kinds import Injected, shown
 from .plain_json import to_json
 
@@ -74,18 +78,78 @@ def tool_parameters(name: str, function: Callable[..., Any]) -> Parameters:
             kept = None
         if kept and kept.hints is None:
             return kept.parameters
-        _check_kind(name, function)
-        hints = get_type_hints(function, include_extras=True)
+        plain = plain_function(function)
+        _check_kind(name, plain)
+        hints = get_type_hints(plain, include_extras=True)
         if kept and kept.hints == hints:
             return kept.parameters
-        signature = inspect.signature(function)
+        signature = _signature(function)
     except (ArithmeticError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError) as exc:
         # An annotation may be any text, and Python evaluates it here, so a typing mistake can raise any of these.
         raise ConfigError(f"tool {name!r}: its signature cannot be read: {type(exc).__name__}: {exc}") from exc
-    parameters = _read(name, signature, hints, inspect.iscoroutinefunction(function))
+    parameters = _read(name, signature, hints, inspect.iscoroutinefunction(plain))
     if code:
         _kept[code] = _Kept(source, hints if _names_are_text(function, hints) else None, parameters)
     return parameters
+
+
+def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that runs when a `partial`, or an object that can be called, is called."""
+    while isinstance(function, partial):
+        function = cast(Callable[..., Any], cast(Any, function).func)
+    is_object = (
+        not inspect.isroutine(function) and not inspect.isclass(function) and not hasattr(function, "__wrapped__")
+    )
+    return function.__call__ if is_object else function
+
+
+def own_name(function: Callable[..., Any]) -> str:
+    """Return the name of a function, below a `partial`; or that of the class of an object that can be called."""
+    named: Any = _described_by(function)
+    return getattr(named, "__name__", type(named).__name__)
+
+
+def documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return what a callable's docstring says of it, and of its parameters, by their names."""
+    doc = _own_doc(function)
+    if not _DESCRIBES.search(doc):
+        return doc, {}
+    from .docstrings import split
+
+    return split(doc, inspect.signature(plain_function(function)).parameters)
+
+
+_DESCRIBES = re.compile("^(?:Arg|Param|:param)", re.MULTILINE)
+
+
+def _own_doc(function: Callable[..., Any]) -> str:
+    """Return the docstring of a function, below a `partial`, or of its method in a base class; or, of an object, that
+    of its `__call__` or its class.
+    """
+    own, described = plain_function(function).__doc__, _described_by(function)
+    if type(own) is str:
+        return _cleaned(own)
+    return (inspect.getdoc(described) if inspect.isroutine(described) else _cleaned(described.__doc__ or "")) or ""
+
+
+def _described_by(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what has the name and the words about a callable: a function, or the class of an object."""
+    plain = plain_function(function)
+    owner: Any = getattr(plain, "__self__", None)
+    is_object = getattr(plain, "__name__", "") == "__call__" and owner is not None
+    return cast(Any, type(owner)) if is_object else plain
+
+
+_cleaned = lru_cache(maxsize=1000)(inspect.cleandoc)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the parameters that are left to the model: not those that a `partial` has been given, a key perhaps."""
+    signature = inspect.signature(function)
+    if not isinstance(function, partial):
+        return signature
+    given: Any = cast(Any, function).keywords
+    return signature.replace(parameters=[one for one in signature.parameters.values() if one.name not in given])
 
 
 def _source(function: Callable[..., Any]) -> tuple[CodeType | None, list[Any]]:
@@ -113,7 +177,7 @@ def _names_are_text(function: Callable[..., Any], hints: dict[str, Any]) -> bool
 
 
 def _check_kind(name: str, function: Callable[..., Any]) -> None:
-    if inspect.isclass(function) or not inspect.isroutine(function):
+    if inspect.isclass(function):
         raise ConfigError(f"tool {name!r} must be a function, or a method of an object, not {shown(function)}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigError(f"tool {name!r} must return one value, and not `yield`; return a list")
@@ -121,40 +185,80 @@ def _check_kind(name: str, function: Callable[..., Any]) -> None:
 
 def _read(name: str, signature: inspect.Signature, hints: dict[str, Any], is_async: bool) -> Parameters:
     fields: list[Any] = []
-    context, aliases = "", dict[str, Alias]()
+    context, aliases, defaults = "", dict[str, Alias](), dict[str, Any]()
     for parameter in signature.parameters.values():
         hint = hints.get(parameter.name)
         if any(inspect.isclass(kind) and issubclass(kind, Injected) for kind in (hint, *get_args(hint))):
             context = parameter.name
-        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            problem = f"parameter {str(parameter).partition(':')[0]!r} of its function cannot be passed by name"
-            raise ConfigError(f"tool {name!r}: {problem}; take a list or a dict, such as `names: list[str]`")
-        elif parameter.name not in hints:
-            from .mistakes import untyped
-
-            problem = f"parameter {parameter.name!r} of its function has no type hint"
-            raise ConfigError(f"tool {name!r}: {problem}; {untyped(parameter.name)}")
+            continue
+        _check_parameter(name, parameter, hints)
+        if alias := next((about for about in get_args(hint) if isinstance(about, Alias)), None):
+            aliases[parameter.name] = alias
+        hint, default = of_parameter(hint, NOTHING if parameter.default is parameter.empty else parameter.default)
+        if default is NOTHING:
+            fields.append((parameter.name, hint))
         else:
-            if alias := next((about for about in get_args(hint) if isinstance(about, Alias)), None):
-                aliases[parameter.name] = alias
-            default = () if parameter.default is parameter.empty else (parameter.default,)
-            fields.append((parameter.name, hint, *default))
+            defaults[parameter.name] = default
+            fields.append((parameter.name, hint, _field(default)))
     try:
         arguments = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
-    except (TypeError, ValueError) as exc:
-        raise ConfigError(f"tool {name!r}: {exc}") from exc
-    try:
         decoder = msgspec.json.Decoder(arguments, dec_hook=decoded_by_its_class)
-        return Parameters(arguments, decoder, to_json(_schema(arguments)), is_async, context, aliases)
-    except TypeError as exc:
+        schema = to_json(_schema(arguments, defaults))
+    except (TypeError, ValueError) as exc:
         # The last line of msgspec's message names the type. The lines before it are advice to users of msgspec.
         problem = str(exc).rpartition("\n")[2]
         problem = f"its function has a parameter of a type that JSON cannot express: {problem}"
         problem = f"{problem}; take plain data there, and objects from `ctx.context`"
         raise ConfigError(f"tool {name!r}: {problem}") from exc
+    return Parameters(arguments, decoder, schema, is_async, context, aliases)
 
 
-def _schema(arguments: type[Struct]) -> dict[str, Any]:
+def _check_parameter(name: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        problem = f"parameter {str(parameter).partition(':')[0]!r} of its function cannot be passed by name"
+        raise ConfigError(f"tool {name!r}: {problem}; take a list or a dict, such as `names: list[str]`")
+    if parameter.name not in hints:
+        from .mistakes import untyped
+
+        problem = f"parameter {parameter.name!r} of its function has no type hint"
+        raise ConfigError(f"tool {name!r}: {problem}; {untyped(parameter.name)}")
+
+
+def _field(default: Any) -> Any:
+    """Return a default as a field of a Struct has it: one that can change, or that JSON cannot express, is made."""
+    if isinstance(default, list | dict | set | bytearray):
+        return msgspec.field(default_factory=partial(deepcopy, cast(Any, default)))
+    return default if _as_plain(default) is not NOTHING else msgspec.field(default_factory=lambda: default)
+
+
+def _as_plain(default: Any) -> Any:
+    try:
+        return msgspec.to_builtins(default, str_keys=True)
+    except (TypeError, ValueError, OverflowError):
+        return NOTHING
+
+
+def _schema(arguments: type[Struct], defaults: dict[str, Any]) -> dict[str, Any]:
     schema = schema_of(arguments)
     schema.pop("title", None)  # The Struct's name, which is ours.
+    for name, default in defaults.items():
+        if (plain := _as_plain(default)) is not NOTHING:
+            schema["properties"][name]["default"] = plain
+    _say_type_of_texts(schema)
     return schema
+
+
+def _say_type_of_texts(part: Any) -> None:
+    """Say that a choice between texts is a text: some providers refuse an `enum` that does not."""
+    if isinstance(part, list):
+        for item in cast(list[Any], part):
+            _say_type_of_texts(item)
+    elif isinstance(part, dict):
+        fields = cast(dict[str, Any], part)
+        for name, item in fields.items():
+            if name not in ("default", "enum", "examples"):
+                _say_type_of_texts(item)
+        if isinstance(choice := fields.get("enum"), list) and all(
+            isinstance(one, str) for one in cast(list[Any], choice)
+        ):
+            fields.setdefault("type", "string")

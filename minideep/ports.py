@@ -81,6 +81,9 @@ class Model(Protocol):
 
     `structured_output` is True if its provider holds replies to `Request.schema`, and "without tools" if it does so
     only where a request has no tools. Other models are given a tool for an answer that must fit a schema.
+
+    `url_types` are the beginnings of the media types of which it fetches a `MediaLink`; an input with another link is
+    refused. A model without it is given any link.
     """
 
     name: str

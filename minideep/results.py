@@ -1,6 +1,9 @@
 """What a tool returns that is neither text nor blocks, as text for a model: JSON where it is data."""
 
 import inspect
+import re
+from collections.abc import Collection, Iterator, Mapping
+from os import PathLike, fspath
 from typing import Any, cast
 
 import msgspec
@@ -8,25 +11,55 @@ import msgspec
 from .kinds import shown
 from .messages import clean
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
 
 def text_of_value(value: Any) -> str:
     """Return *value* as JSON or, if JSON cannot express it, its `str`.
 
     Raises:
-        TypeError: it has no text of its own.
+        TypeError: it, or something in it, has no text of its own.
     """
     try:
-        return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError):
-        return clean(_own_text(value))
+        raw = msgspec.json.encode(value, enc_hook=_as_data)
+    except _NoText:
+        raise
+    except (TypeError, ValueError, OverflowError):  # Keys that are no texts, numbers that are too large.
+        return clean(_ADDRESS.sub("", str(value)))
+    # One text, such as a date, stands for itself: a model reads no quotes round it.
+    return msgspec.json.decode(raw) if raw.startswith(b'"') else raw.decode()
+
+
+class _NoText(TypeError):
+    """A value says nothing but its address, which would mislead a model."""
+
+
+def _as_data(value: Any) -> Any:
+    """Return a value that JSON does not know as one that it does, or as its text."""
+    match value:
+        case list() | tuple() | frozenset():  # As a key; anywhere else JSON knows them.
+            raise TypeError("a key must be a text or a number")
+        case BaseException():
+            return f"{type(value).__name__}: {value}"
+        case PathLike():
+            return str(cast(Any, fspath(cast(Any, value))))
+        case _ if hasattr(value, "model_dump"):  # Of Pydantic.
+            return value.model_dump(mode="json")
+        case _ if hasattr(value, "tolist"):  # Numbers and arrays of numpy and its like.
+            return value.tolist()
+        case Mapping():
+            return dict(cast(Mapping[Any, Any], value))
+        case Collection():
+            return list(cast(Collection[Any], value))
+        case _:
+            return _own_text(value)
 
 
 def _own_text(value: Any) -> str:
-    """Return the `str` of a value. Python's own, with nothing but the address of the object, would mislead a model."""
     kind = cast(type[Any], type(value))
     if inspect.iscoroutine(value):
         value.close()  # Or Python warns, somewhere else, that it was never awaited.
-        raise TypeError(f"it returned the coroutine {value.__qualname__!r}; write `return await ...`")
-    if kind.__str__ is object.__str__ and (kind.__repr__ is object.__repr__ or hasattr(value, "__next__")):
-        raise TypeError(f"it returned {shown(value)}, which has no text; return text, a dict or a list")
-    return str(value)
+        raise _NoText(f"it returned the coroutine {value.__qualname__!r}; write `return await ...`")
+    if isinstance(value, Iterator) or (kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__):
+        raise _NoText(f"it returned {shown(value)}, which has no text; return text, a dict or a list")
+    return _ADDRESS.sub("", str(value))

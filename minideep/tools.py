@@ -1,10 +1,9 @@
 """Tools: functions that a model may call, their schemas, and how a call's arguments reach a function."""
 
-import inspect
 import logging
 import threading
 from collections.abc import Callable
-from functools import cached_property, lru_cache, update_wrapper
+from functools import cached_property, update_wrapper
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Annotated, Any, Generic, cast, overload
 
@@ -51,14 +50,15 @@ class Tool(Generic[P, R]):
         description: str | None = None,
         timeout: Seconds | None = None,
     ) -> None:
-        from .parameters import tool_parameters  # Loaded with the first tool.
+        from .parameters import documented, own_name, plain_function, tool_parameters  # Loaded with the first tool.
 
         # `tool(name="other")(shout)` is another tool of the same function.
         function = cast(Any, function).function if isinstance(function, Tool) else function
-        update_wrapper(self, function, updated=())
+        update_wrapper(self, plain_function(function), updated=())
         self.function: Callable[..., Any] = function
-        self.name: str = name or getattr(function, "__name__", type(function).__name__)
-        self.description: str = description or _description(function)
+        self.name: str = name or own_name(function)
+        doc, self._notes = documented(function)
+        self.description: str = description or doc
         self._parameters = tool_parameters(self.name, function)
         self.is_async: bool = self._parameters.is_async
         self.timeout = timeout  # The property below checks it.
@@ -122,7 +122,10 @@ class Tool(Generic[P, R]):
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
         # Few of the agents that a service builds use all of their tools, and each may change its own.
-        return from_json(self._parameters.schema)
+        schema = from_json(self._parameters.schema)
+        for name in self._notes.keys() & schema["properties"].keys():
+            schema["properties"][name].setdefault("description", self._notes[name])
+        return schema
 
     @property
     def signature(self) -> str:
@@ -205,13 +208,6 @@ def as_result(value: Any) -> ToolResult:
 _LETTERS = frozenset(f"{ascii_letters}{digits}_-")
 """The characters that providers accept in the name of a tool."""
 logger: logging.Logger = logging.getLogger("minideep")
-_cleaned = lru_cache(maxsize=1000)(inspect.cleandoc)
-
-
-def _description(function: Callable[..., Any]) -> str:
-    doc = function.__doc__
-    # A method without a docstring has that of its base class.
-    return _cleaned(doc) if type(doc) is str else inspect.getdoc(function) or ""
 
 
 def _check_wording(tool: Tool) -> None:

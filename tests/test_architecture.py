@@ -32,7 +32,7 @@ LAYERS = [
         "structured",
     ],
     ["costs", "state", "export", "forms", "decoding", "events", "effects"],
-    ["core", "ledger", "parameters", "arguments", "results", "tools", "content", "history"],
+    ["core", "ledger", "hints", "docstrings", "parameters", "arguments", "results", "tools", "content", "history"],
     ["turn", "context"],
     ["exchange", "ports", "spec"],
     ["checkpoint", "backends"],

@@ -28,7 +28,7 @@ async def write_given(
         ToolError: a name or a content is refused.
     """
     contents = _checked(files, backend.home)
-    writing, complete = _Writing(ctx, backend), False
+    writing, complete = Writing(ctx, backend), False
     try:
         for path, data in contents.items():
             record(path, data, await _call(backend, writing.write, path, data))
@@ -38,7 +38,7 @@ async def write_given(
             await _call(backend, writing.undo)
 
 
-class _Writing:
+class Writing:
     """Writes files one after the other, and remembers what was there before."""
 
     def __init__(self, ctx: ToolContext, backend: Backend) -> None:

@@ -158,7 +158,8 @@ def _missing(texts: tuple[str, ...], text: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+    # Many models write curly apostrophes.
+    return " ".join(text.casefold().replace("\u2019", "'").split())
 
 
 # ---- the way

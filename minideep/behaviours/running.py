@@ -11,6 +11,7 @@ from msgspec import Meta
 from ..agent import Agent
 from ..checks import checked
 from ..documented import Struct
+from ..errors import ConfigError
 from ..evals import Assertion, Case, Golden, Report, evaluate, only_for
 from ..kinds import Positive, Seconds
 from ..messages import Usage
@@ -18,7 +19,7 @@ from ..models import model_info, resolve
 from ..ports import Model, Store
 from .checks import ALWAYS
 from .shapes import Shape, ShapeModel
-from .task import Task
+from .task import Task, agent_of
 from .tasks import TASKS
 
 PRICED = ("claude-sonnet-4-6", "claude-haiku-4-5", "gpt-5", "gpt-5-mini")
@@ -78,7 +79,7 @@ class Proof(Struct, frozen=True):
 @checked
 async def run(
     model: str | Model,
-    tasks: Iterable[Task] = TASKS,
+    tasks: Iterable[Task] | None = None,
     *,
     repeat: Positive = 1,
     concurrency: Positive = 1,
@@ -89,22 +90,23 @@ async def run(
 ) -> Report:
     """Run *tasks* with a deep agent on *model*, each on fresh files in a temporary folder, and check every turn.
 
-    The other arguments are as for `minideep.evals.evaluate`.
+    If *tasks* is None, all `TASKS` are run. The other arguments are as for `minideep.evals.evaluate`.
 
     Raises:
         ConfigError: the model or an argument is not usable, or *tasks* is empty.
     """
-    known, number = {task.name: task for task in tasks}, count(1)
+    listed, number = _listed(tasks), count(1)
+    known = {task.name: task for task in listed}
     asked = resolve(model)
     with TemporaryDirectory(prefix="minideep-behaviours-") as folder:
 
         def fresh(golden: Golden) -> Agent:
-            return known[golden.name].agent(asked, Path(folder, f"{next(number)}-{golden.name}"))
+            return agent_of(known[golden.name], asked, Path(folder, f"{next(number)}-{golden.name}"))
 
         return await evaluate(
             fresh,
-            [task.golden for task in known.values()],
-            _assertions(known.values()),
+            [task.golden for task in listed],
+            _assertions(listed),
             repeat=repeat,
             concurrency=concurrency,
             timeout=timeout,
@@ -114,14 +116,27 @@ async def run(
         )
 
 
+def _listed(tasks: Iterable[Task] | None) -> list[Task]:
+    listed = list(TASKS if tasks is None else tasks)
+    if not listed:
+        raise ConfigError("tasks is empty, and a run of nothing would pass; give at least one of `TASKS`")
+    return listed
+
+
 def _assertions(tasks: Iterable[Task]) -> list[Assertion]:
     return [*ALWAYS, *(only_for(task.name, check) for task in tasks for check in task.checks)]
 
 
 @checked
-async def prove(tasks: Iterable[Task] = TASKS) -> Proof:
-    """Play every shape of *tasks*, without a model or a network: does each assertion catch what it is for?"""
-    return Proof(tuple([await _played(task, shape) for task in tasks for shape in task.shapes]))
+async def prove(tasks: Iterable[Task] | None = None) -> Proof:
+    """Play every shape of *tasks*, without a model or a network: does each assertion catch what it is for?
+
+    If *tasks* is None, those of all `TASKS` are played.
+
+    Raises:
+        ConfigError: *tasks* is empty.
+    """
+    return Proof(tuple([await _played(task, shape) for task in _listed(tasks) for shape in task.shapes]))
 
 
 async def _played(task: Task, shape: Shape) -> Played:

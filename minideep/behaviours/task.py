@@ -21,10 +21,6 @@ LIMITS = Limits(steps=40, max_children=8)
 """A model that loops is stopped here. A task that is done well takes less than half of it."""
 
 
-def _nothing(root: Path) -> Mapping[str, Any]:
-    return {}
-
-
 class Task(UserWritten, frozen=True, kw_only=True):
     """A task that shows one behaviour."""
 
@@ -44,7 +40,7 @@ class Task(UserWritten, frozen=True, kw_only=True):
     """Files beside the folder of the agent, which it cannot reach."""
     earlier: tuple[str, ...] = ()
     """What the person says before, each a turn of the same thread."""
-    parts: Callable[[Path], Mapping[str, Any]] = _nothing
+    parts: Callable[[Path], Mapping[str, Any]] | None = None
     """Returns further arguments of `create_deep_agent` for the folder of a case: tools, memory, skills, ..."""
 
     def __post_init__(self) -> None:
@@ -58,10 +54,11 @@ class Task(UserWritten, frozen=True, kw_only=True):
     def golden(self) -> Golden:
         return Golden(self.prompt, id=self.name, earlier=self.earlier, metadata={"outside": dict(self.outside)})
 
-    def agent(self, model: str | Model, case: Path) -> Agent:
-        """Return a deep agent for one case, on files that are made fresh in the folder *case*."""
-        root = make(case, self.files, self.outside)
-        backend = FilesystemBackend(root)
-        agent = create_deep_agent(model, backend=backend, limits=LIMITS, **self.parts(root))
-        agent.spec = structs.replace(agent.spec, about={**agent.spec.about, WORKSPACE: str(case)})
-        return agent
+
+def agent_of(task: Task, model: Model, case: Path) -> Agent:
+    """Return a deep agent for one case of *task*, on files that are made fresh in the folder *case*."""
+    root = make(case, task.files, task.outside)
+    parts = task.parts(root) if task.parts else {}
+    agent = create_deep_agent(model, backend=FilesystemBackend(root), limits=LIMITS, **parts)
+    agent.spec = structs.replace(agent.spec, about={**agent.spec.about, WORKSPACE: str(case)})
+    return agent

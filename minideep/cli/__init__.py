@@ -163,8 +163,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--behaviours": {
         "nargs": "*",
         "metavar": "TASK",
-        "help": "instead of a golden set, the tasks that show how a model behaves, all or those named; without a model "
-        "they are played as recorded, right and wrong",
+        "help": "instead of a golden set: tasks that show how a model behaves, all or those named; without a model, "
+        "scripts of right and wrong behaviour",
     },
     "--repeat": {"type": _positive, "default": 1, "metavar": "N", "help": "runs of each golden (default: 1)"},
     "--budget": {

@@ -1,4 +1,4 @@
-"""`eval --behaviours`: the behaviour set with a model, or its recorded shapes if there is none."""
+"""`eval --behaviours`: the behaviour set with a model or, if there is none, with scripts."""
 
 import argparse
 import asyncio
@@ -35,7 +35,7 @@ def shapes(options: argparse.Namespace) -> int:
     """Play the shapes of the tasks, and print what came of each."""
     proof = asyncio.run(prove(_tasks(options.behaviours)))
     Screen().line(safe(proof.table()))
-    aside("no model was asked: these are recorded shapes; --model or a key runs the tasks with a model")
+    aside("no model was asked: these are scripts; --model or a key runs the tasks with a model")
     return EXIT_CODES["ended" if proof.passed else "failed"]
 
 

@@ -1,13 +1,14 @@
 """Compares two reports golden by golden: what became better or worse by more than chance explains."""
 
 from collections import Counter
+from collections.abc import Callable
 from math import sqrt
 from typing import Literal, cast
 
 from ..checks import check
 from ..documented import Struct
 from .cases import Cases, Number, Result, Spread
-from .texts import NAME_SHOWN, PROBLEM_SHOWN, aligned, one_line, with_spread
+from .texts import NAME_SHOWN, PROBLEM_SHOWN, aligned, counted, dollars, one_line, with_spread
 
 Change = Literal["better", "worse", "same", "new", "missing", "not run"]
 NOISE = 2.0
@@ -152,15 +153,20 @@ def _table(comparison: Comparison) -> str:
         found += [line, *(f"     {one_line(change, PROBLEM_SHOWN)}" for change in changes)]
     counts = Counter(one.verdict for one in comparison.goldens)
     found.append(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
-    steps, cost = _total(comparison, "steps", ",.4g"), _total(comparison, "cost", ".4f")
+    steps, cost = _total(comparison, "steps", counted), _total(comparison, "cost", dollars)
     found.append(f"of those in both: steps {steps}, cost {cost}")
     return "\n".join([*found, *(one_line(f"not the same: {text}", PROBLEM_SHOWN) for text in comparison.settings)])
 
 
 def _compared_row(one: Compared) -> list[str]:
     passes = [f"{one.mean * one.count:.0f}/{one.count}" if one else "-" for one in (one.passes.before, one.passes.now)]
-    numbers = (_change(one.steps, ",.4g"), _change(one.cost, ".4f"), _change(one.seconds, ".2f"))
-    return [one.verdict, _arrow(one.passes, *passes), *numbers, one_line(one.name, NAME_SHOWN)]
+    steps, cost = (_arrow(one.steps, *map(counted, _both(one.steps))), _arrow(one.cost, *map(dollars, _both(one.cost))))
+    seconds = _change(one.seconds, ".2f")
+    return [one.verdict, _arrow(one.passes, *passes), steps, cost, seconds, one_line(one.name, NAME_SHOWN)]
+
+
+def _both(delta: Delta) -> tuple[Spread | None, Spread | None]:
+    return delta.before, delta.now
 
 
 def _change(delta: Delta, form: str) -> str:
@@ -174,10 +180,10 @@ def _arrow(delta: Delta, before: str, now: str) -> str:
     return f"{before} -> {now}{'' if delta.is_clear or not delta.change else ' ~'}"
 
 
-def _total(comparison: Comparison, name: str, form: str) -> str:
+def _total(comparison: Comparison, name: str, form: Callable[[Spread], str]) -> str:
     """Return the sum of the means before and now, and its change in percent, of the goldens that have both."""
     deltas: list[Delta] = [getattr(one, name) for one in comparison.goldens]
     both = [(delta.before.mean, delta.now.mean) for delta in deltas if delta.before and delta.now]
     before, now = (sum(column) for column in zip(*both, strict=True)) if both else (0.0, 0.0)
     share = f" ({(now - before) / before:+.0%})" if before else ""
-    return f"{before:{form}} -> {now:{form}}{share}" if both else "unknown"
+    return f"{form(Spread(before))} -> {form(Spread(now))}{share}" if both else "unknown"

@@ -82,11 +82,7 @@ class Golden(UserWritten, frozen=True):
         return self.id or self.goal
 
     def json(self) -> str:
-        """Return it as one line of JSON, as `load` reads it, without the fields that are at their defaults.
-
-        Raises:
-            TypeError: it expects an argument that a function decides about.
-        """
+        """Return it as one line of JSON, as `load` reads it, without the fields that are at their defaults."""
         written = {field.name: getattr(self, field.name) for field in structs.fields(self)}
         default = {field.name: field.default for field in structs.fields(self)}
         return json_line({name: plain(value) for name, value in written.items() if value and value != default[name]})

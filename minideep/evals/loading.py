@@ -20,6 +20,10 @@ MAX_YAML = 2**20
 """Bytes of a golden set in YAML, which is read a hundred times more slowly."""
 _EXPECTED = '{"goal": "...", "expected_final_answer": "...", ...}: all but the goal may be left out'
 _FIELDS = Golden.__struct_fields__
+_MEANT = dict.fromkeys(("input", "inputs", "prompt", "question", "task"), "goal") | dict.fromkeys(
+    ("answer", "expected", "expected_answer", "expected_output", "output", "reference"), "expected_final_answer"
+)
+"""What other tools call a field."""
 
 
 @checked
@@ -91,7 +95,8 @@ def _golden(raw: bytes, where: str) -> Golden:
     try:
         found = msgspec.json.decode(raw, type=dict[str, Any])
         for name in found.keys() - set(_FIELDS):
-            raise ConfigError(f"unknown field `{name}`{did_you_mean(name, _FIELDS)}")
+            meant = f"; did you mean {_MEANT[name]!r}?" if name in _MEANT else did_you_mean(name, _FIELDS)
+            raise ConfigError(f"unknown field `{name}`{meant}")
         return msgspec.json.decode(raw, type=Golden)
     except (msgspec.MsgspecError, ValueError, RecursionError, ConfigError) as exc:
         raise ConfigError(f"{where}: {exc}; expected {_EXPECTED}") from None

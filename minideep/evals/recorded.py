@@ -12,8 +12,8 @@ from .golden import EndStatus, ExpectedCall, Golden
 
 @checked
 def from_thread(store: Store, thread_id: ThreadId) -> list[Golden]:
-    """Return a golden for each message of a thread: with the messages before it, and with the status, the calls of the
-    main run and the answer that it led to, until somebody decided or the turn was resumed.
+    """Return a golden for each message of a thread: with the messages before it and the files of them all, and with the
+    status, the calls of the main run and the answer that it led to, until somebody decided or the turn was resumed.
 
     A model seldom answers in the same words twice: before you run them, cut `expected_final_answer` down to what
     matters, and `expected_calls` to what must be. Messages without text, and turns that were cancelled or cut short,
@@ -25,22 +25,23 @@ def from_thread(store: Store, thread_id: ThreadId) -> list[Golden]:
     """
     goldens: list[Golden] = []
     earlier: list[str] = []
+    files: dict[str, str] = {}
     recording = Recording(thread_events(open_store(store), thread_id), thread_id)
-    for number, (said, played) in enumerate(led_to(recording), 1):
-        if not said.strip():
-            continue
-        if played.status in get_args(EndStatus) and played.status != "cancelled":
-            goldens.append(
-                Golden(
-                    said,
-                    played.answer if played.status == "ended" else "",
-                    expected_status=cast(EndStatus, played.status),
-                    expected_calls=tuple(_expected(call) for call in played.calls if not call.agents),
-                    id=f"{thread_id}-{number}",
-                    earlier=tuple(earlier),
-                )
+    for number, (given, played) in enumerate(led_to(recording), 1):
+        said = given.message.text if given.message else ""
+        files |= {path: text for path, text in given.files.items() if isinstance(text, str)}
+        if said.strip() and played.status in get_args(EndStatus) and played.status != "cancelled":
+            golden = Golden(
+                said,
+                played.answer if played.status in ("ended", "escalated") else "",
+                expected_status=cast(EndStatus, played.status),
+                expected_calls=tuple(_expected(call) for call in played.calls if not call.agents),
+                id=f"{thread_id}-{number}",
+                earlier=tuple(earlier),
+                files=dict(files),
             )
-        earlier.append(said)
+            goldens.append(golden)
+        earlier += [said] if said.strip() else []
     return goldens
 
 

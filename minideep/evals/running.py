@@ -56,7 +56,7 @@ async def evaluate(
     """Run every golden *repeat* times with *agent*, and check each turn: what the golden expects, and *assertions*.
 
     *agent* is an `Agent`, or a function that takes a golden and returns the agent of one case. Each case has a thread
-    of its own, in a store of the evaluation: *store*, or one in memory; the agent's own is not touched. *concurrency*
+    of its own, in *store* or, if there is none, in memory; the agent's own store is not touched. *concurrency*
     cases run at a time. A case that raises fails; one that takes longer than *timeout* seconds is cancelled and fails.
 
     *budget* is in US dollars, of agent and assertions together. No case begins once it is spent, or once a cost is
@@ -68,7 +68,7 @@ async def evaluate(
         ConfigError: *goldens* is empty, two of them have one name, or an argument is not usable.
     """
     listed, checks = _checked_goldens(goldens), list(assertions)
-    work = _Evaluation(agent, checks, timeout, budget, MemoryCheckpointer() if store is None else store)
+    work = _Evaluation(agent, checks, timeout, budget, store)
     slots, started = asyncio.Semaphore(concurrency), time.time()
 
     async def one(golden: Golden, run: int) -> Case:
@@ -103,7 +103,12 @@ class _Evaluation:
     """What all cases have in common, and what they have spent."""
 
     def __init__(
-        self, agent: Evaluated, checks: Sequence[Assertion], timeout: float | None, budget: float | None, store: Store
+        self,
+        agent: Evaluated,
+        checks: Sequence[Assertion],
+        timeout: float | None,
+        budget: float | None,
+        store: Store | None,
     ) -> None:
         self._agent, self._checks, self._timeout = agent, checks, timeout
         self._budget, self._store = budget, store
@@ -133,7 +138,9 @@ class _Evaluation:
         """Return *case* with what came of its turn."""
         failures: list[Failure] = []
         with _catching("turn", failures):
-            agent = on_store(self._made(case.golden), self._store)
+            # One in memory is of this case alone: it goes with the last who reads the thread.
+            store = MemoryCheckpointer() if self._store is None else self._store
+            agent = on_store(self._made(case.golden), store)
             try:
                 trajectory = await _in_time(walk(agent, case.golden, case.thread_id), self._timeout)
             finally:

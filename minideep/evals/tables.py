@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..costs import in_words
-from .cases import Case, Cases, Result
-from .texts import ANSWER_SHOWN, NAME_SHOWN, PROBLEM_SHOWN, aligned, dollars, money, one_line, with_spread
+from .cases import Case, Cases, Result, Spread
+from .texts import ANSWER_SHOWN, NAME_SHOWN, PROBLEM_SHOWN, aligned, counted, dollars, money, one_line, with_spread
 
 
 def table(report: Cases) -> str:
@@ -30,12 +30,18 @@ def _row(place: int, result: Result, scores: Sequence[str]) -> list[str]:
         _result(result),
         _statuses(result),
         with_spread(result.spread("seconds"), ".2f"),
-        with_spread(result.spread("steps"), ",.4g"),
+        counted(result.spread("steps")),
         in_words(round(tokens.mean), unknown) if tokens and unknown else with_spread(tokens, ",.0f"),
         dollars(result.spread("cost"), unpriced),
-        *(with_spread(found.get(name), ".2f") for name in scores),
+        *(_score(found.get(name), len(result.ran)) for name in scores),
         one_line(result.golden.name, NAME_SHOWN),
     ]
+
+
+def _score(spread: Spread | None, ran: int) -> str:
+    """Return a mean score. If not every run has one, it says how many: runs that failed early do not lower it."""
+    count = f" ({spread.count} of {ran})" if spread and spread.count < ran else ""
+    return f"{with_spread(spread, '.2f')}{count}"
 
 
 def _result(result: Result) -> str:

@@ -18,6 +18,11 @@ def with_spread(spread: Spread | None, form: str) -> str:
     return mean if deviation == f"{0:{form}}" else f"{mean} ±{deviation}"
 
 
+def counted(spread: Spread | None) -> str:
+    """Return a mean of counts, such as 12,345 or 3.33, and its deviation if there is any."""
+    return with_spread(spread, ",.0f" if spread is not None and spread.mean >= 100 else ".3g")
+
+
 def money(amount: float | None, unpriced: int) -> str:
     """Return an amount of US dollars in words. *amount* does not include that of *unpriced* replies."""
     if amount is None or (unpriced and not amount):
@@ -25,7 +30,7 @@ def money(amount: float | None, unpriced: int) -> str:
     return f"{'at least ' if unpriced else ''}{_rounded(amount)}"
 
 
-def dollars(spread: Spread | None, unpriced: int) -> str:
+def dollars(spread: Spread | None, unpriced: int = 0) -> str:
     """Return a mean amount for a column; `?` is an unknown one, and `+` means at least."""
     if spread is None or (unpriced and not spread.mean):
         return "?"
@@ -34,7 +39,7 @@ def dollars(spread: Spread | None, unpriced: int) -> str:
 
 
 def _rounded(amount: float) -> str:
-    return f"${amount:.4f}" if amount else "$0"
+    return f"${amount:.4f}" if amount >= 0.001 else f"${amount:.6f}" if amount else "$0"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -107,14 +107,14 @@ async def walk(agent: Agent, golden: Golden, thread_id: str) -> Trajectory:
     """
     asked: list[Asked] = []
     recorded = _recorded(agent, asked)
-    files: Mapping[str, str] | None = golden.files or None
+    first: dict[str, Any] = {"files": golden.files} if golden.files else {}
     for place, said in enumerate(golden.earlier, start=1):
-        earlier = await recorded.run(said, thread_id, files=files)
+        earlier = await recorded.run(said, thread_id, **first)
         _check_earlier(earlier, f"turn {place} of {len(golden.earlier) + 1}")
-        files = None
+        first = {}
         asked.clear()
     started = perf_counter()
-    turn = await recorded.run(golden.goal, thread_id, files=files)
+    turn = await recorded.run(golden.goal, thread_id, **first)
     seconds = perf_counter() - started
     if not turn.saved and turn.error:  # The store does not have the turn, so nothing of it could be read back.
         raise turn.error

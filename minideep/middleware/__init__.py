@@ -9,8 +9,7 @@ from .. import lazy_names
 _PUBLIC = (
     "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
     "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware "
-    "SubAgentMiddleware Subagent "
-    "SummarizationMiddleware TodoListMiddleware"
+    "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(

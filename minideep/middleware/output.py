@@ -19,6 +19,8 @@ from ..strict_schema import Unsayable, strict
 from ..structured import value_in
 from ..tools import R, Tool
 
+if TYPE_CHECKING:  # Whether it is one is for `DataType` to say: `list[int]` is no class.
+    _Kind = type[R] | Mapping[str, Any]
 FINAL_ANSWER = "final_answer"
 ANSWER = "answer"
 """The field that holds a value that is no object: providers want an object at the top."""
@@ -63,16 +65,8 @@ class ResponseFormat(Middleware, Generic[R]):
 
     inherit: bool | None = False
 
-    if TYPE_CHECKING:
-        from typing import overload
-
-        @overload
-        def __init__(self, kind: type[R], *, retries: int = 2) -> None: ...
-        @overload
-        def __init__(self: "ResponseFormat[Any]", kind: Mapping[str, Any], *, retries: int = 2) -> None: ...
-
     @checked
-    def __init__(self, kind: Any, *, retries: Annotated[int, Meta(ge=0)] = 2) -> None:
+    def __init__(self, kind: "_Kind[R]", *, retries: Annotated[int, Meta(ge=0)] = 2) -> None:
         self._type: DataType[R] = DataType(kind)
         self._retries = retries
         schema = self._type.schema
@@ -165,6 +159,9 @@ class _FinalAnswer(Tool):
         super().__init__(function, name=FINAL_ANSWER, description=DESCRIPTION)
         self.schema = schema
 
+    def normalized(self, call: ToolCall) -> ToolCall:
+        return call.as_json()  # The function reads it as text of a model, and its result is what was read.
+
     def bind(self, call: ToolCall, ctx: Any) -> dict[str, Any]:
         return {"call": call.raw, "ctx": ctx}
 
@@ -190,8 +187,10 @@ def _last_words(messages: Sequence[Message]) -> str:
         given.sort(key=lambda result: result.name != FINAL_ANSWER)
         return given[0].text if given else _refused_answer(messages[-len(results) - 1])
     for message in reversed(messages):
-        if message.text or message.role == "user":
-            return message.text if message.role == "assistant" else ""
+        if message.role == "user":
+            break
+        if message.role == "assistant" and message.text:
+            return message.text
     return ""
 
 

@@ -132,13 +132,14 @@ class SubAgentMiddleware(Middleware):
 
     def _task(self) -> Callable[..., Any]:
         """Return the function of the tool. Its schema lists the names of the agents, so it is made for them."""
-        names: Any = Literal[self.subagents] if self.subagents else str
 
-        async def task(description: _Work, subagent_type: Annotated[names, _NAMES], ctx: ToolContext) -> ToolResult:
+        async def task(description: _Work, subagent_type: str, ctx: ToolContext) -> ToolResult:
             if not description.strip():
                 raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
             return _report(subagent_type, await ctx.run(self._agents[subagent_type], description))
 
+        names: Any = Literal[self.subagents] if self.subagents else str
+        task.__annotations__["subagent_type"] = Annotated[names, _NAMES]
         return task
 
 

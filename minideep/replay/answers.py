@@ -1,5 +1,6 @@
 """Answering calls out of a recording: as tools, or as a middleware round the tools of an agent."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any, cast
@@ -34,6 +35,8 @@ class RecordedAnswers(Middleware):
         self._script = script
         self.say: Callable[[str], Awaitable[None]] | None = None
         """Says to the running turn what a person has said to the recorded one."""
+        self.answered: Callable[[RecordedCall], None] | None = None
+        """Called when a call is about to be answered."""
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         """Record the compaction that came before this reply, and files that hooks wrote, so that no hook does again."""
@@ -54,6 +57,8 @@ class RecordedAnswers(Middleware):
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall:
         found = self.found(ctx)
+        if found is not None and ctx.decision is not None and self._script.is_to_begin_later(found):
+            await self._script.end(ctx.path, ctx.state, f"beginning of {call.name}")
         seen = {} if found is None else {id(one): _seen(ctx, one) for one in found.effects}
         ctx.scratch[self, ctx.call_id] = found, seen
         return call
@@ -69,6 +74,8 @@ class RecordedAnswers(Middleware):
             for event in found.effects:
                 if isinstance(event, Noted) and not _was_made(ctx, event, seen[id(event)]):
                     ctx.record(event)
+        if found is not None and self.answered is not None:
+            self.answered(found)
         return result
 
     def found(self, ctx: ToolContext) -> RecordedCall | None:
@@ -76,9 +83,12 @@ class RecordedAnswers(Middleware):
         return self._script.call(ctx.path, ctx.state, ctx.call_id)
 
     async def answer(self, ctx: ToolContext, found: RecordedCall | None, call: ToolCall, run: RunTool) -> ToolResult:
-        """Return the result of a call; *found* is the recorded one."""
+        """Return the result of a call; *found* is the recorded one. Results come in the order in which they came."""
         if found is not None and found.ran_agents:
-            return await run(call)
+            result = await run(call)
+            await _earlier_ones(self._script, ctx, found)
+            return result
+        await _earlier_ones(self._script, ctx, found)
         return await answered(self._script, ctx, found, call)
 
 
@@ -118,6 +128,14 @@ async def answered(script: Script, ctx: ToolContext, found: RecordedCall | None,
         missing = await script.end(ctx.path, ctx.state, f"result of {call.name}")
         return ToolResult(f"{call.name} was not run: {missing}", is_error=True)
     return given_again(ctx, found)
+
+
+async def _earlier_ones(script: Script, ctx: ToolContext, found: RecordedCall | None) -> None:
+    """Wait until the calls beside this one that were answered before it are: their notes must stand before its own."""
+    if found is None or found.result is None or script.is_later(found.part):
+        return
+    for _ in iter(lambda: script.has_earlier(ctx.path, ctx.state, found), False):
+        await asyncio.sleep(0)
 
 
 def given_again(ctx: ToolContext, found: RecordedCall) -> ToolResult:

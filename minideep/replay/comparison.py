@@ -128,11 +128,11 @@ def compared(recorded: Recording, replayed: Recording, turn: Turn, agent: Any) -
     return Replay(turn, turns, differences, agent)
 
 
-def led_to(recording: Recording) -> Iterator[tuple[str, PlayedTurn]]:
-    """Yield the text of each message, and what it led to until somebody decided or resumed."""
+def led_to(recording: Recording) -> Iterator[tuple[RecordedInput, PlayedTurn]]:
+    """Yield each input that is a message, and what it led to until somebody decided or resumed."""
     for index, given in enumerate(recording.inputs):
         if given.message is not None:
-            yield given.message.text, _played(recording, range(index, index + 1))
+            yield given, _played(recording, range(index, index + 1))
 
 
 # ---- one run

@@ -1,5 +1,7 @@
 """`RecordedModel`: the replies of a recorded thread as a model."""
 
+from typing import Any
+
 from msgspec import structs
 
 from ..context import DRIVEN
@@ -23,6 +25,8 @@ class RecordedModel:
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        self.requests: list[Request] = []
+        """What it was asked."""
         self._given: set[int] = set()
         """The numbers of the replies that were given: asked for again, they cost nothing."""
 
@@ -39,7 +43,8 @@ class RecordedModel:
         run = DRIVEN.get()
         if run is None:
             raise ConfigError("a recorded model answers the runs of an agent only; run an agent with it")
-        if not request.tools and not request.system.startswith(run.spec.system):
+        self.requests.append(request)
+        if _is_beside(request, run):
             raise ModelError("a request beside the run's own, such as one for a summary, is not recorded")
         found = self._script.reply(run.path, run.view)
         if found is None or self._script.is_later(found.part):
@@ -57,3 +62,12 @@ class RecordedModel:
                 if isinstance(block, Text | Thinking) and block.text:
                     emit(TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text))
         return reply
+
+
+def _is_beside(request: Request, run: Any) -> bool:
+    """Return whether a request is not for the next reply of *run*. A summarizer's has neither its tools, nor its
+    prompt, nor its last message.
+    """
+    if request.tools or (run.spec.system and request.system.startswith(run.spec.system)):
+        return False
+    return not request.messages or request.messages[-1] != run.view.messages[-1]

@@ -12,13 +12,13 @@ from ..checkpoint import MemoryCheckpointer, open_store, thread_events
 from ..errors import MinideepError, ModelError
 from ..events import TurnCancelled, TurnFailed
 from ..ports import Middleware, Model
-from ..runtime import Turns, check_prices, inheriting, with_model
+from ..runtime import Turns, check_prices, inheriting, turns_of, with_model
 from ..state import Decision, Path
 from ..turn import Fault, Turn
 from .answers import RecordedAnswers
 from .comparison import Replay, compared
 from .model import RecordedModel
-from .recording import RecordedInput, Recording
+from .recording import RecordedCall, RecordedInput, Recording
 from .script import Script
 
 QUIET = 0.02
@@ -36,7 +36,8 @@ def apart(agent: Any, parts: tuple[Middleware, ...], model: Model | None) -> Any
     """
     mine = copy(agent)
     mine.checkpointer, mine._turns = MemoryCheckpointer(), Turns()
-    mine.spec = inheriting(agent.spec, parts)
+    # Of its own origin: what overrides the agent's model here does not override this one.
+    mine.spec = structs.replace(inheriting(agent.spec, parts), origin=object())
     if model is not None:
         mine.spec = with_model(mine.spec, model)
         check_prices(mine.spec, mine.spec.limits, mine.spec.name)
@@ -62,7 +63,7 @@ class _Player:
         self._script.ending = self._end
         self._context = context
         answers = RecordedAnswers(self._script)
-        answers.say = self._say
+        answers.say, answers.answered = self._say, self._answered
         self._agent = apart(agent, (answers,), RecordedModel(self._script))
 
     async def play(self) -> Replay:
@@ -100,6 +101,17 @@ class _Player:
 
     async def _say(self, text: str) -> None:
         await say_beside(self._agent, self._thread, text)
+
+    def _answered(self, call: RecordedCall) -> None:
+        """Stop the turn if it was stopped right after this answer."""
+        given = self._recording.inputs[self._script.part or 0]
+        if call.result is None or call.result.number != given.last:
+            return
+        for live in turns_of(self._agent._turns):
+            if given.end is None:
+                live.scope.request_cancel("shutdown")
+            elif isinstance(given.end, TurnCancelled):
+                live.scope.request_cancel("agent", given.end.reason)
 
     async def _end(self, place: Path) -> MinideepError | None:
         """Do what was done where a run has nothing more to go by: fail, be cancelled, or be cut short."""

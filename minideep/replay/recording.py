@@ -13,6 +13,7 @@ from ..events import (
     FILE_EVENTS,
     AnyEvent,
     Boundary,
+    CallStarted,
     Compacted,
     Decided,
     FileWritten,
@@ -44,6 +45,8 @@ class RecordedCall(Struct):
     """The index of the input after which it was answered."""
     effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
     """What its tool, and the hooks about it, have recorded."""
+    began: set[int] = field(default_factory=set[int])
+    """The indices of the inputs after which it began, if a person let it run."""
     decisions: list[Decision] = field(default_factory=list[Decision])
     """What a person has decided about it: several, if it was cut short in between."""
     ran_agents: bool = False
@@ -70,6 +73,8 @@ class RecordedInput(Struct):
 
     at: float
     """Seconds since 1970."""
+    number: int
+    """The number of its first event."""
     turn: int
     """The number of its boundary."""
     message: UserMessage | None = None
@@ -81,6 +86,8 @@ class RecordedInput(Struct):
     """By `Interrupt.key`."""
     end: Boundary | None = None
     """The boundary that it reached; None if it was cut short, or still runs."""
+    last: int = 0
+    """The number of the last event of a run before that."""
 
     @property
     def is_history(self) -> bool:
@@ -112,11 +119,12 @@ class Recording:
         self.runs: dict[Path, RecordedRun] = {(): RecordedRun()}
         self.spent: list[tuple[int, ModelReplied | Compacted]] = []
         """Each reply and summary, with the index of the input after which it came."""
+        self._events: list[AnyEvent] = [*events]
         self._deciding = False
         self._calls: dict[tuple[Path, str], RecordedCall] = {}
         self._made: dict[Path, list[AnyEvent]] = {}
         """What tools and hooks of a run have recorded since its last reply or result."""
-        for event in events:
+        for event in self._events:
             try:
                 self._read(event)
             except IllegalEvent as exc:
@@ -143,8 +151,8 @@ class Recording:
             for reply in run.replies:
                 yield from reply.calls
 
-    def keep_until(self, at: int) -> None:
-        """Leave out the inputs after boundary *at*.
+    def until(self, at: int) -> "Recording":
+        """Return the recording as it was at boundary *at*.
 
         Raises:
             ConfigError: it does not exist.
@@ -152,7 +160,8 @@ class Recording:
         if not any(given.turn == at and given.end for given in self.inputs):
             newest = max((given.turn for given in self.inputs if given.end), default=0)
             raise ConfigError(f"thread {self.thread_id!r} has no boundary {at}; its newest one is {newest}")
-        self.inputs = [given for given in self.inputs if given.turn <= at]
+        later = next((given.number for given in self.inputs if given.turn > at), None)
+        return Recording([one for one in self._events if later is None or one.number < later], self.thread_id)
 
     def _read(self, event: AnyEvent) -> None:
         if isinstance(event, FILE_EVENTS):  # The states have no files, as redaction may have changed their contents.
@@ -173,6 +182,8 @@ class Recording:
             self.spent.append((part, event))
         if isinstance(event, Boundary):
             run.ends.append((part, event))
+        if self.inputs and not isinstance(event, Boundary):
+            self.inputs[-1].last = event.number
         if not path and self.inputs:
             self.inputs[-1].turn = state.turn
             self.inputs[-1].end = event if isinstance(event, Boundary) else self.inputs[-1].end
@@ -195,6 +206,8 @@ class Recording:
                 call = self._calls[path, event.call_id]
                 call.result, call.part = event, part
                 call.effects = sorted([*call.effects, *self._made.pop(path, [])], key=lambda one: one.number)
+            case CallStarted():
+                self._calls[path, event.call_id].began.add(part)
             case UserSaid(by=by) if by == SAY and run.replies:
                 run.replies[-1].said.append(event.message.text)
             case UserSaid() | Resumed():
@@ -213,15 +226,15 @@ class Recording:
     def _read_input(self, event: AnyEvent) -> None:
         match event:
             case UserSaid(by=""):
-                self.inputs.append(RecordedInput(event.at, 0, event.message, key=event.key))
+                self.inputs.append(RecordedInput(event.at, event.number, 0, event.message, key=event.key))
             case Decided() if self._deciding:
                 self._decide(event)
             case Decided():
                 self._deciding = True
-                self.inputs.append(RecordedInput(event.at, 0))
+                self.inputs.append(RecordedInput(event.at, event.number, 0))
                 self._decide(event)
             case Resumed() if not self._deciding:
-                self.inputs.append(RecordedInput(event.at, 0))
+                self.inputs.append(RecordedInput(event.at, event.number, 0))
             case Resumed():
                 self.inputs[-1].at, self._deciding = event.at, False
             case _:

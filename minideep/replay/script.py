@@ -79,6 +79,24 @@ class Script:
             self._ids[place, call_id] = found.call.id
         return found
 
+    def has_earlier(self, path: Path, state: AnyState, found: RecordedCall) -> bool:
+        """Return whether a call beside *found* is still open that was answered before it."""
+        reply, phases = self._current.get(self.place(path)), [entry.phase for entry in state.open.values()]
+        if reply is None or found.result is None or len(phases) < len(reply.calls):
+            return False
+        return any(
+            phase not in ("answered", "waiting") and other.result and other.result.number < found.result.number
+            for other, phase in zip(reply.calls, phases, strict=False)
+        )
+
+    def is_to_begin_later(self, found: RecordedCall) -> bool:
+        """Return whether a call that a person let run had not begun when the turn was cut short."""
+        return (
+            self.ending is not None
+            and self.part not in found.began
+            and (found.result is None or self.is_later(found.part))
+        )
+
     def is_later(self, part: int) -> bool:
         """Return whether *part* is of a later input than the one that is run."""
         return self.part is not None and part > self.part

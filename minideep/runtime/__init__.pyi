@@ -10,6 +10,7 @@ from .following import (
     status_of as status_of,
 )
 from .handle import Handle as Handle, start as start
+from .live import turns_of as turns_of
 from .overrides import override as override, with_model as with_model
 from .process import configure_process as configure_process
 from .spec import (

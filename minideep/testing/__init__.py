@@ -6,7 +6,7 @@ Each name is loaded when it is first used. `README.md` beside this file shows al
 from .. import lazy_names
 
 _PUBLIC = (
-    "BackendContract DurableStoreContract ModelContract Recorded RecordingContext Replay StoreContract forbid_requests "
+    "BackendContract DurableStoreContract ModelContract Recorded RecordingContext StoreContract forbid_requests "
     "recorded tool_context"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
@@ -18,7 +18,7 @@ __getattr__ = lazy_names(
         "context": "RecordingContext tool_context",
         "durable_store": "DurableStoreContract",
         "model": "ModelContract",
-        "recorded": "Recorded Replay recorded",
+        "recordings": "Recorded recorded",
         "store": "StoreContract",
     },
 )

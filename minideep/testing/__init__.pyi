@@ -5,7 +5,7 @@ from .backend import BackendContract as BackendContract
 from .context import RecordingContext as RecordingContext, tool_context as tool_context
 from .durable_store import DurableStoreContract as DurableStoreContract
 from .model import ModelContract as ModelContract
-from .recorded import Recorded as Recorded, Replay as Replay, recorded as recorded
+from .recordings import Recorded as Recorded, recorded as recorded
 from .store import StoreContract as StoreContract
 
 __all__: list[str]

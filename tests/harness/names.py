@@ -2,6 +2,7 @@
 
 import minideep
 import minideep.backends
+import minideep.behaviours
 import minideep.blueprint
 import minideep.evals
 import minideep.middleware
@@ -11,6 +12,7 @@ import minideep.testing
 MODULES = [
     minideep,
     minideep.backends,
+    minideep.behaviours,
     minideep.blueprint,
     minideep.evals,
     minideep.middleware,

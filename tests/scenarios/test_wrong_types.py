@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 from harness.names import MODULES, own_and_inherited
-from msgspec import Struct
+from msgspec import Struct, structs
 
 import minideep
 import minideep.backends
@@ -39,6 +39,7 @@ from minideep import (
     Turn,
     Usage,
     UserMessage,
+    behaviours,
     configure_process,
     create_deep_agent,
     decision_from_json,
@@ -84,7 +85,7 @@ from minideep.models import (
     model_info,
     register,
 )
-from minideep.testing import tool_context
+from minideep.testing import recorded, tool_context
 
 PLAIN = (type(Struct), type(UserWritten))
 """The kinds of Structs whose constructor takes their fields as they are."""
@@ -175,6 +176,7 @@ class World:
         asks = ScriptedModel(lambda request: ToolCall("ping") if len(request.messages) < 2 else "ok")
         self.asking = Agent(asks, [ping], middleware=[HumanInTheLoopMiddleware({"ping": True})])
         self.asking.run_sync("go", "p")
+        self.replay = recorded(self.store, "t").run_sync(self.agent)
         self.call_id = self.asking.get_state("p").interrupts[0].call_id
 
 
@@ -263,6 +265,17 @@ def stored_verbs(name, agent):
         f"{name}.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),
         f"{name}.export": (agent.export, {"thread_id": "t"}),
         f"{name}.threads": (agent.threads, {}),
+        f"{name}.replay": (
+            agent.replay,
+            {
+                "thread_id": "t",
+                "at": 1,
+                "model": "offline:",
+                "system_prompt": None,
+                "others": "refuse",
+                "context": None,
+            },
+        ),
         f"{name}.fork": (agent.fork, {"source": "t", "at": 1, "thread_id": None}),
         f"{name}.delete": (agent.delete, {"thread_id": "gone"}),
     }
@@ -350,7 +363,8 @@ def calls(world):
             Blueprint,
             {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
             | {"max_file_age_steps": 1, "inline_limit": 1000, "state_limit": 1000, "backend": files, "pinned": ["x"]}
-            | {"approve_plan": False, "strict": False, "planner_prompt_limit": 10_000, **kit},
+            | {"approve_plan": False, "strict": False, "planner_prompt_limit": 10_000, "middleware": [Quiet()]}
+            | {"max_parallel": 1, "planner_timeout": 1.0, "reflection_timeout": 1.0, **kit},
             answers,
         ),
         "Blueprint.run": (blueprint.run, turn),
@@ -367,10 +381,11 @@ def calls(world):
         "Role": (
             Role,
             {"name": "r", "prompt": "p", "tools": [ping], "model": model, "validate": plain, "limits": Limits()}
-            | {"timeout": 1.0, "interrupt_on": {"ping": True}, "description": "d"},
+            | {"timeout": 1.0, "interrupt_on": {"ping": True}, "description": "d", "extract": str, "middleware": [Quiet()]},
             lambda role: answers(Blueprint(ScriptedModel(lambda request: "no plan"), [*STOCK_ROLES, role])),
         ),
         **evaluations(agent),
+        **behaving(),
         "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
@@ -404,6 +419,12 @@ def calls(world):
             {"call": None, "call_id": "", "thread_id": "t", "files": None, "notes": None, "todos": (), "messages": ()}
             | {"context": None, "decision": None, "path": ()},
         ),
+        "recorded": (recorded, {"source": world.store, "thread_id": "t"}, lambda found: found.run_sync(world.agent)),
+        "Recorded.run": (recorded(world.store, "t").run, {"agent": agent, "context": None}),
+        "Recorded.run_sync": (recorded(world.store, "t").run_sync, {"agent": agent, "context": None}),
+        "Recorded.save": (recorded(world.store, "t").save, {"path": "t.jsonl"}),
+        "Replay.table": (world.replay.table, {}),
+        "Replay.json": (world.replay.json, {}),
         "Profile": (Profile, {"suffix": "", "descriptions": {"ls": "List."}}, lambda profile: asked(Anthropic("n", profile=profile))),
         "Profile.worded": (Profile().worded, {"tool": ping}),
         "ToolCall": (ToolCall, {"name": "n", "args": {}, "id": None}, lambda call: answers(Agent(ScriptedModel([call, "ok"]), [ping]))),
@@ -459,6 +480,8 @@ def evaluations(agent):
         "grounded": (evals.grounded, {"model": "offline:", "threshold": 0.5}, asserts),
         "Score": (evals.Score, {"value": 0.5, "reason": "", "name": "", "threshold": 0.5}, str),
         "ExpectedCall": (evals.ExpectedCall, {"name": "ls", "args": {}}, lambda call: asserts(evals.calls_all(call))),
+        "Golden.json": (Golden("g").json, {}),
+        "from_thread": (evals.from_thread, {"store": agent.checkpointer, "thread_id": "t"}),
         "Golden": (Golden, golden, lambda golden: asyncio.run(evaluate(agent, [golden]))),
         "Report": (evals.Report, {"cases": (), "about": {}}, lambda report: (report.table(), report.junit(), report.json())),
         "Report.table": (cases.table, {}),
@@ -475,6 +498,33 @@ def evaluations(agent):
             | {"budget": 1.0, "store": None, "on_case": plain},
         ),
     }  # fmt: skip
+
+
+def behaving():
+    """The names of `minideep.behaviours`."""
+    task = next(task for task in behaviours.TASKS if task.name == "answer-a-plain-question")
+    proof = behaviours.Proof(())
+    settings = {"repeat": 1, "concurrency": 1, "timeout": 5.0, "budget": 1.0, "store": None, "on_case": None}
+
+    def proved(shape):
+        asyncio.run(behaviours.prove([structs.replace(task, shapes=(*task.shapes, shape))]))
+
+    return {
+        "run": (behaviours.run, {"model": ScriptedModel(lambda request: "ok"), "tasks": [task], **settings}),
+        "prove": (behaviours.prove, {"tasks": [task]}),
+        "Task": (
+            behaviours.Task,
+            {name: getattr(task, name) for name in task.__struct_fields__},
+            lambda task: asyncio.run(behaviours.prove([task])),
+        ),
+        "Shape": (
+            behaviours.Shape,
+            {"name": "s", "script": task.shapes[0].script, "fails": (), "helper": None},
+            proved,
+        ),
+        "Proof.table": (proof.table, {}),
+        "Proof.prices": (proof.prices, {}),
+    }
 
 
 HOOKS = ("before_model", "wrap_model", "before_tool", "wrap_tool", "after_tool", "before_finish", "add_files")

@@ -1,7 +1,11 @@
 """Code as a user writes it. Both type checkers read it, and nobody runs it: `test_types.py`."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, assert_type
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypedDict, assert_type
+
+from msgspec import Struct
 
 from minideep import (
     Agent,
@@ -19,6 +23,7 @@ from minideep import (
     Reply,
     Request,
     Respond,
+    ResponseFormat,
     Text,
     Tool,
     ToolCall,
@@ -161,6 +166,62 @@ def an_agent() -> Agent:
     assert_type(pay(7), str)
     assert_type(create_deep_agent("offline:", tools, middleware=[Hooks()], interrupt_on={"pay": True}), Agent)
     return Agent("offline:", [pay, settle], middleware=[Hooks()])
+
+
+class Finding(Struct):
+    title: str
+
+
+@dataclass
+class Point:
+    x: float
+
+
+class Row(TypedDict):
+    name: str
+
+
+class Mood(Enum):
+    GOOD = "good"
+
+
+async def typed_results(ctx: ToolContext) -> None:
+    agent = Agent("offline:", [pay], response_format=Finding)
+    assert_type(agent, Agent[Finding])
+    turn = await agent.run("go")
+    assert_type(turn, Turn[Finding])
+    assert_type(turn.output, Finding | None)
+    assert_type(agent.run_sync("go").raise_for_status().output, Finding | None)
+    assert_type((await agent.resume("t")).output, Finding | None)
+    assert_type((await (await agent.start("go"))).output, Finding | None)
+    async with agent.stream("go") as stream:
+        pass
+    assert_type(stream.turn.output, Finding | None)
+    shown(turn)
+    kept(agent)
+
+
+def kinds_of_results() -> None:
+    assert_type(Agent("offline:", response_format=Point).run_sync("go").output, Point | None)
+    assert_type(Agent("offline:", response_format=Row).run_sync("go").output, Row | None)
+    assert_type(Agent("offline:", response_format=Mood).run_sync("go").output, Mood | None)
+    assert_type(Agent("offline:", response_format=list[Finding]).run_sync("go").output, list[Finding] | None)
+    assert_type(ResponseFormat(Finding, retries=1), ResponseFormat[Finding])
+    assert_type(Agent("offline:", response_format=ResponseFormat(Finding, retries=1)), Agent[Finding])
+    assert_type(Agent("offline:", response_format={"type": "object"}), Agent[Any])
+    assert_type(create_deep_agent("offline:", response_format=Finding), Agent[Finding])
+    assert_type(create_deep_agent("offline:", response_format=Finding).run_sync("go").output, Finding | None)
+    assert_type(Agent("offline:"), Agent[Any])
+
+
+def shown(turn: Turn) -> str:
+    """Takes a turn of any agent."""
+    return turn.text
+
+
+def kept(agent: Agent) -> Agent:
+    """Takes any agent."""
+    return agent
 
 
 async def evaluated(agent: Agent, goldens: list[Golden]) -> None:

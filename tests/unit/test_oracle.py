@@ -110,6 +110,20 @@ BY_CODE = each(
     put("messages.5.content.3", RUN),
 )
 
+CLOSED = {"type": "object", "additionalProperties": False}
+NOT_HELD = [
+    {"type": "object", "properties": {}},
+    {**CLOSED, "properties": {"a": {"type": "integer", "minimum": 1}}},
+    {**CLOSED, "properties": {f"p{number}": {"type": ["string", "null"]} for number in range(17)}},
+    {"$ref": "#/$defs/A", "$defs": {"A": {**CLOSED, "properties": {"a": {"$ref": "#/$defs/A"}}}}},
+]
+"""Schemas to which Claude cannot be held."""
+
+
+def held(schema):
+    return put("output_config", {"format": {"type": "json_schema", "schema": schema}})
+
+
 BROKEN: dict[str, list[tuple[Any, Any]]] = {
     "/v1/messages": [
         (claude.shape, put("max_tokens", ...)),
@@ -184,6 +198,7 @@ BROKEN: dict[str, list[tuple[Any, Any]]] = {
         (claude.tools_fit, put("tools.0.input_schema", ...)),
         (claude.tools_fit, put("tools.0.input_schema.anyOf", [{"required": ["path"]}])),
         (claude.tools_fit, put("tools.0.input_schema.properties.path.type", "text")),
+        *[(claude.the_format_can_be_held, held(form)) for form in NOT_HELD],
         (claude.the_choice_exists, put("tools", [])),
         (claude.the_choice_exists, put("tool_choice", {"type": "tool", "name": "rm"})),
         (claude.the_choice_exists, put("tool_choice", {"type": "any"})),

@@ -221,6 +221,14 @@ def _edits_unread(request: Request) -> Turn:
     return "The worker's timeout is 60 seconds now."
 
 
+def _leaves_the_rest_out(request: Request) -> Turn:
+    yield read("/etc/service.ini")
+    yield write(
+        "/etc/service.ini", "# ... the rest is unchanged ...\n\n[worker]\nthreads = 4\ntimeout = 60\nretries = 5\n"
+    )
+    return "The worker's timeout is 60 seconds now."
+
+
 ONE_OF_TWO = Task(
     name="edit-one-of-two",
     shows="reads before it edits, and finds a text that stands there once",
@@ -230,6 +238,7 @@ ONE_OF_TWO = Task(
     shapes=(
         Shape("reads, and edits with the lines round it", _edits_one_of_two),
         Shape("replaces both", _edits_both, ("ends_with",)),
+        Shape("writes the file anew and leaves the rest out", _leaves_the_rest_out, ("ends_with", "calls_in_order")),
         Shape("edits without reading, by luck", _edits_unread, ("calls_in_order",)),
         Shape(
             "edits without reading, and ignores the error",

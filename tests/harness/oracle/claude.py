@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from harness.oracle.media import decoded, image_faults, link_faults
-from harness.oracle.tools import duplicates, name_faults, schema_faults
+from harness.oracle.tools import duplicates, held_faults, name_faults, schema_faults
 
 Wire = dict[str, Any]
 Place = tuple[str, Wire]
@@ -359,6 +359,12 @@ def tools_fit(body: Wire) -> Iterator[str]:
             yield from schema_faults(tool.get("input_schema"), f"input_schema of {tool.get('name')!r}")
 
 
+def the_format_can_be_held(body: Wire) -> Iterator[str]:
+    form = (body.get("output_config") or {}).get("format") or {}
+    if "schema" in form:
+        yield from held_faults(form["schema"], "output_config.format.schema")
+
+
 def the_choice_exists(body: Wire) -> Iterator[str]:
     # https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools#forcing-tool-use
     choice = body.get("tool_choice")
@@ -412,6 +418,7 @@ OF_EACH_PART = (
     media_are_what_they_say,
     citations_are_whole,
     tools_fit,
+    the_format_can_be_held,
     the_choice_exists,
     the_budget_fits,
 )

@@ -65,6 +65,48 @@ def strict_faults(schema: Any, where: str) -> Iterator[str]:
         yield from strict_faults(list(schema.get(word, {}).values()), where)
 
 
+def held_faults(schema: Any, where: str) -> Iterator[str]:
+    """The faults of a schema to which Claude is to be held."""
+    # https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations, and for the
+    # number of unions https://github.com/vercel/ai/pull/17268.
+    parts = list(parts_of(schema))
+    for part in parts:
+        if part.get("type") == "object" and part.get("additionalProperties") is not False:
+            yield f"{where}: an object needs additionalProperties false: {json.dumps(part)[:120]}"
+        if refused := sorted(part.keys() & REFUSED):
+            yield f"{where}: {', '.join(refused)} are not supported: {json.dumps(part)[:120]}"
+    unions = sum("anyOf" in part or isinstance(part.get("type"), list) for part in parts)
+    if unions > 16:
+        yield f"{where}: {unions} parameters with union types, the limit is 16"
+    names = dict(schema.get("$defs", {}))
+    for name, definition in names.items():
+        left, seen = [definition], set()
+        while left:
+            refs = {str(part["$ref"]).rpartition("/")[2] for part in parts_of(left.pop()) if "$ref" in part} - seen
+            seen |= refs
+            left += [names[ref] for ref in refs if ref in names]
+        if name in seen:
+            yield f"{where}: {name} is recursive"
+
+
+REFUSED = {
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems",
+    "uniqueItems", "minProperties", "maxProperties", "prefixItems", "oneOf", "patternProperties",
+}  # fmt: skip
+"""Keywords that no schema may have."""
+
+
+def parts_of(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every schema in a schema, itself first."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    lists = [*schema.get("anyOf", ()), *schema.get("allOf", ())]
+    named = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
+    for part in [schema.get("items"), *lists, *named]:
+        yield from parts_of(part)
+
+
 def json_object(text: Any) -> bool:
     try:
         return isinstance(text, str) and isinstance(json.loads(text), dict)

@@ -58,7 +58,7 @@ def test_a_model_that_loops_is_stopped():
 
 
 def test_no_tasks_and_an_unknown_model_are_refused():
-    with pytest.raises(ConfigError, match="there are no goldens"):
+    with pytest.raises(ConfigError, match="tasks is empty"):
         asyncio.run(run(ScriptedModel([]), []))
     with pytest.raises(ConfigError, match="unknown model 'acme:x'"):
         asyncio.run(run("acme:x"))

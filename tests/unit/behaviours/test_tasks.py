@@ -2,9 +2,11 @@
 
 import asyncio
 from functools import cache
+from pathlib import Path
 
 from msgspec import structs
 
+from minideep import behaviours
 from minideep.behaviours import TASKS, Shape, prove
 from minideep.behaviours.checks import ALWAYS
 from minideep.behaviours.shapes import call, find, says, search, write
@@ -55,3 +57,9 @@ def test_every_assertion_of_every_task_catches_something():
     }
     # What leaves the folder no tool of a task can do; `test_checks` has one that does.
     assert {check.__name__ for check in ALWAYS} - set().union(*caught.values()) == {"stays_inside"}
+
+
+def test_the_page_lists_the_tasks_with_what_they_show():
+    page = (Path(behaviours.__file__).parent / "README.md").read_text()
+    listed = [line for line in page.split("## The tasks")[1].split("## ")[0].splitlines() if line.startswith("| `")]
+    assert listed == [f"| `{task.name}` | {task.shows} |" for task in TASKS]

@@ -1,4 +1,4 @@
-"""`minideep eval --behaviours`: with a model over a wire, and without one as recorded."""
+"""`minideep eval --behaviours`: with a model over a wire, and without one as scripts."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def test_without_a_model_the_shapes_are_played_and_nothing_is_left_behind(tmp_pa
     assert lines[0].split() == ["result", "steps", "calls", "tokens", "task", "and", "shape"]
     assert lines[1].split()[0] == "pass"
     assert "2 tasks: 2 of 2 right shapes pass, 3 of 3 wrong ones are caught" in lines
-    assert "no model was asked: these are recorded shapes" in run.stderr
+    assert "no model was asked: these are scripts" in run.stderr
     assert [*tmp_path.iterdir()] == []
 
 
@@ -47,8 +47,8 @@ def test_with_a_model_the_tasks_run_and_the_report_is_written(tmp_path):
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        ([], "give the file of a golden set, or --behaviours"),
-        (["golden.yaml", "--behaviours"], "give the file of a golden set, or --behaviours"),
+        ([], "eval needs a golden set: its file, `--behaviours`"),
+        (["golden.yaml", "--behaviours"], "eval needs a golden set: its file, `--behaviours`"),
         (["--behaviours", "nope"], "--behaviours: there is no task 'nope'; the tasks are fix-a-test, "),
         (["--behaviours", "--model", "acme:x"], "unknown model 'acme:x'"),
         (["--behaviours", "--agent", "a:b"], "--agent applies to a golden set only"),

@@ -3,6 +3,7 @@
 import pytest
 
 from minideep import Agent, ConfigError, Subagent, ToolCall, create_deep_agent
+from minideep.backends import StateBackend
 from minideep.evals import (
     Call,
     ExpectedCall,
@@ -16,7 +17,7 @@ from minideep.evals import (
     never_calls,
 )
 from minideep.evals.calls import fits
-from minideep.middleware import HumanInTheLoopMiddleware
+from minideep.middleware import HumanInTheLoopMiddleware, SummarizationMiddleware
 from minideep.models import ScriptedModel
 
 
@@ -207,3 +208,19 @@ def test_what_is_not_a_call_is_refused_when_the_assertion_is_made():
         never_calls()
     with pytest.raises(ConfigError, match="count must be a whole number of 0 or more, not -1"):
         calls_at_most(-1)
+
+
+async def test_calls_that_a_compaction_took_out_of_context_are_there():
+    def page(number: int) -> str:
+        """Read a page."""
+        return "word " * 2_000
+
+    model = ScriptedModel([*(ToolCall("page", {"number": number}) for number in range(6)), "done"], window=4_000)
+    summary = SummarizationMiddleware(
+        model, StateBackend(), summarizer=ScriptedModel(lambda request: "short"), trigger=6_000, keep=2
+    )
+    seen = []
+    report = await evaluate(Agent(model, [page], middleware=[summary]), [Golden("go")], [seen.append, calls_at_most(6)])
+    assert report.passed, report.table()
+    assert len([message for message in seen[0].state.messages if message.role == "tool"]) < 6
+    assert [call.args["number"] for call in seen[0].calls] == [0, 1, 2, 3, 4, 5]

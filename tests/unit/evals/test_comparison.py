@@ -91,12 +91,12 @@ def test_the_table_says_what_changed_with_steps_and_cost():
     before = Report((*runs("a", "..", [0.5, 0.5], steps=4, cost=0.5), *runs("b", "..")), {"repeat": 2, "at": 1.0})
     now = Report((*runs("a", "..", [0.9, 0.9], steps=2, cost=0.25), *runs("b", "F.")), {"repeat": 2, "at": 2.0})
     assert now.compare(before).table() == (
-        "verdict  passed         steps              cost  seconds  golden\n"
-        "better   2/2           4 -> 2  0.5000 -> 0.2500     1.00  a\n"
+        "verdict  passed         steps                cost  seconds  golden\n"
+        "better   2/2           4 -> 2  $0.5000 -> $0.2500     1.00  a\n"
         "     style 0.50 -> 0.90\n"
-        "same     2/2 -> 1/2 ~       2            0.5000     1.00  b\n"
+        "same     2/2 -> 1/2 ~       2             $0.5000     1.00  b\n"
         "1 better, 1 same\n"
-        "of those in both: steps 6 -> 4 (-33%), cost 1.0000 -> 0.7500 (-25%)"
+        "of those in both: steps 6 -> 4 (-33%), cost $1.0000 -> $0.7500 (-25%)"
     )
 
 

@@ -21,7 +21,7 @@ def test_a_golden_set_is_lines_of_json_with_blank_lines_between_them(tmp_path):
         (b"{", "truncated"),
         (b"[]", "Expected `object`, got `array`"),
         (b'{"expected_final_answer": "x"}', "missing required field `goal`"),
-        (b'{"goal": "x", "expected_anwser": "y"}', "unknown field `expected_anwser`"),
+        (b'{"goal": "x", "expected_answer": "y"}', "`expected_answer`; did you mean 'expected_final_answer'?"),
         (b'{"goal": "x", "expected_statu": "y"}', "unknown field `expected_statu`; did you mean 'expected_status'?"),
         (b'{"goal": "x", "expected_status": "ready"}', "Invalid enum value 'ready'"),
         (b'{"goal": "x", "expected_calls": [{"nam": "y"}]}', "missing required field `name`"),

@@ -150,3 +150,13 @@ async def test_sources_that_are_too_long_are_not_cut_in_silence():
     case, requests = await judged(agent=agent, make=grounded)
     assert case.failures[0].problem == "its sources have 400,001 characters, more than the 400,000 that a judge reads"
     assert requests == []
+
+
+async def test_an_error_of_a_tool_is_no_source():
+    def fail() -> str:
+        """Look."""
+        raise OSError("Austen lived in Bath")
+
+    agent = Agent(ScriptedModel([ToolCall("fail"), ToolCall("look"), "Austen"]), [fail, look])
+    _, (request,) = await judged('{"claims": []}', agent=agent, make=grounded)
+    assert json.loads(request.messages[0].text)["sources"] == ["Emma was written by Jane Austen in 1815."]

@@ -4,8 +4,20 @@ import asyncio
 
 import pytest
 
-from minideep import Agent, Approve, MemoryCheckpointer, ModelError, ToolCall, UnknownThread, UserMessage, tool
+from minideep import (
+    Agent,
+    Approve,
+    MemoryCheckpointer,
+    ModelError,
+    ToolCall,
+    ToolContext,
+    UnknownThread,
+    UserMessage,
+    create_deep_agent,
+    tool,
+)
 from minideep.evals import ExpectedCall, Golden, evaluate, from_thread, load
+from minideep.events import TurnEscalated
 from minideep.messages import Image
 from minideep.middleware import HumanInTheLoopMiddleware
 from minideep.models import ScriptedModel
@@ -73,3 +85,18 @@ async def test_what_has_no_text_and_what_was_cancelled_or_cut_short_is_left_out(
     assert from_thread(store, "t") == []
     with pytest.raises(UnknownThread):
         from_thread(store, "none")
+
+
+async def test_files_of_the_messages_and_questions_stand_in_goldens():
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask the user."""
+        ctx.record(TurnEscalated(1.0, "Which one?"))
+        return "asked"
+
+    mine = create_deep_agent(ScriptedModel(["One.", ToolCall("ask")]), [ask])
+    await mine.run("Read.", "t", files={"/a.md": "a", "/b.bin": b"\xff"})
+    await mine.run("Again.", "t", files={"/c.md": "c"})
+    first, second = from_thread(mine._own, "t")
+    assert (first.files, second.files) == ({"/a.md": "a"}, {"/a.md": "a", "/c.md": "c"})
+    assert (second.expected_status, second.expected_final_answer) == ("escalated", "Which one?")

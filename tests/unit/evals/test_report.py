@@ -10,7 +10,8 @@ from msgspec import structs
 
 from minideep import ConfigError
 from minideep.blueprint import Blueprint
-from minideep.evals import Case, Failure, Golden, Report, Score, evaluate
+from minideep.evals import Case, Failure, Golden, Report, Score, Spread, evaluate
+from minideep.evals.texts import counted, dollars, money
 
 
 def regressed():
@@ -104,9 +105,12 @@ def repeated():
 
 def test_the_table_has_a_line_for_each_golden_with_means_and_deviations():
     assert repeated().table() == (
-        "#  result          status                     seconds  steps      tokens              cost       style  golden\n"
-        "1  3/3             ended                   2.00 ±1.00   3 ±1      20 ±10  $0.2000 ±$0.1000  0.75 ±0.35  a\n"
-        "2  0/2, 1 not run  ended ×1, escalated ×1        0.00      1  at least 2          $0.1000+           -  s\n"
+        "#  result          status                     seconds  steps      tokens              cost                style"
+        "  golden\n"
+        "1  3/3             ended                   2.00 ±1.00   3 ±1      20 ±10  $0.2000 ±$0.1000  0.75 ±0.35 (2 of 3)"
+        "  a\n"
+        "2  0/2, 1 not run  ended ×1, escalated ×1        0.00      1  at least 2          $0.1000+                    -"
+        "  s\n"
         "     is_short: it has 9 lines (2 runs)\n"
         "     not run: budget: $1 are spent\n"
         "     answer: no \\x1b\n"
@@ -144,3 +148,26 @@ def test_junit_names_each_run_and_skips_those_that_were_not_run():
     assert counts == {"tests": "6", "failures": "2", "errors": "0", "skipped": "1"}
     assert [test.get("name") for test in suite] == ["1.1: a", "1.2: a", "1.3: a", "2.1: s", "2.2: s", "2.3: s"]
     assert [one.get("message") for one in suite.iter("skipped")] == ["budget: $1 are spent"]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([3], "3"), ([2, 4], "3 ±1.41"), ([2, 3], "2.5 ±0.707"), ([12_000, 12_690], "12,345 ±488"), ([0], "0"),
+        ([3, 3], "3"), ([123.4], "123"),
+    ],
+)  # fmt: skip
+def test_counts_are_shown_in_few_digits(values, shown):
+    assert counted(Spread.of(values)) == shown
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"), [(0, "$0"), (0.00002, "$0.000020"), (0.0123, "$0.0123"), (12.5, "$12.5000")]
+)
+def test_small_amounts_are_not_shown_as_nothing(amount, shown):
+    assert (money(amount, 0), money(amount, 1) != shown, dollars(Spread(amount))) == (shown, True, shown)
+
+
+def test_a_case_that_was_not_run_has_not_passed():
+    case = Case(Golden("a"), status="not run")
+    assert (case.passed, Report((case,)).passed, Report((case,)).failed) == (False, False, ())

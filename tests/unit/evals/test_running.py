@@ -343,12 +343,12 @@ async def test_each_case_is_shown_when_it_is_over():
     assert [case.golden.goal for case in shown] == ["a", "b", "a", "b"]
 
 
-SAID = {1: "Hello.", 3: ToolCall("read_file", {"file_path": "/notes.md"}), 5: None}
-
-
-async def test_files_of_a_golden_are_there_from_the_first_message_on():
-    model = ScriptedModel(lambda request: SAID[len(request.messages)] or request.messages[-1].text)
-    golden = Golden("What do my notes say?", "buy milk", files={"/notes.md": "buy milk"}, earlier=("Hi",))
+async def test_files_of_a_golden_are_there_from_the_first_message_on_and_stay_as_the_agent_leaves_them():
+    read = ToolCall("read_file", {"file_path": "/notes.md"})
+    edit = ToolCall("edit_file", {"file_path": "/notes.md", "old_string": "milk", "new_string": "tea"})
+    replies = iter([read, edit, "Hello.", read, None])
+    model = ScriptedModel(lambda request: next(replies) or request.messages[-1].text)
+    golden = Golden("What do my notes say?", "buy tea", files={"/notes.md": "buy milk"}, earlier=("Tea, not milk.",))
     report = await evaluate(create_deep_agent(model=model), [golden])
     assert report.passed, report.table()
 

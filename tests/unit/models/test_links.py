@@ -22,21 +22,27 @@ from minideep import (
     tool,
 )
 from minideep.models import Anthropic, FallbackModel, OpenAI, OpenAIChat, ScriptedModel
+from minideep.models.anthropic.blocks import blocks_of
 
 PHOTO, PLAN = "https://example.com/photo.PNG", "https://example.com/plan?as=pdf"
+NOTES = "https://example.com/notes.md"
 IMAGE, FILE = MediaLink(PHOTO), MediaLink(PLAN, "application/pdf")
+NO_NOTES = {"type": "text", "text": f"[not shown: text/markdown at {NOTES}]"}
 SENT = {
     "anthropic": [
         {"type": "image", "source": {"type": "url", "url": PHOTO}},
         {"type": "document", "source": {"type": "url", "url": PLAN}},
+        NO_NOTES,
     ],
     "openai": [
         {"type": "input_image", "image_url": PHOTO, "detail": "auto"},
         {"type": "input_file", "file_url": PLAN},
+        {"type": "input_file", "file_url": NOTES},
     ],
     "openai-chat": [
         {"type": "image_url", "image_url": {"url": PHOTO}},
         {"type": "text", "text": f"[not shown: application/pdf at {PLAN}]"},
+        NO_NOTES,
     ],
 }
 
@@ -48,9 +54,9 @@ def user_parts(kind, body):
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_a_link_is_sent_as_an_address_or_a_text_says_that_it_is_not_shown(kind):
     wire, store = WIRES[kind], MemoryCheckpointer()
-    # As if the thread came from a model that takes both.
+    # As if the thread came from a model that takes all of them.
     agent = Agent(ScriptedModel(["seen"]), checkpointer=store)
-    await agent.run([Text("Look."), IMAGE, FILE], "t")
+    await agent.run([Text("Look."), IMAGE, FILE, MediaLink(NOTES)], "t")
     with Provider(wire.answer(wire.said("ok"), False)) as provider:
         async with connected(kind, provider.url) as model:
             turn = await Agent(model, checkpointer=store).run("and now?", "t")
@@ -118,6 +124,7 @@ async def test_what_the_model_does_not_fetch_is_refused_before_anything_is_recor
         (MediaLink("data:image/png"), "cannot be decoded"),
         (MediaLink("data:image/bmp;base64,Qk06AAAAAAAAADYAAAA="), "an image of type image/bmp"),
         (MediaLink("data:application/zip;base64,UEsDBP8="), "no known type"),
+        (MediaLink(f"data:text/plain,{'x' * 10_000_001}"), "a data URL of 10,000,001 bytes, more than the 10,000,000"),
         (MediaLink(5), "url must be text, not 5"),
     ],
 )
@@ -144,3 +151,15 @@ async def test_a_link_that_a_history_ascribes_to_the_model_is_not_sent_as_its_ow
         async with connected(kind, provider.url) as model:
             assert (await Agent(model).run(earlier)).text == "ok"
     assert PHOTO not in str(provider.bodies)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_link_that_a_hook_shows_is_not_sent_if_no_api_fetches_its_type(kind):
+    song = MediaLink("https://example.com/song.mp3", "audio/mpeg")
+    body = WIRES[kind].sent(UserMessage((Text("Listen."), song)))
+    assert "[not shown: audio/mpeg at https://example.com/song.mp3]" in str(body)
+
+
+def test_a_cloud_of_anthropic_is_told_what_it_does_not_see():
+    said = UserMessage((Text("Look."), MediaLink(PHOTO, "image/png")))
+    assert f"[not shown: image/png at {PHOTO}]".encode() in b"".join(blocks_of(said, "anthropic", ()).parts)

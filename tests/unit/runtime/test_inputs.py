@@ -6,11 +6,12 @@ import threading
 import pytest
 from harness.middleware import AskFirst
 from harness.processes import python
-from harness.stores import InstrumentedStore, plain
+from harness.stores import FaultyStore, InstrumentedStore, plain
 
 from minideep import (
     Agent,
     AssistantMessage,
+    CheckpointError,
     ConfigError,
     MemoryCheckpointer,
     Middleware,
@@ -22,11 +23,13 @@ from minideep import (
     create_deep_agent,
 )
 from minideep.backends import FilesystemBackend, StateBackend
+from minideep.backends.given import Writing
 from minideep.blueprint import Blueprint
 from minideep.checkpoint import open_store, read_page
 from minideep.events import FileWritten
 from minideep.middleware import FilesystemMiddleware
 from minideep.models import ScriptedModel
+from minideep.testing import tool_context
 
 FILES = {"/notes.md": "one\ntwo", "data/a.bin": b"\xff\0"}
 
@@ -175,6 +178,14 @@ async def test_a_caller_who_is_cancelled_while_files_are_written_leaves_none(tmp
     assert plain(store).keys("", "\x7f") == []
 
 
+def test_a_write_that_begins_after_its_caller_has_left_writes_nothing(tmp_path):
+    writing = Writing(tool_context(), FilesystemBackend(tmp_path))
+    writing.write("/a", b"a")
+    writing.undo()
+    assert not writing.write("/b", b"b")
+    assert [*tmp_path.iterdir()] == []
+
+
 async def test_an_agent_without_files_refuses_them():
     store = MemoryCheckpointer()
     own = Agent("offline:", checkpointer=store)
@@ -267,6 +278,35 @@ async def test_an_input_that_loses_its_thread_is_not_accepted():
 
 def raise_conflict():
     raise ThreadConflict("another writer")
+
+
+@pytest.mark.parametrize("outage", [False, True])
+async def test_whatever_operation_of_the_store_fails_the_history_and_the_files_are_kept_once(outage):
+    """The same input is sent under its key until it has an answer, by a caller whose process may be a new one."""
+    history, failed = [UserMessage("hi"), AssistantMessage("hello"), UserMessage("go on")], True
+    for at in range(1, 30):
+        store = MemoryCheckpointer()
+        failing = FaultyStore(store)
+        failing.fail(at, outage=outage)
+        try:
+            turn = await agent(StateBackend(), "ok", checkpointer=failing).run(history, "t", key="k", files=FILES)
+            assert turn.text == "ok"  # A failing store costs no answer.
+        except CheckpointError:
+            pass
+        failed = failing.heal()
+        own = agent(StateBackend(), "ok", checkpointer=store)
+        turn = await own.run(history, "t", key="k", files=FILES)
+        assert (turn.text, turn.saved) == ("ok", True)
+        assert own.transcript("t") == [*history, AssistantMessage("ok")]
+        assert {path: entry.size for path, entry in own.get_state("t").files.items()} == {
+            "/notes.md": 7,
+            "/data/a.bin": 2,
+        }
+        assert [one.status for one in own.history("t")] == ["ended", "ended"]
+        if not failed:
+            break
+    assert not failed
+    assert at > 3
 
 
 async def test_a_blueprints_files_can_be_named_by_planner_and_roles(backend):

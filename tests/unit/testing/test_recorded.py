@@ -539,6 +539,73 @@ async def test_a_reply_of_a_fallback_and_one_that_a_hook_asked_for_twice_cost_wh
         assert replay.turn.costs.money == 0.25
 
 
+async def test_results_come_in_the_order_in_which_they_came():
+    store = MemoryCheckpointer()
+
+    def noting(seconds):
+        @tool
+        async def note(what: str, ctx: ToolContext) -> str:
+            """Note."""
+            await asyncio.sleep(seconds[what])
+            ctx.record(Noted("mind", "all", what, "append"))
+            return what
+
+        return note
+
+    calls = [ToolCall("note", {"what": what}, what) for what in "abc"]
+    tool_then = noting({"a": 0.04, "b": 0.02, "c": 0})
+    await Agent(ScriptedModel([calls, "Done."]), [tool_then], checkpointer=store).run("go", "t")
+    replay = await recorded(store, "t").run(unused(noting({})))
+    alike(store, replay)
+    assert replay.agent.get_state("t").notes["mind"]["all"] == ["c", "b", "a"]
+
+
+async def test_an_approved_call_that_was_cut_short_and_asked_about_again_is_so_again():
+    store, begun = MemoryCheckpointer(), asyncio.Event()
+
+    @tool(name="pay")
+    async def slowly(amount: int) -> str:
+        """Pay."""
+        begun.set()
+        await asyncio.sleep(100)
+        return "never"
+
+    def agent(model, tool):
+        return Agent(model, [tool], middleware=[HumanInTheLoopMiddleware({"pay": True})], checkpointer=store)
+
+    first = agent(ScriptedModel([payment := ToolCall("pay", {"amount": 1}, "p")]), slowly)
+    await first.run("Pay.", "t")
+    running = asyncio.ensure_future(first.resume("t", {"p": Approve()}))
+    await begun.wait()
+    await first.aclose()
+    await running
+    second = agent(ScriptedModel(["Paid."]), pay)
+    assert (await second.resume("t")).status == "paused"
+    assert (await second.resume("t", {"p": Approve()})).text == "Paid."
+    replay = await recorded(store, "t").run(agent("openai:gpt-5", never))
+    alike(store, replay)
+    assert payment.id == "p"
+
+
+async def test_a_model_of_agent_override_is_not_asked():
+    store = MemoryCheckpointer()
+    mine = Agent(ScriptedModel(["Recorded."]), checkpointer=store)
+    await mine.run("go", "t")
+    other = ScriptedModel(["Overridden."])
+    with mine.override(model=other):
+        assert (await recorded(store, "t").run(mine)).turn.text == "Recorded."
+        assert (await mine.replay("t", model=ScriptedModel(["Given."]))).turn.text == "Given."
+    assert other.requests == []
+
+
+async def test_the_model_lists_what_it_was_asked():
+    store = MemoryCheckpointer()
+    await Agent(ScriptedModel(["A."]), checkpointer=store).run("go", "t")
+    model, _ = recorded(store, "t")
+    await Agent(model, system_prompt="Be kind.").run("go")
+    assert [request.system for request in model.requests] == ["Be kind."]
+
+
 # ---- threads of other kinds
 
 
@@ -671,6 +738,12 @@ async def test_a_saved_recording_is_a_file_that_can_be_committed(tmp_path):
     recorded(store, "t").save(tmp_path / "t.jsonl")
     replay = await recorded(tmp_path / "t.jsonl").run(unused(never))
     alike(store, replay)
+    # As `minideep run --json` prints a turn: with the calls that began and ended, pieces of text, and the turn.
+    stream = Agent(ScriptedModel([call, "Done."]), [pay]).stream("go", "t")
+    lines = [event.json() async for event in stream]
+    (tmp_path / "u.jsonl").write_text("\n".join([*lines, stream.turn.json()]))
+    replay = await recorded(tmp_path / "u.jsonl", "t").run(unused(never))
+    assert (replay.turn.text, replay.differences) == ("Done.", [])
     assert replay.turn.text == "Done."
 
 

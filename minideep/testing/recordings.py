@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from ..agent import Agent
 from ..checkpoint import open_store, thread_events
 from ..checks import checked
 from ..errors import ConfigError
-from ..events import AnyEvent, from_json
+from ..events import EVENTS, AnyEvent, from_json
 from ..kinds import Pathname
 from ..plain_json import from_json as json_value
 from ..ports import Model, Store
@@ -16,6 +16,9 @@ from ..replay import RecordedModel, RecordedTool, Recording, Replay, Script, pla
 from ..runtime import run_sync
 from ..state import ThreadId
 from ..tools import Tool
+
+UNRECORDED = {"Turn", *(kind.__name__ for kind in EVENTS if kind not in get_args(AnyEvent))}
+"""What `minideep run --json` prints beside the events that a log holds: pieces of text, and the turn at the end."""
 
 
 class Recorded:
@@ -93,12 +96,12 @@ def _events_in(path: Path) -> list[AnyEvent]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as exc:
         raise ConfigError(f"the recording {str(path)!r} cannot be read: {exc}") from None
-    found: list[Any] = []
+    found: list[AnyEvent] = []
     for number, line in enumerate(lines, 1):
         try:
-            value: Any = json_value(line) if line.strip() else {}
-            if value.get("number"):  # Neither a piece of text nor the turn at the end.
-                found.append(from_json(value))
+            value: Any = json_value(line) if line.strip() else {"event": "Turn"}
+            if value.get("event") not in UNRECORDED:
+                found.append(cast(AnyEvent, from_json(value)))
         except (ValueError, AttributeError, ConfigError) as exc:
             raise ConfigError(f"{str(path)!r}, line {number}: {exc}; expected an event as a line of JSON") from None
     return found
