@@ -787,3 +787,16 @@ def test_deleting_a_fork_leaves_the_files_of_the_thread_that_it_was_copied_from(
 def test_an_unknown_thread_cannot_be_deleted(folder):
     with pytest.raises(UnknownThread):
         blueprint([], backend=FilesystemBackend(folder)).delete("t")
+
+
+def test_the_files_of_a_deleted_thread_stay_while_another_thread_cannot_be_read(folder):
+    store = MemoryCheckpointer()
+    bp = blueprint([plan(research())] * 2, [end(), end()], backend=FilesystemBackend(folder), checkpointer=store)
+    bp.run_sync("g", "t")
+    bp.run_sync("h", "u")
+    damaged = next(key for key in plain(store).keys("log/u/", "log/u0"))
+    head = plain(store).head("u")
+    plain(store).append("u", head, head, {damaged: b"not a segment"})
+    bp.delete("t")
+    assert [thread.thread_id for thread in bp.threads()] == ["u"]
+    assert len(list(folder.iterdir())) == 1
