@@ -7,6 +7,7 @@ together at the end of the wave, in the order of the plan.
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -15,7 +16,7 @@ from ..context import ToolContext
 from ..errors import ArtifactViolation, CheckpointError, ConfigError, FileViolation, PlanViolation, ToolError
 from ..events import FileWritten
 from ..messages import clean
-from ..middleware import HumanInTheLoopMiddleware
+from ..middleware import HumanInTheLoopMiddleware, ResponseFormat
 from ..models import resolve
 from ..plain_json import to_json
 from ..ports import Model
@@ -210,6 +211,7 @@ def _agent_of(role: Role, model: Model, limits: Limits) -> Agent:
             ],
             limits=role.limits or limits,
             name=role.name,
+            response_format=role.response_format,
         )
     except ConfigError as exc:
         raise ConfigError(f"role {role.name!r}: {exc}") from None
@@ -228,10 +230,13 @@ def _parse(role: Role, reply: str, expected: str) -> Artifact:
     Raises:
         ArtifactViolation: the reply is not an artifact, or one of them refuses it.
     """
-    artifact = parse_artifact(reply, expected)
+    form: ResponseFormat[Any] | None = role.response_format
     try:
+        artifact = Artifact(expected, form.json_in(reply)) if form else parse_artifact(reply, expected)
         content = role.extract(artifact.content) if role.extract else artifact.content
         verdict = role.validate(content) if role.validate else None
+    except ArtifactViolation:
+        raise
     except (Exception, SystemExit) as exc:  # Whatever a user's validator raises, the subagent can correct.
         raise ArtifactViolation(clean(str(exc))[:MAX_QUOTED] or type(exc).__name__) from exc
     if verdict is False:

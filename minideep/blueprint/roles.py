@@ -5,11 +5,14 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from ..checks import UserWritten, check_fields
 from ..datatypes import DataType
 from ..documented import Struct
 from ..errors import ConfigError
 from ..kinds import Seconds
+from ..middleware import as_response_format
 from ..ports import Middleware, Model
 from ..state import Limits
 from ..tools import Tool, as_tool
@@ -48,6 +51,11 @@ class Role(UserWritten, frozen=True):
     """The role's purpose, in a few words for the planner."""
     middleware: Sequence[Middleware] = ()
     """Its hooks, tools and prompts. Those that guard tools in `Blueprint(middleware=...)` apply to every role."""
+
+    response_format: Any = None
+    """The form of its artifacts, as for `Agent`; they are kept as JSON. A model whose provider cannot hold it to the
+    form gets a tool `final_answer` more. None: text.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -145,7 +153,17 @@ def roles_by_name(roles: Iterable[Role]) -> dict[str, Role]:
             raise ConfigError(f"a role's name must be {wanted}; found {role.name!r}")
         if not role.prompt.strip():
             raise ConfigError(f"role {role.name!r} has no prompt; say who it is and what it returns")
-        pool[role.name] = role
+        pool[role.name] = _with_format(role)
     if not pool:
         raise ConfigError("a blueprint needs at least one role; leave out `roles` for the stock ones")
     return pool
+
+
+def _with_format(role: Role) -> Role:
+    """Return *role* with its `ResponseFormat`, made once."""
+    if role.response_format is None:
+        return role
+    try:
+        return structs.replace(role, response_format=as_response_format(role.response_format))
+    except ConfigError as exc:
+        raise ConfigError(f"role {role.name!r}: {exc}") from None

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from ..context import ToolContext
 from ..errors import ContractViolation
-from ..middleware import UNFINISHED, ReplyCheck, final_text, refusals
+from ..middleware import UNFINISHED, ReplyCheck, last_words, refusals
 from ..spec import AgentSpec, Runnable
 from ..state import Limits
 from ..turn import Turn
@@ -157,7 +157,7 @@ async def _run(
             return
         answer.tries += max(check.replies, 1 + refusals(turn.messages))
         if not check.replies:  # The run was over already, so nothing of it was read here.
-            read(final_text(turn.messages), turn.reason)
+            read(last_words(turn.messages), turn.reason)
         if answer.violation is None:
             return
         asked = asked_again(question, turn.text[:MAX_QUOTED], str(answer.violation))

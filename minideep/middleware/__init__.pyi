@@ -4,9 +4,10 @@ from ..ports import Middleware as Middleware
 from .approvals import HumanInTheLoopMiddleware as HumanInTheLoopMiddleware
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
 from .checking import (
+    FINAL_ANSWER as FINAL_ANSWER,
     UNFINISHED as UNFINISHED,
     ReplyCheck as ReplyCheck,
-    final_text as final_text,
+    last_words as last_words,
     refusals as refusals,
 )
 from .context.compaction import SummarizationMiddleware as SummarizationMiddleware
@@ -17,7 +18,6 @@ from .environment import EnvironmentMiddleware as EnvironmentMiddleware
 from .filesystem import FilesystemMiddleware as FilesystemMiddleware, replacement as replacement
 from .memory import MemoryMiddleware as MemoryMiddleware
 from .output import (
-    FINAL_ANSWER as FINAL_ANSWER,
     RequestSchema as RequestSchema,
     ResponseFormat as ResponseFormat,
     as_response_format as as_response_format,

@@ -1,11 +1,15 @@
 """Checking the final reply of a run: a reply that is refused is answered in the same run, so its work is not lost."""
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from ..context import ToolContext
-from ..messages import Message, UserMessage
+from ..messages import Message, ToolMessage, UserMessage
+from ..plain_json import from_json
 from ..ports import Middleware
 
+FINAL_ANSWER = "final_answer"
+"""The tool whose arguments are a typed answer."""
 _REFUSED = "Your reply was refused: "
 UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "you refused"}
 """The reason that a reply which stopped like this is none, as its author reads it."""
@@ -28,20 +32,44 @@ class ReplyCheck(Middleware):
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         # Counted in the messages too: the first replies may have come in another process.
         self.replies = max(self.replies, refusals(ctx.state.messages)) + 1
-        problem = self._check(final_text(ctx.state.messages), ctx.state.stop)
-        if not problem or self.replies >= self._tries:
-            return None
-        return UserMessage(f"{_REFUSED}{problem}\n\nReply again, in full.")
+        problem = self._check(last_words(ctx.state.messages), ctx.state.stop)
+        return refusal(problem) if problem and self.replies < self._tries else None
 
 
-def final_text(messages: Sequence[Message]) -> str:
-    """Return the last text of the model since the last message to it: a reply after the last result may be empty."""
+def last_words(messages: Sequence[Message]) -> str:
+    """Return what a turn came to: the result that ended it, that of `final_answer` first; or else the last text of the
+    model since the last message to it, as a reply after a result may be empty.
+    """
+    results = [message for message in takewhile(_is_result, reversed(messages)) if isinstance(message, ToolMessage)]
+    if results:
+        given = [result for result in results if not result.is_error]
+        given.sort(key=lambda result: result.name != FINAL_ANSWER)
+        return given[0].text if given else _refused_answer(messages[: -len(results)])
     for message in reversed(messages):
         if message.role == "user":
-            return ""
+            break
         if message.role == "assistant" and message.text:
             return message.text
     return ""
+
+
+def _is_result(message: Message) -> bool:
+    return message.role == "tool"
+
+
+def _refused_answer(before: Sequence[Message]) -> str:
+    calls = before[-1].calls if before and before[-1].role == "assistant" else ()
+    return next((written(call.raw) for call in calls if call.name == FINAL_ANSWER), "")
+
+
+def written(arguments: bytes) -> str:
+    """Return the arguments of a call as the model wrote them. What is no object is kept as a text."""
+    return arguments.decode() if arguments.startswith(b"{") else str(from_json(arguments))
+
+
+def refusal(problem: str) -> UserMessage:
+    """Return the message that asks for another reply."""
+    return UserMessage(f"{_REFUSED}{problem}\n\nReply again, in full.")
 
 
 def refusals(messages: Sequence[Message]) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, Generic, cast
 
 from msgspec import Meta, structs
@@ -10,18 +9,18 @@ from msgspec import Meta, structs
 from ..checks import checked
 from ..context import ToolContext
 from ..datatypes import DataType, as_plain, shape_of
-from ..errors import OutputViolation
+from ..errors import ConfigError, OutputViolation
 from ..events import Noted
-from ..messages import Message, ToolCall, ToolMessage, ToolResult, UserMessage
-from ..plain_json import from_json, to_json
+from ..messages import Message, ToolCall, ToolResult, UserMessage
+from ..plain_json import to_json
 from ..ports import Middleware, Request
 from ..strict_schema import Unsayable, strict
 from ..structured import value_in
 from ..tools import R, Tool
+from .checking import FINAL_ANSWER, last_words, refusal, written
 
 if TYPE_CHECKING:  # Whether it is one is for `DataType` to say: `list[int]` is no class.
     _Kind = type[R] | Mapping[str, Any]
-FINAL_ANSWER = "final_answer"
 ANSWER = "answer"
 """The field that holds a value that is no object: providers want an object at the top."""
 DESCRIPTION = (
@@ -29,7 +28,7 @@ DESCRIPTION = (
     "ends your turn."
 )
 UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "the model refused"}
-"""Why a reply that stopped like this is no answer."""
+"""Why a reply that stopped like this is no answer, even if a part of it reads as one."""
 REFUSED = "refused"
 """The key of the note that counts refused replies."""
 
@@ -67,14 +66,13 @@ class ResponseFormat(Middleware, Generic[R]):
 
     @checked
     def __init__(self, kind: "_Kind[R]", *, retries: Annotated[int, Meta(ge=0)] = 2) -> None:
-        self._type: DataType[R] = DataType(kind)
+        self._type: DataType[R] = _data_type(kind)
         self._retries = retries
         schema = self._type.schema
         is_object = schema.get("type") == "object" and not {"anyOf", "oneOf", "allOf"} & schema.keys()
         self._wraps = not is_object
-        self.schema: dict[str, Any] = schema if is_object else _wrapped(schema)
-        """The JSON Schema of an answer, which is an object."""
-        self.tools: Sequence[Tool] = (_FinalAnswer(self._answer, self.schema),)
+        self._schema = schema if is_object else _wrapped(schema)
+        self.tools: Sequence[Tool] = (_FinalAnswer(self._answer, self._schema),)
 
     def __repr__(self) -> str:
         return f"ResponseFormat({self._type.name}, retries={self._retries})"
@@ -89,7 +87,7 @@ class ResponseFormat(Middleware, Generic[R]):
     @cached_property
     def _strict(self) -> dict[str, Any] | None:
         try:
-            return strict(self.schema)
+            return strict(self._schema)
         except Unsayable:
             return None
 
@@ -111,31 +109,38 @@ class ResponseFormat(Middleware, Generic[R]):
     def wanted(self) -> str:
         return self._type.wanted
 
+    def json_in(self, text: str) -> str:
+        """Return the value in the text of a model as JSON.
+
+        Raises:
+            ValueError: there is none; says what is wrong, and which shape is wanted.
+        """
+        return to_json(as_plain(value_in(text, self))).decode()
+
     def read_turn(self, messages: Sequence[Message]) -> R | None:
         """Return the value of a turn that ended with the last of *messages*; None if an agent without this ran it."""
         try:
-            return value_in(_last_words(messages), self)
+            return value_in(last_words(messages), self)
         except ValueError:
             return None
 
     async def _answer(self, call: bytes, ctx: ToolContext) -> ToolResult:
         try:
-            answer = value_in(_written(call), self)
+            return ToolResult(self.json_in(written(call)), ends=True)
         except ValueError as exc:
             # A result that does not end the turn goes back to the model; an error that does is raised below.
             return ToolResult(f"{FINAL_ANSWER}: {exc}", is_error=True, ends=self._refuse(ctx))
-        return ToolResult(to_json(as_plain(answer)).decode(), ends=True)
 
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
         state = ctx.state
         if not state.ends and state.stop in UNFINISHED:
             raise OutputViolation(f"the reply is not a {self._type.name}: {UNFINISHED[state.stop]}")
         try:
-            value_in(_last_words(state.messages), self)
+            value_in(last_words(state.messages), self)
         except ValueError as exc:
             if self._refuse(ctx):
                 raise OutputViolation(f"the reply is not a {self._type.name}: {exc}") from None
-            return UserMessage(f"Your reply was refused: {exc}\n\nGive your answer again, in full.")
+            return refusal(str(exc))
         return None
 
     def _refuse(self, ctx: ToolContext) -> bool:
@@ -166,6 +171,13 @@ class _FinalAnswer(Tool):
         return {"call": call.raw, "ctx": ctx}
 
 
+def _data_type(kind: Any) -> DataType[Any]:
+    try:
+        return DataType(kind)
+    except ConfigError as exc:
+        raise ConfigError(f"response_format: kind must be a type, or a JSON Schema: {exc}") from None
+
+
 def as_response_format(kind: Any) -> ResponseFormat[Any]:
     """Return *kind* if it is a `ResponseFormat`, or make one of it."""
     return cast(ResponseFormat[Any], kind) if isinstance(kind, ResponseFormat) else ResponseFormat(kind)
@@ -175,34 +187,3 @@ def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
     inner = {name: part for name, part in schema.items() if name != "$defs"}
     whole: dict[str, Any] = {"type": "object", "properties": {ANSWER: inner}, "required": [ANSWER]}
     return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole
-
-
-def _last_words(messages: Sequence[Message]) -> str:
-    """Return what a turn came to: the result that ended it, that of `final_answer` first; or else the last text of the
-    model since the last message to it, as a reply after a result may be empty.
-    """
-    results = [message for message in takewhile(_is_result, reversed(messages)) if isinstance(message, ToolMessage)]
-    if results:
-        given = [result for result in results if not result.is_error]
-        given.sort(key=lambda result: result.name != FINAL_ANSWER)
-        return given[0].text if given else _refused_answer(messages[-len(results) - 1])
-    for message in reversed(messages):
-        if message.role == "user":
-            break
-        if message.role == "assistant" and message.text:
-            return message.text
-    return ""
-
-
-def _is_result(message: Message) -> bool:
-    return message.role == "tool"
-
-
-def _refused_answer(reply: Message) -> str:
-    calls = reply.calls if reply.role == "assistant" else ()
-    return next((_written(call.raw) for call in calls if call.name == FINAL_ANSWER), "")
-
-
-def _written(call: bytes) -> str:
-    """Return the arguments of a call as the model wrote them. What is no object is kept as a text."""
-    return call.decode() if call.startswith(b"{") else str(from_json(call))

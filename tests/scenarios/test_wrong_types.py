@@ -28,6 +28,7 @@ from minideep import (
     Middleware,
     MinideepError,
     Reject,
+    ResponseFormat,
     Retention,
     State,
     Stream,
@@ -313,7 +314,7 @@ def calls(world):
     """For each public name: what is called, with which arguments, and what is done with what comes of it."""
     agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
     kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
-    kit |= {"version": "1", "continues": ["b"], "redact": None}
+    kit |= {"version": "1", "continues": ["b"], "redact": None, "response_format": None}
     turn = {"input": "go", "thread_id": "t", "key": None, "files": None, "context": None, "wait": False}
     settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
     critic = Subagent(name="critic", description="finds faults")
@@ -330,6 +331,7 @@ def calls(world):
         "Agent.preload": (agent.preload, {}),
         **stored_verbs("Agent", agent),
         "Agent.override": (lambda **given: entered(agent.override(**given)), {"model": model}),
+        "ResponseFormat": (ResponseFormat, {"kind": list[int], "retries": 2}, worn),
         "create_deep_agent": (
             create_deep_agent,
             {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
@@ -339,7 +341,8 @@ def calls(world):
         "Subagent": (
             Subagent,
             {"name": "s", "description": "d", "system_prompt": "", "tools": [ping], "model": model, "middleware": ()}
-            | {"memory": (), "skills": (), "limits": Limits(), "subagents": (), "interrupt_on": {}, "share": ()},
+            | {"memory": (), "skills": (), "limits": Limits(), "subagents": (), "interrupt_on": {}, "share": ()}
+            | {"response_format": None},
             lambda about: answers(create_deep_agent(ScriptedModel(["ok"]), subagents=[about])),
         ),
         "Stream": (Stream, {"start": lambda emit: agent.run("go")}),
@@ -404,7 +407,7 @@ def calls(world):
         "BatchModel": (BatchModel, {"model": "anthropic:claude-x", "max_wait": 1.0, "max_size": 10, "poll": 1.0}, asked),
         "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
         "RateLimiter": (RateLimiter, {"model": model, "max_concurrency": 8, "initial_backoff": 1.0, "max_backoff": 60.0}, asked),
-        "ScriptedModel": (ScriptedModel, {"replies": ["ok"], "window": 100_000}, asked),
+        "ScriptedModel": (ScriptedModel, {"replies": ["ok"], "window": 100_000, "structured_output": False}, asked),
         "OfflineModel": (OfflineModel, {}, asked),
         "Timeouts": (Timeouts, {"connect": 5.0, "first_byte": 60.0, "between": 60.0, "total": 600.0}),
         "Price": (Price, {"input": 1, "output": 1, "cache_read": 1, "cache_write": 1, "cache_write_long": 1, "beyond": None}, lambda price: price.of(Usage(5, 5))),
@@ -554,6 +557,7 @@ CALLED_BY_THE_LOOP = {
         for verb in ("ls", "walk", "read", "write", "delete")
     },
     "Handle": "made by `start`",
+    **{f"ResponseFormat.{verb}": "asked of each reply" for verb in ("read", "read_turn", "json_in")},
     "ToolContext": "made for each call",
     "Spent.reached": "asked at each step",
     "Spent.missing": "asked at each step",

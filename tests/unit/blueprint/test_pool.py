@@ -29,6 +29,7 @@ from harness.blueprints import (
 
 from minideep import (
     AssistantMessage,
+    ConfigError,
     Limits,
     MemoryCheckpointer,
     RateLimited,
@@ -696,3 +697,59 @@ def test_a_goal_may_be_text_blocks_but_no_other_blocks():
     bp = blueprint([plan(research())])
     assert bp.run_sync([Text("find "), Text("out")], "t").status == "ended"
     assert "# Goal\nfind out\n" in asked(bp.planner.agent.spec.model.planned[0])
+
+
+# ---- typed artifacts
+
+
+class Report(msgspec.Struct):
+    title: str
+    score: int = 5
+
+
+TYPED = Role("worker", "You are a worker.", response_format=Report)
+GOOD = '{"title": "t", "score": "7"}'
+FINAL = ToolCall("final_answer", {"title": "t", "score": 7})
+
+
+def artifact_of(parts, role=TYPED, **named):
+    bp, turn = one_turn(parts, roles=[role], **named)
+    return bp.artifact("t", "r.json"), turn.status, len(parts.delegated)
+
+
+def typed_parts(said):
+    return Parts([plan(("worker", "report", "r.json"))], [end("{{r.json}}")], said)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_the_artifact_of_a_typed_role_is_its_value_as_json(held):
+    parts = typed_parts(lambda request: f"Here: {GOOD}" if request.schema or not held else "nothing")
+    parts.structured_output = held
+    assert artifact_of(parts) == ('{"title":"t","score":7}', "ended", 1)
+    assert [shown.name for shown in parts.delegated[0].tools] == ([] if held else ["final_answer"])
+
+
+def test_a_typed_role_may_answer_by_the_tool_and_is_asked_again_in_the_same_run():
+    said = iter(["no JSON", ToolCall("final_answer", {"score": 1}), FINAL])
+    parts = typed_parts(lambda request: next(said))
+    assert artifact_of(parts) == ('{"title":"t","score":7}', "ended", 3)
+    second = parts.delegated[1]
+    assert "title" in refusal(second)[1]
+
+
+def test_a_validator_reads_the_value_of_a_typed_role():
+    seen = []
+    said = iter(['{"title": "bad"}', GOOD])
+    role = msgspec.structs.replace(TYPED, validate=lambda content: seen.append(content) or "bad" not in content)
+    assert artifact_of(typed_parts(lambda request: next(said)), role) == ('{"title":"t","score":7}', "ended", 2)
+    assert seen == ['{"title":"bad","score":5}', '{"title":"t","score":7}']
+
+
+def test_a_typed_role_that_never_fits_fails_its_subtask():
+    bp, _ = one_turn(Parts([plan(("worker", "w", "r.json"))], [ask()], lambda request: "no"), roles=[TYPED])
+    assert outcomes(bp) == [("r.json", "failed", "its run failed (OutputViolation)")]
+
+
+def test_a_form_that_is_no_type_is_refused_with_the_name_of_its_role():
+    with pytest.raises(ConfigError, match="role 'worker': response_format: kind must be a type"):
+        Blueprint(Parts([]), [Role("worker", "You work.", response_format="Report")])
