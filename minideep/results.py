@@ -23,11 +23,7 @@ def text_of_value(value: Any) -> str:
     try:
         raw = msgspec.json.encode(value, enc_hook=_as_data)
     except _NoText as exc:
-<<<<<<< HEAD
         raise TypeError(str(exc)) from None  # The model reads the name of the class, too.
-=======
-        raise TypeError(str(exc)) from None
->>>>>>> arguments
     except (TypeError, ValueError, OverflowError):  # Keys that are no texts, numbers that are too large.
         return clean(_ADDRESS.sub("", str(value)))
     # One text, such as a date, stands for itself: a model reads no quotes round it.
