@@ -10,7 +10,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import lru_cache, partial
 from operator import is_
-from types import CodeType, FunctionType, NoneType
+from types import CodeType, FunctionType, MethodType, NoneType
 from typing import Any, cast, get_args, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -51,6 +51,8 @@ class Parameters(Struct, frozen=True, eq=False):
     """The parameter that the run fills in; an empty string if there is none."""
     aliases: dict[str, Alias]
     """Other names of parameters, by parameter."""
+    names: tuple[str, ...]
+    """All parameters of the function, also those that the model does not give."""
 
 
 class _Kept(Struct, frozen=True, eq=False):
@@ -87,7 +89,8 @@ def tool_parameters(name: str, function: Callable[..., Any]) -> Parameters:
     except (ArithmeticError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError) as exc:
         # An annotation may be any text, and Python evaluates it here, so a typing mistake can raise any of these.
         raise ConfigError(f"tool {name!r}: its signature cannot be read: {type(exc).__name__}: {exc}") from exc
-    parameters = _read(name, signature, hints, inspect.iscoroutinefunction(plain))
+    named = tuple(inspect.signature(plain).parameters)
+    parameters = _read(name, signature, hints, inspect.iscoroutinefunction(plain), named)
     if code:
         _kept[code] = _Kept(source, hints if _names_are_text(function, hints) else None, parameters)
     return parameters
@@ -95,6 +98,8 @@ def tool_parameters(name: str, function: Callable[..., Any]) -> Parameters:
 
 def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that runs when a `partial`, or an object that can be called, is called."""
+    if type(function) in (FunctionType, MethodType):
+        return function
     while isinstance(function, partial):
         function = cast(Callable[..., Any], cast(Any, function).func)
     is_object = (
@@ -103,44 +108,32 @@ def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.__call__ if is_object else function
 
 
-def own_name(function: Callable[..., Any]) -> str:
-    """Return the name of a function, below a `partial`; or that of the class of an object that can be called."""
-    named: Any = _described_by(function)
-    return getattr(named, "__name__", type(named).__name__)
+def described(
+    plain: Callable[..., Any], parameters: tuple[str, ...], has_description: bool
+) -> tuple[str, str, dict[str, str]]:
+    """Return the name of a plain function, and what its docstring says of it and of its *parameters*, by their names.
+
+    Of a method these may be its base class's; of the `__call__` of an object, its class's.
+    """
+    name, doc = getattr(plain, "__name__", type(plain).__name__), plain.__doc__
+    if name == "__call__" and (owner := getattr(plain, "__self__", None)) is not None:
+        name, doc = type(owner).__name__, doc or type(owner).__doc__
+    if type(doc) is not str:  # That of a base class takes long to find.
+        doc = "" if has_description else inspect.getdoc(plain) or ""
+    return name, *_documented(doc, parameters)
 
 
-def documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """Return what a callable's docstring says of it, and of its parameters, by their names."""
-    doc = _own_doc(function)
+@lru_cache(maxsize=1000)
+def _documented(doc: str, parameters: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    doc = inspect.cleandoc(doc)
     if not _DESCRIBES.search(doc):
         return doc, {}
     from .docstrings import split
 
-    return split(doc, inspect.signature(plain_function(function)).parameters)
+    return split(doc, parameters)
 
 
 _DESCRIBES = re.compile("^(?:Arg|Param|:param)", re.MULTILINE)
-
-
-def _own_doc(function: Callable[..., Any]) -> str:
-    """Return the docstring of a function, below a `partial`, or of its method in a base class; or, of an object, that
-    of its `__call__` or its class.
-    """
-    own, described = plain_function(function).__doc__, _described_by(function)
-    if type(own) is str:
-        return _cleaned(own)
-    return (inspect.getdoc(described) if inspect.isroutine(described) else _cleaned(described.__doc__ or "")) or ""
-
-
-def _described_by(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what has the name and the words about a callable: a function, or the class of an object."""
-    plain = plain_function(function)
-    owner: Any = getattr(plain, "__self__", None)
-    is_object = getattr(plain, "__name__", "") == "__call__" and owner is not None
-    return cast(Any, type(owner)) if is_object else plain
-
-
-_cleaned = lru_cache(maxsize=1000)(inspect.cleandoc)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
@@ -183,7 +176,9 @@ def _check_kind(name: str, function: Callable[..., Any]) -> None:
         raise ConfigError(f"tool {name!r} must return one value, and not `yield`; return a list")
 
 
-def _read(name: str, signature: inspect.Signature, hints: dict[str, Any], is_async: bool) -> Parameters:
+def _read(
+    name: str, signature: inspect.Signature, hints: dict[str, Any], is_async: bool, named: tuple[str, ...]
+) -> Parameters:
     fields: list[Any] = []
     context, aliases, defaults = "", dict[str, Alias](), dict[str, Any]()
     for parameter in signature.parameters.values():
@@ -210,7 +205,7 @@ def _read(name: str, signature: inspect.Signature, hints: dict[str, Any], is_asy
         problem = f"its function has a parameter of a type that JSON cannot express: {problem}"
         problem = f"{problem}; take plain data there, and objects from `ctx.context`"
         raise ConfigError(f"tool {name!r}: {problem}") from exc
-    return Parameters(arguments, decoder, schema, is_async, context, aliases)
+    return Parameters(arguments, decoder, schema, is_async, context, aliases, named)
 
 
 def _check_parameter(name: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> None:

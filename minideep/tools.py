@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from string import ascii_letters, digits
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, cast, overload
 
 import msgspec
@@ -50,16 +51,17 @@ class Tool(Generic[P, R]):
         description: str | None = None,
         timeout: Seconds | None = None,
     ) -> None:
-        from .parameters import documented, own_name, plain_function, tool_parameters  # Loaded with the first tool.
+        from .parameters import described, plain_function, tool_parameters  # Loaded with the first tool.
 
         # `tool(name="other")(shout)` is another tool of the same function.
         function = cast(Any, function).function if isinstance(function, Tool) else function
-        update_wrapper(self, plain_function(function), updated=())
+        plain = function if type(function) in (FunctionType, MethodType) else plain_function(function)
+        update_wrapper(self, plain, updated=())
         self.function: Callable[..., Any] = function
-        self.name: str = name or own_name(function)
-        doc, self._notes = documented(function)
+        self._parameters = tool_parameters(name or getattr(function, "__name__", type(function).__name__), function)
+        own, doc, self._notes = described(plain, self._parameters.names, bool(description))
+        self.name: str = name or own
         self.description: str = description or doc
-        self._parameters = tool_parameters(self.name, function)
         self.is_async: bool = self._parameters.is_async
         self.timeout = timeout  # The property below checks it.
         self.takes_context: bool = bool(self._parameters.context)

@@ -58,7 +58,7 @@ class Task(UserWritten, frozen=True, kw_only=True):
 def agent_of(task: Task, model: Model, case: Path) -> Agent:
     """Return a deep agent for one case of *task*, on files that are made fresh in the folder *case*."""
     root = make(case, task.files, task.outside)
-    parts = task.parts(root) if task.parts else {}
+    parts: Mapping[str, Any] = task.parts(root) if task.parts else {}
     agent = create_deep_agent(model, backend=FilesystemBackend(root), limits=LIMITS, **parts)
     agent.spec = structs.replace(agent.spec, about={**agent.spec.about, WORKSPACE: str(case)})
     return agent

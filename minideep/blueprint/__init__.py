@@ -1,14 +1,17 @@
-"""The deep-agent blueprint: a planner, a pool of subagents, virtual files and bounded reflection."""
+"""The deep-agent blueprint: a planner, a pool of subagents, virtual files and bounded reflection.
+
+The four parts are imported from here as well. Only the names in `__all__` are a promise to users.
+"""
 
 from typing import TYPE_CHECKING
 
 from .. import lazy_names
 from .blueprint import Blueprint
 from .contracts import Artifact, Decision, Plan, Subtask
-from .files import STATE_LIMIT_BYTES, VirtualFiles
-from .planner import Planner
-from .pool import SubagentPool
-from .reflection import Reflection
+from .files import STATE_LIMIT_BYTES, VirtualFiles as VirtualFiles
+from .planner import Planner as Planner
+from .pool import SubagentPool as SubagentPool
+from .reflection import Reflection as Reflection
 from .roles import CODE_WRITER, CRITIC, RESEARCH_SPECIALIST, STOCK_ROLES, Role
 from .state import Board, Entry
 
@@ -32,12 +35,8 @@ __all__ = [
     "Decision",
     "Entry",
     "Plan",
-    "Planner",
-    "Reflection",
     "Role",
-    "SubagentPool",
     "Subtask",
-    "VirtualFiles",
     "ends_by_decision",
     "roles_are_themselves",
     "state_is_small",

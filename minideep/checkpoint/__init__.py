@@ -16,7 +16,7 @@ __getattr__ = lazy_names(
     {
         "accounts": "thread_costs",
         "batch": "Pending",
-        "boundaries": "Boundary",
+        "boundaries": "Boundary recallable",
         "disk": "DiskCheckpointer",
         "format": "decode decode_recorded encode encode_state number_of",
         "holding": "HeldThread",
@@ -33,7 +33,7 @@ __getattr__ = lazy_names(
         "sync_store": "SyncStore",
         "verify": "Damage",
         "waiting": "wait_for",
-        "views": "Difference RunInfo ThreadInfo diff export get_state history noted read_file recall recallable runs "
-        "threads transcript",
+        "views": "Difference RunInfo ThreadInfo diff export get_state history noted read_file recall runs threads "
+        "transcript",
     },
 )

@@ -7,7 +7,7 @@ from ..events import AnyEvent
 from .accounts import thread_costs as thread_costs
 from .adapter import threaded as threaded
 from .batch import Pending as Pending
-from .boundaries import Boundary as Boundary
+from .boundaries import Boundary as Boundary, recallable as recallable
 from .disk import DiskCheckpointer as DiskCheckpointer
 from .format import (
     decode as decode,
@@ -52,7 +52,6 @@ from .views import (
     noted as noted,
     read_file as read_file,
     recall as recall,
-    recallable as recallable,
     runs as runs,
     threads as threads,
     transcript as transcript,

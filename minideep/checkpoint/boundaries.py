@@ -24,7 +24,8 @@ from ..state import FileEntry, Path, State, Status
 from .batch import Pending
 from .format import decode
 from .log import Log
-from .replay import content_of, last_snapshot, read_run, replay, segments
+from .replay import content_of, last_snapshot, read_consistently, read_run, replay, segments
+from .store import CheckedStore
 
 ENDINGS = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
 """Events that end a turn."""
@@ -158,8 +159,16 @@ def find_content(pending: Sequence[Pending], log: Log, file: str, sha256: str) -
     return None
 
 
-def contents(log: Log) -> Iterator[tuple[str, str]]:
-    """Yield the path and the hash of each content of a file that is saved in the log of a thread."""
+def recallable(store: CheckedStore, thread_id: str) -> set[tuple[str, str]]:
+    """Return the path and the hash of each content that `recall` finds in what is saved of a thread, in one look.
+
+    Raises:
+        CheckpointError: the log cannot be read.
+    """
+    return read_consistently(store, thread_id, lambda log: set(_contents(log))) or set()
+
+
+def _contents(log: Log) -> Iterator[tuple[str, str]]:
     state = beginning(log, ())
     yield from ((path, file.sha256) for path, file in state.files.items() if file.blob or file.content is not None)
     for _, entries in segments(log, (), state.number):

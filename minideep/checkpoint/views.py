@@ -24,7 +24,6 @@ from .boundaries import (
     attach,
     beginning,
     boundaries,
-    contents,
     find_content,
     read_state,
     run_at,
@@ -192,15 +191,6 @@ def recall(store: CheckedStore, thread_id: str, file: str, sha256: str) -> str |
         UnknownThread, CheckpointError
     """
     return _read(store, thread_id, lambda log: find_content((), log, file, sha256))
-
-
-def recallable(store: CheckedStore, thread_id: str) -> set[tuple[str, str]]:
-    """Return the path and the hash of each content that `recall` finds, in one look at the log.
-
-    Raises:
-        UnknownThread, CheckpointError
-    """
-    return _read(store, thread_id, lambda log: set(contents(log)))
 
 
 def noted(store: CheckedStore, thread_id: str, owner: str, key: str) -> list[Any]:

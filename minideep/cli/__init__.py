@@ -101,8 +101,8 @@ _COMMANDS = {
     "eval": (
         "run a golden set with the stock blueprint or an agent of your own, or --behaviours with a model; exit with 1 "
         "if a case fails",
-        "file --behaviours --from --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency --json=OUT.json "
-        "--junit --baseline",
+        "file --behaviours --from --agent=MODULE:NAME --model --repeat --budget --timeout --concurrency "
+        "--json=OUT.json --junit --baseline",
     ),
     "threads": ("list the threads, most recently used first", ""),
     "show": ("print the messages of a thread", "thread --subagents --agent"),

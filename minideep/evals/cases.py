@@ -126,8 +126,8 @@ class Cases(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """True if every case was run and passed."""
-        return all(case.passed for case in self.cases)
+        """True if there are cases, and every one was run and passed."""
+        return bool(self.cases) and all(case.passed for case in self.cases)
 
     @property
     def failed(self) -> tuple[Case, ...]:

@@ -1,11 +1,10 @@
 """What a golden expects of its turn. All of it is checked in every evaluation."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..turn import Turn
 from .calls import calls_in_order
-from .trajectory import Assertion, Trajectory
+from .trajectory import Assertion, Trajectory, answer_of
 
 MAX_QUOTED = 200
 """Characters of a text that a problem quotes."""
@@ -29,7 +28,7 @@ def ends_as_expected(trajectory: Trajectory) -> str | None:
         return f"expected the turn to be {expected}, but it is {turn.status} ({_why(turn)})"
     if expected == "ended" and turn.reason != "done":
         return f"the turn ended because the last reply was {turn.reason}"
-    if expected == "ended" and not _answers(turn):
+    if expected == "ended" and not answer_of(turn).strip():
         return "the turn ended with an empty answer"
     if expected == "escalated" and not turn.question.strip():
         return "the turn escalated without a question"
@@ -37,11 +36,11 @@ def ends_as_expected(trajectory: Trajectory) -> str | None:
 
 
 def answers_as_expected(trajectory: Trajectory) -> str | None:
-    """The answer contains the expected one, ignoring case and white space. The question of a turn is an answer, too."""
-    expected, turn = trajectory.golden.expected_final_answer, trajectory.turn
-    if _plain(expected) in _plain(turn.text) or _plain(expected) in _plain(turn.question):
+    """The answer contains the expected one, ignoring case and white space; see `answer_of`."""
+    expected, answer = trajectory.golden.expected_final_answer, answer_of(trajectory.turn)
+    if _plain(expected) in _plain(answer):
         return None
-    return f"expected {expected[:MAX_QUOTED]!r} in the answer, found {(turn.text or turn.question)[:MAX_QUOTED]!r}"
+    return f"expected {expected[:MAX_QUOTED]!r} in the answer, found {answer[:MAX_QUOTED]!r}"
 
 
 def delivers_the_artifacts(trajectory: Trajectory) -> str | None:
@@ -59,11 +58,6 @@ def _why(turn: Turn) -> str:
     if turn.status == "paused":
         return f"it waits for a decision about {', '.join(wait.call.name for wait in turn.interrupts)}"
     return turn.question[:MAX_QUOTED] if turn.status == "escalated" else turn.reason
-
-
-def _answers(turn: Turn) -> bool:
-    output: Any = getattr(turn, "output", None)  # A typed result is an answer.
-    return bool(turn.text.strip()) or output is not None
 
 
 def _plain(text: str) -> str:

@@ -1,25 +1,22 @@
 """Judges: assertions that ask a model. What they spend is counted as the evaluation's, not the agent's."""
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from msgspec import Meta
 
 from ..agent import Agent
 from ..checks import checked
-from ..datatypes import DataType
 from ..documented import Struct
-from ..errors import ConfigError, ModelError
+from ..errors import ConfigError
 from ..models import resolve
 from ..plain_json import to_json
 from ..ports import Model
 from .scores import THRESHOLD, Score, Share
-from .trajectory import Assertion, Trajectory
+from .trajectory import Assertion, Trajectory, answer_of
 
 T = TypeVar("T")
 BEST = 4
 """The highest grade that a judge can give; the lowest is 0, so that a score reaches from 0 to 1."""
-TRIES = 3
-"""Replies that a judge may give until one can be read."""
 MAX_SOURCES = 400_000
 """Characters of tool results that a judge reads."""
 NAME_SHOWN = 60
@@ -70,10 +67,10 @@ def judge(model: str | Model, question: str, *, threshold: Share = THRESHOLD) ->
     """
     if not question.strip():
         raise ConfigError("judge: its question is empty; say what it should judge")
-    asked, grade = resolve(model), DataType(Grade)
+    asked = resolve(model)
 
     async def graded(trajectory: Trajectory) -> Score:
-        found = await _asked(asked, _GRADES.replace("{question}", question), _about(trajectory), grade, trajectory)
+        found = await _asked(asked, _GRADES.replace("{question}", question), _about(trajectory), Grade, trajectory)
         return Score(found.score / BEST, found.reason, threshold=threshold)
 
     graded.__name__ = f"judge({question[:NAME_SHOWN]!r})"
@@ -90,13 +87,13 @@ def grounded(model: str | Model, *, threshold: Share = THRESHOLD) -> Assertion:
     Raises:
         ConfigError: *model* is not a model.
     """
-    asked, claims = resolve(model), DataType(Claims)
+    asked = resolve(model)
 
     async def is_grounded(trajectory: Trajectory) -> str | Score:
         sources = [call.result for call in trajectory.calls if call.result and not call.is_error]
         if (size := sum(map(len, sources))) > MAX_SOURCES:
             return f"its sources have {size:,} characters, more than the {MAX_SOURCES:,} that a judge reads"
-        found = (await _asked(asked, _CLAIMS, _about(trajectory) | {"sources": sources}, claims, trajectory)).claims
+        found = (await _asked(asked, _CLAIMS, _about(trajectory) | {"sources": sources}, Claims, trajectory)).claims
         if not found:
             return Score(1.0, "it makes no claims", threshold=threshold)
         doubtful = [one.claim for one in found if not one.supported]
@@ -111,19 +108,12 @@ def _about(trajectory: Trajectory) -> dict[str, Any]:
     golden, turn = trajectory.golden, trajectory.turn
     reference = {"reference": golden.expected_final_answer} if golden.expected_final_answer else {}
     earlier = {"earlier": list(golden.earlier)} if golden.earlier else {}
-    return {**earlier, "task": golden.goal, "answer": turn.text or turn.question, **reference}
+    return {**earlier, "task": golden.goal, "answer": answer_of(turn), **reference}
 
 
-async def _asked(model: Model, system: str, about: dict[str, Any], kind: DataType[T], trajectory: Trajectory) -> T:
+async def _asked(model: Model, system: str, about: dict[str, Any], kind: type[T], trajectory: Trajectory) -> T:
     """Return what *model* says. As JSON, what it judges can forge neither an end nor another part of the message."""
-    agent = Agent(model, system_prompt=system, name="judge")
-    said = to_json(about).decode()
-    for _ in range(TRIES):
-        turn = await agent.run(said, "judgement")
-        trajectory.judging.add(turn.costs)
-        turn.raise_for_status()
-        try:
-            return kind.read_text(turn.text)
-        except ValueError as exc:
-            said = f"Your reply cannot be read: {exc}"
-    raise ModelError(f"the judge gave no reply that can be read in {TRIES} tries. {said}")
+    agent = Agent(model, system_prompt=system, name="judge", response_format=kind)
+    turn = await agent.run(to_json(about).decode())
+    trajectory.judging.add(turn.costs)
+    return cast(T, turn.raise_for_status().output)

@@ -28,7 +28,7 @@ from .expectations import expectations
 from .golden import Golden
 from .report import Report
 from .scores import Failure, Score, read_verdict
-from .trajectory import Assertion, Trajectory, on_store, walk
+from .trajectory import Assertion, Trajectory, answer_of, on_store, walk
 
 T = TypeVar("T")
 VERSION: str = import_module(__name__.partition(".")[0]).__version__
@@ -149,8 +149,9 @@ class _Evaluation:
         return structs.replace(case, failures=tuple(failures))
 
     def _made(self, golden: Golden) -> Agent:
-        given: Any = self._agent
-        agent = given if hasattr(given, "spec") else given(golden)
+        agent = cast(Agent, self._agent)
+        if not isinstance(self._agent, Agent):
+            agent = self._agent(golden)
         check(agent, Agent, "what the function of an agent returns", "evaluate")
         self.agents.add(f"{agent.spec.name} {agent.spec.about.get('version', '')}".strip())
         return agent
@@ -201,7 +202,7 @@ def _outcome(trajectory: Trajectory) -> dict[str, Any]:
     turn = trajectory.turn
     return {
         "status": turn.status,
-        "answer": clean((turn.text or turn.question)[:MAX_ANSWER]),
+        "answer": clean(answer_of(turn)[:MAX_ANSWER]),
         "calls": tuple(clean(str(call)[:MAX_CALL]) for call in trajectory.calls[:MAX_CALLS]),
         "state_bytes": trajectory.state_bytes,
     }

@@ -16,6 +16,7 @@ from ..costs import Costs
 from ..documented import Struct
 from ..errors import MinideepError
 from ..messages import Message, ToolMessage
+from ..middleware import FINAL_ANSWER
 from ..models import Policy
 from ..ports import Ask, Middleware, Reply, Request, Store
 from ..runtime import inheriting
@@ -59,7 +60,9 @@ class Trajectory(Struct, frozen=True):
     requests: tuple[Asked, ...]
     """Every request to a model, in order. Those of a blueprint name the planner, reflection or a role."""
     calls: tuple[Call, ...]
-    """Every call of the turn, those of the runs below included: they follow the call that began their run."""
+    """Every call of the turn, those of the runs below included: they follow the call that began their run. A typed
+    answer that the model gave as a call is none.
+    """
     runs: Mapping[Path, str]
     """The agent of each run of the turn; `()` is the main run."""
     artifacts: Mapping[str, str]
@@ -149,6 +152,14 @@ def _artifacts(agent: Agent, golden: Golden, turn: Turn) -> dict[str, str]:
     return there | dict(delivered(turn.thread_id)) if delivered else there
 
 
+def answer_of(turn: Turn) -> str:
+    """Return what a turn says to the person: its text or its question, and a typed result as JSON."""
+    said, last = turn.text or turn.question, turn.messages[-1:]
+    # If the model gave its typed result as text, that is the text of the turn.
+    result = last[0].text if turn.output is not None and last and last[0].role == "tool" else ""
+    return "\n".join(filter(None, (said, result)))
+
+
 class _Calls:
     """Reads the calls of a turn back from the log, where a compaction has removed nothing."""
 
@@ -165,6 +176,8 @@ class _Calls:
         replies = (message for message in messages if message.role == "assistant")
         for step, reply in enumerate(replies, start=1):
             for call in reply.calls:
+                if call.name == FINAL_ANSWER:  # The way in which some models give a typed answer, and no deed.
+                    continue
                 found = results.get(call.id)
                 result = (found.text, found.is_error) if found else (None, False)
                 yield Call(call.name, call.args, agent, path, step, *result)

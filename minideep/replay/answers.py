@@ -86,6 +86,8 @@ class RecordedAnswers(Middleware):
         """Return the result of a call; *found* is the recorded one. Results come in the order in which they came."""
         if found is not None and found.ran_agents:
             result = await run(call)
+            if found.result is None or self._script.is_later(found.part):  # Its answer was never saved.
+                await self._script.end(ctx.path, ctx.state, f"result of {call.name}")
             await _earlier_ones(self._script, ctx, found)
             return result
         await _earlier_ones(self._script, ctx, found)

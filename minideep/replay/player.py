@@ -1,8 +1,10 @@
 """Gives an agent the inputs of a recorded thread again: messages, decisions, what was said meanwhile, cancellations."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import Future
 from copy import copy
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -11,6 +13,7 @@ from ..backends import read_only
 from ..checkpoint import MemoryCheckpointer, open_store, thread_events
 from ..errors import MinideepError, ModelError
 from ..events import TurnCancelled, TurnFailed
+from ..messages import UserMessage
 from ..ports import Middleware, Model
 from ..runtime import Turns, check_prices, inheriting, turns_of, with_model
 from ..state import Decision, Path
@@ -21,6 +24,8 @@ from .model import RecordedModel
 from .recording import RecordedCall, RecordedInput, Recording
 from .script import Script
 
+SOON = 1_000
+"""Rounds of the event loop in which a turn has begun, unless its input is refused."""
 QUIET = 0.02
 """Seconds without progress after which the other runs of a turn that is to be cut are taken to have come as far as they
 can.
@@ -81,7 +86,26 @@ class _Player:
     def _thread(self) -> str:
         return self._recording.thread_id  # The same, as files are named after it.
 
+    async def _at_once(self, given: RecordedInput) -> None:
+        """Do what was done between an input and the first step: say something, or stop the turn."""
+        running: list[Any] = []
+        for _ in range(SOON):
+            if running := turns_of(self._agent._turns):
+                break
+            await asyncio.sleep(0)
+        for live in running:  # Not by `say`, which takes a moment, and the first step comes at once.
+            live.inbox.extend((UserMessage(text), Future[bool]()) for text in given.said)
+        if not given.is_begun:
+            self._stop_now(given, running)
+
     async def _give(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
+        early = asyncio.ensure_future(self._at_once(given))
+        try:
+            return await self._given(index, given, last)
+        finally:
+            early.cancel()
+
+    async def _given(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
         if given.message is not None or last is None:
             return await say_again(self._agent, self._recording, index, self._context)
         decisions = self._decisions(given, last)
@@ -105,9 +129,13 @@ class _Player:
     def _answered(self, call: RecordedCall) -> None:
         """Stop the turn if it was stopped right after this answer."""
         given = self._recording.inputs[self._script.part or 0]
-        if call.result is None or call.result.number != given.last:
+        if call.result is None or call.result.number != given.last or self._script.has_replies_left():
             return
-        for live in turns_of(self._agent._turns):
+        self._stop_now(given, turns_of(self._agent._turns))
+
+    def _stop_now(self, given: RecordedInput, running: Iterable[Any]) -> None:
+        """Stop the turn before its next step, if it was stopped there."""
+        for live in running:
             if given.end is None:
                 live.scope.request_cancel("shutdown")
             elif isinstance(given.end, TurnCancelled):
@@ -123,18 +151,18 @@ class _Player:
             error = Fault(own.kind, own.text, **more).exception()
             return error if isinstance(error, ModelError) else None
         if end is None or isinstance(end, TurnCancelled):
-            stop = self._agent.aclose() if end is None else self._agent.cancel(self._thread, end.reason)
-            _beside(self._stop(stop))
+            cancel = partial(self._agent.cancel, self._thread)
+            beside(self._stop(self._agent.aclose if end is None else partial(cancel, end.reason)))
             await asyncio.Event().wait()  # Until it is cancelled.
         return None
 
-    async def _stop(self, stop: Coroutine[Any, Any, Any]) -> None:
+    async def _stop(self, stop: Callable[[], Awaitable[object]]) -> None:
         """Stop the turn once its other runs have come as far as they can."""
         for seen in iter(lambda: self._script.given, None):
             await asyncio.sleep(QUIET)
             if self._script.given == seen:
                 break
-        await stop
+        await stop()
 
 
 async def say_again(agent: Any, recording: Recording, index: int, context: Any) -> Turn:
@@ -146,7 +174,7 @@ async def say_again(agent: Any, recording: Recording, index: int, context: Any) 
 
 async def say_beside(agent: Any, thread_id: str, text: str) -> None:
     """Say *text* to a running turn from inside it. It is heard before the next request to the model."""
-    _beside(agent.say(thread_id, text))
+    beside(agent.say(thread_id, text))
     await asyncio.sleep(0)  # Until it is there.
 
 
@@ -154,6 +182,6 @@ _others: set[asyncio.Task[Any]] = set()
 """What is done beside a turn, since the event loop itself keeps no task alive."""
 
 
-def _beside(work: Coroutine[Any, Any, Any]) -> None:
+def beside(work: Coroutine[Any, Any, Any]) -> None:
     _others.add(task := asyncio.ensure_future(work))
     task.add_done_callback(_others.discard)

@@ -22,6 +22,7 @@ from ..events import (
     Resumed,
     TodosWritten,
     ToolReturned,
+    ToolWaiting,
     TurnEscalated,
     UserSaid,
 )
@@ -30,6 +31,8 @@ from ..state import Decision, Path, State
 
 SAY = "say"
 """Who says a message that comes during a turn, as `UserSaid.by` has it."""
+BEGUN = (ModelReplied, ToolReturned, ToolWaiting, CallStarted)
+"""Events that show that a turn has done something."""
 MADE = (Noted, TodosWritten, Compacted)
 """Events that a tool or a hook records in its own run; those about files stand in the main run's log."""
 
@@ -88,6 +91,10 @@ class RecordedInput(Struct):
     """The boundary that it reached; None if it was cut short, or still runs."""
     last: int = 0
     """The number of the last event of a run before that."""
+    said: list[str] = field(default_factory=list[str])
+    """What a person said to the turn before its first reply."""
+    is_begun: bool = False
+    """True if any reply, or the fate of any call, was recorded after it."""
 
     @property
     def is_history(self) -> bool:
@@ -184,6 +191,7 @@ class Recording:
             run.ends.append((part, event))
         if self.inputs and not isinstance(event, Boundary):
             self.inputs[-1].last = event.number
+            self.inputs[-1].is_begun |= isinstance(event, BEGUN)
         if not path and self.inputs:
             self.inputs[-1].turn = state.turn
             self.inputs[-1].end = event if isinstance(event, Boundary) else self.inputs[-1].end
@@ -208,8 +216,9 @@ class Recording:
                 call.effects = sorted([*call.effects, *self._made.pop(path, [])], key=lambda one: one.number)
             case CallStarted():
                 self._calls[path, event.call_id].began.add(part)
-            case UserSaid(by=by) if by == SAY and run.replies:
-                run.replies[-1].said.append(event.message.text)
+            case UserSaid(by=by) if by == SAY:
+                is_first = not run.replies or run.replies[-1].part != part
+                (self.inputs[-1] if is_first else run.replies[-1]).said.append(event.message.text)
             case UserSaid() | Resumed():
                 self._made.pop(path, None)
             case _:

@@ -97,6 +97,14 @@ class Script:
             and (found.result is None or self.is_later(found.part))
         )
 
+    def has_replies_left(self) -> bool:
+        """Return whether any run has a reply left that came after the input that is run."""
+        return any(
+            reply.part == self.part
+            for place, run in self.recording.runs.items()
+            for reply in run.replies[self._next.get(place, 0) :]
+        )
+
     def is_later(self, part: int) -> bool:
         """Return whether *part* is of a later input than the one that is run."""
         return self.part is not None and part > self.part

@@ -445,6 +445,7 @@ def calls(world):
         "ToolContext.content_of": (in_a_tool("content_of", False), {"file": "/x"}),
         "ToolContext.model_for": (in_a_tool("model_for", False), {"model": model}),
         "ToolContext.recall": (in_a_tool("recall", False), {"file": "/x", "sha256": "x"}),
+        "Tool.normalized": (ping.normalized, {"call": ToolCall("ping")}),
         "Tool.bind": (ping.bind, {"call": ToolCall("ping"), "ctx": None}),
     }  # fmt: skip
 
@@ -567,6 +568,8 @@ CALLED_BY_THE_LOOP = {
         for hook in ("before", "after")
     },
     "Tool.bind": "asked at each call",
+    "Tool.normalized": "asked at each call",
+    "ToolCall.as_json": "asked at each call",
     "Costs.add": "asked after each run",
     "Board.difference": "of a record",
     "Board.left": "of a record",

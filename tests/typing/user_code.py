@@ -39,7 +39,7 @@ from minideep import (
     load_media,
     tool,
 )
-from minideep.evals import Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
+from minideep.evals import Assertion, Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
 from minideep.state import Status
 
 
@@ -234,7 +234,13 @@ async def evaluated(agent: Agent, goldens: list[Golden]) -> None:
     def fresh(golden: Golden) -> Agent:
         return Agent("offline:", name=golden.name)
 
-    checks = [is_short, style, lambda trajectory: 0.5, calls_in_order("ls"), judge("offline:", "Is it polite?")]
+    checks: list[Assertion] = [
+        is_short,
+        style,
+        lambda trajectory: 0.5,
+        calls_in_order("ls"),
+        judge("offline:", "Is it polite?"),
+    ]
     report = assert_type(await evaluate(agent, goldens, checks, repeat=2), Report)
     await evaluate(fresh, goldens, [lambda trajectory: trajectory.turn.status == "ended"])
     assert_type(report.compare(Report.from_json(report.json())).goldens[0].steps.change, float | None)

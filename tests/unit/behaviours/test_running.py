@@ -61,7 +61,7 @@ def test_no_tasks_and_an_unknown_model_are_refused():
     with pytest.raises(ConfigError, match="tasks is empty"):
         asyncio.run(run(ScriptedModel([]), []))
     with pytest.raises(ConfigError, match="unknown model 'acme:x'"):
-        asyncio.run(run("acme:x"))
+        asyncio.run(run("acme:x", TASKS))
 
 
 def answers(kind, *calls, text=""):

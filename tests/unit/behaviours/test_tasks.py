@@ -32,7 +32,7 @@ def wanders(request):
 
 @cache
 def proof():
-    return asyncio.run(prove())
+    return asyncio.run(prove(TASKS))
 
 
 def test_every_right_shape_passes_and_every_wrong_one_is_caught_by_the_assertions_that_it_names():

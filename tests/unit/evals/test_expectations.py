@@ -3,11 +3,12 @@
 import pytest
 from harness.blueprints import ask, plan, replan, research
 from harness.evaluations import CAPITAL, script
+from msgspec import Struct
 
 from minideep import Agent, Limits, Reply, ToolCall, ToolContext
 from minideep.blueprint import Blueprint
 from minideep.errors import RateLimited
-from minideep.evals import ExpectedCall, Golden, evaluate
+from minideep.evals import ExpectedCall, Golden, calls_exactly, evaluate
 from minideep.events import TurnEscalated
 from minideep.messages import AssistantMessage
 from minideep.middleware import HumanInTheLoopMiddleware
@@ -117,3 +118,24 @@ async def test_calls_that_are_expected_must_be_made_in_their_order():
         "no look(where='a') after look; calls: look(where='a', deep=1), look()",
     )
     assert await unmet(agent, Golden("x", expected_calls=("look",) * 3)) != {}
+
+
+class Author(Struct):
+    name: str
+    born: int
+
+
+@pytest.mark.parametrize(
+    "reply", ['{"name": "Austen", "born": 1775}', ToolCall("final_answer", {"name": "Austen", "born": 1775})]
+)
+async def test_a_typed_result_is_an_answer_and_giving_it_is_no_call(reply):
+    agent = Agent(ScriptedModel([ToolCall("look"), reply] * 2), [look], response_format=Author)
+    report = await evaluate(agent, [Golden("Who wrote Emma?", "1775")], [calls_exactly("look")])
+    assert report.passed, report.table()
+    assert "Austen" in report.cases[0].answer
+    assert await unmet(agent, Golden("Who wrote Emma?", "1776")) != {}
+
+
+async def test_a_typed_result_that_is_never_given_fails():
+    (problem,) = (await unmet(Agent(ScriptedModel(["Austen"] * 3), response_format=Author), Golden("Who?"))).values()
+    assert problem.startswith("expected the turn to be ended, but it is failed (OutputViolation: ")

@@ -80,7 +80,7 @@ async def test_the_prompts_ask_for_the_fields_of_the_replies_the_reason_first():
 async def test_a_reply_that_cannot_be_read_is_asked_for_again_in_the_same_conversation(reply):
     case, requests = await judged(reply, f"<think>{{}}</think> So: ```json\n{grade(3)}\n```")
     assert [score.value for score in case.scores] == [0.75]
-    assert requests[1].messages[-1].text.startswith("Your reply cannot be read: ")
+    assert requests[1].messages[-1].text.startswith("Your reply was refused: ")
     assert len(requests[1].messages) == 3
 
 
@@ -88,7 +88,7 @@ async def test_a_judge_that_gives_no_grade_fails_the_case_and_its_cost_counts():
     priced = [Reply(AssistantMessage("hm"), Usage(10, 10), cost=0.01)] * 3
     case, requests = await judged(*priced)
     assert len(requests) == 3
-    assert case.failures[0].problem.startswith("ModelError: the judge gave no reply that can be read in 3 tries.")
+    assert case.failures[0].problem.startswith("OutputViolation: the reply is not a Grade: ")
     assert case.judging == pytest.approx(0.03)
 
 

@@ -171,3 +171,4 @@ def test_small_amounts_are_not_shown_as_nothing(amount, shown):
 def test_a_case_that_was_not_run_has_not_passed():
     case = Case(Golden("a"), status="not run")
     assert (case.passed, Report((case,)).passed, Report((case,)).failed) == (False, False, ())
+    assert not Report(()).passed

@@ -384,3 +384,21 @@ async def test_an_evaluation_that_is_cancelled_ends_its_cases():
     with pytest.raises(asyncio.CancelledError):
         await work
     assert [one.status for one in Agent("offline:", checkpointer=store).threads()] == ["cancelled"]
+
+
+async def test_a_run_that_broke_counts_as_a_run_and_its_error_is_no_answer():
+    replies = iter(["yes", RateLimited("Error generating the report")])
+
+    def say(request):
+        if isinstance(reply := next(replies), Exception):
+            raise reply
+        return reply
+
+    report = await evaluate(Agent(ScriptedModel(say)), [Golden("a")], [lambda t: 1.0 if t.turn.text else 0.0], repeat=2)
+    (result,) = report.results
+    assert (result.pass_rate, [case.answer for case in result.cases]) == (0.5, ["yes", ""])
+    assert result.scores["<lambda>"].mean == 0.5
+    assert [str(failure) for failure in result.cases[1].failures] == [
+        "ends_as_expected: expected the turn to be ended, but it is failed (RateLimited: Error generating the report)",
+        "<lambda>: 0, expected at least 0.5",
+    ]

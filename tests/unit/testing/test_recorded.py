@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from harness.agents import sub, task, texts
 from harness.blueprints import Parts, ask, end, plan, replan, research
-from harness.stores import plain
+from harness.stores import copy_of, plain
 from msgspec import structs
 
 from minideep import (
@@ -348,6 +348,80 @@ async def test_what_was_said_to_a_running_turn_is_said_again_at_the_same_place()
     turn = await mine.run("go", "t")
     assert texts(message for message in turn.messages if message.role == "user") == ["go", "and hurry", "really"]
     alike(store, await recorded(store, "t").run(unused(never)))
+
+
+async def test_what_was_said_before_the_first_reply_stands_before_it():
+    store = MemoryCheckpointer()
+    mine = Agent(ScriptedModel(["Heard."]), checkpointer=store)
+
+    async def early():
+        for _ in range(1_000):
+            if await mine.say("t", "and hurry"):
+                return
+            await asyncio.sleep(0)
+
+    saying = asyncio.ensure_future(early())
+    await mine.run("go", "t")
+    await saying
+    assert texts(mine.transcript("t")) == ["go", "and hurry", "Heard."]
+    alike(store, await recorded(store, "t").run(unused()))
+
+
+class Remembering(MemoryCheckpointer):
+    """Keeps a copy of the thread `t` after each append: what a process leaves that is killed then."""
+
+    def __init__(self):
+        super().__init__()
+        self.copies = []
+
+    async def append(self, *args, **kwargs):
+        await super().append(*args, **kwargs)
+        self.copies.append(copy_of(self))
+
+
+@pytest.mark.parametrize("decision", [Reject("no"), Approve(), Respond("by me")])
+async def test_a_kill_right_after_a_decision_comes_again(decision):
+    store = Remembering()
+
+    def agent(model, tool, store):
+        guard = HumanInTheLoopMiddleware({"pay": True})
+        return Agent(model, [tool], middleware=[guard], checkpointer=store)
+
+    mine = agent(ScriptedModel([ToolCall("pay", {"amount": 1}, "p"), "Done."]), pay, store)
+    await mine.run("Pay.", "t")
+    count = len(store.copies)
+    await mine.resume("t", {"p": decision})
+    killed, other = store.copies[count], copy_of(store.copies[count])
+    assert Agent("offline:", checkpointer=killed).get_state("t").status == "running"
+    await agent(ScriptedModel(["Never mind."]), pay, killed).run("Something else.", "t")
+    alike(killed, await recorded(killed, "t").run(agent("openai:gpt-5", never, None)))
+    await agent(ScriptedModel(["Done."]), pay, other).resume("t")
+    alike(other, await recorded(other, "t").run(agent("openai:gpt-5", never, None)))
+
+
+async def test_a_cancellation_right_after_a_result_comes_right_after_it():
+    store = MemoryCheckpointer()
+
+    class Leaving(Middleware):
+        async def after_tool(self, ctx, call, result):
+            cancelling.append(asyncio.ensure_future(mine.cancel("t", "enough")))
+            return result
+
+    cancelling = []
+    guard = HumanInTheLoopMiddleware({"pay": True})
+    calls = [ToolCall("pay", {"amount": 1}), ToolCall("look", {})]
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    mine = Agent(ScriptedModel([calls]), [pay, look], middleware=[Leaving(), guard], checkpointer=store)
+    turn = await mine.run("go", "t")
+    assert turn.status == "cancelled"
+    await asyncio.gather(*cancelling)
+    replay = await recorded(store, "t").run(unused(never, look, middleware=[guard]))
+    alike(store, replay)
 
 
 async def test_a_turn_that_a_limit_stopped_stops_again():
