@@ -27,7 +27,7 @@ MAX_PROBLEMS = 5
 def reread(call: ToolCall, parameters: Parameters) -> ToolCall:
     """Return *call* with its arguments in the one reading that fits, or *call* itself if there is none."""
     try:
-        again = structs.replace(call, raw=_coerced(call, parameters))
+        again = _coerced(call, parameters)
         _decoded(again.raw, parameters)
     except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
         return call
@@ -89,19 +89,21 @@ def _written(call: ToolCall) -> Any:
     return {} if written is None else written
 
 
-def _coerced(call: ToolCall, parameters: Parameters) -> bytes:
-    """Return the arguments in their one reading, as JSON; as they are if there is none.
+def _coerced(call: ToolCall, parameters: Parameters) -> ToolCall:
+    """Return *call* with its arguments in their one reading; *call* itself if they fit, or have no such reading.
 
     Raises:
         ValueError: they are not JSON.
     """
-    return to_json(coerced(_written(call), _with_aliases(from_json(parameters.schema), parameters.aliases)))
+    written = _written(call)
+    found = coerced(written, _with_aliases(from_json(parameters.schema), parameters.aliases))
+    return call if found is written and not call.malformed else structs.replace(call, raw=to_json(found))
 
 
 def _problem_when_read(call: ToolCall, parameters: Parameters) -> str:
     """Return what is wrong with arguments that have a reading: a bound, or what a class of the user's says."""
     try:
-        _decoded(_coerced(call, parameters), parameters)
+        _decoded(_coerced(call, parameters).raw, parameters)
     except (msgspec.ValidationError, ValueError) as exc:
         return str(exc)
     return ""

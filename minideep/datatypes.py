@@ -121,21 +121,6 @@ def decoded_by_its_class(kind: Any, value: Any) -> Any:
     raise NotImplementedError(f"{shown(kind)} cannot be read from JSON")
 
 
-def as_plain(value: Any) -> Any:
-    """Return a value of any of these types as plain data, from which it can be read again.
-
-    Raises:
-        TypeError: JSON cannot express it.
-    """
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=_encoded_by_its_class)
-
-
-def _encoded_by_its_class(value: Any) -> Any:
-    if is_pydantic(type(value)):
-        return value.model_dump(mode="json", by_alias=True)
-    raise NotImplementedError(f"JSON cannot express {shown(value)}")
-
-
 def schema_of(*kinds: Any) -> dict[str, Any]:
     """Return the JSON Schema of a type, its own object at the top.
 

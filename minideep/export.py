@@ -4,9 +4,9 @@ import re
 from base64 import b64encode
 from typing import Any, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct, structs, to_builtins
 
-from .datatypes import as_plain
+from .kinds import shown
 from .messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from .plain_json import to_json
 from .state import Edit, Interrupt
@@ -65,6 +65,21 @@ def turn_json(turn: Struct) -> dict[str, Any]:
     """Return a turn as `{"event": "Turn", "thread_id", "status", ...}`, with its fields by name."""
     output: Any = getattr(turn, "output")  # noqa: B009
     return {"event": "Turn", **_fields(structs.replace(turn, output=None)), "output": as_plain(output)}
+
+
+def as_plain(value: Any) -> Any:
+    """Return a value of a user's type as plain data, from which it can be read again.
+
+    Raises:
+        TypeError: JSON cannot express it.
+    """
+    return to_builtins(value, str_keys=True, enc_hook=_dumped)
+
+
+def _dumped(value: Any) -> Any:
+    if hasattr(value, "model_dump"):  # Of Pydantic.
+        return value.model_dump(mode="json", by_alias=True)
+    raise TypeError(f"JSON cannot express {shown(value)}")
 
 
 def plain(value: Any) -> Any:

@@ -22,8 +22,8 @@ def text_of_value(value: Any) -> str:
     """
     try:
         raw = msgspec.json.encode(value, enc_hook=_as_data)
-    except _NoText:
-        raise
+    except _NoText as exc:
+        raise TypeError(str(exc)) from None  # The model reads the name of the class, too.
     except (TypeError, ValueError, OverflowError):  # Keys that are no texts, numbers that are too large.
         return clean(_ADDRESS.sub("", str(value)))
     # One text, such as a date, stands for itself: a model reads no quotes round it.

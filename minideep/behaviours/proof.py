@@ -74,7 +74,7 @@ def _table(proof: Proof) -> str:
 def _row(one: Played) -> tuple[str, ...]:
     result = "WRONG" if not one.as_expected else "caught" if one.shape.fails else "pass"
     case = one.case
-    return result, f"{case.steps}", f"{len(case.calls)}", f"{case.tokens:,}", f"{one.task}: {one.shape.name}"
+    return result, f"{case.steps}", f"{case.tool_calls}", f"{case.tokens:,}", f"{one.task}: {one.shape.name}"
 
 
 def _below(one: Played) -> list[str]:

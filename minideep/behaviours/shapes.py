@@ -35,12 +35,12 @@ class Shape(UserWritten, frozen=True):
 class ShapeModel:
     """Behaves as a shape does. It costs nothing, and estimates the tokens of each request and reply."""
 
-    name = "shape"
-    states_cost = True
+    name: str = "shape"
+    states_cost: bool = True
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         """The tokens of all requests and replies so far."""
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:

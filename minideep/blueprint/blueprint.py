@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Annotated, Any
 
 from msgspec import Meta, structs
@@ -10,7 +11,7 @@ from ..agent import Agent
 from ..backends import FilesystemBackend, StateBackend
 from ..checkpoint import Durability, Redact, noted, recall, recallable
 from ..checks import checked
-from ..errors import ConfigError
+from ..errors import CheckpointError, ConfigError, UnknownThread
 from ..kinds import Positive, Seconds
 from ..messages import Input, Text
 from ..models import Policy, resolve
@@ -187,10 +188,16 @@ class Blueprint(Agent):
         Raises:
             UnknownThread, ThreadBusy, CheckpointError: as `Agent.delete`; nothing was removed.
         """
-        own = self._on_disk(thread_id)
+        own = dict[str, str]()
+        with suppress(UnknownThread):  # Then nothing of it was ever saved.
+            own = self._on_disk(thread_id)
         super().delete(thread_id)
-        for other in self.threads() if own else ():
-            own = {path: sha256 for path, sha256 in own.items() if path not in self._on_disk(other.thread_id)}
+        try:
+            for other in self.threads() if own else ():
+                theirs = self._on_disk(other.thread_id)
+                own = {path: sha256 for path, sha256 in own.items() if path not in theirs}
+        except CheckpointError:  # Nobody knows what that thread has delivered, so nothing may go.
+            return
         self.files.remove(own)
 
     def _on_disk(self, thread_id: str) -> dict[str, str]:

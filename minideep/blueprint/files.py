@@ -203,9 +203,20 @@ class VirtualFiles:
         await write_given(ctx, self.backend, files, record)
 
     def record(self, ctx: ToolContext, event: FileWritten, note: FileNote) -> None:
-        """Record a written file and its metadata."""
-        ctx.record(event)
+        """Record a written file and its metadata. A content that another file has too is kept once: in the store."""
+        ctx.record(self._shared(ctx, event))
         self._save_note(ctx, event.file, note)
+
+    def _shared(self, ctx: ToolContext, event: FileWritten) -> FileWritten:
+        """Return *event* as a blob if another file has its content, and make that one a blob too."""
+        if event.blob or event.content is None or event.size <= _ENTRY_BYTES:
+            return event
+        files = ctx.state.files
+        same = [path for path, file in files.items() if file.sha256 == event.sha256 and path != event.file]
+        for path in same:
+            if _is_inline(files[path]):
+                ctx.record(_as_blob(path, files[path]))
+        return structs.replace(event, blob=bool(same))
 
     def adopt(self, ctx: ToolContext, step: int) -> None:
         """Manage the files that subagents of this call wrote with tools of their own, so that they are evicted too."""
@@ -280,7 +291,7 @@ class VirtualFiles:
             if total <= room and file.size <= self.inline_limit:
                 return
             total -= file.size
-            ctx.record(FileWritten(path, file.content, file.size, file.sha256, file.modified, file.by, True))
+            ctx.record(_as_blob(path, file))
 
     def _room(self, state: StateView, reserved: int) -> int:
         """Return the bytes of content that the state may hold."""
@@ -305,6 +316,11 @@ def _written(ctx: ToolContext, path: str, content: str | bytes, kept: bool, inli
     data = as_bytes(content)
     blob = kept and len(data) > inline_limit
     return FileWritten(path, content if kept else None, len(data), digest(data), time.time(), ctx.path, blob)
+
+
+def _as_blob(path: str, file: FileEntry) -> FileWritten:
+    """Return the event that moves the content of a file to the store, which keeps one of each."""
+    return FileWritten(path, file.content, file.size, file.sha256, file.modified, file.by, True)
 
 
 def as_text(content: str | bytes) -> str:

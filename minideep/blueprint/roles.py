@@ -33,10 +33,6 @@ class Role(UserWritten, frozen=True):
     """All of its tools. None are added."""
     model: str | Model | None = None
     """None: the blueprint's."""
-    extract: Callable[[str], str] | None = None
-    """Called with the content of an artifact; returns the part to keep, such as a block of code without the prose round
-    it. It refuses the content as *validate* does.
-    """
     validate: Callable[[str], object] | None = None
     """Called with the content to keep. To refuse it, raise an exception or return False. The text of the
     exception is sent to the subagent, which has one more try.
@@ -49,9 +45,12 @@ class Role(UserWritten, frozen=True):
     """Tools whose calls wait for a person. The turn is then `paused`; finished subtasks are not repeated."""
     description: str = ""
     """The role's purpose, in a few words for the planner."""
+    extract: Callable[[str], str] | None = None
+    """Called with the content of an artifact; returns the part to keep, such as a block of code without the prose round
+    it. It refuses the content as *validate* does.
+    """
     middleware: Sequence[Middleware] = ()
     """Its hooks, tools and prompts. Those that guard tools in `Blueprint(middleware=...)` apply to every role."""
-
     response_format: Any = None
     """The form of its artifacts, as for `Agent`; they are kept as JSON. A model whose provider cannot hold it to the
     form gets a tool `final_answer` more. None: text.

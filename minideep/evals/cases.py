@@ -13,7 +13,7 @@ from .scores import Failure, Score
 
 NOT_RUN = "not run"
 RAISED = "raised"
-Number = Literal["passed", "seconds", "steps", "tokens", "cost", "judging", "state_bytes"]
+Number = Literal["passed", "seconds", "steps", "tool_calls", "tokens", "cost", "judging", "state_bytes"]
 """What is known of a case as a number; `passed` is 0 or 1."""
 
 
@@ -32,6 +32,8 @@ class Case(Struct, frozen=True):
     """Time that the turns and their assertions took."""
     steps: int = 0
     """Model replies, with those of subagents."""
+    tool_calls: int = 0
+    """Calls that were answered, with those of subagents."""
     tokens: int = 0
     """A lower bound if the tokens of any reply are `unknown`."""
     unknown: int = 0

@@ -67,8 +67,8 @@ async def evaluate(
     Raises:
         ConfigError: *goldens* is empty, two of them have one name, or an argument is not usable.
     """
-    listed, checks = _checked_goldens(goldens), list(assertions)
-    work = _Evaluation(agent, checks, timeout, budget, store)
+    listed = _checked_goldens(goldens)
+    work = _Evaluation(agent, list(assertions), timeout, budget, store)
     slots, started = asyncio.Semaphore(concurrency), time.time()
 
     async def one(golden: Golden, run: int) -> Case:
@@ -82,8 +82,7 @@ async def evaluate(
     order = [(run, golden) for run in range(1, repeat + 1) for golden in listed]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(golden, run)) for run, golden in order]
-    cases = [task.result() for task in tasks]
-    by_golden = tuple(case for place in range(len(listed)) for case in cases[place :: len(listed)])
+    by_golden = tuple(task.result() for place in range(len(listed)) for task in tasks[place :: len(listed)])
     settings = {"repeat": repeat, "concurrency": concurrency, "timeout": timeout, "budget": budget}
     settings["kept"] = store is not None
     return Report(by_golden, {"agents": sorted(work.agents), "minideep": VERSION, "at": started, **settings})
@@ -191,6 +190,7 @@ def _spent(agent: Agent, thread_id: str) -> dict[str, Any]:
     return {
         "models": tuple(sorted({model for part in asked for model in part.models})),
         "steps": sum(part.own.replies for part in asked),
+        "tool_calls": sum(part.own.tool_calls for part in asked),
         "tokens": usage.total,
         "unknown": usage.unknown,
         "cost": total.cost,

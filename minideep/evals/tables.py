@@ -12,7 +12,7 @@ def table(report: Cases) -> str:
     """Return a line for each golden with its failures below it, and the totals."""
     results = report.results
     scores = list(dict.fromkeys(name for result in results for name in result.scores))
-    heads = ("#", "result", "status", "seconds", "steps", "tokens", "cost", *scores, "golden")
+    heads = ("#", "result", "status", "seconds", "steps", "calls", "tokens", "cost", *scores, "golden")
     rows = [_row(place, result, scores) for place, result in enumerate(results, start=1)]
     first, *lines = aligned([[one_line(head, NAME_SHOWN) for head in heads], *rows])
     found = [first]
@@ -31,6 +31,7 @@ def _row(place: int, result: Result, scores: Sequence[str]) -> list[str]:
         _statuses(result),
         with_spread(result.spread("seconds"), ".2f"),
         counted(result.spread("steps")),
+        counted(result.spread("tool_calls")),
         in_words(round(tokens.mean), unknown) if tokens and unknown else with_spread(tokens, ",.0f"),
         dollars(result.spread("cost"), unpriced),
         *(_score(found.get(name), len(result.ran)) for name in scores),

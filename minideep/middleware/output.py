@@ -8,9 +8,10 @@ from msgspec import Meta, structs
 
 from ..checks import checked
 from ..context import ToolContext
-from ..datatypes import DataType, as_plain, shape_of
+from ..datatypes import DataType, shape_of
 from ..errors import ConfigError, OutputViolation
 from ..events import Noted
+from ..export import as_plain
 from ..messages import Message, ToolCall, ToolResult, UserMessage
 from ..plain_json import to_json
 from ..ports import Middleware, Request

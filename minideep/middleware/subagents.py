@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, cast
 
 from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
-from ..datatypes import as_plain
 from ..errors import ConfigError, ToolError
+from ..export import as_plain
 from ..kinds import shown
 from ..messages import ToolMessage, ToolResult
 from ..parameters import Alias

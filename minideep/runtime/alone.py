@@ -26,6 +26,8 @@ SPEC = AgentSpec("main", Policy(lambda request: ""), "", {}, Limits())
 class LoneRun:
     """A run of a thread in memory. What is recorded is encoded and applied as in any other run; `events` lists it."""
 
+    spec = SPEC
+
     def __init__(self, thread_id: str = "test", path: Path = (), context: Any = None) -> None:
         self.path: Path = path
         self.context: Any = context

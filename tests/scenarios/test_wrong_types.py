@@ -314,13 +314,13 @@ def calls(world):
     """For each public name: what is called, with which arguments, and what is done with what comes of it."""
     agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
     kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
-    kit |= {"version": "1", "continues": ["b"], "redact": None, "response_format": None}
+    kit |= {"version": "1", "continues": ["b"], "redact": None}
     turn = {"input": "go", "thread_id": "t", "key": None, "files": None, "context": None, "wait": False}
     settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
     critic = Subagent(name="critic", description="finds faults")
     walked = {"trajectory": asyncio.run(walk(agent, Golden("g"), "walked"))}
     return {
-        "Agent": (Agent, {"model": model, "tools": [ping], "system_prompt": "", "middleware": [Quiet()], **kit}, answers),
+        "Agent": (Agent, {"model": model, "tools": [ping], "system_prompt": "", "middleware": [Quiet()], **kit, "response_format": None}, answers),
         "Agent.run": (agent.run, turn),
         "Agent.run_sync": (agent.run_sync, turn),
         "Agent.stream": (lambda **given: watched(agent.stream(**given)), turn),
@@ -335,7 +335,8 @@ def calls(world):
         "create_deep_agent": (
             create_deep_agent,
             {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
-            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **kit},
+            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **kit}
+            | {"response_format": None},
             answers,
         ),
         "Subagent": (
@@ -366,7 +367,8 @@ def calls(world):
             Blueprint,
             {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
             | {"max_file_age_steps": 1, "inline_limit": 1000, "state_limit": 1000, "backend": files, "pinned": ["x"]}
-            | {"approve_plan": False, "strict": False, "planner_prompt_limit": 10_000, **kit},
+            | {"approve_plan": False, "strict": False, "planner_prompt_limit": 10_000, "middleware": [Quiet()], **kit}
+            | {"max_parallel": 2, "planner_timeout": 60.0, "reflection_timeout": None},
             answers,
         ),
         "Blueprint.run": (blueprint.run, turn),
@@ -383,7 +385,8 @@ def calls(world):
         "Role": (
             Role,
             {"name": "r", "prompt": "p", "tools": [ping], "model": model, "validate": plain, "limits": Limits()}
-            | {"timeout": 1.0, "interrupt_on": {"ping": True}, "description": "d"},
+            | {"timeout": 1.0, "interrupt_on": {"ping": True}, "description": "d", "extract": plain, "middleware": [Quiet()]}
+            | {"response_format": None},
             lambda role: answers(Blueprint(ScriptedModel(lambda request: "no plan"), [*STOCK_ROLES, role])),
         ),
         **evaluations(agent),

@@ -106,6 +106,18 @@ def test_a_call_that_fits_is_returned_itself():
         assert find.normalized(call) is call
 
 
+def test_what_only_python_reads_as_json_is_kept_as_it_is():
+    @tool
+    async def f(x: float, y: str = "") -> str:
+        """F."""
+        return str(x)
+
+    for raw in (b'{"x": NaN}', b'{ "x": 1.0, "y": "\\ud800" }'):
+        call = ToolCall("f", raw)
+        assert f.normalized(call) is call
+    assert f.bind(ToolCall("f", b'{"x": Infinity}'), None) == {"x": float("inf"), "y": ""}
+
+
 REFUSED = [
     ({}, "'path' is missing"),
     ({"path": "/a", "dry_rn": True}, "it takes no 'dry_rn'; did you mean 'dry_run'?"),

@@ -110,6 +110,7 @@ def test_data_is_json_and_one_text_is_itself(value, text):
 def test_what_has_no_text_is_the_tools_error(value):
     with pytest.raises(TypeError, match=r"it returned .*, which has no text; return text, a dict or a list") as caught:
         as_result(value)
+    assert type(caught.value) is TypeError
     assert not re.search("0x[0-9a-f]", str(caught.value))
 
 

@@ -10,7 +10,7 @@ from ...ports import Request
 from ...tools import tool
 from ..arithmetic import run_tests as results_of
 from ..checks import answers_with, changes_only, ends_with
-from ..shapes import Shape, body, call, edit, find, line_with, read, search, write
+from ..shapes import Shape, body, call, edit, find, line_with, paths, read, search, todos, write
 from ..task import Task
 from ..workspace import left
 
@@ -73,6 +73,19 @@ def _fixes(request: Request) -> Turn:
     return f"The discount was taken off as an amount, not in per cent. Now: {result.splitlines()[-1]}."
 
 
+def _fixes_by_rewriting(request: Request) -> Turn:
+    yield todos("Find the cause", "Correct it", "Run the tests")
+    (listing,) = yield find("*.py", path="/shop")
+    code, *_ = yield [read(path) for path in paths(listing)]
+    whole = "    gross = price * count\n    return gross - gross * discount / 100"
+    wrong = line_with("return price", body(code))
+    yield [todos("Find the cause", "Correct it", "Run the tests", done=1), call("run_tests")]
+    yield write("/shop/pricing.py", body(code).replace(wrong, whole))
+    yield call("run_tests")
+    yield todos("Find the cause", "Correct it", "Run the tests", done=3)
+    return "A discount in per cent was taken off as an amount."
+
+
 def _fixes_and_does_not_run(request: Request) -> Turn:
     (code,) = yield read("/shop/pricing.py")
     yield edit("/shop/pricing.py", line_with("return price", body(code)).strip(), RIGHT)
@@ -108,6 +121,7 @@ FIX_A_TEST = Task(
     ),
     shapes=(
         Shape("runs the tests, reads, edits, runs them again", _fixes),
+        Shape("plans, and writes the file anew", _fixes_by_rewriting),
         Shape(
             "says that the tests pass and has not run them",
             _fixes_and_does_not_run,
@@ -162,6 +176,14 @@ def _renames(places: Sequence[str]) -> Any:
     return script
 
 
+def _renames_by_rewriting(request: Request) -> Turn:
+    (listing,) = yield find("*.py", path="/app")
+    pages = yield [read(path) for path in paths(listing)]
+    texts = {path: body(page) + "\n" for path, page in zip(paths(listing), pages, strict=True)}
+    yield [write(path, _renamed(text)) for path, text in texts.items() if _renamed(text) != text]
+    return "It is load_rows now."
+
+
 def _renames_too_much(request: Request) -> Turn:
     (found,) = yield search("fetch_rows", path="/app")
     yield [edit(path, "fetch_rows", "load_rows", replace_all=True) for path in found.splitlines()]
@@ -177,6 +199,7 @@ RENAME = Task(
     checks=(ends_with(RENAMED), calls_at_most(30)),
     shapes=(
         Shape("searches, reads, edits exactly, searches again", _renames(PLACES)),
+        Shape("reads all, and writes the files anew", _renames_by_rewriting),
         Shape(
             "leaves one file out and says it is done",
             _renames(PLACES[:4]),

@@ -59,6 +59,19 @@ def _leads(request: Request) -> Turn:
     return f"/SUMMARY.md has the visitors of each region; together they are {sum(map(int, answers)):,}."
 
 
+def _leads_one_by_one(request: Request) -> Turn:
+    steps = (*VISITORS, "summary")
+    answers: list[str] = []
+    for done, region in enumerate(VISITORS):
+        yield todos(*steps, done=done)
+        answers += yield delegate(_question(region))
+    yield write(
+        "/SUMMARY.md", "\n".join(f"- {region}: {answer}" for region, answer in zip(VISITORS, answers, strict=True))
+    )
+    yield todos(*steps, done=4)
+    return f"Together they are {sum(map(int, answers))}."
+
+
 def _helps(request: Request) -> Turn:
     path = next(word for word in asked(request).split() if word.startswith("/reports/"))
     (found,) = yield search("In 2031", path=path, output_mode="content")
@@ -101,6 +114,7 @@ PLAN_AND_DELEGATE = Task(
     ),
     shapes=(
         Shape("plans, delegates three times at once, writes, finishes", _leads, helper=_helps),
+        Shape("delegates one report after another", _leads_one_by_one, helper=_helps),
         Shape(
             "writes the todo list and stops",
             _plans_and_stops,
@@ -143,6 +157,13 @@ def _writes_chapters(*numbers: int, ticks: bool = True) -> Script:
     return script
 
 
+def _writes_the_rest_at_once(request: Request) -> Turn:
+    (plan,) = yield read("/PLAN.md")
+    yield [write("/chapters/3.md", "Rivers never sleep.\n"), write("/chapters/4.md", "A lake is a patient river.\n")]
+    yield write("/PLAN.md", body(plan).replace("[ ]", "[x]"))
+    return "The plan is done."
+
+
 RESUME = Task(
     name="resume-a-plan",
     shows="goes on where a plan stands, does not begin anew, and keeps the plan current",
@@ -159,6 +180,7 @@ RESUME = Task(
     ),
     shapes=(
         Shape("writes what is left, and ticks it off", _writes_chapters(3, 4)),
+        Shape("writes what is left at once, and the plan anew", _writes_the_rest_at_once),
         Shape("begins anew", _writes_chapters(1, 2, 3, 4), ("changes_only",)),
         Shape("stops after one step", _writes_chapters(3), ("file_has", "file_lacks")),
         Shape("leaves the plan as it was", _writes_chapters(3, 4, ticks=False), ("file_has", "file_lacks")),

@@ -1,5 +1,7 @@
 """The assertions about blueprints: each fails on one that breaks it."""
 
+from itertools import count
+
 import pytest
 from harness.blueprints import asked, end, plan, research
 from harness.evaluations import CAPITAL, each, failures, script
@@ -21,8 +23,13 @@ from minideep.models import ScriptedModel
 
 
 async def test_a_state_over_half_a_megabyte_fails():
-    roomy = Blueprint(script(each(*"abcdef"), end(), "é" * 45_000), state_limit=5_000_000)
-    tight = Blueprint(script(each(*"abcdef"), end(), "é" * 45_000))
+    numbers = count()
+
+    def long(request):
+        return f"{next(numbers)} " + "é" * 45_000
+
+    roomy = Blueprint(script(each(*"abcdef"), end(), long), state_limit=5_000_000)
+    tight = Blueprint(script(each(*"abcdef"), end(), long))
     assert list(await failures(roomy, Golden("x"))) == ["state_is_small"]
     assert await failures(tight, Golden("x")) == {}
 

@@ -407,7 +407,12 @@ def test_twenty_files_of_99_kilobytes_are_spilled_until_the_state_fits(store):
 def test_the_largest_are_spilled_first_and_of_one_size_the_oldest(limit, spilled):
     contents = {"old": 101_000, "small": 95_000, "new": 101_000, "large": 102_000, "newer": 101_000}
     plans = [spread(["old", "small"]), spread(["new", "large", "newer"])]
-    bp = blueprint(plans, [replan(), ask()], role=lambda request: "x" * contents[echo(request)], state_limit=limit)
+    bp = blueprint(
+        plans,
+        [replan(), ask()],
+        role=lambda request: echo(request).ljust(contents[echo(request)], "x"),
+        state_limit=limit,
+    )
     bp.run_sync("g", "t")
     assert {entry.name: entry.content is None for entry in bp.board("t").files.values()} == {
         name: name in spilled for name in contents
@@ -723,6 +728,27 @@ def test_an_artifact_that_another_role_edits_in_place_is_read_as_edited():
     assert bp.read_file("t", path) == "the new facts"
 
 
+# ---- equal contents
+
+
+def test_a_content_that_several_files_have_is_kept_once(store):
+    content = "same " * 4_000
+    names = [f"{n}.md" for n in range(5)]
+    bp = blueprint([spread(names), plan(research("more.md"))], [replan(), end("{{4.md}}")], role=lambda _: content)
+    bp.checkpointer = store
+    turn = bp.run_sync("g", "t")
+    files = bp.board("t").files.values()
+    assert [(entry.content, entry.disk_path) for entry in files] == [(None, f"sha256:{digest(content)}")] * 6
+    assert rows(store, "blob") == {digest(content)}
+    assert (turn.text, [bp.artifact("t", name) for name in names]) == (content, [content] * 5)
+
+
+def test_short_contents_that_are_equal_stay_in_the_state(store):
+    bp = blueprint([spread(["a.md", "b.md"])], role=lambda _: "yes", checkpointer=store)
+    bp.run_sync("g", "t")
+    assert [entry.content for entry in bp.board("t").files.values()] == ["yes", "yes"]
+
+
 # ---- deleting a thread
 
 
@@ -761,3 +787,16 @@ def test_deleting_a_fork_leaves_the_files_of_the_thread_that_it_was_copied_from(
 def test_an_unknown_thread_cannot_be_deleted(folder):
     with pytest.raises(UnknownThread):
         blueprint([], backend=FilesystemBackend(folder)).delete("t")
+
+
+def test_the_files_of_a_deleted_thread_stay_while_another_thread_cannot_be_read(folder):
+    store = MemoryCheckpointer()
+    bp = blueprint([plan(research())] * 2, [end(), end()], backend=FilesystemBackend(folder), checkpointer=store)
+    bp.run_sync("g", "t")
+    bp.run_sync("h", "u")
+    damaged = next(key for key in plain(store).keys("log/u/", "log/u0"))
+    head = plain(store).head("u")
+    plain(store).append("u", head, head, {damaged: b"not a segment"})
+    bp.delete("t")
+    assert [thread.thread_id for thread in bp.threads()] == ["u"]
+    assert len(list(folder.iterdir())) == 1

@@ -28,7 +28,7 @@ def test_the_command_prints_the_table_writes_reports_and_exits_1_if_a_case_fails
     run = minideep(file, "--model", "offline:", *outputs, "--concurrency", 2, "--repeat", 2, cwd=tmp_path)
     assert run.returncode == 1, run.stderr
     assert run.stdout.splitlines()[0].split() == [
-        "#", "result", "status", "seconds", "steps", "tokens", "cost", "golden",
+        "#", "result", "status", "seconds", "steps", "calls", "tokens", "cost", "golden",
     ]  # fmt: skip
     assert "answers_as_expected: expected 'xyzzy, quoth he' in the answer" in run.stdout
     suite = Xml.parse(tmp_path / "out.xml").getroot()[0]

@@ -33,13 +33,13 @@ async def test_one_regression_of_three_fails_the_set_and_is_named():
     case = structs.replace(report.cases[1], thread_id="eval-1")
     cases = [structs.replace(one, seconds=0.25, state_bytes=1_234) for one in (report.cases[0], case, report.cases[2])]
     assert Report(tuple(cases), {"kept": True}).table() == (
-        "#  result  status  seconds  steps  tokens  cost  golden\n"
-        "1  pass    ended      0.25      3       0    $0  What is the capital of France?\n"
-        "2  FAIL    ended      0.25      3       0    $0  And of England?\n"
+        "#  result  status  seconds  steps  calls  tokens  cost  golden\n"
+        "1  pass    ended      0.25      3      0       0    $0  What is the capital of France?\n"
+        "2  FAIL    ended      0.25      3      0       0    $0  And of England?\n"
         "     answers_as_expected: expected 'London' in the answer, found 'It is Leeds'\n"
         "     answer: It is Leeds\n"
         "     thread eval-1\n"
-        "3  pass    ended      0.25      3       0    $0  And of Italy?\n"
+        "3  pass    ended      0.25      3      0       0    $0  And of Italy?\n"
         "2 of 3 passed, 0.8 s, 9 steps, 0 tokens, $0"
     )
 
@@ -90,9 +90,13 @@ def repeated():
 
     return Report(
         (
-            case("always", 1, steps=2, tokens=10, cost=0.1, seconds=1.0, scores=(Score(0.5, name="style"),)),
-            case("always", 2, steps=4, tokens=30, cost=0.3, seconds=2.0, scores=(Score(1.0, name="style"),)),
-            case("always", 3, steps=3, tokens=20, cost=0.2, seconds=3.0),
+            case(
+                "always", 1, steps=2, tool_calls=4, tokens=10, cost=0.1, seconds=1.0, scores=(Score(0.5, name="style"),)
+            ),
+            case(
+                "always", 2, steps=4, tool_calls=6, tokens=30, cost=0.3, seconds=2.0, scores=(Score(1.0, name="style"),)
+            ),
+            case("always", 3, steps=3, tool_calls=5, tokens=20, cost=0.2, seconds=3.0),
             case(
                 "sometimes", 1, steps=1, tokens=5, cost=0.1, unpriced=1, unknown=1, failures=failed, answer="no\n\x1b"
             ),
@@ -105,11 +109,11 @@ def repeated():
 
 def test_the_table_has_a_line_for_each_golden_with_means_and_deviations():
     assert repeated().table() == (
-        "#  result          status                     seconds  steps      tokens              cost                style"
+        "#  result          status                     seconds  steps  calls      tokens              cost                style"
         "  golden\n"
-        "1  3/3             ended                   2.00 ±1.00   3 ±1      20 ±10  $0.2000 ±$0.1000  0.75 ±0.35 (2 of 3)"
+        "1  3/3             ended                   2.00 ±1.00   3 ±1   5 ±1      20 ±10  $0.2000 ±$0.1000  0.75 ±0.35 (2 of 3)"
         "  a\n"
-        "2  0/2, 1 not run  ended ×1, escalated ×1        0.00      1  at least 2          $0.1000+                    -"
+        "2  0/2, 1 not run  ended ×1, escalated ×1        0.00      1      0  at least 2          $0.1000+                    -"
         "  s\n"
         "     is_short: it has 9 lines (2 runs)\n"
         "     not run: budget: $1 are spent\n"

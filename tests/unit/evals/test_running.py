@@ -302,7 +302,7 @@ async def test_a_budget_stops_at_the_first_cost_that_is_unknown():
     report = await evaluate(Agent(Silent()), map(Golden, "ab"), budget=100)
     assert [case.status for case in report.cases] == ["ended", "not run"]
     assert report.not_run[0].failures[0].problem == "the cost of 1 replies is unknown, so the budget cannot be kept"
-    assert report.table().splitlines()[1].split()[6] == "?"
+    assert report.table().splitlines()[1].split()[7] == "?"
     assert report.table().endswith("cost unknown")
     assert (await evaluate(Agent(Silent()), [Golden("a")])).passed
 

@@ -25,6 +25,7 @@ from minideep import (
     Respond,
     ResponseFormat,
     ToolCall,
+    ToolContext,
     ToolResult,
     Turn,
     UserMessage,
@@ -34,6 +35,7 @@ from minideep import (
 from minideep.backends import StateBackend
 from minideep.middleware import FINAL_ANSWER, SummarizationMiddleware
 from minideep.models import FallbackModel, RateLimiter, ScriptedModel
+from minideep.testing import tool_context
 
 
 class Report(Struct):
@@ -524,6 +526,36 @@ def test_the_form_of_an_agent_is_not_that_of_the_runs_below_it():
     model = ScriptedModel([task("general-purpose"), "I have looked.", final(title="t", score=7)])
     turn = create_deep_agent(model, response_format=Report).run_sync("go")
     assert (turn.output, results(turn)[0].text) == (Report("t", 7), "I have looked.")
+
+
+def test_the_form_of_an_agent_is_not_that_of_an_agent_that_its_tool_runs():
+    model = ScriptedModel(["I have looked."])
+
+    @tool
+    async def look(ctx: ToolContext) -> str:
+        """Look."""
+        below = await ctx.run(Agent(model, name="below"), "look")
+        return f"{below.status}: {below.text}"
+
+    turn = Agent(ScriptedModel([ToolCall("look"), GOOD]), [look], response_format=Report).run_sync("go")
+    assert (results(turn)[0].text, turn.output) == ("ended: I have looked.", Report("t", 7))
+    assert model.requests[0].tools == ()
+
+
+def test_a_hook_knows_the_model_that_answers_its_run():
+    seen = []
+
+    class Look(Middleware):
+        async def before_model(self, ctx, request):
+            seen.append(ctx.model)
+            return request
+
+    agent = Agent(first := ScriptedModel(["ok"]), middleware=[Look()])
+    agent.run_sync("go")
+    with agent.override(model=(second := ScriptedModel(["ok"]))):
+        agent.run_sync("go")
+    assert seen == [first, second]
+    assert tool_context().model.name == "policy"
 
 
 async def test_one_format_serves_many_turns_at_once():

@@ -96,7 +96,9 @@ def test_a_schema_goes_along_with_tools_and_with_settings_of_the_output(say):
     assert [tool["name"] for tool in asked["tools"]] == ["ls"]
 
 
-@pytest.mark.parametrize("own", [None, {"type": "json_schema", "schema": {"type": "object"}}])
+@pytest.mark.parametrize(
+    "own", [None, {"type": "json_schema", "schema": {"type": "object", "additionalProperties": False}}]
+)
 def test_a_format_of_the_settings_stands_instead_of_a_schema(own):
     request = Request("", HELLO.messages, schema=SCHEMA)
     heard = ask(json_answer(message(text("hi"))), requests=(request,), listen=False, output_config={"format": own})
