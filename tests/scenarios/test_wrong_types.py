@@ -315,12 +315,13 @@ def calls(world):
     agent, blueprint, model, files = world.agent, world.blueprint, world.model, StateBackend()
     kit = {"checkpointer": MemoryCheckpointer(), "durability": "turn", "limits": Limits(), "name": "a"}
     kit |= {"version": "1", "continues": ["b"], "redact": None}
+    typed = kit | {"response_format": None}
     turn = {"input": "go", "thread_id": "t", "key": None, "files": None, "context": None, "wait": False}
     settings = {"price": Price(1, 1), "window": 1000, "profile": Profile()}
     critic = Subagent(name="critic", description="finds faults")
     walked = {"trajectory": asyncio.run(walk(agent, Golden("g"), "walked"))}
     return {
-        "Agent": (Agent, {"model": model, "tools": [ping], "system_prompt": "", "middleware": [Quiet()], **kit, "response_format": None}, answers),
+        "Agent": (Agent, {"model": model, "tools": [ping], "system_prompt": "", "middleware": [Quiet()], **typed}, answers),
         "Agent.run": (agent.run, turn),
         "Agent.run_sync": (agent.run_sync, turn),
         "Agent.stream": (lambda **given: watched(agent.stream(**given)), turn),
@@ -335,8 +336,7 @@ def calls(world):
         "create_deep_agent": (
             create_deep_agent,
             {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
-            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **kit}
-            | {"response_format": None},
+            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **typed},
             answers,
         ),
         "Subagent": (
