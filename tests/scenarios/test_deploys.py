@@ -102,7 +102,7 @@ async def test_a_waiting_call_whose_tool_has_other_arguments_is_answered_with_an
     newer = agent("sorry", store=store, tools=[newer_pay])
     turn = await newer.resume("t", {"p": decision})
     assert (turn.status, turn.messages[0].is_error) == ("ended", True)
-    assert "`amount`" in turn.messages[0].text
+    assert "it takes no 'amount'; 'euros' is missing" in turn.messages[0].text
     assert "it takes euros (number)" in turn.messages[0].text
 
 
@@ -128,7 +128,11 @@ async def test_a_waiting_call_whose_subagent_is_gone_is_answered_with_an_error_t
     }[gone]()
     turn = await newer.resume("t", {"p": Approve()})
     assert (turn.status, turn.text) == ("ended", "sorry")
-    said = {"the subagent": "no subagent named 'clerk'", "its tool": "cannot pay", "task": "no tool named 'task'"}[gone]
+    said = {
+        "the subagent": 'subagent_type must be "general-purpose" | "helper", not \'clerk\'',
+        "its tool": "cannot pay",
+        "task": "no tool named 'task'",
+    }[gone]
     assert said in turn.messages[0].text
     state = newer.get_state("t", subagents=True)
     assert state.subagents["t1"].status == ("ended" if gone == "its tool" else "cancelled")

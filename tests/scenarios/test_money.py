@@ -424,8 +424,9 @@ async def test_the_trace_of_a_blueprint_and_an_evaluation_show_unknown_tokens():
     def parts(request):
         return plan(research("a.md")) if is_planner(request) else question_of("what?")
 
-    agent = Blueprint(Mine(parts))
-    report = await evaluate(agent, [Golden("go")], [])
+    store = MemoryCheckpointer()
+    agent = Blueprint(Mine(parts), checkpointer=store)
+    report = await evaluate(agent, [Golden("go", expected_status="escalated")], store=store)
     (case,) = report.cases
     records = [json.loads(line) for line in agent.trace(case.thread_id)]
     assert [(record["node"], record["unknown"]) for record in records if "unknown" in record][:1] == [("planner", 1)]
