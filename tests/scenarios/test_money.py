@@ -14,6 +14,7 @@ from minideep import (
     ConfigError,
     LimitExceeded,
     Limits,
+    MemoryCheckpointer,
     Reply,
     Spent,
     ToolCall,
@@ -432,7 +433,7 @@ async def test_the_trace_of_a_blueprint_and_an_evaluation_show_unknown_tokens():
     assert [(record["node"], record["unknown"]) for record in records if "unknown" in record][:1] == [("planner", 1)]
     assert (case.tokens, report.unknown) == (0, case.unknown)
     assert case.unknown > 1
-    assert report.table().endswith("unknown tokens")
+    assert report.table().endswith("unknown tokens, cost unknown")
     assert "unknown tokens" in report.junit()
 
 
