@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 from msgspec import structs
 
-from ..context import ToolContext
+from ..context import DRIVEN, ToolContext
+from ..errors import ToolError
 from ..events import FILE_EVENTS, AnyEvent, Compacted, FileDeleted, FileWritten, Noted, TurnEscalated
 from ..kinds import Injected
-from ..messages import Content, Text, ToolCall, ToolResult
+from ..messages import Content, Text, ToolCall, ToolResult, clean
 from ..middleware import SUMMARIES
 from ..ports import Ask, Middleware, Reply, Request, RunTool
+from ..spec import AgentSpec
 from ..state import Edit
 from ..tools import Tool
 from .recording import RecordedCall
@@ -86,10 +88,25 @@ class RecordedAnswers(Middleware):
             result = await run(call)
             if found.result is None or self._script.is_later(found.part):  # Its answer was never saved.
                 await self._script.end(ctx.path, ctx.state, f"result of {call.name}")
-            await _earlier_ones(self._script, ctx, found)
+            await self._earlier_ones(ctx, found)
             return result
-        await _earlier_ones(self._script, ctx, found)
-        return await answered(self._script, ctx, found, call)
+        await self._earlier_ones(ctx, found)
+        return await _refused(ctx, call, run) or await answered(self._script, ctx, found, call)
+
+    async def _earlier_ones(self, ctx: ToolContext, found: RecordedCall | None) -> None:
+        """Wait until the calls beside this one that were answered before it are: their notes must stand before its own.
+
+        A call that has not begun by now is not waited for: a limit that is lower now keeps it from running.
+        """
+        if found is None or found.result is None or self._script.is_later(found.part):
+            return
+        await asyncio.sleep(0)  # Until all calls of the reply that run now have begun.
+        is_late = partial(self._script.has_earlier, ctx.path, ctx.state, found, partial(self._has_begun, ctx))
+        for _ in iter(is_late, False):
+            await asyncio.sleep(0)
+
+    def _has_begun(self, ctx: ToolContext, call_id: str) -> bool:
+        return (self, call_id) in ctx.scratch
 
 
 class RecordedTool(Tool):
@@ -130,12 +147,19 @@ async def answered(script: Script, ctx: ToolContext, found: RecordedCall | None,
     return given_again(ctx, found)
 
 
-async def _earlier_ones(script: Script, ctx: ToolContext, found: RecordedCall | None) -> None:
-    """Wait until the calls beside this one that were answered before it are: their notes must stand before its own."""
-    if found is None or found.result is None or script.is_later(found.part):
-        return
-    for _ in iter(lambda: script.has_earlier(ctx.path, ctx.state, found), False):
-        await asyncio.sleep(0)
+async def _refused(ctx: ToolContext, call: ToolCall, run: RunTool) -> ToolResult | None:
+    """Return the error of a call that its agent refuses as it is now: the tool is gone, or takes other arguments.
+
+    Otherwise a test with a recorded thread would hold for an agent that has lost its tools.
+    """
+    spec: AgentSpec = DRIVEN.get().spec
+    if call.name not in spec.tools:
+        return await run(call)
+    try:
+        spec.tools[call.name].bind(call, ctx)
+    except ToolError as exc:
+        return ToolResult(clean(str(exc)), is_error=True)
+    return None
 
 
 def given_again(ctx: ToolContext, found: RecordedCall) -> ToolResult:

@@ -651,6 +651,22 @@ async def test_a_guard_that_is_new_shows_as_a_difference():
     assert replay.differences[0] == "turn 1: status: ended -> paused"
 
 
+async def test_a_tool_that_is_gone_or_takes_other_arguments_shows_as_a_difference():
+    store = MemoryCheckpointer()
+    script = [[ToolCall("pay", {"amount": 3}), ToolCall("broken")], "Paid."]
+    await Agent(ScriptedModel(script), [pay, broken], checkpointer=store).run("go", "t")
+
+    @tool(name="pay")
+    async def in_euros(euros: int) -> str:
+        """Never runs."""
+        raise AssertionError("a recorded tool ran")
+
+    replay = await recorded(store, "t").run(unused(in_euros))
+    [changed, gone] = replay.differences
+    assert "'paid 3' -> \"pay: it takes no 'amount'; 'euros' is missing" in changed
+    assert "-> \"no tool named 'broken'; there is pay\"" in gone
+
+
 async def test_errors_unknown_tools_and_results_that_end_a_run_come_again():
     store = MemoryCheckpointer()
 
@@ -661,7 +677,7 @@ async def test_errors_unknown_tools_and_results_that_end_a_run_come_again():
 
     script = [[ToolCall("broken"), ToolCall("nothing"), ToolCall("pay", {"amount": "much"})], ToolCall("last")]
     await Agent(ScriptedModel(script), [broken, pay, last], checkpointer=store).run("go", "t")
-    replay = await recorded(store, "t").run(unused(never))
+    replay = await recorded(store, "t").run(unused(broken, never, last))
     alike(store, replay)
     assert [call.is_error for call in replay.turns[0].replayed.calls] == [True, True, True, False]
     model, tools = recorded(store, "t")
@@ -731,6 +747,10 @@ async def test_results_come_in_the_order_in_which_they_came():
     replay = await recorded(store, "t").run(unused(noting({})))
     alike(store, replay)
     assert replay.agent.get_state("t").notes["mind"]["all"] == ["c", "b", "a"]
+    # A limit that is lower now keeps the calls that were answered first from running, so nothing may wait for them.
+    fewer = unused(noting({}), limits=Limits(tool_calls=1))
+    replay = await asyncio.wait_for(recorded(store, "t").run(fewer), 20)
+    assert (replay.turn.status, replay.turn.reason) == ("exhausted", "tool_calls")
 
 
 async def test_an_approved_call_that_was_cut_short_and_asked_about_again_is_so_again():
