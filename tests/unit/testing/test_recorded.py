@@ -889,6 +889,11 @@ async def test_a_history_and_files_come_with_their_input_again():
     assert texts(again.requests[0].messages) == texts(history[:2]) + texts(history[2:])
     assert "a note" in again.requests[1].messages[-1].text
     assert replay.turns[-1].replayed.answer == "B."
+    mine.fork("t", at=2, thread_id="only a history")
+    with pytest.raises(ConfigError, match="holds no input that was run, so there is nothing to run again"):
+        recorded(store, "only a history")
+    with pytest.raises(ConfigError, match="holds no input that was run"):
+        await mine.replay("t", at=1)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"])
