@@ -473,6 +473,19 @@ async def test_files_todos_and_notes_of_tools_come_from_the_recording():
     assert replay.agent.get_state("t").notes["mind"] == {"last": "c", "all": ["a", "b", "c"]}
 
 
+async def test_a_file_that_is_written_again_with_the_same_content_is_an_artifact_again():
+    store = MemoryCheckpointer()
+    write = ToolCall("write_file", {"file_path": "/a.md", "content": "the same"})
+    mine = create_deep_agent(ScriptedModel([write, "Once.", write, "Twice."]), checkpointer=store)
+    await mine.run("go", "t")
+    turn = await mine.run("go on", "t")
+    replay = await recorded(store, "t").run(create_deep_agent("openai:gpt-5"))
+    alike(store, replay)
+    assert list(turn.artifacts) == list(replay.turn.artifacts) == ["/a.md"]
+    again = await mine.replay("t", model=ScriptedModel([write, "Once.", write, "Twice."]))
+    assert list(again.turn.artifacts) == ["/a.md"]
+
+
 async def test_a_recorded_tool_writes_nothing_on_a_disk(tmp_path):
     store, root = MemoryCheckpointer(), tmp_path / "root"
     root.mkdir()
