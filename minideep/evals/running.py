@@ -230,7 +230,7 @@ def _catching(name: str, failures: list[Failure]) -> Generator[None]:
         yield
     except (KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as exc:  # noqa: BLE001 - A user's agent or assertion that fails must not end
+    except BaseException as exc:
         # the other cases. `pytest.fail` and `sys.exit` do not raise an `Exception`; nor does a task that is awaited
         # after somebody cancelled it.
         task = asyncio.current_task()

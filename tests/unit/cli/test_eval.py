@@ -145,7 +145,10 @@ def test_the_command_runs_cases_at_the_same_time_and_stops_at_ctrl_c(tmp_path):
         (["good.jsonl", "--baseline", "good.jsonl"], "--baseline 'good.jsonl' cannot be read: this is not a report"),
         (["good.jsonl", "--agent", "own:two"], "it must be an Agent, or a function without arguments"),
         (["good.jsonl", "--agent", "own:leaves"], "--agent own:leaves: it called sys.exit(0) while it was loaded"),
-        (["good.jsonl", "--agent", "script:agent"], "--agent script:agent: it called sys.exit(None) while it was loaded"),
+        (
+            ["good.jsonl", "--agent", "script:agent"],
+            "--agent script:agent: it called sys.exit(None) while it was loaded",
+        ),
         (["good.jsonl", "--agent", "own:none"], "module 'own' has no 'none'"),
         (
             ["good.jsonl", "--agent", "own:one", "--model", "offline:"],
