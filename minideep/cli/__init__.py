@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="minideep", description="Deep agents on one loop whose every cost is visible.")
     top.add_argument("-V", "--version", action="version", version=f"minideep {__version__}", help="print the version")
-    commands = top.add_subparsers(dest="command", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (summary, options) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         for option in options.split():

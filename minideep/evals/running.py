@@ -212,11 +212,15 @@ async def _in_time(work: Awaitable[T], timeout: float | None) -> T:
     bound = asyncio.timeout(timeout)
     try:
         async with bound:
-            return await work
+            found = await work
     except TimeoutError:
         if not bound.expired():  # The agent's own: its text says more.
             raise
         raise TimeoutError(f"it took longer than {timeout:g} s") from None
+    # What blocks the event loop cannot be cut off, and is late all the same.
+    if (end := bound.when()) is not None and asyncio.get_running_loop().time() > end:
+        raise TimeoutError(f"it took longer than {timeout:g} s, and blocked the event loop")
+    return found
 
 
 @contextmanager
@@ -224,10 +228,14 @@ def _catching(name: str, failures: list[Failure]) -> Generator[None]:
     """Turn an exception into a failure of *name*, unless it cancels the whole evaluation."""
     try:
         yield
-    except (KeyboardInterrupt, asyncio.CancelledError, GeneratorExit):
+    except (KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as exc:  # noqa: BLE001 - A user's agent or assertion that fails must not end
-        # the other cases. `pytest.fail` and `sys.exit` do not raise an `Exception`.
+    except BaseException as exc:
+        # the other cases. `pytest.fail` and `sys.exit` do not raise an `Exception`; nor does a task that is awaited
+        # after somebody cancelled it.
+        task = asyncio.current_task()
+        if isinstance(exc, asyncio.CancelledError) and task and task.cancelling():
+            raise
         failures.append(Failure(name, clean(_described(exc))))
 
 

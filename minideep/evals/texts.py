@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from .cases import Spread
 
-NAME_SHOWN, PROBLEM_SHOWN, ANSWER_SHOWN = 60, 300, 200
+NAME_SHOWN, PROBLEM_SHOWN, ANSWER_SHOWN = 60, 400, 200
 """Characters of a golden's name, of a problem and of an answer in a table."""
 WORDS = ("result", "status", "verdict", "passed")
 """The columns of words, which are aligned left; those of numbers are aligned right."""

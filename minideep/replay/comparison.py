@@ -24,6 +24,7 @@ from ..events import (
 )
 from ..export import json_line, plain
 from ..messages import ToolResult, Usage
+from ..models import Policy
 from ..plain_json import from_json
 from ..state import Path, Status
 from ..turn import Turn, shortened
@@ -68,7 +69,7 @@ class PlayedTurn(Documented, frozen=True):
     answer: str
     calls: list[PlayedCall]
     steps: int
-    """Replies of models, those of subagents included."""
+    """Replies of models, those of subagents included; what the graph of a blueprint decides is none."""
     usage: Usage
     cost: float | None
     """US dollars; None if no cost is known."""
@@ -173,7 +174,7 @@ def _played(recording: Recording, parts: range) -> PlayedTurn:
     cost: float | None = None
     for _, event in _within(recording.spent, parts):
         usage += event.usage
-        steps += isinstance(event, ModelReplied)
+        steps += isinstance(event, ModelReplied) and event.model != Policy.name
         cost = cost if event.cost is None else (cost or 0.0) + event.cost
     said = [one.text for _, one in _within(recording.runs[()].messages, parts) if one.role == "assistant" and one.text]
     end = inputs[-1].end
