@@ -16,8 +16,8 @@ def from_thread(store: Store, thread_id: ThreadId) -> list[Golden]:
     status, the calls of the main run and the answer that it led to, until somebody decided or the turn was resumed.
 
     A model seldom answers in the same words twice: before you run them, cut `expected_final_answer` down to what
-    matters, and `expected_calls` to what must be. Messages without text, and turns that were cancelled or cut short,
-    are left out.
+    matters, and `expected_calls` to what must be. Messages without text, those of a history, which nobody has run here,
+    and turns that were cancelled or cut short, are left out.
 
     Raises:
         UnknownThread, CheckpointError
@@ -30,7 +30,8 @@ def from_thread(store: Store, thread_id: ThreadId) -> list[Golden]:
     for number, (given, played) in enumerate(led_to(recording), 1):
         said = given.message.text if given.message else ""
         files |= {path: text for path, text in given.files.items() if isinstance(text, str)}
-        if said.strip() and played.status in get_args(EndStatus) and played.status != "cancelled":
+        was_run = not given.is_history and played.status in get_args(EndStatus) and played.status != "cancelled"
+        if said.strip() and was_run:
             golden = Golden(
                 said,
                 played.answer if played.status in ("ended", "escalated") else "",

@@ -7,6 +7,7 @@ import pytest
 from minideep import (
     Agent,
     Approve,
+    AssistantMessage,
     MemoryCheckpointer,
     ModelError,
     ToolCall,
@@ -85,6 +86,14 @@ async def test_what_has_no_text_and_what_was_cancelled_or_cut_short_is_left_out(
     assert from_thread(store, "t") == []
     with pytest.raises(UnknownThread):
         from_thread(store, "none")
+
+
+async def test_the_answers_of_a_history_are_nobodys_to_expect():
+    mine = Agent(ScriptedModel(["Because."]))
+    await mine.run([UserMessage("Hi."), AssistantMessage("Hello."), UserMessage("Why?")], "t")
+    assert from_thread(mine._own, "t") == [
+        Golden("Why?", "Because.", expected_status="ended", id="t-2", earlier=("Hi.",)),
+    ]
 
 
 async def test_files_of_the_messages_and_questions_stand_in_goldens():
