@@ -92,7 +92,8 @@ class RecordedAnswers(Middleware):
             await self._earlier_ones(ctx, found)
             return result
         await self._earlier_ones(ctx, found)
-        return await _refused(ctx, call, run) or await answered(self._script, ctx, found, call, self.seen(ctx))
+        refused = await _refused(ctx, found, call, run)
+        return refused or await answered(self._script, ctx, found, call, self.seen(ctx))
 
     async def _earlier_ones(self, ctx: ToolContext, found: RecordedCall | None) -> None:
         """Wait until the calls beside this one that were answered before it are: their notes must stand before its own.
@@ -154,11 +155,14 @@ async def answered(
     return given_again(ctx, found, seen)
 
 
-async def _refused(ctx: ToolContext, call: ToolCall, run: RunTool) -> ToolResult | None:
+async def _refused(ctx: ToolContext, found: RecordedCall | None, call: ToolCall, run: RunTool) -> ToolResult | None:
     """Return the error of a call that its agent refuses as it is now: the tool is gone, or takes other arguments.
 
-    Otherwise a test with a recorded thread would hold for an agent that has lost its tools.
+    Otherwise a test with a recorded thread would hold for an agent that has lost its tools. A call that failed then
+    fails as it did: an error names other tools, so each new one would show as a difference.
     """
+    if found is None or found.result is None or found.result.is_error:
+        return None
     spec: AgentSpec = DRIVEN.get().spec
     if call.name not in spec.tools:
         return await run(call)
