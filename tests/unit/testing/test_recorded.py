@@ -685,6 +685,14 @@ async def test_a_tool_that_is_gone_or_takes_other_arguments_shows_as_a_differenc
     assert "'paid 3' -> \"pay: it takes no 'amount'; 'euros' is missing" in changed
     assert "'printed' -> \"no tool named 'receipt'; there is pay\"" in gone
 
+    class Elsewhere(Middleware):
+        async def wrap_tool(self, ctx, call, run):
+            raise AssertionError("a hook round recorded tools ran")
+
+    # It may be what answers them.
+    replay = await recorded(store, "t").run(unused(in_euros, middleware=[Elsewhere()]))
+    assert not replay.differences
+
 
 async def test_errors_unknown_tools_and_results_that_end_a_run_come_again():
     store = MemoryCheckpointer()
