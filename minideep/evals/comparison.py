@@ -6,9 +6,10 @@ from math import sqrt
 from typing import Literal, cast
 
 from ..checks import check
+from ..columns import aligned
 from ..documented import Struct
 from .cases import Cases, Number, Result, Spread
-from .texts import NAME_SHOWN, PROBLEM_SHOWN, aligned, counted, dollars, one_line, with_spread
+from .texts import NAME_SHOWN, PROBLEM_SHOWN, counted, dollars, one_line, with_spread
 
 Change = Literal["better", "worse", "same", "new", "missing", "not run"]
 NOISE = 2.0

@@ -1,13 +1,11 @@
 """Numbers and texts in tables: means with their spread, dollars, and text on one line, control characters escaped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from .cases import Spread
 
 NAME_SHOWN, PROBLEM_SHOWN, ANSWER_SHOWN = 60, 300, 200
 """Characters of a golden's name, of a problem and of an answer in a table."""
-WORDS = ("result", "status", "verdict", "passed")
-"""The columns of words, which are aligned left; those of numbers are aligned right."""
 
 
 def with_spread(spread: Spread | None, form: str) -> str:
@@ -40,19 +38,6 @@ def dollars(spread: Spread | None, unpriced: int = 0) -> str:
 
 def _rounded(amount: float) -> str:
     return f"${amount:.4f}" if amount >= 0.001 else f"${amount:.6f}" if amount else "$0"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return *rows*, the first of which are the heads, as lines; the last column is not padded."""
-    heads, widths = rows[0], [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines: list[str] = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if head in WORDS else cell.rjust(width)
-            for head, cell, width in zip(heads[:-1], row[:-1], widths[:-1], strict=True)
-        ]
-        lines.append("  ".join([*cells, row[-1]]))
-    return lines
 
 
 def one_line(text: str, limit: int) -> str:

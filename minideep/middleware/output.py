@@ -18,7 +18,7 @@ from ..ports import Middleware, Request
 from ..strict_schema import Unsayable, strict
 from ..structured import value_in
 from ..tools import R, Tool
-from .checking import FINAL_ANSWER, last_words, refusal, written
+from .checking import FINAL_ANSWER, UNFINISHED, last_words, refusal, written
 
 if TYPE_CHECKING:  # Whether it is one is for `DataType` to say: `list[int]` is no class.
     _Kind = type[R] | Mapping[str, Any]
@@ -28,8 +28,6 @@ DESCRIPTION = (
     "Give your final answer. Call it once, alone, when all work is done: its arguments are the whole answer, and it "
     "ends your turn."
 )
-UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "the model refused"}
-"""Why a reply that stopped like this is no answer, even if a part of it reads as one."""
 REFUSED = "refused"
 """The key of the note that counts refused replies."""
 

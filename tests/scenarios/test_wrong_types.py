@@ -525,7 +525,7 @@ def behaving():
         ),
         "Shape": (
             behaviours.Shape,
-            {"name": "s", "script": task.shapes[0].script, "fails": (), "helper": None},
+            {"name": "s", "script": task.shapes[0].script, "fails": (), "subagent": None},
             proved,
         ),
         "Proof.table": (proof.table, {}),
