@@ -560,7 +560,7 @@ CALLED_BY_THE_LOOP = {
         for verb in ("ls", "walk", "read", "write", "delete")
     },
     "Handle": "made by `start`",
-    **{f"ResponseFormat.{verb}": "asked of each reply" for verb in ("read", "read_turn", "json_in")},
+    **{f"ResponseFormat.{verb}": "asked of each reply" for verb in ("read_turn", "json_in")},
     "ToolContext": "made for each call",
     "Spent.reached": "asked at each step",
     "Spent.missing": "asked at each step",
