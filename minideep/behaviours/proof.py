@@ -1,4 +1,4 @@
-"""What came of playing shapes: as data, as a table, and what a run of the tasks would cost."""
+"""The results of playing shapes: as data, as a table, and with what a run of the tasks would cost."""
 
 from ..columns import aligned
 from ..documented import Struct

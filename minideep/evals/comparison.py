@@ -15,6 +15,7 @@ Change = Literal["better", "worse", "same", "new", "missing", "not run"]
 NOISE = 2.0
 """Standard errors by which two means must differ. Of many runs, one difference in twenty is larger by chance alone."""
 _LOWEST = 1e-9
+"""A smaller difference is one of rounding."""
 IGNORED = {"at", "budget", "concurrency", "kept"}
 """Settings that change no result."""
 

@@ -15,7 +15,7 @@ from ..export import as_plain
 from ..messages import Message, ToolCall, ToolResult, UserMessage
 from ..plain_json import to_json
 from ..ports import Middleware, Request
-from ..strict_schema import Unsayable, strict
+from ..strict_schema import NoStrictForm, strict
 from ..tools import R, Tool
 from .checking import FINAL_ANSWER, UNFINISHED, last_words, refusal, written
 
@@ -82,7 +82,7 @@ class ResponseFormat(Middleware, Generic[R]):
     def _strict(self) -> dict[str, Any] | None:
         try:
             return strict(self._type.asked)
-        except Unsayable:
+        except NoStrictForm:
             return None
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
