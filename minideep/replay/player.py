@@ -78,9 +78,7 @@ class _Player:
             if not given.is_history:  # It comes with the input after it.
                 self._script.part = index
                 turn = await self._give(index, given, turn)
-        assert turn is not None  # The first input is a message.
-        replayed = Recording(thread_events(open_store(self._agent.checkpointer), self._thread), self._thread)
-        return compared(self._recording, replayed, turn, self._agent)
+        return replayed(self._recording, self._agent, turn)
 
     @property
     def _thread(self) -> str:
@@ -163,6 +161,13 @@ class _Player:
             if self._script.given == seen:
                 break
         await stop()
+
+
+def replayed(recording: Recording, agent: Any, turn: Turn | None) -> Replay:
+    """Compare the thread that *agent* has run, up to *turn*, with *recording*."""
+    assert turn is not None  # The first input is a message.
+    events = thread_events(open_store(agent.checkpointer), recording.thread_id)
+    return compared(recording, Recording(events, recording.thread_id), turn, agent)
 
 
 async def say_again(agent: Any, recording: Recording, index: int, context: Any) -> Turn:
