@@ -102,7 +102,7 @@ def is_pydantic(kind: Any) -> bool:
 
 
 def decoded_by_its_class(kind: Any, value: Any) -> Any:
-    """The `dec_hook` with which msgspec decodes models of Pydantic."""
+    """Decode a model of Pydantic: the `dec_hook` of msgspec."""
     if is_pydantic(kind):
         try:
             return kind.model_validate(value)

@@ -63,6 +63,7 @@ class _Strict:
         self.unions = 0
 
     def of(self, schema: Any) -> Schema:
+        """Return the strict form of one part."""
         if not isinstance(schema, Mapping):
             raise NoStrictForm(f"a part of it is {schema!r}")
         given = dict(cast(Mapping[str, Any], schema))

@@ -42,6 +42,7 @@ CallPattern = str | ExpectedCall
 
 
 def as_expected(call: CallPattern) -> ExpectedCall:
+    """Return a call with the arguments that are expected: none in particular, if it is a name alone."""
     return ExpectedCall(call) if isinstance(call, str) else call
 
 

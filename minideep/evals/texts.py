@@ -1,7 +1,5 @@
 """Numbers and texts in tables: means with their spread, dollars, and text on one line, control characters escaped."""
 
-from collections.abc import Iterable
-
 from .cases import Spread
 
 NAME_SHOWN, PROBLEM_SHOWN, ANSWER_SHOWN = 60, 300, 200
@@ -46,5 +44,6 @@ def one_line(text: str, limit: int) -> str:
     return flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
 
 
-def escaped(letters: Iterable[str]) -> str:
-    return "".join(letters).encode("unicode_escape").decode()
+def escaped(letter: str) -> str:
+    """Return a letter as Python escapes it."""
+    return letter.encode("unicode_escape").decode()

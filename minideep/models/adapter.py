@@ -117,12 +117,9 @@ class Adapter(ABC, Generic[T]):
         self._extra: Wire = settings.pop("extra_body", None) or {}
         self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
-        self.structured_output: StructuredOutput = self._is_home(client, base_url) and not is_set(
-            settings, self.format_setting
-        )
-        """As in `Model`. Set it yourself for another server that has such a mode, or for a schema that is too much for
-        the provider's.
-        """
+        has_format = is_set(settings, self.format_setting)
+        self.structured_output: StructuredOutput = not has_format and self._is_home(client, base_url)
+        """As in `Model`. Set it yourself if another server has such a mode, or if a schema is too much for this one."""
         self._span: Wire = {}
         """What the SDK's own method for requests tells OpenTelemetry, for an SDK that makes spans."""
 

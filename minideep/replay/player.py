@@ -188,5 +188,6 @@ _others: set[asyncio.Task[Any]] = set()
 
 
 def beside(work: Coroutine[Any, Any, Any]) -> None:
+    """Do *work* beside the turn that calls this, which does not wait for it."""
     _others.add(task := asyncio.ensure_future(work))
     task.add_done_callback(_others.discard)
