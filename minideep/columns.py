@@ -7,7 +7,12 @@ WORDS = ("", "turn", "result", "status", "verdict", "passed")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return *rows*, the first of which are the heads, as lines. The last column is as wide as its text."""
+    r"""Return *rows*, the first of which are the heads, as lines. The last column is not padded.
+
+    >>> print("\n".join(aligned([["result", "steps", "golden"], ["pass", "3", "emma"]])))
+    result  steps  golden
+    pass        3  emma
+    """
     heads, widths = rows[0], [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []
     for row in rows:
