@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from .coercion import Schema, coerced
+from .coercion import Schema, coerced, strays
 from .errors import ConfigError
 from .kinds import shown
 from .plain_json import from_json
@@ -46,8 +46,10 @@ class DataType(Generic[T]):
         Raises:
             ValueError: it does not fit; says where, and which shape is wanted.
         """
+        # Under another spelling a field would be dropped, as one that the type does not have.
+        given = coerced(value, self.schema) if strays(value, self.schema) else value
         try:
-            return self._convert(value)
+            return self._convert(given)
         except (ValueError, RecursionError):
             try:
                 return self._convert(coerced(value, self.schema))

@@ -96,11 +96,13 @@ class Tool(Generic[P, R]):
         """
         try:
             self._parameters.decoder.decode(call.raw)
+            if not self._parameters.has_objects:
+                return call
         except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
-            from .arguments import reread  # Most calls fit.
+            pass
+        from .arguments import reread  # Most calls fit.
 
-            return reread(call.as_json(), self._parameters)
-        return call
+        return reread(call.as_json(), self._parameters)
 
     def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:
         """Check the call's arguments and return the keyword arguments of the function. *ctx* may be None unless the
@@ -115,6 +117,10 @@ class Tool(Generic[P, R]):
             from .arguments import checked_slowly
 
             checked = checked_slowly(call, self._parameters, self.schema, exc)
+        if self._parameters.has_objects:
+            from .arguments import check_strays
+
+            check_strays(call, self._parameters, self.schema)
         given = msgspec.structs.asdict(checked)
         if context := self._parameters.context:
             given[context] = ctx
