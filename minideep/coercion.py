@@ -142,7 +142,7 @@ class Reader:
         schema = self._resolved(schema)
         if options := _options(schema):
             found = [self.strays(value, option) for option in options if self._may_be(value, option)]
-            return min(found, key=len, default=[])
+            return min(found, key=len) if found else []
         if isinstance(value, list | tuple):
             items = enumerate(cast(Sequence[Any], value))
             return [stray for place, item in items for stray in self.strays(item, _item(schema, place))]
@@ -161,8 +161,9 @@ class Reader:
         kinds = _kinds(schema)
         if kinds and not any(_is(value, kind) for kind in kinds):
             return False
-        tags = schema.get("properties", {}) if isinstance(value, Mapping) else {}
-        return all(self.fits(value[name], tag) for name, tag in tags.items() if name in value and _allowed(tag))
+        given = cast(Schema, value if isinstance(value, Mapping) else {})
+        tags: Schema = {name: tag for name, tag in schema.get("properties", {}).items() if name in given}
+        return all(self.fits(given[name], tag) for name, tag in tags.items() if _allowed(self._resolved(tag)))
 
     # ---- what fits if it is read in another way
 
