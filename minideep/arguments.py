@@ -27,7 +27,7 @@ MAX_PROBLEMS = 5
 def reread(call: ToolCall, parameters: Parameters) -> ToolCall:
     """Return *call* with its arguments in the one reading that fits; *call* itself if they fit, or if there is none."""
     try:
-        if _fits(call, parameters) and not _strays(call, parameters):
+        if _fits(call, parameters) and not _dropped(call, parameters):
             return call
         again = _coerced(call, parameters)
         _decoded(again.raw, parameters)
@@ -37,22 +37,39 @@ def reread(call: ToolCall, parameters: Parameters) -> ToolCall:
 
 
 def check_strays(call: ToolCall, parameters: Parameters, schema: Schema) -> None:
-    """Check that objects in the arguments of a call that can be decoded hold no names that decoding drops.
+    """Check that objects in the arguments of a call that can be decoded hold nothing that decoding drops.
 
     Raises:
         ToolError: they do.
     """
-    if found := _strays(call, parameters):
+    if found := _dropped(call, parameters):
         raise _refusal(call, "; ".join(found[:MAX_PROBLEMS]), schema)
 
 
-def _strays(call: ToolCall, parameters: Parameters) -> list[str]:
+def _dropped(call: ToolCall, parameters: Parameters) -> list[str]:
+    """Return what is wrong with the names that decoding drops."""
     schema = from_json(parameters.schema)
+    properties, parts = schema["properties"], schema.get("$defs", {})
+    args: Schema = from_json(call.raw)
+    found = {
+        place: stray
+        for place, item in args.items()
+        if place in properties and (stray := strays(item, {**properties[place], "$defs": parts}))
+    }
+    if not found:
+        return []
+    for holder, name, _ in (stray for several in found.values() for stray in several):
+        holder.pop(name)
+    # A class may know more names than its schema says: then it reads something else without them, or nothing.
+    try:
+        if _decoded(to_json(args), parameters) != _decoded(call.raw, parameters):
+            return []
+    except (msgspec.DecodeError, ValueError):
+        return []
     return [
         f"{place} takes no {name!r}" + did_you_mean(name, known, f"; it has {', '.join(known)}")
-        for place, item in call.args.items()
-        if place in schema["properties"]
-        for name, known in strays(item, {**schema["properties"][place], "$defs": schema.get("$defs", {})})
+        for place, several in found.items()
+        for _, name, known in several[:MAX_PROBLEMS]
     ]
 
 

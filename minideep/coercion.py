@@ -58,10 +58,12 @@ def coerced(value: Any, schema: Schema, *, closed: bool = False) -> Any:
     return found[0] if len(found) == 1 else value
 
 
-def strays(value: Any, schema: Schema) -> list[tuple[str, Schema]]:
-    """Return the names in objects of *value* that *schema* says nothing about, each with the names that it lists there.
-    Readers drop what stands under them.
-    """
+Stray = tuple[dict[str, Any], str, Schema]
+"""An object, a name in it that its schema says nothing about, and those that it lists."""
+
+
+def strays(value: Any, schema: Schema) -> list[Stray]:
+    """Return what stands in objects of *value* under names that *schema* says nothing about. Most readers drop it."""
     try:
         return [] if too_deep(value) else Reader(schema).strays(value, schema)
     except TooManyWays:
@@ -138,7 +140,7 @@ class Reader:
 
     # ---- what is no part of the schema
 
-    def strays(self, value: Any, schema: Any) -> list[tuple[str, Schema]]:
+    def strays(self, value: Any, schema: Any) -> list[Stray]:
         schema = self._resolved(schema)
         if options := _options(schema):
             found = [self.strays(value, option) for option in options if self._may_be(value, option)]
@@ -148,9 +150,10 @@ class Reader:
             return [stray for place, item in items for stray in self.strays(item, _item(schema, place))]
         if not isinstance(value, Mapping):
             return []
-        given, known, others = cast(Schema, value), schema.get("properties", {}), schema.get("additionalProperties", {})
+        given = cast(dict[str, Any], value)
+        known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
         unknown = [name for name, item in given.items() if name not in known and item not in _ABSENT]
-        own = [(name, known) for name in unknown] if _says_nothing_of_others(schema) else []
+        own = [(given, name, known) for name in unknown] if _says_nothing_of_others(schema) else []
         return own + [
             stray for name, item in given.items() for stray in self.strays(item, known.get(name, others))
         ]  # fmt: skip

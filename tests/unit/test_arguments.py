@@ -172,6 +172,24 @@ def test_an_object_that_takes_other_fields_keeps_them():
     assert deploying(Open).bind(call, None)["steps"][0].test is True
 
 
+def test_a_class_that_knows_more_names_than_its_schema_says_is_given_them():
+    class Known(pydantic.BaseModel):
+        name: str = pydantic.Field(validation_alias=pydantic.AliasChoices("name", "title"))
+        dry_run: bool = False
+
+        @pydantic.model_validator(mode="before")
+        @classmethod
+        def of_old(cls, data: Any) -> Any:
+            return {**data, "dry_run": data["test"]} if "test" in data else data
+
+    deploy = deploying(Known)
+    call = ToolCall("deploy", {"steps": [{"title": "a", "test": True}]})
+    assert deploy.normalized(call) is call
+    assert deploy.bind(call, None)["steps"] == [Known(name="a", dry_run=True)]
+    with pytest.raises(ToolError, match="steps takes no 'titel'; it has name, dry_run"):
+        deploy.bind(ToolCall("deploy", {"steps": [{"name": "a", "titel": "b"}]}), None)
+
+
 def test_what_only_python_reads_as_json_is_kept_as_it_is():
     @tool
     async def f(x: float, y: str = "") -> str:

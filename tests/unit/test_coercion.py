@@ -97,8 +97,9 @@ def test_what_a_schema_says_nothing_about_is_found_at_every_level():
     table = {"type": "object", "properties": {"kind": {"const": "table"}, "rows": {"type": "array", "items": row}}}
     free = {"type": "object", "additionalProperties": row}
     one = either(row, table, NULL)
-    assert strays({"kind": "table", "rows": [{"a": 1}, {"a": 1, "b": 2, "c": None}]}, one) == [("b", row["properties"])]
-    assert [name for name, _ in strays({"x": {"b": 1}}, free)] == ["b"]
+    rows = [{"a": 1}, {"a": 1, "b": 2, "c": None}]
+    assert strays({"kind": "table", "rows": rows}, one) == [(rows[1], "b", row["properties"])]
+    assert [name for _, name, _ in strays({"x": {"b": 1}}, free)] == ["b"]
     assert strays({"kind": "row", "a": "no number"}, one) == strays(None, one) == strays([{"b": 1}], one) == []
 
 
