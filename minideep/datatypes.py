@@ -46,15 +46,17 @@ class DataType(Generic[T]):
         Raises:
             ValueError: it does not fit; says where, and which shape is wanted.
         """
-        # Under another spelling a field would be dropped, as one that the type does not have.
-        given = coerced(value, self.schema) if strays(value, self.schema) else value
         try:
-            return self._convert(given)
+            read = self._convert(value)
+            if not strays(value, self.schema):
+                return read
         except (ValueError, RecursionError):
-            try:
-                return self._convert(coerced(value, self.schema))
-            except (ValueError, RecursionError) as exc:
-                raise ValueError(f"{_problem(exc)}; {self.wanted}") from None
+            pass
+        # What is under another spelling would be dropped, as what the type does not have.
+        try:
+            return self._convert(coerced(value, self.schema))
+        except (ValueError, RecursionError) as exc:
+            raise ValueError(f"{_problem(exc)}; {self.wanted}") from None
 
     def read_json(self, raw: bytes | str) -> T:
         """Return JSON as this type, as `read` does.
