@@ -193,8 +193,8 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
 
 
 def as_result(value: Any) -> ToolResult:
-    """Convert a tool's return value to a `ToolResult`. Text and blocks are kept, None becomes "done", and any other
-    value becomes JSON or, if JSON cannot express it, its `str`.
+    """Convert a tool's return value to a `ToolResult`. Text and blocks are kept, also in a list, None becomes "done",
+    and any other value becomes JSON or, if JSON cannot express it, its `str`.
     """
     match value:
         case str():
@@ -205,8 +205,10 @@ def as_result(value: Any) -> ToolResult:
             return ToolResult(clean_content(value.content), value.is_error, value.ends)
         case Block():
             return ToolResult(clean_content((cast(Any, value),)))
-        case list() | tuple() if value and all(isinstance(item, Block) for item in cast(list[Any], value)):
-            return ToolResult(clean_content(cast(Any, value)))
+        case list() | tuple() if any(isinstance(item, Block) for item in cast(list[Any], value)):
+            from .results import content_of
+
+            return ToolResult(clean_content(content_of(cast(list[Any], value))))
         case _:
             from .results import text_of_value  # Most tools return text.
 
