@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from .coercion import Schema, coerced
+from .coercion import Schema, coerced, strays
 from .errors import ConfigError
 from .kinds import shown
 
@@ -44,12 +44,16 @@ class DataType(Generic[T]):
             ValueError: it does not fit; says where, and which shape is wanted.
         """
         try:
-            return self._convert(value)
+            read = self._convert(value)
+            if not strays(value, self.schema):
+                return read
         except (ValueError, RecursionError):
-            try:
-                return self._convert(coerced(value, self.schema))
-            except (ValueError, RecursionError) as exc:
-                raise ValueError(f"{_problem(exc)}; {self.wanted}") from None
+            pass
+        # What is under another spelling would be dropped, as what the type does not have.
+        try:
+            return self._convert(coerced(value, self.schema))
+        except (ValueError, RecursionError) as exc:
+            raise ValueError(f"{_problem(exc)}; {self.wanted}") from None
 
     def read_text(self, text: str) -> T:
         """Return the value of this type that stands in *text*, which a model wrote: alone, in a fence, or among prose.
