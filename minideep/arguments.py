@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import structs
 
-from .coercion import ALIASES, JOINED, Reader, Schema, TooManyWays, coerced, is_absent, named
+from .coercion import ALIASES, JOINED, Reader, Schema, TooManyWays, coerced, is_absent, named, strays
 from .datatypes import decoded_by_its_class, shape_of
 from .errors import ToolError
 from .kinds import shown
@@ -25,13 +25,64 @@ MAX_PROBLEMS = 5
 
 
 def reread(call: ToolCall, parameters: Parameters) -> ToolCall:
-    """Return *call* with its arguments in the one reading that fits, or *call* itself if there is none."""
+    """Return *call* with its arguments in the one reading that fits; *call* itself if they fit, or if there is none."""
     try:
+        if _fits(call, parameters) and not _dropped(call, parameters):
+            return call
         again = _coerced(call, parameters)
         _decoded(again.raw, parameters)
     except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
         return call
     return again
+
+
+def check_strays(call: ToolCall, parameters: Parameters, schema: Schema) -> None:
+    """Check that objects in the arguments of a call that can be decoded hold nothing that decoding drops.
+
+    Raises:
+        ToolError: they do.
+    """
+    if found := _dropped(call, parameters):
+        raise _refusal(call, "; ".join(found[:MAX_PROBLEMS]), schema)
+
+
+def _dropped(call: ToolCall, parameters: Parameters) -> list[str]:
+    """Return what is wrong with the names that decoding drops."""
+    schema = from_json(parameters.schema)
+    properties, parts = schema["properties"], schema.get("$defs", {})
+    args: Schema = from_json(call.raw)
+    found = {
+        place: stray
+        for place, item in args.items()
+        if place in properties and (stray := strays(item, {**properties[place], "$defs": parts}))
+    }
+    if not found:
+        return []
+    for holder, name, _ in (stray for several in found.values() for stray in several):
+        holder.pop(name)
+    # A class may know more names than its schema says: then it reads something else without them, or nothing.
+    try:
+        if _decoded(to_json(args), parameters) != _decoded(call.raw, parameters):
+            return []
+    except (msgspec.DecodeError, ValueError):
+        return []
+    return [
+        f"{place} takes no {name!r}" + did_you_mean(name, known, f"; it has {', '.join(known)}")
+        for place, several in found.items()
+        for _, name, known in several[:MAX_PROBLEMS]
+    ]
+
+
+def _fits(call: ToolCall, parameters: Parameters) -> bool:
+    try:
+        _decoded(call.raw, parameters)
+    except (msgspec.DecodeError, ValueError):
+        return False
+    return True
+
+
+def _refusal(call: ToolCall, said: str, schema: Schema) -> ToolError:
+    return ToolError(f"{call.name}: {said}; it takes {signature_of(schema)}; fix the arguments and call it again")
 
 
 def checked_slowly(call: ToolCall, parameters: Parameters, schema: Schema, problem: msgspec.DecodeError) -> Any:
@@ -52,9 +103,7 @@ def checked_slowly(call: ToolCall, parameters: Parameters, schema: Schema, probl
     else:
         found = _problems(call.args, _with_aliases(schema, parameters.aliases))
         said = "; ".join(found or [_problem_when_read(call, parameters) or str(problem)])
-    raise ToolError(
-        f"{call.name}: {said}; it takes {signature_of(schema)}; fix the arguments and call it again"
-    ) from None
+    raise _refusal(call, said, schema) from None
 
 
 def _decoded(raw: bytes, parameters: Parameters) -> Any:
@@ -96,7 +145,7 @@ def _coerced(call: ToolCall, parameters: Parameters) -> ToolCall:
         ValueError: they are not JSON.
     """
     written = _written(call)
-    found = coerced(written, _with_aliases(from_json(parameters.schema), parameters.aliases))
+    found = coerced(written, _with_aliases(from_json(parameters.schema), parameters.aliases), closed=True)
     return call if found is written and not call.malformed else structs.replace(call, raw=to_json(found))
 
 
@@ -119,10 +168,10 @@ def _with_aliases(schema: Schema, aliases: Mapping[str, Alias]) -> Schema:
 def _problems(given: Schema, schema: Schema) -> list[str]:
     """Return what is wrong with arguments, as far as their schema tells: not their bounds and patterns."""
     known, required = cast(Schema, schema["properties"]), schema.get("required", ())
-    read, forbidden = named(given, schema)
-    found = [_unknown(name, known, read) for name in forbidden]
+    read, forbidden = named(given, schema, closed=True)
+    found = [_unknown(name, known, read) for name in forbidden[:MAX_PROBLEMS]]
     found += [f"{name!r} is missing" for name in required if name not in read]
-    reader = Reader(schema)
+    reader = Reader(schema, closed=True)
     with suppress(TooManyWays):
         for name, item in read.items():
             left_out = name not in required and is_absent(item)

@@ -27,6 +27,7 @@ ALIASES = "x-aliases"
 """The keyword of a property's schema that lists other names for it."""
 JOINED = "x-joined"
 """The keyword that says that texts under several of its names are one text, in parts."""
+_BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
 _MAY_BE_SEVERAL = re.compile(r"[,;\n]|^\s*\[|^\s*(?:null|none)\s*$", re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d{1,300}(?:\.0{1,20})?")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,3})?")
@@ -41,8 +42,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def coerced(value: Any, schema: Schema) -> Any:
-    """Return *value* as *schema* wants it; *value* itself if it fits, has no reading that does, or has several.
+def coerced(value: Any, schema: Schema, *, closed: bool = False) -> Any:
+    """Return *value* as *schema* wants it; *value* itself if it fits, has no reading that does, or has several. With
+    *closed*, an object has no fields but those that are listed, unless its schema says otherwise.
 
     Bounds, patterns and formats are not looked at: the caller decodes the result, which checks them.
 
@@ -50,10 +52,22 @@ def coerced(value: Any, schema: Schema) -> Any:
     {'limit': 10, 'path': '/a'}
     """
     try:
-        found = [] if too_deep(value) else Reader(schema).readings(value, schema)
+        found = [] if too_deep(value) else Reader(schema, closed=closed).readings(value, schema)
     except TooManyWays:
         return value
     return found[0] if len(found) == 1 else value
+
+
+Stray = tuple[dict[str, Any], str, Schema]
+"""An object, a name in it that its schema says nothing about, and those that it lists."""
+
+
+def strays(value: Any, schema: Schema) -> list[Stray]:
+    """Return what stands in objects of *value* under names that *schema* says nothing about. Most readers drop it."""
+    try:
+        return [] if too_deep(value) else Reader(schema).strays(value, schema)
+    except TooManyWays:
+        return []
 
 
 def is_absent(value: Any) -> bool:
@@ -73,8 +87,9 @@ class TooManyWays(Exception):
 class Reader:
     """Finds readings below one schema, whose `$ref`s it resolves."""
 
-    def __init__(self, root: Schema) -> None:
+    def __init__(self, root: Schema, *, closed: bool = False) -> None:
         self._root = root
+        self._closed = closed
         self._looks = 0
 
     def _resolved(self, schema: Any) -> Schema:
@@ -117,7 +132,41 @@ class Reader:
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         if any(name not in value for name in schema.get("required", ())):
             return False
+        if _says_nothing_of_others(schema) and not value.keys() <= known.keys():
+            found, forbidden = named(value, schema, closed=self._closed)
+            if forbidden or found.keys() != value.keys():
+                return False  # A field is given under another name, which would be dropped.
         return all(self.fits(item, known.get(name, others)) for name, item in value.items())
+
+    # ---- what is no part of the schema
+
+    def strays(self, value: Any, schema: Any) -> list[Stray]:
+        schema = self._resolved(schema)
+        if options := _options(schema):
+            found = [self.strays(value, option) for option in options if self._may_be(value, option)]
+            return min(found, key=len) if found else []
+        if isinstance(value, list | tuple):
+            items = enumerate(cast(Sequence[Any], value))
+            return [stray for place, item in items for stray in self.strays(item, _item(schema, place))]
+        if not isinstance(value, Mapping):
+            return []
+        given = cast(dict[str, Any], value)
+        known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+        unknown = [name for name, item in given.items() if name not in known and item not in _ABSENT]
+        own = [(given, name, known) for name in unknown] if _says_nothing_of_others(schema) else []
+        return own + [
+            stray for name, item in given.items() for stray in self.strays(item, known.get(name, others))
+        ]  # fmt: skip
+
+    def _may_be(self, value: Any, schema: Any) -> bool:
+        """Return whether *value* is of the kind of *schema*, and has its tags."""
+        schema = self._resolved(schema)
+        kinds = _kinds(schema)
+        if kinds and not any(_is(value, kind) for kind in kinds):
+            return False
+        given = cast(Schema, value if isinstance(value, Mapping) else {})
+        tags: Schema = {name: tag for name, tag in schema.get("properties", {}).items() if name in given}
+        return all(self.fits(given[name], tag) for name, tag in tags.items() if _allowed(self._resolved(tag)))
 
     # ---- what fits if it is read in another way
 
@@ -129,6 +178,7 @@ class Reader:
         if options := _options(schema):
             return _distinct([reading for option in options for reading in self.readings(value, option)])
         if (allowed := _allowed(schema)) is not None:
+            self._looks += len(allowed)
             return _distinct([one for one in allowed if _means(value, one)])
         found = [reading for kind in _kinds(schema) for reading in self._as_kind(kind, value, schema)]
         return _distinct(found)
@@ -170,7 +220,7 @@ class Reader:
         only = next(iter(given)) if len(given) == 1 else None
         if only in _WRAPPERS and only not in known and given[only] not in _ABSENT:
             return self.readings(given[only], schema)
-        found, forbidden = named(given, schema)
+        found, forbidden = named(given, schema, closed=self._closed)
         return [] if forbidden else self._with_parts(found, schema)
 
     def _with_parts(self, given: dict[str, Any], schema: Schema) -> Found:
@@ -180,7 +230,7 @@ class Reader:
             found = self.readings(item, known.get(name, others))
             if len(found) == 1:
                 read[name] = found[0]
-            elif name in required or not is_absent(item):
+            elif name in required or name not in known or not is_absent(item):
                 return []  # Otherwise nothing was given for it, and its default holds.
         return [read] if all(name in read for name in required) else []
 
@@ -217,9 +267,16 @@ def _same(value: Any, other: Any) -> bool:
 def _means(value: Any, allowed: Any) -> bool:
     """Return whether *value* is a spelling of *allowed*, one of several that are listed."""
     if isinstance(allowed, str):
-        return isinstance(value, str) and spelling(value) == spelling(allowed) != ""
+        text = str(value) if _is(value, "integer") else value
+        # A sign may turn a meaning round or be all of it, as in `-created` and `C++`: only what joins words goes.
+        return isinstance(text, str) and len(text) < len(allowed) + 100 and _words(text) == _words(allowed) != ""
     kind = next((kind for kind in ("boolean", "integer", "number", "null") if _is(allowed, kind)), "")
     return any(_same(reading, allowed) for reading in _as_scalar(kind, value))
+
+
+def _words(text: str) -> str:
+    """Return what ways of joining the same words have in common: `In Progress` and `in-progress` are `in_progress`."""
+    return _BETWEEN_WORDS.sub("", text.strip()).casefold()
 
 
 def _as_scalar(kind: str, value: Any) -> Found:
@@ -256,23 +313,24 @@ def _decoded(text: str, first: str) -> Any:
     return value if _is(value, "array" if first == "[" else "object") else None
 
 
-def named(given: Schema, schema: Schema) -> tuple[dict[str, Any], list[str]]:
+def named(given: Schema, schema: Schema, *, closed: bool) -> tuple[dict[str, Any], list[str]]:
     """Return *given* under the names that *schema* knows, and the names in it that it forbids: those that it does not
-    know and that have a value, and second names of what is given as something else.
+    know and that have a value, and second names of what is given as something else. *closed* holds if the schema does
+    not say whether there may be other names.
     """
-    known, closed = schema.get("properties", {}), schema.get("additionalProperties", True) is False
+    known: Schema = schema.get("properties", {})
+    no_others = closed if _says_nothing_of_others(schema) else schema.get("additionalProperties") is False
     found, forbidden = {name: item for name, item in given.items() if name in known}, list[str]()
+    meant = _by_spelling(known) if len(found) < len(given) else {}
     for name, item in given.items():
         if name in known:
             continue
-        # Data that is not from JSON may have other keys.
-        meant = [one for one in known if _is_name_of(str(name), one, known[one])]
-        one = meant[0] if len(meant) == 1 else ""
+        one = meant.get(spelling(str(name)), "")  # Data that is not from JSON may have other keys.
         if one and found.get(one) in _ABSENT:
             found[one] = item
         elif one and _joins(known[one], found[one], item):
             found[one] = f"{found[one]}\n\n{item}"
-        elif not closed:
+        elif not no_others:
             found[name] = item
         elif item not in _ABSENT and not (one and _same(found[one], item)):
             forbidden.append(str(name))
@@ -280,9 +338,19 @@ def named(given: Schema, schema: Schema) -> tuple[dict[str, Any], list[str]]:
     return {name: found[name] for name in in_order}, forbidden
 
 
-def _is_name_of(name: str, known: str, about: Any) -> bool:
-    others = cast(Schema, about).get(ALIASES, ()) if isinstance(about, Mapping) else ()
-    return spelling(name) in map(spelling, (known, *others))
+def _says_nothing_of_others(schema: Schema) -> bool:
+    """Return whether a schema lists fields and does not say if there may be others."""
+    return bool(schema.get("properties")) and "additionalProperties" not in schema
+
+
+def _by_spelling(known: Schema) -> dict[str, str]:
+    """Return the names in *known* by the spelling of each and of its other names; "" if several share one."""
+    found: dict[str, str] = {}
+    for one, about in known.items():
+        others = cast(Schema, about).get(ALIASES, ()) if isinstance(about, Mapping) else ()
+        for written in map(spelling, (one, *others)):
+            found[written] = one if found.get(written, one) == one else ""
+    return found
 
 
 def _joins(about: Any, item: Any, other: Any) -> bool:

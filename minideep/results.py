@@ -1,25 +1,29 @@
-"""What a tool returns that is neither text nor blocks, as text for a model: JSON where it is data."""
+"""Turns what a tool returns, if it is neither text nor blocks, into text for a model: JSON where it is data."""
 
 import inspect
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike, fspath
 from typing import Any, cast
 
 import msgspec
 
 from .kinds import shown
-from .messages import clean
+from .messages import AnyBlock, Block, Text, clean
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def text_of_value(value: Any) -> str:
-    """Return *value* as JSON or, if JSON cannot express it, its `str`.
+    """Return *value* as JSON or, if JSON cannot express it, its `str`; bytes that are text as that text.
 
     Raises:
         TypeError: it, or something in it, has no text of its own.
     """
+    if isinstance(value, bytes | bytearray):  # Of a program or a page, perhaps: nobody reads base64.
+        with suppress(UnicodeDecodeError):
+            return bytes(cast(bytes, value)).decode()
     try:
         raw = msgspec.json.encode(value, enc_hook=_as_data)
     except _NoText as exc:
@@ -28,6 +32,15 @@ def text_of_value(value: Any) -> str:
         return clean(_ADDRESS.sub("", str(value)))
     # One text, such as a date, stands for itself: a model reads no quotes round it.
     return msgspec.json.decode(raw) if raw.startswith(b'"') else raw.decode()
+
+
+def content_of(parts: Sequence[Any]) -> tuple[AnyBlock, ...]:
+    """Return a list in which some parts are blocks as blocks: an image in JSON would be read as its letters."""
+    return tuple([cast(AnyBlock, part) if isinstance(part, Block) else _as_text(part) for part in parts])
+
+
+def _as_text(part: Any) -> Text:
+    return Text(part if isinstance(part, str) else text_of_value(part))
 
 
 class _NoText(TypeError):

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from .plain_json import too_deep
 
@@ -11,7 +11,10 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 MAX_LOOKED = 2_000_000
 """Characters that are decoded, in all attempts on one text: values inside of values are decoded again."""
-_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+# From a line's beginning: anywhere else it may be a part of a JSON text, which has no line breaks.
+_THOUGHT = re.compile(
+    r"^[^\S\n]*<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE | re.MULTILINE
+)
 # From one line's beginning to another's, or to a line's end: other such marks may be a part of a JSON text.
 _FENCED = re.compile(
     r"^[^\S\n]*```[\w+-]*[^\S\n]*\n(.*?)(?:^[^\S\n]*```|(?<=[}\]])[^\S\n]*```[^\S\n]*$|\Z)", re.DOTALL | re.MULTILINE
@@ -22,7 +25,6 @@ _OPENS = re.compile(r"[{\[]")
 _STRING = r'("(?:\\.|[^"\\])*+"?)'
 _COMMENT = re.compile(_STRING + r"|(?:#|//)[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
-_decoder = json.JSONDecoder()
 _loose = json.JSONDecoder(strict=False)  # Takes line breaks in a text that were not escaped.
 
 
@@ -48,8 +50,12 @@ def value_in(text: str, kind: Wanted[T]) -> T:
     empty: list[T] = []
     for form in _forms(text):
         found = list(_values(form, kind, problems))
-        if full := [read for value, read in found if value not in ({}, [])]:
-            return full[-1]
+        if full := [(value, read) for value, read in found if value not in ({}, [])]:
+            value, last = full[-1]
+            # One value is a list of one. Of several, each on its line perhaps, the last one alone is not the list.
+            if isinstance(last, list) and isinstance(value, dict) and len(full) > 1:
+                raise ValueError(f"the reply holds several values, but no list of them; {kind.wanted}")
+            return cast(T, last)
         empty += [read for _, read in found]
     if empty and not problems:  # If all fields have defaults, an empty pair of braces in prose is a value, too.
         return empty[-1]
@@ -134,18 +140,20 @@ def _forms(text: str) -> Iterator[str]:
 def _values(text: str, kind: Wanted[T], problems: list[str]) -> Iterator[tuple[Any, T]]:
     """Yield the values in *text* that are of *kind*, and as what they were read. A part of one is none."""
     try:
-        whole = json.loads(text)
+        whole = _loose.decode(text)
     except (ValueError, RecursionError):
         pass
     else:
         if read := _read(whole, kind, problems):
             yield whole, read[0]
             return
+        if isinstance(whole, list) and _holds_several(cast(list[Any], whole), kind):
+            raise ValueError(f"the reply is a list of several values; {kind.wanted}")
     at, looked = 0, 0
     while (opens := _OPENS.search(text, at)) and looked < MAX_LOOKED:
         at = opens.end()
         try:
-            value, end = _decoder.raw_decode(text, opens.start())
+            value, end = _loose.raw_decode(text, opens.start())
         except (ValueError, RecursionError) as exc:
             looked += getattr(exc, "pos", at + 100_000) - opens.start() + 1_000
             continue
@@ -153,6 +161,11 @@ def _values(text: str, kind: Wanted[T], problems: list[str]) -> Iterator[tuple[A
         if read := _read(value, kind, problems):
             at = end
             yield value, read[0]
+
+
+def _holds_several(values: list[Any], kind: Wanted[Any]) -> bool:
+    """Return whether more than one of *values* is of *kind*: then one of them is no answer in place of all."""
+    return sum(isinstance(value, dict) and _read(value, kind, []) is not None for value in values[:100]) > 1
 
 
 def _read(value: Any, kind: Wanted[T], problems: list[str]) -> tuple[T] | None:

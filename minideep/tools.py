@@ -96,11 +96,13 @@ class Tool(Generic[P, R]):
         """
         try:
             self._parameters.decoder.decode(call.raw)
+            if not self._parameters.has_objects:
+                return call
         except Exception:  # noqa: BLE001  A class of the user's may raise anything when it is made of arguments.
-            from .arguments import reread  # Most calls fit.
+            pass
+        from .arguments import reread  # Most calls fit.
 
-            return reread(call.as_json(), self._parameters)
-        return call
+        return reread(call.as_json(), self._parameters)
 
     def bind(self, call: ToolCall, ctx: Injected | None) -> dict[str, Any]:
         """Check the call's arguments and return the keyword arguments of the function. *ctx* may be None unless the
@@ -115,6 +117,10 @@ class Tool(Generic[P, R]):
             from .arguments import checked_slowly
 
             checked = checked_slowly(call, self._parameters, self.schema, exc)
+        if self._parameters.has_objects:
+            from .arguments import check_strays
+
+            check_strays(call, self._parameters, self.schema)
         given = msgspec.structs.asdict(checked)
         if context := self._parameters.context:
             given[context] = ctx
@@ -187,8 +193,8 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
 
 
 def as_result(value: Any) -> ToolResult:
-    """Convert a tool's return value to a `ToolResult`. Text and blocks are kept, None becomes "done", and any other
-    value becomes JSON or, if JSON cannot express it, its `str`.
+    """Convert a tool's return value to a `ToolResult`. Text and blocks are kept, also in a list, None becomes "done",
+    and any other value becomes JSON or, if JSON cannot express it, its `str`.
     """
     match value:
         case str():
@@ -199,8 +205,10 @@ def as_result(value: Any) -> ToolResult:
             return ToolResult(clean_content(value.content), value.is_error, value.ends)
         case Block():
             return ToolResult(clean_content((cast(Any, value),)))
-        case list() | tuple() if value and all(isinstance(item, Block) for item in cast(list[Any], value)):
-            return ToolResult(clean_content(cast(Any, value)))
+        case list() | tuple() if any(isinstance(item, Block) for item in cast(list[Any], value)):
+            from .results import content_of
+
+            return ToolResult(clean_content(content_of(cast(list[Any], value))))
         case _:
             from .results import text_of_value  # Most tools return text.
 

@@ -192,7 +192,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--out": {"type": Path, "metavar": "DIR", "help": "write the files there; nothing that is there is changed"},
     "--name": {"help": "the id of the new thread (default: a new one, which is printed)"},
 }
-"""The options by their names, as `add_argument` takes them."""
+"""The options as `add_argument` takes them, by name. What stands behind a `=` tells apart those of one name."""
 
 
 def _fail(problem: str, code: int) -> int:

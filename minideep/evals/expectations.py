@@ -1,4 +1,4 @@
-"""What a golden expects of its turn. All of it is checked in every evaluation."""
+"""Checks what a golden expects of its turn, in every evaluation."""
 
 from collections.abc import Sequence
 from unicodedata import normalize

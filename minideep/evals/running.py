@@ -16,13 +16,12 @@ from msgspec import Meta, structs
 from ..agent import Agent
 from ..checkpoint import MemoryCheckpointer, open_store, thread_costs
 from ..checks import check, checked
-from ..costs import Costs
 from ..errors import ConfigError, MinideepError
 from ..kinds import Positive, Seconds
 from ..messages import clean
 from ..models import Policy
 from ..ports import Store
-from .assertions import ask, name_of
+from .assertions import ask, dollars_of, name_of
 from .cases import NOT_RUN, Case
 from .expectations import expectations
 from .golden import Golden
@@ -170,12 +169,8 @@ class _Evaluation:
                         failures += [] if score.passed else [Failure(score.name, str(score))]
                     case None:
                         pass
-        judging = _dollars(trajectory.judging)
+        judging = dollars_of(trajectory.judging)
         return structs.replace(case, failures=tuple(failures), scores=tuple(scores), judging=judging)
-
-
-def _dollars(costs: Costs) -> float | None:
-    return None if costs.unpriced else costs.money or 0.0
 
 
 def _spent(agent: Agent, thread_id: str) -> dict[str, Any]:

@@ -10,18 +10,11 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from ..checkpoint import STATUS_AFTER
+from ..columns import aligned
 from ..costs import in_words
 from ..documented import Struct as Documented
-from ..events import (
-    Boundary,
-    ModelReplied,
-    TurnCancelled,
-    TurnEnded,
-    TurnEscalated,
-    TurnExhausted,
-    TurnFailed,
-    TurnPaused,
-)
+from ..events import Boundary, ModelReplied, TurnEscalated
 from ..export import json_line, plain
 from ..messages import ToolResult, Usage
 from ..models import Policy
@@ -31,14 +24,6 @@ from ..turn import Turn, shortened
 from .recording import RecordedCall, RecordedInput, Recording
 
 T = TypeVar("T")
-STATUS: dict[type, Status] = {
-    TurnPaused: "paused",
-    TurnEnded: "ended",
-    TurnEscalated: "escalated",
-    TurnFailed: "failed",
-    TurnCancelled: "cancelled",
-    TurnExhausted: "exhausted",
-}
 
 
 class PlayedCall(Documented, frozen=True):
@@ -107,9 +92,7 @@ class Replay(Documented, frozen=True):
         for number, turn in enumerate(self.turns, 1):
             rows.append([str(number), "recorded", *_cells(turn.recorded)])
             rows.append(["", "replayed", *_cells(turn.replayed)])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(_aligned, row, widths, range(9))).rstrip() for row in rows]
-        return "\n".join([*lines, "", *(self.differences or ["no differences"])])
+        return "\n".join([*aligned(rows), "", *(self.differences or ["no differences"])])
 
     def json(self) -> str:
         """Return both runs and the differences as one line of JSON."""
@@ -179,7 +162,7 @@ def _played(recording: Recording, parts: range) -> PlayedTurn:
     said = [one.text for _, one in _within(recording.runs[()].messages, parts) if one.role == "assistant" and one.text]
     end = inputs[-1].end
     return PlayedTurn(
-        STATUS[type(end)] if end else "running",
+        STATUS_AFTER[type(end)] if end else "running",
         _question(end) or (said[-1] if said else ""),
         [_played_call(recording, call) for call in _calls_below(recording, (), parts)],
         steps,
@@ -251,7 +234,3 @@ def _cells(played: PlayedTurn) -> list[str]:
     tokens = in_words(played.usage.total, played.usage.unknown)
     numbers = (str(len(played.calls)), str(played.steps), tokens, cost, f"{played.seconds:.1f}")
     return [played.status, *numbers, shortened(" ".join(played.answer.split()))]
-
-
-def _aligned(cell: str, width: int, column: int) -> str:
-    return cell.rjust(width) if 3 <= column <= 7 else cell.ljust(width)

@@ -1,7 +1,8 @@
 """Arguments as models write them: read in the one way that fits before anybody sees the call, else refused."""
 
 import json
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 import pydantic
@@ -104,6 +105,89 @@ def test_a_call_that_fits_is_returned_itself():
     for args in ({"path": ""}, {"path": "10"}, {"path": "[1]", "words": ["1"]}, {"path": "null", "limit": 2}):
         call = ToolCall("find", args)
         assert find.normalized(call) is call
+
+
+class OfMsgspec(msgspec.Struct):
+    name: str
+    dry_run: bool = False
+
+
+class OfPydantic(pydantic.BaseModel):
+    name: str
+    dry_run: bool = False
+
+
+@dataclass
+class OfDataclasses:
+    name: str
+    dry_run: bool = False
+
+
+class OfTyping(TypedDict):
+    name: str
+    dry_run: NotRequired[bool]
+
+
+def deploying(kind):
+    async def deploy(steps: list[kind], first: kind | None = None) -> str:
+        """Deploy."""
+        return "deployed"
+
+    return tool(deploy)
+
+
+@pytest.mark.parametrize("kind", [OfMsgspec, OfPydantic, OfDataclasses, OfTyping])
+def test_a_field_of_an_object_is_not_dropped_for_its_spelling(kind):
+    deploy = deploying(kind)
+    meant = {"steps": [{"name": "a", "dry_run": True}], "first": {"name": "b", "dry_run": False}}
+    said = {"steps": [{"name": "a", "dryRun": True}], "first": {"name": "b", "dry-run": "false", "note": None}}
+    assert taken(ToolCall("deploy", said), deploy) == meant
+    call = ToolCall("deploy", meant)
+    assert deploy.normalized(call) is call
+
+
+@pytest.mark.parametrize("kind", [OfMsgspec, OfPydantic, OfDataclasses, OfTyping])
+def test_a_field_that_an_object_does_not_have_is_refused(kind):
+    deploy = deploying(kind)
+    for said, why in [
+        ({"steps": [{"name": "a", "dry_rn": True}]}, "steps takes no 'dry_rn'; did you mean 'dry_run'?"),
+        ({"steps": [{"name": "a", "test": True}]}, "steps takes no 'test'; it has "),
+        ({"steps": [], "first": {"name": "a", "test": True}}, "first takes no 'test'; it has "),
+        ({"steps": [{"name": "a", "dry_run": False, "dryRun": True}]}, "steps takes no 'dryRun'"),
+        ({"steps": {"steps": [{"name": "a"}]}}, "steps must be [{"),
+    ]:
+        call = ToolCall("deploy", said)
+        assert deploy.normalized(call) is call
+        with pytest.raises(ToolError) as caught:
+            deploy.bind(call, None)
+        assert str(caught.value).startswith(f"deploy: {why}")
+
+
+def test_an_object_that_takes_other_fields_keeps_them():
+    class Open(pydantic.BaseModel, extra="allow"):
+        name: str
+
+    call = ToolCall("deploy", {"steps": [{"name": "a", "Name": "b", "test": True}]})
+    assert deploying(Open).normalized(call) is call
+    assert deploying(Open).bind(call, None)["steps"][0].test is True
+
+
+def test_a_class_that_knows_more_names_than_its_schema_says_is_given_them():
+    class Known(pydantic.BaseModel):
+        name: str = pydantic.Field(validation_alias=pydantic.AliasChoices("name", "title"))
+        dry_run: bool = False
+
+        @pydantic.model_validator(mode="before")
+        @classmethod
+        def of_old(cls, data: Any) -> Any:
+            return {**data, "dry_run": data["test"]} if "test" in data else data
+
+    deploy = deploying(Known)
+    call = ToolCall("deploy", {"steps": [{"title": "a", "test": True}]})
+    assert deploy.normalized(call) is call
+    assert deploy.bind(call, None)["steps"] == [Known(name="a", dry_run=True)]
+    with pytest.raises(ToolError, match="steps takes no 'titel'; it has name, dry_run"):
+        deploy.bind(ToolCall("deploy", {"steps": [{"name": "a", "titel": "b"}]}), None)
 
 
 def test_what_only_python_reads_as_json_is_kept_as_it_is():

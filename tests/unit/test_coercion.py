@@ -1,12 +1,13 @@
 """What models write, read as a JSON Schema wants it; what could mean two things is left as it is."""
 
 import json
+import sys
 
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from minideep.coercion import coerced
+from minideep.coercion import coerced, strays
 from minideep.datatypes import schema_of
 
 INT, NUMBER, BOOL, STR = ({"type": kind} for kind in ("integer", "number", "boolean", "string"))
@@ -35,6 +36,7 @@ TAKEN = [
     ({"a": 1}, {"type": "array", "items": ROW}, [{"a": 1}]),
     ('[{"a": "1"}]', {"type": "array", "items": ROW}, [{"a": 1}]),
     ('{"a": 1}', {"type": "array", "items": ROW}, [{"a": 1}]),
+    (1, {"enum": ["1", "2"]}, "1"), ("in-Progress", {"enum": ["in_progress", "done"]}, "in_progress"),
     ("Files Only", MODES, "files_only"), ("content ", MODES, "content"), ("2", {"enum": [1, 2]}, 2),
     ({"filePath": "/a"}, call("file_path", file_path=STR), {"file_path": "/a"}),
     ({"file-path": "/a"}, call("file_path", file_path=STR), {"file_path": "/a"}),
@@ -52,6 +54,10 @@ LEFT = [
     ("a, b", STRS), ("a\nb", STRS), ("none", STRS), ("null", STRS), ("", STRS), (None, STRS), ('["a"', STRS), ([None], STRS),
     ({"a": 1, "dry_run": True}, ROW), ({"b": 1}, ROW), ({"a": "x"}, ROW), ([{"a": 1}, {"a": 2}], ROW), ("a=1", ROW),
     ("file", MODES), ("", MODES), (3, {"enum": [1, 2]}),
+    ("-created", {"enum": ["created", "updated"]}), ("!created", {"enum": ["created"]}), ("C++", {"enum": ["c", "java"]}),
+    ("v1.0", {"enum": ["v10", "v20"]}), ("v1-0", {"enum": ["v10"]}),
+    ({"due": None, "n": "1"}, {"type": "object", "additionalProperties": INT}),
+    ({"due": ""}, {"type": "object", "additionalProperties": INT}),
     ({"aB": 1, "a_b": 2, "AB": 3}, call(a_b=INT)),
     ("5", either(INT, BOOL, ROW, {"enum": ["five"]}, {"type": "array", "items": INT})),
 ]  # fmt: skip
@@ -77,6 +83,46 @@ def test_a_value_with_no_reading_or_several_is_left_as_it_is(value, schema):
 @pytest.mark.parametrize(("value", "schema"), FITS)
 def test_a_value_that_fits_is_never_touched(value, schema):
     assert coerced(value, schema) is value
+
+
+def test_a_field_under_another_spelling_is_read_though_its_object_may_have_others():
+    schema = {"type": "object", "properties": {"dry_run": BOOL, "name": STR}}
+    assert coerced({"dryRun": "true", "by": "me"}, schema) == {"dry_run": True, "by": "me"}
+    assert coerced({"dryRun": True}, {**schema, "additionalProperties": True}) == {"dryRun": True}
+    assert coerced({"force": True, "name": 1}, schema, closed=True) == {"force": True, "name": 1}
+
+
+def test_what_a_schema_says_nothing_about_is_found_at_every_level():
+    row = {"type": "object", "properties": {"kind": {"const": "row"}, "a": INT}}
+    table = {"type": "object", "properties": {"kind": {"const": "table"}, "rows": {"type": "array", "items": row}}}
+    free = {"type": "object", "additionalProperties": row}
+    one = either(row, table, NULL)
+    rows = [{"a": 1}, {"a": 1, "b": 2, "c": None}]
+    assert strays({"kind": "table", "rows": rows}, one) == [(rows[1], "b", row["properties"])]
+    assert [name for _, name, _ in strays({"x": {"b": 1}}, free)] == ["b"]
+    assert strays({"kind": "row", "a": "no number"}, one) == strays(None, one) == strays([{"b": 1}], one) == []
+
+
+def test_names_and_choices_are_compared_once_each():
+    names = {f"field_{number}": INT for number in range(30)}
+    unknown = {f"k{number}": number for number in range(2_000)}
+    words = {"enum": [f"word_{number}" for number in range(300)]}
+    for value, schema in [
+        ({"field_1": 1, **unknown}, call(**names)),
+        (["wrd"] * 3_000, {"items": words, "type": "array"}),
+    ]:
+        calls = 0
+
+        def count(frame, event, arg):
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            assert coerced(value, schema) is value
+        finally:
+            sys.setprofile(None)
+        assert calls < 1_500_000
 
 
 class Leaf(msgspec.Struct, tag="leaf"):

@@ -78,6 +78,12 @@ def test_every_kind_of_type_is_read_and_coerced(kind, meant):
     assert (type(read), read) == (type(meant), meant)
 
 
+@pytest.mark.parametrize("kind", [OfMsgspec, OfDataclasses, OfPydantic, SCHEMA])
+def test_a_field_with_a_default_is_not_dropped_for_its_spelling(kind):
+    read = DataType(kind).read({"title": "a", "Count": 3, "other": 1})
+    assert (read.get("count") if isinstance(read, dict) else read.count) == 3
+
+
 def test_types_may_stand_inside_of_each_other():
     said = {"inner": {"title": "a"}, "colour": "RED ", "kind": "B"}
     assert DataType(Mixed).read(said) == Mixed(OfPydantic(title="a"), Colour.RED, "b")

@@ -14,7 +14,7 @@ import msgspec
 import pydantic
 import pytest
 
-from minideep import Agent, ToolCall
+from minideep import Agent, Image, Text, ToolCall
 from minideep.models import ScriptedModel
 from minideep.tools import as_result
 
@@ -121,3 +121,15 @@ def test_a_model_reads_the_json_of_what_a_tool_returns():
 
     turn = Agent(ScriptedModel([ToolCall("order"), "ok"]), [order]).run_sync("go")
     assert turn.messages[-2].text == ORDER
+
+
+def test_bytes_that_are_text_are_that_text():
+    for value in ("naïve\n".encode(), bytearray("naïve\n".encode())):
+        assert as_result(value).content == "naïve\n"
+    assert as_result(b"\xff\xfe").content == "//4="
+
+
+def test_values_beside_blocks_are_blocks_of_text():
+    image = Image(b"png", "image/png")
+    assert as_result(["A chart:", image, {"points": 3}]).content == (Text("A chart:"), image, Text('{"points":3}'))
+    assert as_result((image, None)).content == (image, Text("null"))

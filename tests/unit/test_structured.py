@@ -115,3 +115,29 @@ def test_a_reply_of_many_values_that_do_not_fit_is_refused_after_a_bounded_searc
     with pytest.raises(ValueError, match="does not fit"):
         value_in(json.dumps([{"a": [1] * 100}] * 10_000), Counting())
     assert len(counted) < 10_000
+
+
+def test_what_looks_like_a_thought_inside_of_a_text_is_a_part_of_it():
+    said = {"title": "Use <think>x</think> tags"}
+    for text in (json.dumps(said), json.dumps(said, indent=1), f"```json\n{json.dumps(said)}\n```"):
+        assert value_in(f'<think>{{"title": "draft"}}</think>\n{text}', DataType(Report)) == Report(said["title"])
+
+
+def test_a_line_break_in_a_text_need_not_be_escaped():
+    assert value_in('Here: {"title": "a\nb"}', DataType(Report)) == Report("a\nb")
+
+
+@pytest.mark.parametrize("between", ["\n", ", ", "\n```\n```json\n"])
+def test_the_last_of_several_values_is_no_list_of_all(between):
+    said = '```json\n{"title": "a"}' + between + '{"title": "b"}\n```'
+    with pytest.raises(ValueError, match=r"several values, but no list of them; give JSON of this shape: \[\{"):
+        value_in(said, DataType(list[Report]))
+    assert value_in(said, DataType(Report)) == Report("b")
+    assert value_in(f'{said} [{{"title": "c"}}]', DataType(list[Report])) == [Report("c")]
+    assert value_in('It is {"title": "a"}.', DataType(list[Report])) == [Report("a")]
+
+
+def test_the_last_item_of_a_list_is_no_answer_in_place_of_all():
+    with pytest.raises(ValueError, match="a list of several values; give JSON of this shape"):
+        value_in('[{"title": "a"}, {"title": "b"}]', DataType(Report))
+    assert value_in('[1, {"title": "a"}]', DataType(Report)) == Report("a")
