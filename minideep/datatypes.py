@@ -8,7 +8,6 @@ import msgspec
 from .coercion import Schema, coerced, strays
 from .errors import ConfigError
 from .kinds import shown
-from .plain_json import from_json
 
 T = TypeVar("T")
 MAX_SHAPE = 2_000
@@ -32,9 +31,7 @@ class DataType(Generic[T]):
             self.schema: dict[str, Any] = dict(cast(Schema, given)) if is_schema else schema_of(kind)
             self._convert = _validator(self.schema) if is_schema else self._converted
         except (TypeError, ValueError) as exc:
-            # The last line of msgspec's message names the type. The lines before it are advice to users of msgspec.
-            problem = str(exc).rpartition("\n")[2]
-            raise ConfigError(f"{self.name}: JSON cannot express it: {problem}") from exc
+            raise ConfigError(f"{self.name}: JSON cannot express it: {unknown_type(exc)}") from exc
 
     def __repr__(self) -> str:
         return f"DataType({self.name})"
@@ -57,18 +54,6 @@ class DataType(Generic[T]):
             return self._convert(coerced(value, self.schema))
         except (ValueError, RecursionError) as exc:
             raise ValueError(f"{_problem(exc)}; {self.wanted}") from None
-
-    def read_json(self, raw: bytes | str) -> T:
-        """Return JSON as this type, as `read` does.
-
-        Raises:
-            ValueError: it is not JSON, or does not fit.
-        """
-        try:
-            value = from_json(raw)
-        except (ValueError, RecursionError):
-            raise ValueError(f"it is not JSON; {self.wanted}") from None
-        return self.read(value)
 
     def read_text(self, text: str) -> T:
         """Return the value of this type that stands in *text*, which a model wrote: alone, in a fence, or among prose.
@@ -110,13 +95,18 @@ def _problem(exc: Exception) -> str:
 # ---- types that msgspec does not know
 
 
+def unknown_type(exc: Exception) -> str:
+    """Return the line of msgspec's message that names the type. Those before it are advice to users of msgspec."""
+    return str(exc).rpartition("\n")[2]
+
+
 def is_pydantic(kind: Any) -> bool:
     """Return whether *kind* is a model of Pydantic, without importing it."""
     return isinstance(kind, type) and hasattr(kind, "model_validate") and hasattr(kind, "model_json_schema")
 
 
 def decoded_by_its_class(kind: Any, value: Any) -> Any:
-    """The `dec_hook` with which msgspec decodes models of Pydantic."""
+    """Decode a model of Pydantic: the `dec_hook` of msgspec."""
     if is_pydantic(kind):
         try:
             return kind.model_validate(value)

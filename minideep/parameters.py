@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import Struct
 
-from .datatypes import decoded_by_its_class, schema_of
+from .datatypes import decoded_by_its_class, schema_of, unknown_type
 from .errors import ConfigError
 from .hints import NOTHING, of_parameter
 from .kinds import Injected, shown
@@ -202,9 +202,7 @@ def _read(
         decoder = msgspec.json.Decoder(arguments, dec_hook=decoded_by_its_class)
         schema = to_json(_schema(arguments, defaults))
     except (TypeError, ValueError) as exc:
-        # The last line of msgspec's message names the type. The lines before it are advice to users of msgspec.
-        problem = str(exc).rpartition("\n")[2]
-        problem = f"its function has a parameter of a type that JSON cannot express: {problem}"
+        problem = f"its function has a parameter of a type that JSON cannot express: {unknown_type(exc)}"
         problem = f"{problem}; take plain data there, and objects from `ctx.context`"
         raise ConfigError(f"tool {name!r}: {problem}") from exc
     has_objects = schema.count(b'"properties":') > 1

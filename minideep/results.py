@@ -1,4 +1,4 @@
-"""What a tool returns that is neither text nor blocks, as text for a model: JSON where it is data."""
+"""Turns what a tool returns, if it is neither text nor blocks, into text for a model: JSON where it is data."""
 
 import inspect
 import re

@@ -35,6 +35,10 @@ _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[float, Meta(ge=0)]
 
 
+BUDGETS = ("tokens", "cost", "seconds")
+"""The limits that apply to a run and everything below it together."""
+
+
 class Limits(UserWritten, frozen=True, array_like=True):
     """The limits at which a turn stops by itself; None means no limit. Each accepted input resets the counters.
 

@@ -24,16 +24,16 @@ MAX_UNIONS = 16
 FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 _NULL = {"type": "null"}
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
-_TOLD = (
+_IN_WORDS = (
     "format contentEncoding minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern "
     "minItems maxItems uniqueItems minProperties maxProperties examples"
 )
-"""Keywords that go into the description."""
+"""Keywords that go into the description, so that the model reads them."""
 _DROPPED = {"title", "description", "default", "discriminator", "deprecated", "readOnly", "writeOnly", "$schema", "$id"}
 """Keywords that say nothing about a value."""
 
 
-class Unsayable(ValueError):
+class NoStrictForm(ValueError):
     """A schema has no strict form."""
 
 
@@ -41,14 +41,14 @@ def strict(schema: Mapping[str, Any]) -> Schema:
     """Return the strict form of *schema*, which describes an object.
 
     Raises:
-        Unsayable: it has none, because it allows an object with any names, for example, or a value of any type.
+        NoStrictForm: it has none, because it allows an object with any names, for example, or a value of any type.
     """
     form = _Strict(schema)
     made = form.of(schema)
     if made.get("type") != "object":
-        raise Unsayable("the schema must describe an object")
+        raise NoStrictForm("the schema must describe an object")
     if form.unions > MAX_UNIONS:
-        raise Unsayable(f"more than {MAX_UNIONS} places allow several types")
+        raise NoStrictForm(f"more than {MAX_UNIONS} places allow several types")
     return {**made, "$defs": form.parts} if form.parts else made
 
 
@@ -63,8 +63,9 @@ class _Strict:
         self.unions = 0
 
     def of(self, schema: Any) -> Schema:
+        """Return the strict form of one part."""
         if not isinstance(schema, Mapping):
-            raise Unsayable(f"it says {schema!r} for any value")
+            raise NoStrictForm(f"a part of it is {schema!r}")
         given = dict(cast(Mapping[str, Any], schema))
         if "$ref" in given:
             return self._reference(str(given["$ref"]))
@@ -74,10 +75,10 @@ class _Strict:
             given |= given.pop("allOf")[0]
             return self.of(given)
         made = self._form(given)
-        if unknown := given.keys() - _DROPPED - {*_TOLD.split()}:
-            raise Unsayable(f"{', '.join(sorted(unknown))} cannot be said")
-        if told := _told(given, made):
-            made["description"] = told
+        if unknown := given.keys() - _DROPPED - {*_IN_WORDS.split()}:
+            raise NoStrictForm(f"it has {', '.join(sorted(unknown))}")
+        if words := _description(given, made):
+            made["description"] = words
         return made
 
     def _form(self, given: Schema) -> Schema:
@@ -98,20 +99,20 @@ class _Strict:
                 return self._object(given)
             case "array":
                 if not given.get("items") or "prefixItems" in given:
-                    raise Unsayable("it has a list of any items")
+                    raise NoStrictForm("it has a list of any items")
                 return {"type": "array", "items": self.of(given.pop("items"))}
             case "string" if given.get("format") in FORMATS:
                 return {"type": "string", "format": given.pop("format")}
             case "string" | "integer" | "number" | "boolean" | "null":
                 return {"type": kind}
             case _:
-                raise Unsayable("it allows a value of any type")
+                raise NoStrictForm("it allows a value of any type")
 
     def _object(self, given: Schema) -> Schema:
         known, required = cast(Schema, given.pop("properties", {})), given.pop("required", ())
         others = given.pop("additionalProperties", not known)
         if others is not False and not (known and others is True):
-            raise Unsayable("it has an object with any names")
+            raise NoStrictForm("it has an object with any names")
         properties: Schema = {}
         for name, about in known.items():
             properties[name] = self.of(about) if name in required else self._optional(about)
@@ -147,7 +148,7 @@ class _Strict:
 
     def _one_of(self, values: list[Any]) -> Schema:
         if any(type(value) not in _TYPES for value in values):
-            raise Unsayable("it lists values that are no plain ones")
+            raise NoStrictForm("it lists values that are no plain ones")
         by_kind = groupby(sorted(values, key=_kind), _kind)
         return self._any_of(
             _NULL if kind == "null" else {"type": kind, "enum": list(listed)} for kind, listed in by_kind
@@ -156,9 +157,9 @@ class _Strict:
     def _reference(self, ref: str) -> Schema:
         name = ref.removeprefix("#/$defs/")
         if name == ref or name not in self._definitions:
-            raise Unsayable(f"{ref} is no definition")
+            raise NoStrictForm(f"{ref} is no definition")
         if name in self._inside:
-            raise Unsayable(f"{name} contains itself")
+            raise NoStrictForm(f"{name} contains itself")
         if name not in self.parts:
             self._inside.append(name)
             self.parts[name] = self.of(self._definitions[name])
@@ -174,8 +175,8 @@ def _allows_null(made: Schema) -> bool:
     return made == _NULL or _NULL in made.get("anyOf", ())
 
 
-def _told(given: Schema, made: Schema) -> str:
+def _description(given: Schema, made: Schema) -> str:
     """Return the description of *given*, with what the strict form leaves out."""
-    bounds = {name: given[name] for name in _TOLD.split() if name in given and name not in made}
-    said = f"({', '.join(f'{name}: {to_json(value).decode()}' for name, value in bounds.items())})" if bounds else ""
-    return " ".join(filter(None, (given.get("description"), said)))
+    bounds = {name: given[name] for name in _IN_WORDS.split() if name in given and name not in made}
+    bounded = f"({', '.join(f'{name}: {to_json(value).decode()}' for name, value in bounds.items())})" if bounds else ""
+    return " ".join(filter(None, (given.get("description"), bounded)))

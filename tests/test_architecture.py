@@ -31,7 +31,7 @@ LAYERS = [
         "datatypes",
         "structured",
     ],
-    ["costs", "state", "export", "forms", "decoding", "events", "effects"],
+    ["columns", "costs", "state", "export", "forms", "decoding", "events", "effects"],
     ["core", "ledger", "hints", "docstrings", "parameters", "arguments", "results", "tools", "content", "history"],
     ["turn", "context"],
     ["exchange", "ports", "spec"],

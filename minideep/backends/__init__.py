@@ -14,7 +14,7 @@ from .names import encodable, escaped, quoted, unescaped
 from .paths import CONVERSATION, MAX_FILE, RESULTS, Missing, changed, configured, is_within, join, parsed, read_only
 from .search import GLOB_SECONDS, GREP_SECONDS, Found, Hits, find, grep, similar, status
 from .state import StateBackend
-from .text import Decoded, decode, encode
+from .text import Decoded, as_content, decode, encode
 
 if TYPE_CHECKING:
     from .filesystem import FilesystemBackend

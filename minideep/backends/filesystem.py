@@ -86,8 +86,10 @@ class FilesystemBackend:
         self._lock = threading.Lock()
         self.home: str = "/" if virtual_mode else root
         """Relative paths start here."""
-        reach = "nothing outside that folder can be reached" if virtual_mode else "nothing confines you to that folder"
-        self.about: str = f"Files are real ones of this machine, and changes last; {reach}."
+        reach = "nothing confines you to that folder"
+        if virtual_mode:  # `/` alone would be read as the root of the machine.
+            reach = "`/` is one folder of this machine, and nothing outside it can be reached"
+        self.about: str = f"Files are real, and changes last; {reach}."
         """Tells the model what these files are."""
 
     def __repr__(self) -> str:

@@ -48,6 +48,7 @@ class Writing:
         self._lock, self._undone = threading.Lock(), False
 
     def write(self, path: str, data: bytes) -> bool:
+        """Write one file, unless all were undone meanwhile. Return whether the state keeps it."""
         with self._lock:
             if self._undone:
                 return False
@@ -61,6 +62,7 @@ class Writing:
             return kept
 
     def undo(self) -> None:
+        """Put back what was there before, the last file first."""
         with self._lock:
             self._undone = True
             for path, before in reversed(self._before):

@@ -31,6 +31,14 @@ def decode(data: bytes) -> Decoded | None:
         return Decoded(data.decode("latin-1"), "latin-1")
 
 
+def as_content(data: bytes) -> str | bytes:
+    """Return a file's bytes as the state keeps them: as text if they are UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
 def encode(path: str, text: str, encoding: Encoding = "utf-8") -> bytes:
     """Encode *text*, the new content of *path*.
 

@@ -5,7 +5,8 @@ from itertools import groupby
 
 from ..evals import Assertion, Call, Trajectory
 from ..middleware import unfinished
-from .workspace import GIVEN, ROOT, Files, as_bytes, case_of, given, left, read
+from ..state import as_bytes
+from .workspace import GIVEN, ROOT, Files, case_of, given, left, read
 
 MAX_SHOWN = 120
 """Characters of a file or an answer that a problem quotes."""

@@ -1,5 +1,6 @@
-"""What came of playing shapes: as data, as a table, and what a run of the tasks would cost."""
+"""The results of playing shapes: as data, as a table, and with what a run of the tasks would cost."""
 
+from ..columns import aligned
 from ..documented import Struct
 from ..evals import Case
 from ..messages import Usage
@@ -61,14 +62,11 @@ class Proof(Struct, frozen=True):
 
 def _table(proof: Proof) -> str:
     """Return a line for each shape, with what caught it below it, and the totals."""
-    rows = [HEADS, *map(_row, proof.played)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(HEADS) - 1)]
-    lines: list[str] = []
-    for row, one in zip(rows, (None, *proof.played), strict=True):
-        first, *numbers = (cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=True))
-        lines.append("  ".join([row[0].ljust(len(first)), *numbers, row[-1]]))
-        lines += [f"     {line}" for line in _below(one)] if one else []
-    return "\n".join([*lines, *_totals(proof)])
+    heads, *lines = aligned([HEADS, *map(_row, proof.played)])
+    found = [heads]
+    for line, one in zip(lines, proof.played, strict=True):
+        found += [line, *(f"     {problem}" for problem in _below(one))]
+    return "\n".join([*found, *_totals(proof)])
 
 
 def _row(one: Played) -> tuple[str, ...]:

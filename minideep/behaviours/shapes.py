@@ -25,8 +25,8 @@ class Shape(UserWritten, frozen=True):
     script: Script
     fails: tuple[str, ...] = ()
     """The assertions that must fail, and no others, by their names in reports without arguments; empty: all pass."""
-    helper: Script | None = None
-    """What the subagents do."""
+    subagent: Script | None = None
+    """What its subagents do; None: what it does."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -45,7 +45,7 @@ class ShapeModel:
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
         delegates = any(tool.name == "task" for tool in request.tools)
-        script = self._shape.script if delegates or self._shape.helper is None else self._shape.helper
+        script = self._shape.script if delegates else self._shape.subagent or self._shape.script
         message = _next(script, request)
         usage = Usage(_size_of(request) // CHARACTERS, _spoken(message) // CHARACTERS + 1)
         self.usage += usage

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..evals import Trajectory
 from ..spec import ABOUT
+from ..state import as_bytes
 
 WORKSPACE = "workspace"
 """The key of the folder in `AgentSpec.about`: the log of a thread says where its files were."""
@@ -31,10 +32,6 @@ def write(folder: Path, files: Files) -> None:
         place = folder / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(as_bytes(content))
-
-
-def as_bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content
 
 
 def read(folder: Path) -> dict[str, bytes]:

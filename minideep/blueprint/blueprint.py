@@ -19,11 +19,11 @@ from ..plain_json import to_json
 from ..ports import Backend, Middleware, Model, Store
 from ..runtime import check_prices, overridden
 from ..spec import AgentSpec, Said, read_input
-from ..state import BoundaryNumber, Limits, ThreadId
+from ..state import BUDGETS, BoundaryNumber, Limits, ThreadId
 from .files import INLINE_SIZE_LIMIT_BYTES, MAX_FILE_AGE_STEPS, STATE_LIMIT_BYTES, VirtualFiles
 from .graph import middleware_of
 from .planner import PROMPT_LIMIT, Planner
-from .pool import BUDGETS, MAX_PARALLEL, SubagentPool
+from .pool import MAX_PARALLEL, SubagentPool
 from .reflection import MAX_REFLECTION_DEPTH, Reflection
 from .roles import STOCK_ROLES, Role, roles_by_name
 from .state import OWNER, Board, read_board, read_whole_board

@@ -11,11 +11,11 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from ..backends import write_given
+from ..backends import as_content, write_given
 from ..context import ToolContext
 from ..errors import FileViolation, ToolError
 from ..events import FileDeleted, FileWritten, Noted
@@ -38,7 +38,7 @@ _ENTRY_BYTES = 400
 _EVICTED_SHOWN = 50
 """Evicted files that a summary names."""
 
-NO_CONTEXT = cast(ToolContext, None)
+NO_CONTEXT: Any = None
 """A folder of this machine needs none."""
 
 T = TypeVar("T")
@@ -197,7 +197,7 @@ class VirtualFiles:
         """
 
         def record(path: str, data: bytes, kept: bool) -> None:
-            event = _written(ctx, path, _text_or_bytes(data), kept, self.inline_limit)
+            event = _written(ctx, path, as_content(data), kept, self.inline_limit)
             self.record(ctx, event, FileNote(path[1:], USER, step, "active"))
 
         await write_given(ctx, self.backend, files, record)
@@ -331,13 +331,6 @@ def as_text(content: str | bytes) -> str:
 def digest(content: str | bytes) -> str:
     """Return the hash of a content by which the log knows it."""
     return sha256(as_bytes(content)).hexdigest()
-
-
-def _text_or_bytes(data: bytes) -> str | bytes:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data
 
 
 def _is_inline(file: FileEntry) -> bool:

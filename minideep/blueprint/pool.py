@@ -20,7 +20,7 @@ from ..middleware import HumanInTheLoopMiddleware, ResponseFormat
 from ..models import resolve
 from ..plain_json import to_json
 from ..ports import Model
-from ..state import Limits, as_bytes
+from ..state import BUDGETS, Limits, as_bytes
 from . import prompts
 from .contracts import Artifact, Subtask, parse_artifact
 from .files import VirtualFiles, digest, stored_name
@@ -29,8 +29,6 @@ from .roles import Role
 from .state import Board, FileNote, LedgerEntry, append_to_ledger, escalated, read_board, save_progress
 from .structured import MAX_QUOTED, Answer, ask
 
-BUDGETS = ("tokens", "cost", "seconds")
-"""The `Limits` that are budgets of a run and of everything below it."""
 MAX_PARALLEL = 8
 """Subagents that run at a time, by default: what the rate limits of a small account allow."""
 

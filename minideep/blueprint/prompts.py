@@ -1,9 +1,9 @@
 """The prompts of planner, reflection and subagents. The first two never see the content of a file."""
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 
+from ..middleware import day_of
 from ..plain_json import to_json
 from .contracts import Subtask
 from .roles import Role
@@ -64,7 +64,7 @@ def planner_asked(board: Board, files: str, at: float) -> str:
     """Return the planner's message: the goal, the day of the time *at*, the plan so far, and *files*, a summary."""
     earlier = "\n".join(f"{goal} -> {answer}" for goal, answer in board.earlier)
     parts = [f"# Earlier in this conversation\n{earlier}"] if earlier else []
-    parts += [*_goal(board), time.strftime("# Today\n%A, %Y-%m-%d (UTC)", time.gmtime(at))]
+    parts += [*_goal(board), f"# Today\n{day_of(at)}"]
     if board.plan:
         parts.append(f"# Current plan\n{_plan(board)}")
     parts.append(f"# Files\n{files}")

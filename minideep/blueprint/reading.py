@@ -32,11 +32,11 @@ class Reading(Struct, frozen=True):
 
     @property
     def reference(self) -> str:
-        """What stands for the file in the recorded message."""
+        """The text that stands for the file in the recorded message."""
         return f"# {self.name}\n[{self.path}, {self.size} bytes, sha256 {self.sha256}]"
 
     def block(self, content: str | bytes | None) -> str:
-        """What stands for the file in a request."""
+        """Return the text that stands for the file in a request."""
         if content is None:
             return f"# {self.name}\n(It was deleted since this task began.)"
         found = digest(content)

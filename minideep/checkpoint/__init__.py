@@ -16,7 +16,7 @@ __getattr__ = lazy_names(
     {
         "accounts": "thread_costs",
         "batch": "Pending",
-        "boundaries": "Boundary recallable",
+        "boundaries": "STATUS_AFTER Boundary recallable",
         "disk": "DiskCheckpointer",
         "format": "decode decode_recorded encode encode_state number_of",
         "holding": "HeldThread",

@@ -7,7 +7,7 @@ from ..events import AnyEvent
 from .accounts import thread_costs as thread_costs
 from .adapter import threaded as threaded
 from .batch import Pending as Pending
-from .boundaries import Boundary as Boundary, recallable as recallable
+from .boundaries import STATUS_AFTER as STATUS_AFTER, Boundary as Boundary, recallable as recallable
 from .disk import DiskCheckpointer as DiskCheckpointer
 from .format import (
     decode as decode,

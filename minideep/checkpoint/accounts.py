@@ -17,31 +17,17 @@ from ..events import (
     ModelReplied,
     Resumed,
     ToolReturned,
-    TurnCancelled,
-    TurnEnded,
-    TurnEscalated,
-    TurnExhausted,
-    TurnFailed,
-    TurnPaused,
     UserSaid,
 )
 from ..messages import ToolResult
-from ..state import Path, Status
+from ..state import Path
 from . import format, layout
-from .boundaries import ENDINGS, accepts, beginning, runs_at
+from .boundaries import ENDINGS, STATUS_AFTER, accepts, beginning, runs_at
 from .log import Log
 from .replay import read_consistently, segments
 from .spending import AgentCosts, CallCosts, RunCosts, Spending, StepCosts, ThreadCosts, TurnCosts
 from .store import CheckedStore, unknown_thread
 
-STATUS: dict[type, Status] = {
-    TurnPaused: "paused",
-    TurnEnded: "ended",
-    TurnEscalated: "escalated",
-    TurnFailed: "failed",
-    TurnCancelled: "cancelled",
-    TurnExhausted: "exhausted",
-}
 WAITS = ("paused", "escalated")
 """Statuses of a turn that a person must answer."""
 SLACK = 0.005
@@ -172,7 +158,7 @@ class _Turn:
 
     def end(self, event: AnyEvent, at: float) -> None:
         costs = self.costs
-        costs.status, costs.end = STATUS[type(event)], at
+        costs.status, costs.end = STATUS_AFTER[type(event)], at
         if spent := getattr(event, "costs", None):
             costs.harness_s, costs.save_s, self._model_s = spent.harness_s, spent.save_s, spent.model_s
 
@@ -300,7 +286,7 @@ class _RunReader:
             case UserSaid() | Resumed():
                 run.status, self._asked = "running", at
             case _:
-                run.status = STATUS.get(type(event), run.status)
+                run.status = STATUS_AFTER.get(type(event), run.status)
         for own in owners:
             own.bytes_raw += sized.bytes_raw
             own.bytes_stored += sized.bytes_stored

@@ -27,8 +27,16 @@ from .log import Log
 from .replay import content_of, last_snapshot, read_consistently, read_run, replay, segments
 from .store import CheckedStore
 
-ENDINGS = (TurnPaused, TurnEnded, TurnEscalated, TurnFailed, TurnCancelled, TurnExhausted)
-"""Events that end a turn."""
+STATUS_AFTER: dict[type, Status] = {
+    TurnPaused: "paused",
+    TurnEnded: "ended",
+    TurnEscalated: "escalated",
+    TurnFailed: "failed",
+    TurnCancelled: "cancelled",
+    TurnExhausted: "exhausted",
+}
+"""The status of a turn by the event that ended it."""
+ENDINGS = tuple(STATUS_AFTER)
 
 
 class Boundary(Struct, frozen=True):

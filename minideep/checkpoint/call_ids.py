@@ -17,7 +17,7 @@ class CallIds:
     def __init__(self) -> None:
         self._by_run: dict[Path, set[str]] = {}
 
-    def unique(
+    def as_recorded(
         self,
         message: AssistantMessage,
         path: Path,

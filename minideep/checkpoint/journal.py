@@ -202,7 +202,7 @@ class Journal:
 
     def as_recorded(self, path: Path, reply: AssistantMessage, tools: Mapping[str, Tool]) -> AssistantMessage:
         """Return a reply at *path* whose calls have ids of their own, and arguments as *tools* take them."""
-        return self._ids.unique(reply, path, self.states, self.log.runs, self.number + 1, tools)
+        return self._ids.as_recorded(reply, path, self.states, self.log.runs, self.number + 1, tools)
 
     # ---- saving
 

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="minideep", description="Deep agents on one loop whose every cost is visible.")
     top.add_argument("-V", "--version", action="version", version=f"minideep {__version__}", help="print the version")
-    commands = top.add_subparsers(dest="command", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (summary, options) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         for option in options.split():
@@ -192,7 +192,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--out": {"type": Path, "metavar": "DIR", "help": "write the files there; nothing that is there is changed"},
     "--name": {"help": "the id of the new thread (default: a new one, which is printed)"},
 }
-"""The options by their names, as `add_argument` takes them."""
+"""The options as `add_argument` takes them, by name. What stands behind a `=` tells apart those of one name."""
 
 
 def _fail(problem: str, code: int) -> int:

@@ -64,10 +64,10 @@ def evaluated(where: str) -> "Agent | Callable[[Golden], Agent]":
 def imported(where: str) -> Agent:
     """Return the agent of `--agent module:name`: an `Agent`, or the result of a function without arguments.
 
-    The module may be in the current folder. Exceptions of its own code pass, except an `ImportError`.
+    The module may be in the current folder. Exceptions of its own code pass, except `ImportError` and `SystemExit`.
 
     Raises:
-        ConfigError: the module, the name or the agent does not exist.
+        ConfigError: the module, the name or the agent does not exist, or the code ends the process.
     """
     found = _found(where)
     if callable(found) and not isinstance(found, Agent):
@@ -90,6 +90,8 @@ def _found(where: str) -> Any:
         missing = isinstance(exc, ModuleNotFoundError) and f"{module_name}.".startswith(f"{exc.name}.")
         problem = f"module {module_name!r} is neither in {here!r} nor installed" if missing else str(exc)
         raise ConfigError(f"--agent {where}: {problem}") from None
+    except SystemExit as exc:
+        raise _left(where, exc) from None
     if not hasattr(module, name):
         raise ConfigError(f"--agent {where}: module {module_name!r} has no {name!r}")
     return getattr(module, name)
@@ -98,7 +100,15 @@ def _found(where: str) -> Any:
 def _made(make: Callable[..., Any], where: str) -> Any:
     if not _takes(make):
         raise ConfigError(f"--agent {where}: it must be an Agent, or a function without arguments")
-    return make()
+    try:
+        return make()
+    except SystemExit as exc:
+        raise _left(where, exc) from None
+
+
+def _left(where: str, exc: SystemExit) -> ConfigError:
+    """Return an error for code that ended the process: with 0, an evaluation that ran nothing would have passed."""
+    return ConfigError(f"--agent {where}: it called sys.exit({exc.code!r}) while it was loaded; guard its own command")
 
 
 def _takes(make: Callable[..., Any], *arguments: str) -> bool:

@@ -32,7 +32,13 @@ def with_model(options: argparse.Namespace) -> tuple[int, Callable[..., Coroutin
 
 
 def shapes(options: argparse.Namespace) -> int:
-    """Play the shapes of the tasks, and print what came of each."""
+    """Play the shapes of the tasks, and print what came of each.
+
+    Raises:
+        ConfigError: an option needs a report, which scripts do not make.
+    """
+    if needing := [f"--{name}" for name in ("json", "junit", "baseline", "budget", "state") if getattr(options, name)]:
+        raise ConfigError(f"{needing[0]} needs a model, and there is none; give --model or a key, or omit {needing[0]}")
     proof = asyncio.run(prove(_tasks(options.behaviours)))
     Screen().line(safe(proof.table()))
     aside("no model was asked: these are scripts; --model or a key runs the tasks with a model")

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,6 @@ from msgspec import Struct
 from ..backends import FilesystemBackend, Missing
 from ..blueprint import Blueprint
 from ..checkpoint import finish_work
-from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..ports import Store
 from ..state import as_bytes
@@ -21,7 +20,7 @@ from .render import Screen
 from .text import aside, safe
 from .turns import reader
 
-NO_CONTEXT = cast(ToolContext, None)
+NO_CONTEXT: Any = None
 """A folder of this machine needs none."""
 
 

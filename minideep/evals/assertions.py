@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from ..checks import check, checked
+from ..costs import Costs
 from ..errors import ConfigError
 from .scores import Failure, Score, Verdict, read_verdict
 from .trajectory import Assertion, Trajectory
@@ -51,9 +52,14 @@ def _spent(trajectory: Trajectory) -> dict[str, float | None]:
         "steps": costs.steps,
         "tool_calls": costs.tool_calls,
         "tokens": None if costs.usage.unknown else costs.usage.total,
-        "cost": None if costs.unpriced else costs.money or 0.0,
+        "cost": dollars_of(costs),
         "seconds": trajectory.seconds,
     }
+
+
+def dollars_of(costs: Costs) -> float | None:
+    """Return what was spent; None if the cost of any reply is unknown."""
+    return None if costs.unpriced else costs.money or 0.0
 
 
 @checked

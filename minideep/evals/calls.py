@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from ..checks import check, checked
 from ..errors import ConfigError
-from .golden import CallPattern, ExpectedCall
+from .golden import CallPattern, ExpectedCall, as_expected
 from .trajectory import Assertion, Call, Trajectory
 
 ALL = "*"
@@ -88,8 +88,7 @@ def calls_at_most(count: Annotated[int, Meta(ge=0)], *calls: CallPattern, agent:
     expected = _patterns("calls_at_most", calls)
 
     def found(trajectory: Trajectory) -> str | None:
-        made = [call for run in _runs(trajectory, agent) for call in run]
-        those = [call for call in made if not expected or any(_is(call, one) for one in expected)]
+        those = _among(expected, _runs(trajectory, agent))
         return None if len(those) <= count else f"expected at most {count:,}, found {len(those):,}: {_listed(those)}"
 
     return _named(found, "calls_at_most", (count, *expected), agent, ALL)
@@ -103,8 +102,7 @@ def never_calls(*calls: CallPattern, agent: str | None = ALL) -> Assertion:
         raise ConfigError("never_calls: name at least one call")
 
     def found(trajectory: Trajectory) -> str | None:
-        made = (call for run in _runs(trajectory, agent) for call in run)
-        those = [call for call in made if any(_is(call, one) for one in expected)]
+        those = _among(expected, _runs(trajectory, agent))
         return f"found {_listed(those)}" if those else None
 
     return _named(found, "never_calls", expected, agent, ALL)
@@ -143,7 +141,7 @@ def _named(
 def _patterns(owner: str, calls: Sequence[CallPattern]) -> list[ExpectedCall]:
     for place, call in enumerate(calls):
         check(call, CallPattern, f"calls[{place}]", owner)
-    return [ExpectedCall(call) if isinstance(call, str) else call for call in calls]
+    return [as_expected(call) for call in calls]
 
 
 def _runs(trajectory: Trajectory, agent: str | None) -> list[list[Call]]:
@@ -157,6 +155,11 @@ def _runs(trajectory: Trajectory, agent: str | None) -> list[list[Call]]:
         if call.path in selected:
             selected[call.path].append(call)
     return [*selected.values()]
+
+
+def _among(expected: Sequence[ExpectedCall], runs: Iterable[Sequence[Call]]) -> list[Call]:
+    """Return the calls of *runs* that are expected; all, if no calls are named."""
+    return [call for run in runs for call in run if not expected or any(_is(call, one) for one in expected)]
 
 
 def _is(call: Call, expected: ExpectedCall) -> bool:

@@ -6,14 +6,16 @@ from math import sqrt
 from typing import Literal, cast
 
 from ..checks import check
+from ..columns import aligned
 from ..documented import Struct
 from .cases import Cases, Number, Result, Spread
-from .texts import NAME_SHOWN, PROBLEM_SHOWN, aligned, counted, dollars, one_line, with_spread
+from .texts import NAME_SHOWN, PROBLEM_SHOWN, counted, dollars, one_line, with_spread
 
 Change = Literal["better", "worse", "same", "new", "missing", "not run"]
 NOISE = 2.0
 """Standard errors by which two means must differ. Of many runs, one difference in twenty is larger by chance alone."""
 _LOWEST = 1e-9
+"""A smaller difference is one of rounding."""
 IGNORED = {"at", "budget", "concurrency", "kept"}
 """Settings that change no result."""
 

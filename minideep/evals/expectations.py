@@ -1,6 +1,7 @@
-"""What a golden expects of its turn. All of it is checked in every evaluation."""
+"""Checks what a golden expects of its turn, in every evaluation."""
 
 from collections.abc import Sequence
+from unicodedata import normalize
 
 from ..turn import Turn
 from .calls import calls_in_order
@@ -61,4 +62,5 @@ def _why(turn: Turn) -> str:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+    # One letter may be one character or two: é is also e with an accent behind it.
+    return " ".join(normalize("NFC", text.casefold()).split())

@@ -41,6 +41,11 @@ CallPattern = str | ExpectedCall
 """A call that is expected: the name of a tool, or that and some of the arguments."""
 
 
+def as_expected(call: CallPattern) -> ExpectedCall:
+    """Return a call with the arguments that are expected: none in particular, if it is a name alone."""
+    return ExpectedCall(call) if isinstance(call, str) else call
+
+
 class Golden(UserWritten, frozen=True):
     """A goal, and what its turn must come to. What it expects is checked in every evaluation.
 
@@ -70,9 +75,7 @@ class Golden(UserWritten, frozen=True):
         check_fields(self)
         if not all(text.strip() for text in (self.goal, *self.earlier)):
             raise ConfigError("its goal is empty; say what the agent should do")
-        calls = [call if isinstance(call, str) else dict(call.args) for call in self.expected_calls]
-        if not all(call.strip() for call in calls if isinstance(call, str)):
-            raise ConfigError("an expected call has no name; write that of a tool")
+        calls = [dict(as_expected(call).args) for call in self.expected_calls]
         for name, value in (("metadata", dict(self.metadata)), ("expected_calls", calls)):
             _check_plain(name, value)
 

@@ -99,4 +99,7 @@ def _golden(raw: bytes, where: str) -> Golden:
             raise ConfigError(f"unknown field `{name}`{meant}")
         return msgspec.json.decode(raw, type=Golden)
     except (msgspec.MsgspecError, ValueError, RecursionError, ConfigError) as exc:
-        raise ConfigError(f"{where}: {exc}; expected {_EXPECTED}") from None
+        quotes = (
+            "; put it in quotes" if "Expected `str`" in str(exc) else ""
+        )  # YAML takes 1815, yes and dates for no text.
+        raise ConfigError(f"{where}: {exc}{quotes}; expected {_EXPECTED}") from None

@@ -16,13 +16,12 @@ from msgspec import Meta, structs
 from ..agent import Agent
 from ..checkpoint import MemoryCheckpointer, open_store, thread_costs
 from ..checks import check, checked
-from ..costs import Costs
 from ..errors import ConfigError, MinideepError
 from ..kinds import Positive, Seconds
 from ..messages import clean
 from ..models import Policy
 from ..ports import Store
-from .assertions import ask, name_of
+from .assertions import ask, dollars_of, name_of
 from .cases import NOT_RUN, Case
 from .expectations import expectations
 from .golden import Golden
@@ -170,12 +169,8 @@ class _Evaluation:
                         failures += [] if score.passed else [Failure(score.name, str(score))]
                     case None:
                         pass
-        judging = _dollars(trajectory.judging)
+        judging = dollars_of(trajectory.judging)
         return structs.replace(case, failures=tuple(failures), scores=tuple(scores), judging=judging)
-
-
-def _dollars(costs: Costs) -> float | None:
-    return None if costs.unpriced else costs.money or 0.0
 
 
 def _spent(agent: Agent, thread_id: str) -> dict[str, Any]:
@@ -212,11 +207,15 @@ async def _in_time(work: Awaitable[T], timeout: float | None) -> T:
     bound = asyncio.timeout(timeout)
     try:
         async with bound:
-            return await work
+            found = await work
     except TimeoutError:
         if not bound.expired():  # The agent's own: its text says more.
             raise
         raise TimeoutError(f"it took longer than {timeout:g} s") from None
+    # What blocks the event loop cannot be cut off, and is late all the same.
+    if (end := bound.when()) is not None and asyncio.get_running_loop().time() > end:
+        raise TimeoutError(f"it took longer than {timeout:g} s, and blocked the event loop")
+    return found
 
 
 @contextmanager
@@ -224,10 +223,14 @@ def _catching(name: str, failures: list[Failure]) -> Generator[None]:
     """Turn an exception into a failure of *name*, unless it cancels the whole evaluation."""
     try:
         yield
-    except (KeyboardInterrupt, asyncio.CancelledError, GeneratorExit):
+    except (KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as exc:  # noqa: BLE001 - A user's agent or assertion that fails must not end
-        # the other cases. `pytest.fail` and `sys.exit` do not raise an `Exception`.
+    except BaseException as exc:
+        # the other cases. `pytest.fail` and `sys.exit` do not raise an `Exception`; nor does a task that is awaited
+        # after somebody cancelled it.
+        task = asyncio.current_task()
+        if isinstance(exc, asyncio.CancelledError) and task and task.cancelling():
+            raise
         failures.append(Failure(name, clean(_described(exc))))
 
 

@@ -1,4 +1,4 @@
-"""What an assertion says about a trajectory: nothing, a problem, or a score."""
+"""Reads what an assertion says about a trajectory: nothing, a problem, or a score."""
 
 from typing import Annotated
 

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from ..columns import aligned
 from ..costs import in_words
 from .cases import Case, Cases, Result, Spread
-from .texts import ANSWER_SHOWN, NAME_SHOWN, PROBLEM_SHOWN, aligned, counted, dollars, money, one_line, with_spread
+from .texts import ANSWER_SHOWN, NAME_SHOWN, PROBLEM_SHOWN, counted, dollars, money, one_line, with_spread
 
 
 def table(report: Cases) -> str:

@@ -1,13 +1,9 @@
 """Numbers and texts in tables: means with their spread, dollars, and text on one line, control characters escaped."""
 
-from collections.abc import Iterable, Sequence
-
 from .cases import Spread
 
-NAME_SHOWN, PROBLEM_SHOWN, ANSWER_SHOWN = 60, 300, 200
+NAME_SHOWN, PROBLEM_SHOWN, ANSWER_SHOWN = 60, 400, 200
 """Characters of a golden's name, of a problem and of an answer in a table."""
-WORDS = ("result", "status", "verdict", "passed")
-"""The columns of words, which are aligned left; those of numbers are aligned right."""
 
 
 def with_spread(spread: Spread | None, form: str) -> str:
@@ -42,24 +38,12 @@ def _rounded(amount: float) -> str:
     return f"${amount:.4f}" if amount >= 0.001 else f"${amount:.6f}" if amount else "$0"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return *rows*, the first of which are the heads, as lines; the last column is not padded."""
-    heads, widths = rows[0], [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines: list[str] = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if head in WORDS else cell.rjust(width)
-            for head, cell, width in zip(heads[:-1], row[:-1], widths[:-1], strict=True)
-        ]
-        lines.append("  ".join([*cells, row[-1]]))
-    return lines
-
-
 def one_line(text: str, limit: int) -> str:
     """Return *text* on one line of at most *limit* characters, with control characters escaped."""
     flat = "".join(letter if letter.isprintable() else escaped(letter) for letter in " ".join(text.split()))
     return flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
 
 
-def escaped(letters: Iterable[str]) -> str:
-    return "".join(letters).encode("unicode_escape").decode()
+def escaped(letter: str) -> str:
+    """Return a letter as Python escapes it."""
+    return letter.encode("unicode_escape").decode()

@@ -23,7 +23,7 @@ __getattr__ = lazy_names(
         "context.context_size": "SUMMARIES",
         "context.offload": "OffloadMiddleware",
         "context.spill": "write_new_file",
-        "environment": "EnvironmentMiddleware",
+        "environment": "EnvironmentMiddleware day_of",
         "filesystem": "FilesystemMiddleware replacement",
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",

@@ -14,7 +14,7 @@ from .context.compaction import SummarizationMiddleware as SummarizationMiddlewa
 from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware
 from .context.spill import write_new_file as write_new_file
-from .environment import EnvironmentMiddleware as EnvironmentMiddleware
+from .environment import EnvironmentMiddleware as EnvironmentMiddleware, day_of as day_of
 from .filesystem import FilesystemMiddleware as FilesystemMiddleware, replacement as replacement
 from .memory import MemoryMiddleware as MemoryMiddleware
 from .output import (

@@ -11,8 +11,8 @@ from ..ports import Middleware
 FINAL_ANSWER = "final_answer"
 """The tool whose arguments are a typed answer."""
 _REFUSED = "Your reply was refused: "
-UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "you refused"}
-"""The reason that a reply which stopped like this is none, as its author reads it."""
+UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "it declined to answer"}
+"""Why a reply that stopped like this is no answer, even if a part of it reads as one."""
 
 
 class ReplyCheck(Middleware):

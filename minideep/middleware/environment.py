@@ -52,6 +52,10 @@ def _dated(system: str, day: int) -> str:
     >>> _dated("You help.", 20_779)
     'You help.\n\nToday is Sunday, 2026-11-22 (UTC).'
     """
-    moment = time.gmtime(day * DAY)
-    today = f"Today is {DAYS[moment.tm_wday]}, {time.strftime('%Y-%m-%d', moment)} (UTC)."
-    return f"{system}\n\n{today}".lstrip()
+    return f"{system}\n\nToday is {day_of(day * DAY)}.".lstrip()
+
+
+def day_of(at: float) -> str:
+    """Return the day of a time, in English whatever the locale: `Sunday, 2026-11-22 (UTC)`."""
+    moment = time.gmtime(at)
+    return f"{DAYS[moment.tm_wday]}, {time.strftime('%Y-%m-%d', moment)} (UTC)"

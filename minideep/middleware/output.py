@@ -8,17 +8,16 @@ from msgspec import Meta, structs
 
 from ..checks import checked
 from ..context import ToolContext
-from ..datatypes import DataType, shape_of
+from ..datatypes import DataType, T, shape_of
 from ..errors import ConfigError, OutputViolation
 from ..events import Noted
 from ..export import as_plain
 from ..messages import Message, ToolCall, ToolResult, UserMessage
 from ..plain_json import to_json
 from ..ports import Middleware, Request
-from ..strict_schema import Unsayable, strict
-from ..structured import value_in
+from ..strict_schema import NoStrictForm, strict
 from ..tools import R, Tool
-from .checking import FINAL_ANSWER, last_words, refusal, written
+from .checking import FINAL_ANSWER, UNFINISHED, last_words, refusal, written
 
 if TYPE_CHECKING:  # Whether it is one is for `DataType` to say: `list[int]` is no class.
     _Kind = type[R] | Mapping[str, Any]
@@ -28,8 +27,6 @@ DESCRIPTION = (
     "Give your final answer. Call it once, alone, when all work is done: its arguments are the whole answer, and it "
     "ends your turn."
 )
-UNFINISHED = {"truncated": "it was cut off at the limit of its length", "refused": "the model refused"}
-"""Why a reply that stopped like this is no answer, even if a part of it reads as one."""
 REFUSED = "refused"
 """The key of the note that counts refused replies."""
 
@@ -67,13 +64,9 @@ class ResponseFormat(Middleware, Generic[R]):
 
     @checked
     def __init__(self, kind: "_Kind[R]", *, retries: Annotated[int, Meta(ge=0)] = 2) -> None:
-        self._type: DataType[R] = _data_type(kind)
+        self._type: _AnswerType[R] = _answer_type(kind)
         self._retries = retries
-        schema = self._type.schema
-        is_object = schema.get("type") == "object" and not {"anyOf", "oneOf", "allOf"} & schema.keys()
-        self._wraps = not is_object
-        self._schema = schema if is_object else _wrapped(schema)
-        self.tools: Sequence[Tool] = (_FinalAnswer(self._answer, self._schema),)
+        self.tools: Sequence[Tool] = (_FinalAnswer(self._answer, self._type.asked),)
 
     def __repr__(self) -> str:
         return f"ResponseFormat({self._type.name}, retries={self._retries})"
@@ -88,8 +81,8 @@ class ResponseFormat(Middleware, Generic[R]):
     @cached_property
     def _strict(self) -> dict[str, Any] | None:
         try:
-            return strict(self._schema)
-        except Unsayable:
+            return strict(self._type.asked)
+        except NoStrictForm:
             return None
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
@@ -101,27 +94,18 @@ class ResponseFormat(Middleware, Generic[R]):
 
     # ---- reading it
 
-    def read(self, value: Any, /) -> R:
-        if self._wraps and isinstance(value, dict) and value.keys() == {ANSWER}:
-            value = cast(dict[str, Any], value)[ANSWER]
-        return self._type.read(value)
-
-    @property
-    def wanted(self) -> str:
-        return self._type.wanted
-
     def json_in(self, text: str) -> str:
         """Return the value in the text of a model as JSON.
 
         Raises:
             ValueError: there is none; says what is wrong, and which shape is wanted.
         """
-        return to_json(as_plain(value_in(text, self))).decode()
+        return to_json(as_plain(self._type.read_text(text))).decode()
 
     def read_turn(self, messages: Sequence[Message]) -> R | None:
         """Return the value of a turn that ended with the last of *messages*; None if an agent without this ran it."""
         try:
-            return value_in(last_words(messages), self)
+            return self._type.read_text(last_words(messages))
         except ValueError:
             return None
 
@@ -137,7 +121,7 @@ class ResponseFormat(Middleware, Generic[R]):
         if not state.ends and state.stop in UNFINISHED:
             raise OutputViolation(f"the reply is not a {self._type.name}: {UNFINISHED[state.stop]}")
         try:
-            value_in(last_words(state.messages), self)
+            self._type.read_text(last_words(state.messages))
         except ValueError as exc:
             if self._refuse(ctx):
                 raise OutputViolation(f"the reply is not a {self._type.name}: {exc}") from None
@@ -172,9 +156,25 @@ class _FinalAnswer(Tool):
         return {"call": call.raw, "ctx": ctx}
 
 
-def _data_type(kind: Any) -> DataType[Any]:
+class _AnswerType(DataType[T]):
+    """The type of an answer, which stands alone or in the object that a model is asked for."""
+
+    def __init__(self, kind: type[T] | Mapping[str, Any]) -> None:
+        super().__init__(kind)
+        schema = self.schema
+        self._is_object = schema.get("type") == "object" and not {"anyOf", "oneOf", "allOf"} & schema.keys()
+        self.asked: dict[str, Any] = schema if self._is_object else _wrapped(schema)
+        """The schema of that object."""
+
+    def read(self, value: Any, /) -> T:
+        if not self._is_object and isinstance(value, dict) and value.keys() == {ANSWER}:
+            value = cast(dict[str, Any], value)[ANSWER]
+        return super().read(value)
+
+
+def _answer_type(kind: Any) -> _AnswerType[Any]:
     try:
-        return DataType(kind)
+        return _AnswerType(kind)
     except ConfigError as exc:
         raise ConfigError(f"response_format: kind must be a type, or a JSON Schema: {exc}") from None
 

@@ -63,8 +63,8 @@ class Adapter(ABC, Generic[T]):
     """The arguments of the SDK's method for a request that a setting may be."""
     home: ClassVar[str]
     """The domain of the provider itself."""
-    form: ClassVar[tuple[str, ...]]
-    """The place in the settings of a form of replies, which replaces a request's schema."""
+    format_setting: ClassVar[tuple[str, ...]]
+    """The names that lead, in the settings, to a format of replies: it replaces the schema of a request."""
     told_by_environment: ClassVar[tuple[str, ...]] = ()
     """Headers that the SDK sends if the environment says so."""
     key_variable: str
@@ -117,10 +117,9 @@ class Adapter(ABC, Generic[T]):
         self._extra: Wire = settings.pop("extra_body", None) or {}
         self._options = {option: settings.pop(name) for name, option in HEADERS.items() if name in settings}
         self._settings = settings
-        self.structured_output: StructuredOutput = self._is_home(client, base_url) and not is_set(settings, self.form)
-        """As in `Model`. Set it yourself for another server that has such a mode, or for a schema that is too much for
-        the provider's.
-        """
+        has_format = is_set(settings, self.format_setting)
+        self.structured_output: StructuredOutput = not has_format and self._is_home(client, base_url)
+        """As in `Model`. Set it yourself if another server has such a mode, or if a schema is too much for this one."""
         self._span: Wire = {}
         """What the SDK's own method for requests tells OpenTelemetry, for an SDK that makes spans."""
 
@@ -131,10 +130,10 @@ class Adapter(ABC, Generic[T]):
         """Return whether the provider itself is asked, or a cloud for which the SDK has a client."""
         if client is None:
             host = urlsplit(base_url).hostname if base_url else self.home
+        elif is_cloud(client, self.sdk):
+            return True
         else:
             host = getattr(getattr(client, "base_url", None), "host", "")
-            if any(base.__module__.startswith(f"{self.sdk}.lib.") for base in type(client).__mro__):
-                return True
         return f".{host}".endswith(f".{self.home}")
 
     @abstractmethod
@@ -328,6 +327,11 @@ def sendable(raw: bytes) -> Any:
     except msgspec.DecodeError:
         text = json.dumps(json.loads(raw), ensure_ascii=False).encode("utf-8", "replace")
         return json.loads(text, parse_constant=str)
+
+
+def is_cloud(client: object, sdk: str) -> bool:
+    """Return whether *client* is one of those that *sdk* has for clouds."""
+    return any(base.__module__.startswith(f"{sdk}.lib.") for base in type(client).__mro__)
 
 
 def server_of(client: Any, api: str) -> str:

@@ -10,34 +10,20 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from ..checkpoint import STATUS_AFTER
+from ..columns import aligned
 from ..costs import in_words
 from ..documented import Struct as Documented
-from ..events import (
-    Boundary,
-    ModelReplied,
-    TurnCancelled,
-    TurnEnded,
-    TurnEscalated,
-    TurnExhausted,
-    TurnFailed,
-    TurnPaused,
-)
+from ..events import Boundary, ModelReplied, TurnEscalated
 from ..export import json_line, plain
 from ..messages import ToolResult, Usage
+from ..models import Policy
 from ..plain_json import from_json
 from ..state import Path, Status
 from ..turn import Turn, shortened
 from .recording import RecordedCall, RecordedInput, Recording
 
 T = TypeVar("T")
-STATUS: dict[type, Status] = {
-    TurnPaused: "paused",
-    TurnEnded: "ended",
-    TurnEscalated: "escalated",
-    TurnFailed: "failed",
-    TurnCancelled: "cancelled",
-    TurnExhausted: "exhausted",
-}
 
 
 class PlayedCall(Documented, frozen=True):
@@ -68,7 +54,7 @@ class PlayedTurn(Documented, frozen=True):
     answer: str
     calls: list[PlayedCall]
     steps: int
-    """Replies of models, those of subagents included."""
+    """Replies of models, those of subagents included; what the graph of a blueprint decides is none."""
     usage: Usage
     cost: float | None
     """US dollars; None if no cost is known."""
@@ -106,9 +92,7 @@ class Replay(Documented, frozen=True):
         for number, turn in enumerate(self.turns, 1):
             rows.append([str(number), "recorded", *_cells(turn.recorded)])
             rows.append(["", "replayed", *_cells(turn.replayed)])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(_aligned, row, widths, range(9))).rstrip() for row in rows]
-        return "\n".join([*lines, "", *(self.differences or ["no differences"])])
+        return "\n".join([*aligned(rows), "", *(self.differences or ["no differences"])])
 
     def json(self) -> str:
         """Return both runs and the differences as one line of JSON."""
@@ -173,12 +157,12 @@ def _played(recording: Recording, parts: range) -> PlayedTurn:
     cost: float | None = None
     for _, event in _within(recording.spent, parts):
         usage += event.usage
-        steps += isinstance(event, ModelReplied)
+        steps += isinstance(event, ModelReplied) and event.model != Policy.name
         cost = cost if event.cost is None else (cost or 0.0) + event.cost
     said = [one.text for _, one in _within(recording.runs[()].messages, parts) if one.role == "assistant" and one.text]
     end = inputs[-1].end
     return PlayedTurn(
-        STATUS[type(end)] if end else "running",
+        STATUS_AFTER[type(end)] if end else "running",
         _question(end) or (said[-1] if said else ""),
         [_played_call(recording, call) for call in _calls_below(recording, (), parts)],
         steps,
@@ -250,7 +234,3 @@ def _cells(played: PlayedTurn) -> list[str]:
     tokens = in_words(played.usage.total, played.usage.unknown)
     numbers = (str(len(played.calls)), str(played.steps), tokens, cost, f"{played.seconds:.1f}")
     return [played.status, *numbers, shortened(" ".join(played.answer.split()))]
-
-
-def _aligned(cell: str, width: int, column: int) -> str:
-    return cell.rjust(width) if 3 <= column <= 7 else cell.ljust(width)

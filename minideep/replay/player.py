@@ -78,9 +78,7 @@ class _Player:
             if not given.is_history:  # It comes with the input after it.
                 self._script.part = index
                 turn = await self._give(index, given, turn)
-        assert turn is not None  # The first input is a message.
-        replayed = Recording(thread_events(open_store(self._agent.checkpointer), self._thread), self._thread)
-        return compared(self._recording, replayed, turn, self._agent)
+        return replayed(self._recording, self._agent, turn)
 
     @property
     def _thread(self) -> str:
@@ -165,6 +163,13 @@ class _Player:
         await stop()
 
 
+def replayed(recording: Recording, agent: Any, turn: Turn | None) -> Replay:
+    """Compare the thread that *agent* has run, up to *turn*, with *recording*."""
+    assert turn is not None  # The first input is a message.
+    events = thread_events(open_store(agent.checkpointer), recording.thread_id)
+    return compared(recording, Recording(events, recording.thread_id), turn, agent)
+
+
 async def say_again(agent: Any, recording: Recording, index: int, context: Any) -> Turn:
     """Run the turn of a recorded message."""
     given, message = recording.inputs[index], recording.input(index)
@@ -183,5 +188,6 @@ _others: set[asyncio.Task[Any]] = set()
 
 
 def beside(work: Coroutine[Any, Any, Any]) -> None:
+    """Do *work* beside the turn that calls this, which does not wait for it."""
     _others.add(task := asyncio.ensure_future(work))
     task.add_done_callback(_others.discard)

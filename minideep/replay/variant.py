@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from ..backends import read_only
-from ..checkpoint import CheckedStore, open_store, thread_events
+from ..checkpoint import CheckedStore, thread_events
 from ..context import DRIVEN, ToolContext
 from ..errors import ConfigError, IllegalEvent
 from ..events import TurnFailed
@@ -18,8 +18,8 @@ from ..spec import AgentSpec
 from ..state import Decision, Interrupt, Path, Reject, Respond
 from ..turn import Turn
 from .answers import RecordedAnswers, given_again
-from .comparison import Replay, compared
-from .player import apart, say_again, say_beside
+from .comparison import Replay
+from .player import apart, replayed, say_again, say_beside
 from .recording import RecordedCall, RecordedInput, Recording
 from .script import Script
 
@@ -94,9 +94,7 @@ class _Variant:
             if given.message is not None and turn and turn.status == "failed" and not self._failed(index - 1):
                 break  # What was said next was said to an agent that had answered.
             turn = await self._decided(await self._give(index, given, turn))
-        assert turn is not None  # The first input is a message.
-        events = thread_events(open_store(self.agent.checkpointer), self._thread)
-        return compared(self._recording, Recording(events, self._thread), turn, self.agent)
+        return replayed(self._recording, self.agent, turn)
 
     async def _give(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
         if given.message is not None or last is None:

@@ -7,14 +7,13 @@ from ..errors import ConfigError, ToolError
 from ..events import Noted, Resumed, UserSaid
 from ..messages import Input, clean
 from ..spec import AgentSpec, Runnable, Said
-from ..state import Path, State
+from ..state import BUDGETS, Path, State
 from ..turn import Turn
 from .children import ChildPaused
 from .loop import drive
 from .run import Call, Run
 from .spec import below, check_prices, overridden
 
-BUDGETS = ("tokens", "cost", "seconds")
 INSTEAD = "do this work yourself with the tools that you have"
 """The remedy for a model that may not delegate."""
 

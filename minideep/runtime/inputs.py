@@ -1,4 +1,4 @@
-"""What an input may bring besides its message: a history before it, and files."""
+"""Records what comes with an input besides its message: a history before it, and files."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
 """`recorded`: a thread that was run once, as a model and tools, and as a test that needs no key and no network."""
 
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -81,13 +82,13 @@ def recorded(source: Store | Pathname, thread_id: ThreadId | None = None) -> Rec
         UnknownThread, CheckpointError
         HistoryCut: retention has removed the beginning of the thread.
     """
-    if isinstance(source, str | Path) or hasattr(source, "__fspath__"):
-        path = Path(source)  # pyright: ignore
+    if isinstance(source, str | PathLike):
+        path = Path(source)
         thread_id, events = thread_id or path.stem, _events_in(path)
     elif thread_id is None:
         raise ConfigError("recorded: a store needs a thread_id; give the id of the thread to run again")
     else:
-        events = thread_events(open_store(source), thread_id)  # pyright: ignore
+        events = thread_events(open_store(source), thread_id)
     return Recorded(Recording(events, thread_id), events)
 
 

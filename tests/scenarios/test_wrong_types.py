@@ -525,7 +525,7 @@ def behaving():
         ),
         "Shape": (
             behaviours.Shape,
-            {"name": "s", "script": task.shapes[0].script, "fails": (), "helper": None},
+            {"name": "s", "script": task.shapes[0].script, "fails": (), "subagent": None},
             proved,
         ),
         "Proof.table": (proof.table, {}),
@@ -560,7 +560,7 @@ CALLED_BY_THE_LOOP = {
         for verb in ("ls", "walk", "read", "write", "delete")
     },
     "Handle": "made by `start`",
-    **{f"ResponseFormat.{verb}": "asked of each reply" for verb in ("read", "read_turn", "json_in")},
+    **{f"ResponseFormat.{verb}": "asked of each reply" for verb in ("read_turn", "json_in")},
     "ToolContext": "made for each call",
     "Spent.reached": "asked at each step",
     "Spent.missing": "asked at each step",

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from minideep.datatypes import DataType
-from minideep.strict_schema import Unsayable, strict
+from minideep.strict_schema import NoStrictForm, strict
 
 
 class Grade(enum.Enum):
@@ -145,7 +145,7 @@ JSON = [
 
 @pytest.mark.parametrize("kind", [Tree, Open, Wide, Fixed, Many, *JSON], ids=str)
 def test_what_a_provider_would_refuse_has_no_strict_form(kind):
-    with pytest.raises(Unsayable):
+    with pytest.raises(NoStrictForm):
         strict(kind if isinstance(kind, dict) else DataType(kind).schema)
 
 

@@ -78,7 +78,7 @@ FIND_A_FACT = Task(
             "delegates a single search",
             _delegates_a_search,
             ("calls_in_order", "never_calls"),
-            helper=_searches,
+            subagent=_searches,
         ),
         Shape("makes the same search again and again", _searches_again_and_again, ("calls_at_most", "does_not_loop")),
     ),

@@ -113,14 +113,14 @@ PLAN_AND_DELEGATE = Task(
         calls_at_most(10, agent=None),
     ),
     shapes=(
-        Shape("plans, delegates three times at once, writes, finishes", _leads, helper=_helps),
-        Shape("delegates one report after another", _leads_one_by_one, helper=_helps),
+        Shape("plans, delegates three times at once, writes, finishes", _leads, subagent=_helps),
+        Shape("delegates one report after another", _leads_one_by_one, subagent=_helps),
         Shape(
             "writes the todo list and stops",
             _plans_and_stops,
             ("finishes_its_todos", "calls_all", "file_has", "answers_with_one_of"),
         ),
-        Shape("leaves the todos open", _leaves_todos_open, ("finishes_its_todos",), helper=_helps),
+        Shape("leaves the todos open", _leaves_todos_open, ("finishes_its_todos",), subagent=_helps),
         Shape("reads everything itself", _reads_all_itself, ("calls_all", "never_calls")),
     ),
 )

@@ -130,7 +130,8 @@ def stub(what: str, text: str, path: str) -> str:
     """
     lines = text.removesuffix("\n").split("\n")
     sizes = f"{len(text):,} characters, {len(lines):,} lines"
-    how = f"All of it is in {quoted(path)}; read parts of it with read_file (offset, limit), or search it with grep."
+    ways = "read parts of it with read_file (offset, limit), or search it with grep (path)"  # Other greps pass it over.
+    how = f"All of it is in {quoted(path)}; {ways}."
     if not path:
         how = "It could not be put into a file; ask for less at a time."
     how += " Only its ends follow:"

@@ -312,16 +312,8 @@ def _digest(data: bytes) -> str:
 
 def _written(ctx: ToolContext, path: str, data: bytes, kept: bool) -> FileWritten:
     return FileWritten(
-        encodable(path), _content(data) if kept else None, len(data), _digest(data), time.time(), ctx.path
+        encodable(path), backends.as_content(data) if kept else None, len(data), _digest(data), time.time(), ctx.path
     )
-
-
-def _content(data: bytes) -> str | bytes:
-    """Return what the state keeps: text where *data* is UTF-8."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data
 
 
 def _deletions(ctx: ToolContext, path: str, gone: list[str]) -> list[str]:

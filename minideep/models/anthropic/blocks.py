@@ -10,7 +10,7 @@ from msgspec import Struct
 from ... import media, messages as ours
 from ...ports import Request
 from ...tools import Tool
-from ..adapter import Wire, hashed_id, own_json, sendable, sent_name, server_of
+from ..adapter import Wire, hashed_id, is_cloud, own_json, sendable, sent_name, server_of
 from ..amounts import nested
 from ..body import Part, encode
 
@@ -65,12 +65,7 @@ def provider_of(client: Any) -> str:
     https://platform.claude.com/docs/en/build-with-claude/extended-thinking
     """
     is_home = f".{client.base_url.host}".endswith(".anthropic.com")
-    return PROVIDER if is_cloud(client) or is_home else server_of(client, PROVIDER)
-
-
-def is_cloud(client: Any) -> bool:
-    """Return whether *client* is one of those that the SDK has for clouds."""
-    return any(base.__module__.startswith("anthropic.lib.") for base in type(client).__mro__)
+    return PROVIDER if is_cloud(client, "anthropic") or is_home else server_of(client, PROVIDER)
 
 
 def declaration(tool: Tool) -> Part:

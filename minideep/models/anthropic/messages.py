@@ -9,7 +9,7 @@ from ...kinds import Positive, Seconds, having
 from ...media import labelled
 from ...plain_json import to_json
 from ...ports import Emit, Reply, Request
-from ..adapter import Adapter
+from ..adapter import Adapter, is_cloud
 from ..amounts import nested
 from ..answers import Stream, Wire
 from ..body import Encoded, array
@@ -18,7 +18,7 @@ from ..profile import Profile
 from ..timeouts import Timeouts
 from ..waits import refuse_long_wait
 from . import breakpoints
-from .blocks import URL_TYPES, Blocks, blocks_of, declaration, is_cloud, prompt_blocks, provider_of
+from .blocks import URL_TYPES, Blocks, blocks_of, declaration, prompt_blocks, provider_of
 from .replies import reply_of
 from .server_tools import container_of, settled
 from .streaming import Streamed
@@ -72,7 +72,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
     home = "anthropic.com"
-    form: ClassVar[tuple[str, ...]] = ("output_config", "format")
+    format_setting: ClassVar[tuple[str, ...]] = ("output_config", "format")
     path = "/v1/messages"
     count_path = "/v1/messages/count_tokens"
     counted: ClassVar[frozenset[str]] = frozenset(
@@ -118,7 +118,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         # Which server it is, is known when the first request has a client.
         self._provider = ""
         # https://github.com/langchain-ai/langchain-google/issues/1088
-        self.url_types: tuple[str, ...] = () if client is not None and is_cloud(client) else URL_TYPES
+        self.url_types: tuple[str, ...] = () if client is not None and is_cloud(client, self.sdk) else URL_TYPES
         self._blocks = Encoded(blocks_of)
         self._declared = Encoded(declaration)
 

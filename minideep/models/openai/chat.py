@@ -81,7 +81,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
 
     path = "/chat/completions"
     url_types: tuple[str, ...] = URL_TYPES
-    form: ClassVar[tuple[str, ...]] = ("response_format",)
+    format_setting: ClassVar[tuple[str, ...]] = ("response_format",)
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "prompt_tokens", "completion_tokens"
 

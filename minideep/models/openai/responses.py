@@ -69,7 +69,7 @@ class OpenAI(sdk.OpenAIAdapter):
 
     path = "/responses"
     url_types: tuple[str, ...] = URL_TYPES
-    form: ClassVar[tuple[str, ...]] = ("text", "format")
+    format_setting: ClassVar[tuple[str, ...]] = ("text", "format")
     count_path = "/responses/input_tokens"
     counted: ClassVar[frozenset[str]] = frozenset(
         {"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"}

@@ -36,12 +36,12 @@ def test_a_script_begins_anew_with_each_thing_that_the_person_says():
     assert texts == ["8 and 0", "8 and 0"]
 
 
-def test_the_helper_speaks_for_the_subagents():
+def test_a_script_speaks_for_the_subagents():
     def leads(request):
         (answer,) = yield delegate("Say a number.", to="helper")
         return f"The helper says {answer}."
 
-    shape = Shape("leads", leads, helper=says("7"))
+    shape = Shape("leads", leads, subagent=says("7"))
     agent = create_deep_agent(ShapeModel(shape), subagents=[Subagent(name="helper", description="helps")])
     assert asyncio.run(agent.run("Go.")).text == "The helper says 7."
 

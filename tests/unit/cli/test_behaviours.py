@@ -52,6 +52,8 @@ def test_with_a_model_the_tasks_run_and_the_report_is_written(tmp_path):
         (["--behaviours", "nope"], "--behaviours: there is no task 'nope'; the tasks are fix-a-test, "),
         (["--behaviours", "--model", "acme:x"], "unknown model 'acme:x'"),
         (["--behaviours", "--agent", "a:b"], "--agent applies to a golden set only"),
+        (["--behaviours", "--json", "out.json"], "--json needs a model, and there is none; give --model or a key"),
+        (["--behaviours", "--model", "offline:", "--budget", "2"], "--budget needs a model, and there is none"),
     ],
 )
 def test_bad_usage_is_one_clear_line_and_exit_2(tmp_path, args, problem):

@@ -149,7 +149,7 @@ def test_a_terminal_without_these_characters_gets_ascii(cats, encoding):
         (["history", "nobody"], "no thread 'nobody'"),
         (["delete", "nobody"], "no thread 'nobody'"),
         (["fork", "nobody", "--at", "0"], "must be a whole number from 1"),
-        ([], "required: command"),
+        ([], "required: COMMAND"),
     ],
 )
 def test_bad_usage_is_one_clear_line_and_exit_2(cats, args, problem):

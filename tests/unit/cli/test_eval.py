@@ -76,6 +76,9 @@ def fresh(golden):
 
 def two(golden, more):
     pass
+
+def leaves():
+    raise SystemExit(0)
 """
 
 
@@ -141,6 +144,11 @@ def test_the_command_runs_cases_at_the_same_time_and_stops_at_ctrl_c(tmp_path):
         (["good.jsonl", "--baseline", "missing.json"], "--baseline 'missing.json' cannot be read: [Errno 2]"),
         (["good.jsonl", "--baseline", "good.jsonl"], "--baseline 'good.jsonl' cannot be read: this is not a report"),
         (["good.jsonl", "--agent", "own:two"], "it must be an Agent, or a function without arguments"),
+        (["good.jsonl", "--agent", "own:leaves"], "--agent own:leaves: it called sys.exit(0) while it was loaded"),
+        (
+            ["good.jsonl", "--agent", "script:agent"],
+            "--agent script:agent: it called sys.exit(None) while it was loaded",
+        ),
         (["good.jsonl", "--agent", "own:none"], "module 'own' has no 'none'"),
         (
             ["good.jsonl", "--agent", "own:one", "--model", "offline:"],
@@ -156,6 +164,7 @@ def test_the_command_runs_cases_at_the_same_time_and_stops_at_ctrl_c(tmp_path):
 def test_bad_usage_is_one_clear_line_and_exit_2(tmp_path, args, problem):
     (tmp_path / "good.jsonl").write_text('{"goal": "x"}\n')
     (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "script.py").write_text("import sys\n\nsys.exit()\n")
     (tmp_path / "bad.jsonl").write_text('{"gaol": "x"}\n')
     run = minideep(*args, cwd=tmp_path)
     assert (run.returncode, run.stdout, "Traceback" in run.stderr) == (2, "", False)

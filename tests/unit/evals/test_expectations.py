@@ -83,6 +83,11 @@ async def test_a_turn_that_escalates_without_a_question_fails():
     }
 
 
+async def test_a_letter_with_an_accent_is_one_however_it_is_written():
+    agent = Agent(ScriptedModel(["It is the Cafe\u0301 Zoe\u0308."]))
+    assert (await evaluate(agent, [Golden("Which?", "caf\u00e9 zo\u00eb")])).passed
+
+
 async def test_an_answer_other_than_expected_fails():
     found = await unmet(Blueprint(script(role="London.")), CAPITAL)
     assert found == {"answers_as_expected": "expected 'paris' in the answer, found 'It is London.'"}

@@ -39,7 +39,7 @@ def test_a_yaml_list_is_read_like_lines_of_json(tmp_path, ending):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("- goal: a\n- goal: 42\n", "item 2: Expected `str`, got `int` - at `$.goal`"),
+        ("- goal: a\n- goal: 42\n", "item 2: Expected `str`, got `int` - at `$.goal`; put it in quotes; expected"),
         ("- goal: a\n  gaol: b\n", "item 1: unknown field `gaol`; did you mean 'goal'?"),
         ("- a\n", "item 1: Expected `object`, got `str`"),
         ("goal: a\n", "must be a list of goldens: `- goal: ...`"),

@@ -1,6 +1,7 @@
 """Running a golden set: each case has a thread of its own, and a failure stays with its case."""
 
 import asyncio
+import time
 
 import pytest
 from harness.blueprints import asked, plan, research
@@ -94,6 +95,12 @@ async def test_a_case_that_takes_too_long_fails_with_what_it_had_spent_and_its_t
     assert (case.status, case.failures) == ("raised", (Failure("turn", "TimeoutError: it took longer than 1 s"),))
     assert (case.steps, case.tokens, case.cost) == (1, 100, 0.25)
     assert Blueprint(script(), checkpointer=store).get_state(case.thread_id).status == "cancelled"
+
+
+async def test_a_case_that_blocks_the_event_loop_is_late_all_the_same():
+    agent = Agent(ScriptedModel(lambda request: time.sleep(0.1) or "yes"))
+    (case,) = (await evaluate(agent, [Golden("a")], timeout=0.05)).cases
+    assert case.failures == (Failure("turn", "TimeoutError: it took longer than 0.05 s, and blocked the event loop"),)
 
 
 async def test_a_timeout_of_the_agents_own_keeps_its_text():
@@ -195,7 +202,20 @@ def fails(trajectory):
     pytest.fail("it is too long")
 
 
-@pytest.mark.parametrize(("assertion", "problem"), [(exits, "SystemExit: 3"), (fails, "Failed: it is too long")])
+async def awaits_what_was_cancelled(trajectory):
+    task = asyncio.ensure_future(asyncio.sleep(60))
+    task.cancel()
+    await task
+
+
+@pytest.mark.parametrize(
+    ("assertion", "problem"),
+    [
+        (exits, "SystemExit: 3"),
+        (fails, "Failed: it is too long"),
+        (awaits_what_was_cancelled, "CancelledError"),
+    ],
+)
 async def test_an_assertion_that_exits_fails_its_case_only(assertion, problem):
     report = await evaluate(Agent(ScriptedModel(lambda request: "yes")), [Golden("a"), Golden("b")], [assertion])
     assert [(case.status, [str(failure) for failure in case.failures]) for case in report.cases] == [

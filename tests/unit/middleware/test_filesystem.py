@@ -73,8 +73,10 @@ def test_without_virtual_mode_the_prompt_names_the_folder(tmp_path):
     desk("write_file", file_path="a.txt", content="x")
     assert desk("ls") == f"{tmp_path}/a.txt"
     prompt = FilesystemMiddleware(desk.backend).prompt
-    assert f"the working folder is `{tmp_path}`. Files are real ones of this machine" in prompt
-    assert "nothing confines you to that folder" in prompt
+    assert (
+        f"the working folder is `{tmp_path}`. Files are real, and changes last; nothing confines you to that folder."
+        in prompt
+    )
 
 
 def test_the_prompt_says_what_the_files_are_and_never_where_a_confined_folder_is(tmp_path):
@@ -85,8 +87,10 @@ def test_the_prompt_says_what_the_files_are_and_never_where_a_confined_folder_is
         about = ""
 
     prompts = [FilesystemMiddleware(one).prompt for one in (FilesystemBackend(tmp_path), Remote(), Silent())]
-    assert "the working folder is `/`. Files are real ones of this machine" in prompts[0]
-    assert "nothing outside that folder can be reached" in prompts[0]
+    assert (
+        "the working folder is `/`. Files are real, and changes last; `/` is one folder of this machine" in prompts[0]
+    )
+    assert "nothing outside it can be reached" in prompts[0]
     assert str(tmp_path) not in prompts[0]
     assert "is `/`. Files are on the moon. Find with" in prompts[1]
     assert "is `/`. Find with" in prompts[2]

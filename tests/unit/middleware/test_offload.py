@@ -86,7 +86,7 @@ def test_the_stub_says_how_much_where_and_how_to_read_it_and_shows_both_ends(bac
     message, _ = result_of(LINES, backend)
     assert message.text == (
         "This result is too large to be shown: 142,890 characters, 6,000 lines. All of it is in "
-        f"{place_of(backend, 'c1')!r}; read parts of it with read_file (offset, limit), or search it with grep. Only its "
+        f"{place_of(backend, 'c1')!r}; read parts of it with read_file (offset, limit), or search it with grep (path). Only its "
         "ends follow:\n"
         "line 0 of the report\nline 1 of the report\nline 2 of the report\nline 3 of the report\nline 4 of the report\n"
         "... 5,990 lines ...\n"

@@ -290,7 +290,7 @@ def test_a_reply_that_was_cut_off_or_refused_fails_at_once(stop):
     model = native([Reply(AssistantMessage(inner), stop=stop), '{"name": "again"}'])
     turn = Agent(model, response_format=Tree).run_sync("go")
     assert (turn.status, turn.reason, turn.text) == ("failed", "OutputViolation", inner)
-    assert ("cut off" if stop == "truncated" else "the model refused") in str(turn.error)
+    assert ("cut off" if stop == "truncated" else "it declined to answer") in str(turn.error)
 
 
 def test_a_turn_that_failed_is_resumed_with_as_many_retries_as_before():

@@ -333,8 +333,11 @@ async def test_a_large_result_stays_in_context_where_no_file_may_be_written(tmp_
 
 async def test_a_blueprint_is_run_again_with_another_model():
     agent = Blueprint(Parts([plan(research("a.md"))], [end("one")]))
-    await agent.run("the goal", "t")
+    turn = await agent.run("the goal", "t")
     replay = await agent.replay("t", model=Parts([plan(research("b.md"))], [end("two")]))
+    (both,) = replay.turns
+    # A planner, a role and reflection; the graph that leads from one to the next is no model.
+    assert (turn.costs.steps, both.recorded.steps, both.replayed.steps) == (3, 3, 3)
     assert replay.turn.text == "two"
     assert "turn 1: answer: 'one' -> 'two'" in replay.differences
     assert replay.agent.board("t").plan["subtasks"][0]["expected_artifact"] == "b.md"
