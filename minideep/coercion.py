@@ -8,6 +8,7 @@ mean two things is left as it is.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import inf
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ Schema = Mapping[str, Any]
 Found = list[Any]
 """The readings of a value: none, one, or several that differ."""
 
-MAX_LOOKS = 200_000
+MAX_LOOKS = 100_000
 """How often parts of a value are compared with parts of a schema before it is left as it is: a fraction of a second."""
 _ABSENT: tuple[Any, ...] = (None, "", [], {})
 """Values by which a model says that it gives nothing."""
@@ -280,6 +281,7 @@ def _means(value: Any, allowed: Any) -> bool:
     return any(_same(reading, allowed) for reading in _as_scalar(kind, value))
 
 
+@lru_cache(maxsize=4_000)
 def _words(text: str) -> str:
     """Return what ways of joining the same words have in common: `In Progress` and `in-progress` are `in_progress`."""
     return _BETWEEN_WORDS.sub("", text.strip()).casefold()
