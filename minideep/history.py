@@ -132,7 +132,8 @@ def _texts(content: Any, place: str) -> tuple[Text, ...]:
         given = cast(Mapping[str, Any], part if isinstance(part, Mapping) else {})
         if given.get("type") not in TEXTS or not isinstance(given.get("text"), str):
             problem = f'{place}[{number}] must be {{"type": "text", "text": ...}}, not {shown(part)}'
-            raise ConfigError(f"{problem}; give an image as UserMessage((Text(...), Image(data)))")
+            remedy = "write UserMessage((Text(...), Image(data))), AssistantMessage((ToolCall(...),)), ToolMessage(...)"
+            raise ConfigError(f"{problem}; {remedy}")
         texts.append(Text(given["text"]))
     return tuple(texts)
 

@@ -155,7 +155,8 @@ def load_media(path: Pathname) -> Image | Audio | Video | Document:
     It may have 10 MB. A document is a PDF, text, or a file whose name says that it is one, such as `plan.docx`.
 
     Raises:
-        ConfigError: there is no such file, it cannot be read, is too large, or is of another type.
+        ConfigError: there is no such file, it cannot be read, is empty or too large, is of another type, or holds a
+            text though it is named as an image, sound, a film or a PDF.
     """
     file = Path(os.fsdecode(path)).expanduser()
     what = f"load_media: {str(file)!r}"
@@ -197,6 +198,11 @@ def _loaded(data: bytes, label: str, name: str, what: str) -> Media:
         if problem := refusal(block):
             raise ConfigError(f"{what} holds {problem}")
         return block
+    if not data:  # Providers refuse it, and with it every later request of the thread.
+        raise ConfigError(f"{what} is empty; give what it should hold")
+    # Such as a pointer of Git LFS, or a page that says "not found".
+    if label in _KNOWN and not kind and _is_text(data):
+        raise ConfigError(f"{what} is called {label} but holds a text, {data[:30]!r}; get the file itself")
     if not kind and not _is_text(data):  # Bytes that say nothing, so the name must.
         kind = label if label.startswith(DOCUMENTS) and not label.startswith("text/") else ""
     elif not kind:
@@ -222,8 +228,11 @@ def resolved(link: MediaLink) -> MediaLink | Media:
     """
     if link.url[:5].lower() == "data:":
         return _of_data_url(link)
+    if re.match(r"[^/?#]*//[^/?#]*@", link.url):  # It would stand in the log, in every export and in these errors.
+        raise ValueError("a link with a user name or a password in its address; fetch it and give its bytes")
     try:
         parts = urlsplit(link.url)
+        _ = parts.port  # Looked at only when it is asked for.
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s\x00-\x1f]", link.url):

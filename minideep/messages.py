@@ -94,7 +94,8 @@ class MediaLink(Block, frozen=True, array_like=True, tag="link"):
     """An image or a document at a public address, which the provider fetches with each request:
     `MediaLink("https://example.com/plan.pdf")`.
 
-    A `data:` URL is recorded as the `Image` or `Document` that it holds. Sound and films must be given as bytes.
+    A `data:` URL is recorded as the `Image` or `Document` that it holds. Sound and films must be given as bytes. An
+    address with a user name or a password is refused; what else it has, such as a signature, is recorded.
     """
 
     url: str

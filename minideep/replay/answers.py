@@ -2,22 +2,26 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 from msgspec import structs
 
-from ..context import ToolContext
+from ..context import DRIVEN, ToolContext
+from ..errors import ToolError
 from ..events import FILE_EVENTS, AnyEvent, Compacted, FileDeleted, FileWritten, Noted, TurnEscalated
 from ..kinds import Injected
-from ..messages import Content, Text, ToolCall, ToolResult
+from ..messages import Content, Text, ToolCall, ToolResult, clean
 from ..middleware import SUMMARIES
 from ..ports import Ask, Middleware, Reply, Request, RunTool
+from ..spec import AgentSpec
 from ..state import Edit
 from ..tools import Tool
 from .recording import RecordedCall
 from .script import Script
 
+Seen = Mapping[int, Any]
+"""What the state shows of events, by their `id`."""
 EDITED = "\n[A person changed this call; its arguments were "
 """Begins the note that the loop adds to the result of a call that a person has edited."""
 
@@ -57,8 +61,7 @@ class RecordedAnswers(Middleware):
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall:
         found = self.found(ctx)
-        seen = {} if found is None else {id(one): _seen(ctx, one) for one in found.effects}
-        ctx.scratch[self, ctx.call_id] = found, seen
+        ctx.scratch[self, ctx.call_id] = found, seen_of(ctx, found)
         return call
 
     async def wrap_tool(self, ctx: ToolContext, call: ToolCall, run: RunTool) -> ToolResult:
@@ -86,10 +89,29 @@ class RecordedAnswers(Middleware):
             result = await run(call)
             if found.result is None or self._script.is_later(found.part):  # Its answer was never saved.
                 await self._script.end(ctx.path, ctx.state, f"result of {call.name}")
-            await _earlier_ones(self._script, ctx, found)
+            await self._earlier_ones(ctx, found)
             return result
-        await _earlier_ones(self._script, ctx, found)
-        return await answered(self._script, ctx, found, call)
+        await self._earlier_ones(ctx, found)
+        return await _refused(ctx, call, run) or await answered(self._script, ctx, found, call, self.seen(ctx))
+
+    async def _earlier_ones(self, ctx: ToolContext, found: RecordedCall | None) -> None:
+        """Wait until the calls beside this one that were answered before it are: their notes must stand before its own.
+
+        A call that has not begun by now is not waited for: a limit that is lower now keeps it from running.
+        """
+        if found is None or found.result is None or self._script.is_later(found.part):
+            return
+        await asyncio.sleep(0)  # Until all calls of the reply that run now have begun.
+        is_late = partial(self._script.has_earlier, ctx.path, ctx.state, found, partial(self._has_begun, ctx))
+        for _ in iter(is_late, False):
+            await asyncio.sleep(0)
+
+    def seen(self, ctx: ToolContext) -> Seen:
+        """Return what the state showed when the call began: what changed since, its hooks have changed."""
+        return ctx.scratch[self, ctx.call_id][1]
+
+    def _has_begun(self, ctx: ToolContext, call_id: str) -> bool:
+        return (self, call_id) in ctx.scratch
 
 
 class RecordedTool(Tool):
@@ -107,7 +129,7 @@ class RecordedTool(Tool):
     async def _answer(self, ctx: ToolContext) -> ToolResult:
         call = ctx.state.open[ctx.call_id].call
         found = self._script.call(ctx.path, ctx.state, ctx.call_id)
-        result = await answered(self._script, ctx, found, call)
+        result = await answered(self._script, ctx, found, call, seen_of(ctx, found))
         for event in found.effects if found else ():
             if isinstance(event, Noted):
                 ctx.record(event)
@@ -122,23 +144,32 @@ class RecordedTool(Tool):
         return {"ctx": ctx}
 
 
-async def answered(script: Script, ctx: ToolContext, found: RecordedCall | None, call: ToolCall) -> ToolResult:
+async def answered(
+    script: Script, ctx: ToolContext, found: RecordedCall | None, call: ToolCall, seen: Seen
+) -> ToolResult:
     """Return the recorded result of *call*, or do what was done where there is none."""
     if found is None or found.result is None or script.is_later(found.part):
         missing = await script.end(ctx.path, ctx.state, f"result of {call.name}")
         return ToolResult(f"{call.name} was not run: {missing}", is_error=True)
-    return given_again(ctx, found)
+    return given_again(ctx, found, seen)
 
 
-async def _earlier_ones(script: Script, ctx: ToolContext, found: RecordedCall | None) -> None:
-    """Wait until the calls beside this one that were answered before it are: their notes must stand before its own."""
-    if found is None or found.result is None or script.is_later(found.part):
-        return
-    for _ in iter(lambda: script.has_earlier(ctx.path, ctx.state, found), False):
-        await asyncio.sleep(0)
+async def _refused(ctx: ToolContext, call: ToolCall, run: RunTool) -> ToolResult | None:
+    """Return the error of a call that its agent refuses as it is now: the tool is gone, or takes other arguments.
+
+    Otherwise a test with a recorded thread would hold for an agent that has lost its tools.
+    """
+    spec: AgentSpec = DRIVEN.get().spec
+    if call.name not in spec.tools:
+        return await run(call)
+    try:
+        spec.tools[call.name].bind(call, ctx)
+    except ToolError as exc:
+        return ToolResult(clean(str(exc)), is_error=True)
+    return None
 
 
-def given_again(ctx: ToolContext, found: RecordedCall) -> ToolResult:
+def given_again(ctx: ToolContext, found: RecordedCall, seen: Seen) -> ToolResult:
     """Return the result of a recorded call, after recording what it did to files, todos and context.
 
     Raises:
@@ -147,18 +178,20 @@ def given_again(ctx: ToolContext, found: RecordedCall) -> ToolResult:
     assert found.result is not None
     for event in found.effects:
         if not isinstance(event, Noted):
-            _record(ctx, event)
+            _record(ctx, event, seen[id(event)])
     returned = found.result
     content = _without_edit(returned.content) if isinstance(ctx.decision, Edit) else returned.content
     return ToolResult(content, returned.is_error, returned.ends)
 
 
-def _record(ctx: ToolContext, event: AnyEvent) -> None:
-    """Record an event of the recording again, unless the state shows it already."""
+def _record(ctx: ToolContext, event: AnyEvent, before: Any = None) -> None:
+    """Record an event of the recording again, unless the state shows it already and did not *before*: a hook did it. A
+    file that is written once more with the same content is written: it is among what its turn has made.
+    """
     if isinstance(event, FILE_EVENTS):
         known = ctx.state.files.get(event.file)
         sha256 = None if isinstance(event, FileDeleted) else event.sha256
-        if (known.sha256 if known else None) == sha256:
+        if (known.sha256 if known else None) == sha256 and (known is None or known is not before):
             return
         event = structs.replace(event, by=ctx.path)
     elif isinstance(event, TurnEscalated):
@@ -177,12 +210,19 @@ def _is_of_context(event: AnyEvent) -> bool:
             return isinstance(event, FileWritten)
 
 
-def _seen(ctx: ToolContext, event: AnyEvent) -> int:
-    """Return what the state shows of a note before a call: whether it is there, or how long the list is to which it is
-    appended.
+def seen_of(ctx: ToolContext, found: RecordedCall | None) -> Seen:
+    """Return what the state shows of everything that a recorded call has recorded."""
+    return {id(event): _seen(ctx, event) for event in found.effects} if found else {}
+
+
+def _seen(ctx: ToolContext, event: AnyEvent) -> Any:
+    """Return what the state shows of an event: its file; or whether its note is there, or how long the list is to which
+    it is appended.
     """
+    if isinstance(event, FILE_EVENTS):
+        return ctx.state.files.get(event.file)
     if not isinstance(event, Noted):
-        return 0
+        return None
     notes: Mapping[str, Any] = ctx.state.notes.get(event.owner, {})
     match event.rule:
         case "append":

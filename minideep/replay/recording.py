@@ -137,8 +137,8 @@ class Recording:
             except IllegalEvent as exc:
                 problem = f"event {event.number} of thread {thread_id!r} does not fit those before it: {exc}"
                 raise ConfigError(f"{problem}; give all events of a thread, from its beginning") from None
-        if not self.inputs:
-            raise ConfigError(f"thread {thread_id!r} holds no input, so there is nothing to run again")
+        if all(given.is_history for given in self.inputs):  # Also if there is none.
+            raise ConfigError(f"thread {thread_id!r} holds no input that was run, so there is nothing to run again")
 
     @property
     def agent(self) -> str:

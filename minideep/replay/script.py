@@ -85,14 +85,17 @@ class Script:
             self._ids[place, call_id] = found.call.id
         return found
 
-    def has_earlier(self, path: Path, state: AnyState, found: RecordedCall) -> bool:
-        """Return whether a call beside *found* is still open that was answered before it."""
-        reply, phases = self._current.get(self.place(path)), [entry.phase for entry in state.open.values()]
-        if reply is None or found.result is None or len(phases) < len(reply.calls):
+    def has_earlier(self, path: Path, state: AnyState, found: RecordedCall, has_begun: Callable[[str], bool]) -> bool:
+        """Return whether a call beside *found* is still under way that was answered before it."""
+        reply, entries = self._current.get(self.place(path)), state.open.values()
+        if reply is None or found.result is None or len(entries) < len(reply.calls):
             return False
         return any(
-            phase not in ("answered", "waiting") and other.result and other.result.number < found.result.number
-            for other, phase in zip(reply.calls, phases, strict=False)
+            entry.phase not in ("answered", "waiting")
+            and has_begun(entry.call.id)
+            and other.result
+            and other.result.number < found.result.number
+            for other, entry in zip(reply.calls, entries, strict=False)
         )
 
     def has_replies_left(self) -> bool:

@@ -168,7 +168,7 @@ class _Answers(RecordedAnswers):
     async def answer(self, ctx: ToolContext, found: RecordedCall | None, call: ToolCall, run: RunTool) -> ToolResult:
         if found is not None:
             try:
-                return given_again(ctx, found)
+                return given_again(ctx, found, self.seen(ctx))
             except IllegalEvent as exc:
                 return ToolResult(f"{call.name} was not run: what it did then does not fit now: {exc}", is_error=True)
         if self._others == "run" or self._runs(ctx):

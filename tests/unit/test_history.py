@@ -202,7 +202,7 @@ CALL = AssistantMessage((ToolCall("look", {}, "c1"),))
         ([{"role": "user"}, ON], r'input\[0\]\["content"\] must be text or a list of parts, not None'),
         (
             [{"role": "user", "content": [{"type": "image_url"}]}, ON],
-            r'\["content"\]\[0\] must be .*; give an image as',
+            r'\["content"\]\[0\] must be .*; write UserMessage',
         ),
         ([ON, {"role": "tool", "content": "x"}, ON], r"input\[1\] holds a tool call or a result; write Assistant"),
         ([ON, {"role": "assistant", "tool_calls": [{}]}, ON], r"input\[1\] holds a tool call or a result"),

@@ -116,6 +116,8 @@ async def test_what_the_model_does_not_fetch_is_refused_before_anything_is_recor
         (MediaLink("ftp://example.com/a.png"), "give an address that begins with https://"),
         (MediaLink("https://[bad/a.png"), "give an address that begins with https://"),
         (MediaLink("https://example.com/a b.png"), "give an address that begins with https://"),
+        (MediaLink("https://example.com:abc/a.png"), "give an address that begins with https://"),
+        (MediaLink("data:text/plain,"), "a data URL that is empty"),
         (MediaLink("https://example.com/photo"), 'say it: MediaLink\\(url, "image/png"\\)'),
         (MediaLink("https://example.com/a.mp3"), "of type audio/mpeg.* fetch it and give its bytes"),
         (MediaLink("https://example.com/a.mp4"), "of type video/mp4.* fetch it and give its bytes"),
@@ -131,6 +133,13 @@ async def test_what_the_model_does_not_fetch_is_refused_before_anything_is_recor
 async def test_a_link_that_nobody_takes_is_refused_with_the_remedy(link, problem):
     with pytest.raises(ConfigError, match=problem):
         await Agent("offline:").run([Text("Look."), link])
+
+
+@pytest.mark.parametrize("address", ["https://me:sesame99@example.com/a.png", "ftp://sesame99@[bad/a.png"])
+async def test_a_link_with_a_password_is_refused_and_not_shown(address):
+    with pytest.raises(ConfigError, match="a password in its address; fetch it") as refused:
+        await Agent("offline:").run([Text("Look."), MediaLink(address)])
+    assert "sesame99" not in str(refused.value)
 
 
 async def test_a_data_url_becomes_the_block_that_it_holds():

@@ -473,6 +473,19 @@ async def test_files_todos_and_notes_of_tools_come_from_the_recording():
     assert replay.agent.get_state("t").notes["mind"] == {"last": "c", "all": ["a", "b", "c"]}
 
 
+async def test_a_file_that_is_written_again_with_the_same_content_is_an_artifact_again():
+    store = MemoryCheckpointer()
+    write = ToolCall("write_file", {"file_path": "/a.md", "content": "the same"})
+    mine = create_deep_agent(ScriptedModel([write, "Once.", write, "Twice."]), checkpointer=store)
+    await mine.run("go", "t")
+    turn = await mine.run("go on", "t")
+    replay = await recorded(store, "t").run(create_deep_agent("openai:gpt-5"))
+    alike(store, replay)
+    assert list(turn.artifacts) == list(replay.turn.artifacts) == ["/a.md"]
+    again = await mine.replay("t", model=ScriptedModel([write, "Once.", write, "Twice."]))
+    assert list(again.turn.artifacts) == ["/a.md"]
+
+
 async def test_a_recorded_tool_writes_nothing_on_a_disk(tmp_path):
     store, root = MemoryCheckpointer(), tmp_path / "root"
     root.mkdir()
@@ -651,6 +664,22 @@ async def test_a_guard_that_is_new_shows_as_a_difference():
     assert replay.differences[0] == "turn 1: status: ended -> paused"
 
 
+async def test_a_tool_that_is_gone_or_takes_other_arguments_shows_as_a_difference():
+    store = MemoryCheckpointer()
+    script = [[ToolCall("pay", {"amount": 3}), ToolCall("broken")], "Paid."]
+    await Agent(ScriptedModel(script), [pay, broken], checkpointer=store).run("go", "t")
+
+    @tool(name="pay")
+    async def in_euros(euros: int) -> str:
+        """Never runs."""
+        raise AssertionError("a recorded tool ran")
+
+    replay = await recorded(store, "t").run(unused(in_euros))
+    [changed, gone] = replay.differences
+    assert "'paid 3' -> \"pay: it takes no 'amount'; 'euros' is missing" in changed
+    assert "-> \"no tool named 'broken'; there is pay\"" in gone
+
+
 async def test_errors_unknown_tools_and_results_that_end_a_run_come_again():
     store = MemoryCheckpointer()
 
@@ -661,7 +690,7 @@ async def test_errors_unknown_tools_and_results_that_end_a_run_come_again():
 
     script = [[ToolCall("broken"), ToolCall("nothing"), ToolCall("pay", {"amount": "much"})], ToolCall("last")]
     await Agent(ScriptedModel(script), [broken, pay, last], checkpointer=store).run("go", "t")
-    replay = await recorded(store, "t").run(unused(never))
+    replay = await recorded(store, "t").run(unused(broken, never, last))
     alike(store, replay)
     assert [call.is_error for call in replay.turns[0].replayed.calls] == [True, True, True, False]
     model, tools = recorded(store, "t")
@@ -731,6 +760,10 @@ async def test_results_come_in_the_order_in_which_they_came():
     replay = await recorded(store, "t").run(unused(noting({})))
     alike(store, replay)
     assert replay.agent.get_state("t").notes["mind"]["all"] == ["c", "b", "a"]
+    # A limit that is lower now keeps the calls that were answered first from running, so nothing may wait for them.
+    fewer = unused(noting({}), limits=Limits(tool_calls=1))
+    replay = await asyncio.wait_for(recorded(store, "t").run(fewer), 20)
+    assert (replay.turn.status, replay.turn.reason) == ("exhausted", "tool_calls")
 
 
 async def test_an_approved_call_that_was_cut_short_and_asked_about_again_is_so_again():
@@ -869,6 +902,11 @@ async def test_a_history_and_files_come_with_their_input_again():
     assert texts(again.requests[0].messages) == texts(history[:2]) + texts(history[2:])
     assert "a note" in again.requests[1].messages[-1].text
     assert replay.turns[-1].replayed.answer == "B."
+    mine.fork("t", at=2, thread_id="only a history")
+    with pytest.raises(ConfigError, match="holds no input that was run, so there is nothing to run again"):
+        recorded(store, "only a history")
+    with pytest.raises(ConfigError, match="holds no input that was run"):
+        await mine.replay("t", at=1)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"])
