@@ -8,6 +8,8 @@ mean two things is left as it is.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import inf
 from typing import Any, cast
 
 from .plain_json import too_deep
@@ -16,7 +18,7 @@ Schema = Mapping[str, Any]
 Found = list[Any]
 """The readings of a value: none, one, or several that differ."""
 
-MAX_LOOKS = 200_000
+MAX_LOOKS = 100_000
 """How often parts of a value are compared with parts of a schema before it is left as it is: a fraction of a second."""
 _ABSENT: tuple[Any, ...] = (None, "", [], {})
 """Values by which a model says that it gives nothing."""
@@ -206,8 +208,13 @@ class Reader:
             if value in _ABSENT or (isinstance(value, str) and _MAY_BE_SEVERAL.search(value)):
                 return []
             value = [value]
-        items = [self.readings(item, _item(schema, place)) for place, item in enumerate(cast(Sequence[Any], value))]
-        return [[found[0] for found in items]] if all(len(found) == 1 for found in items) else []
+        given = cast(Sequence[Any], value)
+        items = [self.readings(item, _item(schema, place)) for place, item in enumerate(given)]
+        read: Found = [[found[0] for found in items]] if all(len(found) == 1 for found in items) else []
+        # `[1, 2]` for a list of lists is its only row, or a column.
+        if read and "array" in _kinds(self._resolved(first := _item(schema, 0))):
+            read += [[row] for row in self.readings(value, first)]
+        return read
 
     def _as_object(self, value: Any, schema: Schema) -> Found:
         if isinstance(value, str):
@@ -274,6 +281,7 @@ def _means(value: Any, allowed: Any) -> bool:
     return any(_same(reading, allowed) for reading in _as_scalar(kind, value))
 
 
+@lru_cache(maxsize=4_000)
 def _words(text: str) -> str:
     """Return what ways of joining the same words have in common: `In Progress` and `in-progress` are `in_progress`."""
     return _BETWEEN_WORDS.sub("", text.strip()).casefold()
@@ -289,7 +297,8 @@ def _as_scalar(kind: str, value: Any) -> Found:
         case "integer":
             return [int(value)] if isinstance(value, float) and value.is_integer() else []
         case "number" if text is not None and _NUMBER.fullmatch(text):
-            return [int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)]
+            number = int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+            return [number] if abs(number) != inf else []
         case "boolean" if text is not None:
             return [text.casefold() == "true"] if text.casefold() in ("true", "false") else []
         case "boolean":
@@ -349,7 +358,7 @@ def _by_spelling(known: Schema) -> dict[str, str]:
     for one, about in known.items():
         others = cast(Schema, about).get(ALIASES, ()) if isinstance(about, Mapping) else ()
         for written in map(spelling, (one, *others)):
-            found[written] = one if found.get(written, one) == one else ""
+            found[written] = one if written and found.get(written, one) == one else ""
     return found
 
 

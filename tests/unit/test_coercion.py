@@ -13,6 +13,7 @@ from minideep.datatypes import schema_of
 INT, NUMBER, BOOL, STR = ({"type": kind} for kind in ("integer", "number", "boolean", "string"))
 NULL, STRS = {"type": "null"}, {"type": "array", "items": STR}
 ROW = {"type": "object", "properties": {"a": INT}, "required": ["a"], "additionalProperties": False}
+ROWS = {"type": "array", "items": {"type": "array", "items": INT}}
 MODES = {"enum": ["files_only", "content"]}
 
 
@@ -36,6 +37,7 @@ TAKEN = [
     ({"a": 1}, {"type": "array", "items": ROW}, [{"a": 1}]),
     ('[{"a": "1"}]', {"type": "array", "items": ROW}, [{"a": 1}]),
     ('{"a": 1}', {"type": "array", "items": ROW}, [{"a": 1}]),
+    (["1"], ROWS, [[1]]), ([["1", 2]], ROWS, [[1, 2]]), ([[1], 2], ROWS, [[1], [2]]), ("[[1, 2]]", ROWS, [[1, 2]]),
     (1, {"enum": ["1", "2"]}, "1"), ("in-Progress", {"enum": ["in_progress", "done"]}, "in_progress"),
     ("Files Only", MODES, "files_only"), ("content ", MODES, "content"), ("2", {"enum": [1, 2]}, 2),
     ({"filePath": "/a"}, call("file_path", file_path=STR), {"file_path": "/a"}),
@@ -54,6 +56,7 @@ LEFT = [
     ("a, b", STRS), ("a\nb", STRS), ("none", STRS), ("null", STRS), ("", STRS), (None, STRS), ('["a"', STRS), ([None], STRS),
     ({"a": 1, "dry_run": True}, ROW), ({"b": 1}, ROW), ({"a": "x"}, ROW), ([{"a": 1}, {"a": 2}], ROW), ("a=1", ROW),
     ("file", MODES), ("", MODES), (3, {"enum": [1, 2]}),
+    ([1, 2], ROWS), ("[1, 2]", ROWS), ("1e400", NUMBER), ({"": 1}, call(_=INT)),
     ("-created", {"enum": ["created", "updated"]}), ("!created", {"enum": ["created"]}), ("C++", {"enum": ["c", "java"]}),
     ("v1.0", {"enum": ["v10", "v20"]}), ("v1-0", {"enum": ["v10"]}),
     ({"due": None, "n": "1"}, {"type": "object", "additionalProperties": INT}),
@@ -122,7 +125,7 @@ def test_names_and_choices_are_compared_once_each():
             assert coerced(value, schema) is value
         finally:
             sys.setprofile(None)
-        assert calls < 1_500_000
+        assert calls < 500_000
 
 
 class Leaf(msgspec.Struct, tag="leaf"):
