@@ -86,7 +86,7 @@ def main() -> int:
     builds: dict[str, tuple[Build, float, float]] = {
         "Agent with one tool": (bare, 25, 8),
         "default agent with one tool": (default, 250, 40),
-        "default agent with one tool and three subagents": (with_subagents, 500, 40),
+        "default agent with one tool and three subagents": (with_subagents, 500, 45),
         "default agent with a tool that is made for the request": (with_own_tool, 250, 40),
     }
     for name, (build, most_time, most_memory) in builds.items():
