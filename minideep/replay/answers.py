@@ -87,7 +87,7 @@ class RecordedAnswers(Middleware):
         """Return the result of a call; *found* is the recorded one. Results come in the order in which they came."""
         if found is not None and found.ran_agents:
             result = await run(call)
-            if found.result is None or self._script.is_later(found.part):  # Its answer was never saved.
+            if found.result is None or self._script.is_later(found.input_index):  # Its answer was never saved.
                 await self._script.end(ctx.path, ctx.state, f"result of {call.name}")
             await self._earlier_ones(ctx, found)
             return result
@@ -100,7 +100,7 @@ class RecordedAnswers(Middleware):
 
         A call that has not begun by now is not waited for: a limit that is lower now keeps it from running.
         """
-        if found is None or found.result is None or self._script.is_later(found.part):
+        if found is None or found.result is None or self._script.is_later(found.input_index):
             return
         await asyncio.sleep(0)  # Until all calls of the reply that run now have begun.
         is_late = partial(self._script.has_earlier, ctx.path, ctx.state, found, partial(self._has_begun, ctx))
@@ -149,7 +149,7 @@ async def answered(
     script: Script, ctx: ToolContext, found: RecordedCall | None, call: ToolCall, seen: Seen
 ) -> ToolResult:
     """Return the recorded result of *call*, or do what was done where there is none."""
-    if found is None or found.result is None or script.is_later(found.part):
+    if found is None or found.result is None or script.is_later(found.input_index):
         missing = await script.end(ctx.path, ctx.state, f"result of {call.name}")
         return ToolResult(f"{call.name} was not run: {missing}", is_error=True)
     return given_again(ctx, found, seen)

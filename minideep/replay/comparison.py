@@ -141,30 +141,34 @@ def _exchanges(recording: Recording) -> Iterator[_Exchange]:
     below = (recording.below.get((call.path, call.call.id), ()) for call in _calls_below(recording, (), everything))
     order: list[Path] = [(), *chain.from_iterable(below)]
     for first, stop in zip(begins, [*begins[1:], len(recording.inputs)], strict=True):
-        parts, message = range(first, stop), recording.inputs[first].message
-        said = [one for path in order for _, one in _within(recording.runs[path].messages, parts)]
+        indexes, message = range(first, stop), recording.inputs[first].message
+        said = [one for path in order for _, one in _within(recording.runs[path].messages, indexes)]
         texts = [(one.role, one.text) for one in said]
-        yield _Exchange(message.text if message else "", _played(recording, parts), texts)
+        yield _Exchange(message.text if message else "", _played(recording, indexes), texts)
 
 
-def _within(items: list[tuple[int, T]], parts: range) -> list[tuple[int, T]]:
-    """Return those of *items*, which stand in order, that came in *parts*."""
-    return items[bisect_left(items, parts.start, key=itemgetter(0)) : bisect_left(items, parts.stop, key=itemgetter(0))]
+def _within(items: list[tuple[int, T]], indexes: range) -> list[tuple[int, T]]:
+    """Return those of *items*, which stand in order, that came after the inputs of these *indexes*."""
+    return items[
+        bisect_left(items, indexes.start, key=itemgetter(0)) : bisect_left(items, indexes.stop, key=itemgetter(0))
+    ]
 
 
-def _played(recording: Recording, parts: range) -> PlayedTurn:
-    inputs, usage, steps = recording.inputs[parts.start : parts.stop], Usage(), 0
+def _played(recording: Recording, indexes: range) -> PlayedTurn:
+    inputs, usage, steps = recording.inputs[indexes.start : indexes.stop], Usage(), 0
     cost: float | None = None
-    for _, event in _within(recording.spent, parts):
+    for _, event in _within(recording.spent, indexes):
         usage += event.usage
         steps += isinstance(event, ModelReplied) and event.model != Policy.name
         cost = cost if event.cost is None else (cost or 0.0) + event.cost
-    said = [one.text for _, one in _within(recording.runs[()].messages, parts) if one.role == "assistant" and one.text]
+    said = [
+        one.text for _, one in _within(recording.runs[()].messages, indexes) if one.role == "assistant" and one.text
+    ]
     end = inputs[-1].end
     return PlayedTurn(
         STATUS_AFTER[type(end)] if end else "running",
         _question(end) or (said[-1] if said else ""),
-        [_played_call(recording, call) for call in _calls_below(recording, (), parts)],
+        [_played_call(recording, call) for call in _calls_below(recording, (), indexes)],
         steps,
         usage,
         cost,
@@ -180,19 +184,19 @@ def _seconds(given: RecordedInput) -> float:
     return max(0.0, given.end.at - given.at) if given.end else 0.0
 
 
-def _calls_below(recording: Recording, path: Path, parts: range) -> Iterator[RecordedCall]:
-    """Yield each call of a run that was made in *parts*, followed by those of the runs below it.
+def _calls_below(recording: Recording, path: Path, indexes: range) -> Iterator[RecordedCall]:
+    """Yield each call of a run that was made after the inputs of these *indexes*, and those of the runs below it.
 
-    A run below is over before the next message, so no reply before *parts* has a call whose run still works in them.
+    A run below is over before the next message, so no reply to an earlier input has a call whose run still works then.
     """
     replies = recording.runs[path].replies
-    begin = bisect_left(replies, parts.start, key=attrgetter("part"))
-    stop = bisect_left(replies, parts.stop, key=attrgetter("part"))
+    begin = bisect_left(replies, indexes.start, key=attrgetter("input_index"))
+    stop = bisect_left(replies, indexes.stop, key=attrgetter("input_index"))
     for reply in replies[begin:stop]:
         for call in reply.calls:
             yield call
             for below in recording.below.get((path, call.call.id), ()):
-                yield from _calls_below(recording, below, parts)
+                yield from _calls_below(recording, below, indexes)
 
 
 def _played_call(recording: Recording, call: RecordedCall) -> PlayedCall:

@@ -47,7 +47,7 @@ class RecordedModel:
         if _is_beside(request, run):
             raise ModelError("a request beside the run's own, such as one for a summary, is not recorded")
         found = self._script.reply(run.path, run.view)
-        if found is None or self._script.is_later(found.part):
+        if found is None or self._script.is_later(found.input_index):
             raise await self._script.end(run.path, run.view, f"reply for step {run.view.step + 1}")
         return self._give(found, emit)
 

@@ -76,7 +76,7 @@ class _Player:
         turn: Turn | None = None
         for index, given in enumerate(self._recording.inputs):
             if not given.is_history:  # It comes with the input after it.
-                self._script.part = index
+                self._script.input_index = index
                 turn = await self._give(index, given, turn)
         return replayed(self._recording, self._agent, turn)
 
@@ -126,7 +126,7 @@ class _Player:
 
     def _answered(self, call: RecordedCall) -> None:
         """Stop the turn if it was stopped right after this answer."""
-        given = self._recording.inputs[self._script.part or 0]
+        given = self._recording.inputs[self._script.input_index or 0]
         if call.result is None or call.result.number != given.last or self._script.has_replies_left():
             return
         self._stop_now(given, turns_of(self._agent._turns))
@@ -141,9 +141,9 @@ class _Player:
 
     async def _end(self, place: Path) -> MinideepError | None:
         """Do what was done where a run has nothing more to go by: fail, be cancelled, or be cut short."""
-        part = self._script.part or 0
-        run, end = self._recording.runs.get(place), self._recording.inputs[part].end
-        own = next((end for at, end in reversed(run.ends) if at == part), None) if run else None
+        input_index = self._script.input_index or 0
+        run, end = self._recording.runs.get(place), self._recording.inputs[input_index].end
+        own = next((end for at, end in reversed(run.ends) if at == input_index), None) if run else None
         if isinstance(own, TurnFailed):
             more = structs.asdict(own.failure) if own.failure else {}
             error = Fault(own.kind, own.text, **more).exception()

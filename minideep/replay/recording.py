@@ -44,7 +44,7 @@ class RecordedCall(Struct):
     path: Path
     """The run that made it."""
     result: ToolReturned | None = None
-    part: int = 0
+    input_index: int = 0
     """The index of the input after which it was answered."""
     effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
     """What its tool, and the hooks about it, have recorded."""
@@ -60,7 +60,7 @@ class RecordedReply(Struct):
     event: ModelReplied
     turn: int
     step: int
-    part: int
+    input_index: int
     """The index of the input after which it came."""
     before: list[AnyEvent]
     """What hooks have recorded before it."""
@@ -150,7 +150,7 @@ class Recording:
         message, earlier = self.inputs[index].message, self.inputs[:index]
         if message is None or not earlier or not all(given.is_history for given in earlier):
             return message
-        return [*(one for part, one in self.runs[()].messages if part < index), message]
+        return [*(one for input_index, one in self.runs[()].messages if input_index < index), message]
 
     def calls(self) -> Iterator[RecordedCall]:
         """Yield every call of every run."""
@@ -179,16 +179,16 @@ class Recording:
             self._read_input(event)
         elif isinstance(event, Decided):
             self._decide(event)
-        part, state = len(self.inputs) - 1, run.state
+        input_index, state = len(self.inputs) - 1, run.state
         seen, place, opened = len(state.messages), (state.turn, state.step), bool(state.open)
         apply(state, event, event.number)
         if isinstance(event, Compacted):  # Its summary is no message.
             seen = len(state.messages)
-        run.messages += ((part, message) for message in state.messages[seen:])
+        run.messages += ((input_index, message) for message in state.messages[seen:])
         if isinstance(event, ModelReplied | Compacted) and not _is_given(event):
-            self.spent.append((part, event))
+            self.spent.append((input_index, event))
         if isinstance(event, Boundary):
-            run.ends.append((part, event))
+            run.ends.append((input_index, event))
         if self.inputs and not isinstance(event, Boundary):
             self.inputs[-1].last = event.number
             self.inputs[-1].is_begun |= isinstance(event, BEGUN)
@@ -202,20 +202,20 @@ class Recording:
 
     def _read_answer(self, run: RecordedRun, event: AnyEvent, place: tuple[int, int]) -> None:
         """Read a reply to the run that stood at *place*, a result, or a message."""
-        path, part = event.path, len(self.inputs) - 1
+        path, input_index = event.path, len(self.inputs) - 1
         match event:
             case ModelReplied():
                 calls = [RecordedCall(call, path) for call in event.message.calls]
                 self._calls |= {(path, call.call.id): call for call in calls}
                 before = self._made.pop(path, [])
                 if not _is_given(event):
-                    run.replies.append(RecordedReply(event, *place, part, before, calls))
+                    run.replies.append(RecordedReply(event, *place, input_index, before, calls))
             case ToolReturned():
                 call = self._calls[path, event.call_id]
-                call.result, call.part = event, part
+                call.result, call.input_index = event, input_index
                 call.effects = sorted([*call.effects, *self._made.pop(path, [])], key=lambda one: one.number)
             case UserSaid(by=by) if by == SAY:
-                is_first = not run.replies or run.replies[-1].part != part
+                is_first = not run.replies or run.replies[-1].input_index != input_index
                 (self.inputs[-1] if is_first else run.replies[-1]).said.append(event.message.text)
             case UserSaid() | Resumed():
                 self._made.pop(path, None)
@@ -265,8 +265,8 @@ class Recording:
 
     def _came_with_input(self, event: FileWritten) -> bool:
         """Return whether a file was written by whoever gave the message, and not by a tool or a hook."""
-        replies, part = self.runs[()].replies, len(self.inputs) - 1
-        asked = bool(replies) and replies[-1].part == part
+        replies, input_index = self.runs[()].replies, len(self.inputs) - 1
+        asked = bool(replies) and replies[-1].input_index == input_index
         own = {CONVERSATION, RESULTS} & {*event.file.split("/")}
         return not (asked or own or event.by or event.call_id) and event.content is not None
 

@@ -21,7 +21,7 @@ class Script:
 
     def __init__(self, recording: Recording) -> None:
         self.recording: Recording = recording
-        self.part: int | None = None
+        self.input_index: int | None = None
         """The index of the input that is run; None if somebody else gives the inputs."""
         self.ending: Ending | None = None
         self.given: int = 0
@@ -55,7 +55,7 @@ class Script:
             return self._current[place]
         index = self._index(place, (state.turn, state.step))
         self._current[place] = found = None if index is None else self.recording.runs[place].replies[index]
-        if found is not None and index is not None and not self.is_later(found.part):
+        if found is not None and index is not None and not self.is_later(found.input_index):
             self._next[place], self._asked[place] = index + 1, asked
         return found
 
@@ -63,11 +63,11 @@ class Script:
         """Return the index of the reply of a run that was asked for *at* a turn and a step, of those that are left."""
         replies = self.recording.runs[place].replies if place in self.recording.runs else []
         first = self._next.get(place, 0)
-        for index in range(first, len(replies)) if self.part is not None else ():
+        for index in range(first, len(replies)) if self.input_index is not None else ():
             if (replies[index].turn, replies[index].step) == at:
                 return index
         # Turns have other numbers if somebody else gives the inputs, or if one ends in another way: the order counts.
-        is_due = first < len(replies) and self.part in (None, replies[first].part)
+        is_due = first < len(replies) and self.input_index in (None, replies[first].input_index)
         return first if is_due else None
 
     def call(self, path: Path, state: AnyState, call_id: str) -> RecordedCall | None:
@@ -101,14 +101,14 @@ class Script:
     def has_replies_left(self) -> bool:
         """Return whether any run has a reply left that came after the input that is run."""
         return any(
-            reply.part == self.part
+            reply.input_index == self.input_index
             for place, run in self.recording.runs.items()
             for reply in run.replies[self._next.get(place, 0) :]
         )
 
-    def is_later(self, part: int) -> bool:
-        """Return whether *part* is of a later input than the one that is run."""
-        return self.part is not None and part > self.part
+    def is_later(self, input_index: int) -> bool:
+        """Return whether *input_index* is that of a later input than the one that is run."""
+        return self.input_index is not None and input_index > self.input_index
 
     async def end(self, path: Path, state: AnyState, what: str) -> MinideepError:
         """Do what was done where the recording has nothing more. Return what went wrong there, if the caller goes on:

@@ -90,7 +90,7 @@ class _Variant:
         for index, given in enumerate(self._recording.inputs):
             if given.is_history:
                 continue  # It comes with the input after it.
-            self._script.part = index
+            self._script.input_index = index
             if given.message is not None and turn and turn.status == "failed" and not self._failed(index - 1):
                 break  # What was said next was said to an agent that had answered.
             turn = await self._decided(await self._give(index, given, turn))
