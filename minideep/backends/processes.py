@@ -64,9 +64,7 @@ async def run_stoppable(
 ) -> Executed:
     """Run a program as `run_process` does, on another thread, and end it if this is cancelled."""
     stop = StopSignal()
-    work = start_thread(
-        run_process, command, folder=folder, env=env, timeout=timeout, max_output=max_output, stop=stop
-    )
+    work = start_thread(run_process, command, folder=folder, env=env, timeout=timeout, max_output=max_output, stop=stop)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -115,7 +113,7 @@ def run_process(
     finally:
         os.close(reported)
     stop = stop or StopSignal()
-    with process, open(report, "rb", buffering=0) as reports:
+    with process, os.fdopen(report, "rb", buffering=0) as reports:
         assert process.stdin is not None
         assert process.stdout is not None
         stop.attach(process.stdin)

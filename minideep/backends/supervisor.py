@@ -39,7 +39,7 @@ class Family:
         os.set_blocking(waker, False)
         os.set_blocking(self._woken, False)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _wake)
         if ADOPTS:
             _prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.leader: int = os.fork() or _become(command)
@@ -114,11 +114,15 @@ def _become(command: list[str]) -> int:
             with suppress(OSError, ValueError):  # Those of the C library's own.
                 signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.execvp(command[0], command)  # noqa: S606 - The command is meant to run.
+        os.execvp(command[0], command)
     except OSError as exc:
         os.write(2, f"{command[0]}: {exc.strerror}\n".encode())
     finally:
         os._exit(127)
+
+
+def _wake(number: int, frame: object) -> None:
+    """Do nothing. A signal that is ignored would not be written to the pipe."""
 
 
 def _prctl(option: int, value: int) -> None:
