@@ -48,22 +48,22 @@ class Window:
     """Keeps the first and the last part of a stream of bytes, in bounded memory."""
 
     def __init__(self, limit: int) -> None:
-        self._half = max(limit // 2, 1)
+        self._head, self._tail = limit // 2, limit - limit // 2
         self._first, self._last = bytearray(), bytearray()
         self._size = 0
 
     def add(self, data: bytes) -> None:
         self._size += len(data)
-        if room := self._half - len(self._first):
+        if room := self._head - len(self._first):
             self._first += data[:room]
             data = data[room:]
         self._last += data
-        if len(self._last) > 2 * self._half:  # Not with each piece: that would move the bytes again and again.
-            del self._last[: -self._half]
+        if len(self._last) > 2 * self._tail:  # Not with each piece: that would move the bytes again and again.
+            del self._last[: -self._tail]
 
     def executed(self, exit_code: int, timed_out: bool = False) -> Executed:
         """Return what came of the command that wrote this."""
-        last = self._last[-self._half :]
+        last = self._last[-self._tail :]
         dropped = self._size - len(self._first) - len(last)
         if not dropped:
             return Executed((self._first + last).decode(errors="replace"), exit_code, timed_out)

@@ -93,12 +93,16 @@ if [ -n "$3" ]; then
   [ -e "$1" ] || exit {MISSING}
   [ "$(sha256sum <"$1")" = "$3  -" ] || exit {CHANGED}
 fi
-target=$(readlink -f -- "$1" 2>/dev/null) && [ -n "$target" ] || target=$1
+target=$(readlink -f -- "$1" 2>/dev/null && echo x)
+target=${{target%?x}}
+[ -n "$target" ] || target=$1
 mkdir -p -- "${{target%/*}}/" || exit 1
 [ -e "$1" ] && chmod "$(stat -L -c %a -- "$1")" "$2"
 mv -f -- "$2" "$target"
 """
-"""Put the file $2 in the place of $1, if that has the SHA-256 $3, or if none is given. A link stays one."""
+"""Put the file $2 in the place of $1, if that has the SHA-256 $3, or if none is given. A link stays one.
+
+The `x` keeps line breaks at the end of a name, which `$(...)` would drop."""
 DELETE = f"""{_EXISTS}
 list() {{
   if [ -d "$1" ] && [ ! -L "$1" ]; then
