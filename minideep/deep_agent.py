@@ -71,16 +71,14 @@ def create_deep_agent(
     """Make an agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
-    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state; if it can
-    run commands, such as `LocalShellBackend`, all these agents have the tool `execute`. *memory* lists files, such as
-    `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes.
+    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state; if it runs
+    commands, as `LocalShellBackend` does, there is the tool `execute`. *memory* lists files, such as `AGENTS.md`, that
+    the prompt always shows, and *skills* folders whose skills it describes.
 
     A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
     Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
-    subagent's own `interrupt_on` says False. The other arguments are as for `Agent`.
-    *middleware* comes after the built-in list (todos, files, offload, subagents, shell, summarization, caching,
-    patching, skills, memory, environment) and before the approvals. One of a built-in class replaces it, but for
-    approvals.
+    subagent's own `interrupt_on` says False. *middleware* comes after the built-in list (see its README) and before the
+    approvals; one of a built-in class replaces it, but for approvals. The other arguments are as for `Agent`.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
@@ -88,9 +86,8 @@ def create_deep_agent(
     parts: dict[str, Any] = {"memory": memory, "skills": skills, "middleware": middleware}
     parts |= {"system_prompt": system_prompt, "interrupt_on": interrupt_on, "response_format": response_format}
     model, files = resolve(model), backend or StateBackend()
-    usual = _usual(model, files)
-    children = _with_general_purpose(subagents, skills, middleware, usual)
-    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, usual)
+    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
+    children = _with_general_purpose(subagents, skills, middleware, defaults.usual)
     agent, known = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
     _check_profile(model, known)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))

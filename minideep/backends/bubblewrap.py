@@ -3,13 +3,13 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..checks import checked
 from ..errors import ConfigError
-from ..kinds import Pathname, Positive, Seconds
-from .commands import MAX_OUTPUT
+from ..kinds import Pathname, Positive
+from .commands import MAX_OUTPUT, CommandSeconds, Environment
 from .processes import run_process
 from .shell import LocalShellBackend
 
@@ -42,9 +42,9 @@ class BubblewrapBackend(LocalShellBackend):
         root_dir: Pathname,
         network: bool = False,
         readable: Iterable[Pathname] = (),
-        timeout: Seconds = 120.0,
+        timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
-        env: Mapping[str, str] | None = None,
+        env: Environment | None = None,
     ) -> None:
         super().__init__(root_dir, timeout, max_output, env)
         program = shutil.which("bwrap")

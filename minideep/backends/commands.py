@@ -1,19 +1,34 @@
 """Commands: the member that a backend has if it can run them, and what comes of one."""
 
-from collections.abc import Awaitable
-from typing import Protocol
+import os
+from collections.abc import Awaitable, Mapping
+from typing import Annotated, Protocol
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..context import ToolContext
 from ..errors import ToolError
-from ..kinds import remedy
+from ..kinds import Rule, remedy
 from ..ports import Backend
 
 MAX_COMMAND = 100_000
 """The largest command, in bytes. Linux refuses a single argument of more than 128 KiB."""
 MAX_OUTPUT = 100_000
 """The default number of bytes that are kept of a command's output."""
+CommandSeconds = Annotated[float, Meta(gt=0, le=86_400)]
+"""The time of a command: at most a day."""
+
+
+def _is_environment(env: Mapping[str, str]) -> bool:
+    try:
+        return all(
+            name and b"=" not in os.fsencode(name) and b"\0" not in os.fsencode(f"{name}{env[name]}") for name in env
+        )
+    except (TypeError, UnicodeEncodeError):  # Whether all of it is text is checked besides.
+        return False
+
+
+Environment = Annotated[Mapping[str, str], Rule(_is_environment, "a mapping of names to texts without NUL")]
 
 
 class Executed(Struct, frozen=True):

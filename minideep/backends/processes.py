@@ -93,11 +93,29 @@ def run_process(
     Raises:
         ToolError: it cannot be started.
     """
+    stop = stop or StopSignal()
     report, reported = os.pipe()
-    python = [sys.executable, "-I", "-S", _SUPERVISOR, str(timeout), str(GRACE), str(reported)]
+    with os.fdopen(report, "rb", buffering=0) as reports:
+        try:
+            process = _started([str(timeout), str(GRACE), str(reported), *command], folder, env, reported)
+        finally:
+            os.close(reported)
+        window, heard = Window(max_output), bytearray()
+        with process:
+            assert process.stdout is not None
+            stop.attach(process.stdin)
+            _read(process, {process.stdout: window.add, reports: heard.extend}, lambda: b"ended" in heard)
+            stop.attach(None)
+    return _outcome(window, heard.decode().split())
+
+
+def _started(
+    args: Sequence[str], folder: str | None, env: Mapping[str, str] | None, reported: int
+) -> "subprocess.Popen[bytes]":
+    """Start a supervisor that reports to the descriptor *reported*."""
     try:
-        process = subprocess.Popen(
-            [*python, *command],
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", _SUPERVISOR, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -107,20 +125,8 @@ def run_process(
             start_new_session=True,  # Or Ctrl-C at the terminal would end it before the turn decides about that.
         )
     except OSError as exc:
-        os.close(report)
         missing = "the working folder is gone; create it again" if folder and not Path(folder).is_dir() else ""
         raise ToolError(f"the command was not started: {missing or (exc.strerror or str(exc)).lower()}") from None
-    finally:
-        os.close(reported)
-    stop = stop or StopSignal()
-    with process, os.fdopen(report, "rb", buffering=0) as reports:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        stop.attach(process.stdin)
-        window, heard = Window(max_output), bytearray()
-        _read(process, {process.stdout: window.add, reports: heard.extend}, lambda: b"ended" in heard)
-        stop.attach(None)
-    return _outcome(window, heard.decode().split())
 
 
 def _read(

@@ -10,17 +10,18 @@ from typing import Protocol
 from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
-from ..kinds import Positive, Seconds, remedy
+from ..kinds import Positive, remedy
 from ..ports import FileInfo
 from ..workers import in_thread, start_thread
 from . import scripts
-from .commands import MAX_OUTPUT, Executed, Window, check_command
+from .commands import MAX_OUTPUT, CommandSeconds, Executed, Window, check_command
 from .names import quoted
 from .paths import (
     MAX_FILE,
     Missing,
     changed,
     check_writable,
+    configured,
     is_within,
     join,
     normalized,
@@ -87,10 +88,10 @@ class SandboxBackend:
         self,
         sandbox: Sandbox,
         home: str = "/workspace",
-        timeout: Seconds = 120.0,
+        timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
     ) -> None:
-        if normalized(home) != home or home == "/":
+        if configured([home], "/", "SandboxBackend: home") != [home] or home == "/":
             raise ConfigError(f"SandboxBackend: home must be the absolute path of a folder, not {home!r}")
         self._sandbox, self._timeout, self._max_output = sandbox, timeout, max_output
         self._starting, self._writing, self._is_started = threading.Lock(), threading.Lock(), False

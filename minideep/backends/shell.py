@@ -1,14 +1,13 @@
 """A folder of this machine in which commands run, with all that this process may do."""
 
 import os
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from ..checks import checked
 from ..context import ToolContext
-from ..kinds import Pathname, Positive, Seconds
-from .commands import MAX_OUTPUT, Executed, check_command
+from ..kinds import Pathname, Positive
+from .commands import MAX_OUTPUT, CommandSeconds, Environment, Executed, check_command
 from .filesystem import FilesystemBackend
 from .processes import run_stoppable
 
@@ -40,9 +39,9 @@ class LocalShellBackend(FilesystemBackend):
     def __init__(
         self,
         root_dir: Pathname,
-        timeout: Seconds = 120.0,
+        timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
-        env: Mapping[str, str] | None = None,
+        env: Environment | None = None,
     ) -> None:
         super().__init__(root_dir)
         self._timeout, self._max_output = timeout, max_output

@@ -17,7 +17,7 @@ from minideep.errors import ConfigError, ToolError
 from minideep.testing import tool_context
 
 NAMES = ["a b", "a\nb", "a\n", "\n", "'q\"", "$(touch x)", "`id`", "-rf", "--", "*", "?", "[a]", "\\\\", "a\tb", "ü 😀", "#", "~",
-         ";", "&", "|", ">x", "!", "%s", "//\n".replace("/", ""), "\udcff", "a\r", "\x1b[31m", "{a,b}", "=", "()"]  # fmt: skip
+         ";", "&", "|", ">x", "!", "%s", "\udcff", "a\r", "\x1b[31m", "{a,b}", "=", "()"]  # fmt: skip
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_one_that_was_never_used_is_never_started_nor_closed():
 
 @pytest.mark.parametrize("home", ["", "work", "/", "/a/../b", "/a/", "~"])
 def test_a_home_is_the_absolute_path_of_a_folder(home):
-    with pytest.raises((ConfigError, ToolError), match=r"home|path"):
+    with pytest.raises(ConfigError, match="home"):
         SandboxBackend(FolderSandbox(), home=home)
 
 
