@@ -1,7 +1,7 @@
 """`create_deep_agent`: an `Agent` with the built-in list of middleware, and subagents built the same way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, structs
 
@@ -33,6 +33,7 @@ from .state import Limits
 from .tools import R, Tool, as_tool
 
 if TYPE_CHECKING:
+    from .backends import ShellBackend
     from .middleware import ResponseFormat
 
 GENERAL_PURPOSE = Subagent(
@@ -43,17 +44,6 @@ GENERAL_PURPOSE = Subagent(
     "instead of a report of what you did. Change files only if the task says so. If it cannot be done, say what you "
     "tried and what is in the way.",
 )
-SHARED = (
-    TodoListMiddleware,
-    FilesystemMiddleware,
-    OffloadMiddleware,
-    SummarizationMiddleware,
-    PromptCachingMiddleware,
-    EnvironmentMiddleware,
-)
-"""Built-in middleware that `general-purpose` shares with the main agent: if it is replaced in the main agent, it is
-replaced in `general-purpose` too.
-"""
 NEVER_SHARED = ("messages", "todos", SUMMARIES)
 
 
@@ -81,23 +71,23 @@ def create_deep_agent(
     """Make an agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
-    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state. *memory*
-    lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes.
+    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state; if it runs
+    commands, as `LocalShellBackend` does, there is the tool `execute`. *memory* lists files, such as `AGENTS.md`, that
+    the prompt always shows, and *skills* folders whose skills it describes.
 
     A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
     Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
-    subagent's own `interrupt_on` says False. The other arguments are as for `Agent`.
-    *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
-    skills, memory, environment) and before the approvals. One of a built-in class replaces it, but for approvals.
+    subagent's own `interrupt_on` says False. *middleware* comes after the built-in list (see its README) and before the
+    approvals; one of a built-in class replaces it, but for approvals. The other arguments are as for `Agent`.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
     parts: dict[str, Any] = {"memory": memory, "skills": skills, "middleware": middleware}
     parts |= {"system_prompt": system_prompt, "interrupt_on": interrupt_on, "response_format": response_format}
-    children = _with_general_purpose(subagents, skills, middleware)
     model, files = resolve(model), backend or StateBackend()
     defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
+    children = _with_general_purpose(subagents, skills, middleware, defaults.usual)
     agent, known = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
     _check_profile(model, known)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
@@ -106,16 +96,19 @@ def create_deep_agent(
 
 
 def _with_general_purpose(
-    subagents: Sequence[Subagent | Mapping[str, Any]], skills: Sequence[str], middleware: Sequence[Middleware]
+    subagents: Sequence[Subagent | Mapping[str, Any]],
+    skills: Sequence[str],
+    middleware: Sequence[Middleware],
+    usual: Sequence[Middleware],
 ) -> list[Subagent]:
     """Return *subagents*, with `general-purpose` before them unless they hold one of that name.
 
-    It has the main agent's skills, and the middleware that replaces a built-in there.
+    It has the main agent's skills, and the *middleware* that replaces a *usual* one there.
     """
     own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
     if any(subagent.name == GENERAL_PURPOSE.name for subagent in own):
         return own
-    shared = [part for part in middleware if isinstance(part, SHARED)]
+    shared = [part for part in middleware if isinstance(part, tuple(map(type, usual)))]
     return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *own]
 
 
@@ -202,11 +195,21 @@ def _usual(model: Model, files: Backend) -> tuple[Middleware, ...]:
         TodoListMiddleware(),
         FilesystemMiddleware(files),
         OffloadMiddleware(files),
+        *_shell(files),
         SummarizationMiddleware(model, files),
         PromptCachingMiddleware(),
         PatchToolCallsMiddleware(),
         EnvironmentMiddleware(),
     )
+
+
+def _shell(files: Backend) -> Sequence[Middleware]:
+    """Return the middleware that runs commands, if *files* can: decided here, once, and never changed."""
+    if not hasattr(files, "execute"):
+        return ()
+    from .middleware import ShellMiddleware  # Few agents have a shell.
+
+    return (ShellMiddleware(cast("ShellBackend", files)),)
 
 
 def _check_names(subagent: Subagent, known: frozenset[str]) -> None:

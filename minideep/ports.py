@@ -244,7 +244,8 @@ class Backend(Protocol):
     """A place for files. Paths are absolute, with `/`. All methods are plain functions.
 
     Each raises `ToolError` for a file that is missing, forbidden or too large; its text tells the model what to do.
-    One member is optional: `about`, a sentence that tells the model what these files are.
+    Two members are optional: `about`, a sentence that tells the model what these files are, and `execute`, which runs
+    commands: see `minideep.backends.ShellBackend`.
     """
 
     blocking: bool

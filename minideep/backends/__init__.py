@@ -6,8 +6,9 @@ Code outside this package imports from here. Only the names in `__all__` are a p
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .. import lazy_names
 from ..ports import FileInfo
 from .given import write_given
 from .names import encodable, escaped, quoted, unescaped
@@ -17,15 +18,35 @@ from .state import StateBackend
 from .text import Decoded, as_content, decode, encode
 
 if TYPE_CHECKING:
+    from .bubblewrap import BubblewrapBackend
+    from .commands import Executed, ShellBackend
+    from .docker import DockerSandbox
     from .filesystem import FilesystemBackend
+    from .sandbox import Sandbox, SandboxBackend
+    from .shell import LocalShellBackend
 
-__all__ = ["FileInfo", "FilesystemBackend", "Missing", "StateBackend"]
-
-
-def __getattr__(name: str) -> Any:
-    """Load the code that works on a disk when it is first asked for: most agents keep files in their state."""
-    if name != "FilesystemBackend":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .filesystem import FilesystemBackend
-
-    return FilesystemBackend
+__all__ = [
+    "BubblewrapBackend",
+    "DockerSandbox",
+    "Executed",
+    "FileInfo",
+    "FilesystemBackend",
+    "LocalShellBackend",
+    "Missing",
+    "Sandbox",
+    "SandboxBackend",
+    "ShellBackend",
+    "StateBackend",
+]
+# Most agents keep files in their state: the code for a disk is loaded when it is first asked for.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "bubblewrap": "BubblewrapBackend",
+        "commands": "Executed ShellBackend",
+        "docker": "DockerSandbox",
+        "filesystem": "FilesystemBackend",
+        "sandbox": "Sandbox SandboxBackend",
+        "shell": "LocalShellBackend",
+    },
+)

@@ -8,8 +8,8 @@ from .. import lazy_names
 
 _PUBLIC = (
     "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
-    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware "
-    "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
+    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat ShellMiddleware "
+    "SkillsMiddleware SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -28,6 +28,7 @@ __getattr__ = lazy_names(
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",
+        "shell": "ShellMiddleware",
         "skills": "SkillsMiddleware",
         "subagents": "SubAgentMiddleware Subagent as_subagent",
         "todos": "TodoListMiddleware unfinished",

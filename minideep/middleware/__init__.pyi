@@ -23,6 +23,7 @@ from .output import (
     as_response_format as as_response_format,
 )
 from .patching import PatchToolCallsMiddleware as PatchToolCallsMiddleware
+from .shell import ShellMiddleware as ShellMiddleware
 from .skills import SkillsMiddleware as SkillsMiddleware
 from .subagents import Subagent as Subagent, SubAgentMiddleware as SubAgentMiddleware, as_subagent as as_subagent
 from .todos import TodoListMiddleware as TodoListMiddleware, unfinished as unfinished

@@ -10,6 +10,7 @@ import warnings
 
 import pytest
 from harness.names import MODULES, own_and_inherited
+from harness.sandboxes import FolderSandbox, bubblewrap_missing
 from msgspec import Struct, structs
 
 import minideep
@@ -51,7 +52,14 @@ from minideep import (
     tool,
 )
 from minideep.access import no_access
-from minideep.backends import FilesystemBackend, StateBackend
+from minideep.backends import (
+    BubblewrapBackend,
+    DockerSandbox,
+    FilesystemBackend,
+    LocalShellBackend,
+    SandboxBackend,
+    StateBackend,
+)
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
 from minideep.checks import UserWritten
 from minideep.evals import Golden, evaluate
@@ -66,6 +74,7 @@ from minideep.middleware import (
     OffloadMiddleware,
     PatchToolCallsMiddleware,
     PromptCachingMiddleware,
+    ShellMiddleware,
     SkillsMiddleware,
     SubAgentMiddleware,
     SummarizationMiddleware,
@@ -383,6 +392,7 @@ def calls(world):
         "Retention": (Retention, {"boundaries": 1, "seconds": 1.0}, lambda retention: kept(MemoryCheckpointer(retention=retention))),
         "Limits": (Limits, dict.fromkeys(Limits.__struct_fields__), lambda limits: answers(create_deep_agent(ScriptedModel(["ok"]), limits=limits))),
         "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        **shells(),
         "Blueprint": (
             Blueprint,
             {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
@@ -481,6 +491,28 @@ def calls(world):
 
 def resumed(world):
     return {"thread_id": "p", "decisions": {}, "context": None, "wait": False}
+
+
+def shells():
+    """Backends that run commands."""
+    local = {"root_dir": ".", "timeout": 5.0, "max_output": 1000, "env": {"A": "b"}}
+
+    def runs(backend):
+        call = ToolCall("execute", {"command": "true"})
+        answers(create_deep_agent(ScriptedModel([call, "ok"]), backend=backend))
+
+    return {
+        "LocalShellBackend": (LocalShellBackend, local, runs),
+        "BubblewrapBackend": (BubblewrapBackend, {**local, "network": False, "readable": ["."]}, runs),
+        "SandboxBackend": (
+            SandboxBackend,
+            {"sandbox": FolderSandbox(), "home": "/tmp", "timeout": 5.0, "max_output": 1000},
+            runs,
+        ),
+        "SandboxBackend.close": (SandboxBackend(FolderSandbox()).close, {}),
+        "DockerSandbox": (DockerSandbox, {"image": "busybox", "options": ["--cpus=1"], "program": "true"}),
+        "ShellMiddleware": (ShellMiddleware, {"backend": LocalShellBackend(".")}, worn),
+    }
 
 
 def evaluations(agent):
@@ -582,9 +614,18 @@ CALLED_BY_THE_LOOP = {
     },
     **{
         f"{kind}.{verb}": "a backend's, which the file tools call"
-        for kind in ("FilesystemBackend", "StateBackend")
-        for verb in ("ls", "walk", "read", "write", "delete")
+        for kind in ("FilesystemBackend", "StateBackend", "SandboxBackend", "LocalShellBackend", "BubblewrapBackend")
+        for verb in ("ls", "walk", "read", "write", "delete", "execute")
     },
+    **{
+        f"{kind}.{verb}": "a sandbox's, which its backend calls"
+        for kind in ("Sandbox", "DockerSandbox")
+        for verb in ("start", "execute", "read", "write", "close")
+    },
+    "Sandbox": "a protocol",
+    "ShellBackend": "a protocol",
+    "ShellBackend.execute": "of a protocol",
+    "ShellMiddleware.execute": "a tool",
     "Handle": "made by `start`",
     **{f"ResponseFormat.{verb}": "asked of each reply" for verb in ("read_turn", "json_in")},
     "ToolContext": "made for each call",
@@ -604,7 +645,7 @@ CALLED_BY_THE_LOOP = {
     "Board.left": "of a record",
     "Board.version": "of a record",
     "Board.wave": "of a record",
-}
+} | ({"BubblewrapBackend": "needs bubblewrap"} if bubblewrap_missing() else {})
 """Public names that users do not call, and who does."""
 
 
