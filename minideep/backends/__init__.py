@@ -6,8 +6,9 @@ Code outside this package imports from here. Only the names in `__all__` are a p
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .. import lazy_names
 from ..ports import FileInfo
 from .given import write_given
 from .names import encodable, escaped, quoted, unescaped
@@ -17,15 +18,12 @@ from .state import StateBackend
 from .text import Decoded, as_content, decode, encode
 
 if TYPE_CHECKING:
+    from .composite import CompositeBackend
     from .filesystem import FilesystemBackend
+    from .store import StoreBackend
 
-__all__ = ["FileInfo", "FilesystemBackend", "Missing", "StateBackend"]
-
-
-def __getattr__(name: str) -> Any:
-    """Load the code that works on a disk when it is first asked for: most agents keep files in their state."""
-    if name != "FilesystemBackend":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .filesystem import FilesystemBackend
-
-    return FilesystemBackend
+__all__ = ["CompositeBackend", "FileInfo", "FilesystemBackend", "Missing", "StateBackend", "StoreBackend"]
+# Loaded when they are first asked for: most agents keep their files in the state.
+__getattr__ = lazy_names(
+    __name__, {"composite": "CompositeBackend", "filesystem": "FilesystemBackend", "store": "StoreBackend"}
+)
