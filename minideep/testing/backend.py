@@ -37,7 +37,7 @@ GLOB_TREE = (
     "/.ci/w.yml",
     "/[z].py",
 )
-GLOBS = [
+GLOBS: list[tuple[str, str, list[str]]] = [
     ("*.py", "/", ["/[z].py", "/a.py", "/src/a.py", "/src/lib/c.py"]),
     ("/*.py", "/src", ["/[z].py", "/a.py"]),
     ("src/*.py", "/", ["/src/a.py"]),

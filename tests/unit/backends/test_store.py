@@ -1,6 +1,5 @@
 """Files that outlast threads: who finds them, when, and what of the rest of the store leaves them alone."""
 
-import asyncio
 import subprocess
 import sys
 import threading
@@ -13,7 +12,7 @@ from harness.files import context, paths
 from harness.stores import DistantStore, InstrumentedStore, plain
 
 from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Retention, ToolCall, ToolMessage, create_deep_agent
-from minideep.backends import CompositeBackend, Missing, StateBackend, StoreBackend, find
+from minideep.backends import CompositeBackend, Missing, StateBackend, StoreBackend, find, read_only
 from minideep.checkpoint import open_store
 from minideep.checkpoint.maintenance import expire
 from minideep.errors import ConfigError, ToolError
@@ -249,15 +248,14 @@ def test_a_change_waits_for_the_change_of_another_and_a_reader_does_not(ctx, tmp
     assert backend.read(ctx, "/f") == b"2"
 
 
-def test_a_replay_changes_no_file_of_a_store():
-    store = MemoryCheckpointer()
-    backend = StoreBackend(store, ("n",))
-    agent = create_deep_agent(ScriptedModel(["ok"]), backend=backend, checkpointer=store)
-    agent.run_sync("go", "t")
-    write = ToolCall("write_file", {"file_path": "/f", "content": "1"})
-    replay = asyncio.run(agent.replay("t", model=ScriptedModel([write, "ok"]), others="run"))
-    assert "'/f' was not changed: " in texts(replay.turn)[0]
-    assert backend.ls(context(), "/") == []
+def test_a_replay_changes_no_file_of_a_store(ctx):
+    backend = StoreBackend(MemoryCheckpointer(), ("n",))
+    backend.write(ctx, "/f", b"kept")
+    with read_only("a replay"):
+        for act in (backend.delete, lambda c, p: backend.write(c, p, b"changed")):
+            with pytest.raises(ToolError, match="'/f' was not changed: a replay changes no files"):
+                act(ctx, "/f")
+    assert backend.read(ctx, "/f") == b"kept"
 
 
 def test_an_agent_on_a_store_that_suspends_keeps_its_files_there():
