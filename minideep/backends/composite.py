@@ -63,6 +63,9 @@ class CompositeBackend:
         """Relative paths start here."""
         self.about: str = " ".join(filter(None, map(_about, (self._default, *self._routes))))
         """Tells the model what these files are."""
+        if (execute := getattr(default, "execute", None)) is not None:  # Not every backend can run commands.
+            self.execute = execute
+            self.about += f" Commands do not reach {' or '.join(f'`{join(folder)}`' for folder in folders)}."
 
     def __repr__(self) -> str:
         routes = {join(route.folder): route.backend for route in self._routes}
