@@ -51,7 +51,7 @@ from minideep import (
     tool,
 )
 from minideep.access import no_access
-from minideep.backends import FilesystemBackend, StateBackend
+from minideep.backends import CompositeBackend, FilesystemBackend, StateBackend, StoreBackend
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
 from minideep.checks import UserWritten
 from minideep.evals import Golden, evaluate
@@ -379,6 +379,8 @@ def calls(world):
         "Retention": (Retention, {"boundaries": 1, "seconds": 1.0}, lambda retention: kept(MemoryCheckpointer(retention=retention))),
         "Limits": (Limits, dict.fromkeys(Limits.__struct_fields__), lambda limits: answers(create_deep_agent(ScriptedModel(["ok"]), limits=limits))),
         "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "CompositeBackend": (CompositeBackend, {"default": files, "routes": {"/m/": files}}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "StoreBackend": (StoreBackend, {"checkpointer": MemoryCheckpointer(), "namespace": ("n",)}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
         "Blueprint": (
             Blueprint,
             {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
@@ -578,7 +580,8 @@ CALLED_BY_THE_LOOP = {
     },
     **{
         f"{kind}.{verb}": "a backend's, which the file tools call"
-        for kind in ("FilesystemBackend", "StateBackend")
+        for kind in minideep.backends.__all__
+        if kind.endswith("Backend")
         for verb in ("ls", "walk", "read", "write", "delete")
     },
     "Handle": "made by `start`",
