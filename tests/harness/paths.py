@@ -17,7 +17,7 @@ from harness.files import context, put
 from harness.killing import expect
 from harness.stores import plain
 from minideep import Agent, ToolCall, ToolMessage
-from minideep.backends import CompositeBackend, StoreBackend
+from minideep.backends import CompositeBackend, StoreBackend, parsed
 from minideep.checkpoint import namespace_name
 from minideep.errors import ToolError
 from minideep.middleware import FilesystemMiddleware
@@ -135,7 +135,7 @@ class Fort:
             lambda: [info.path for info in backend.ls(ctx, path)],
             lambda: [info.path for info in backend.walk(ctx, path)],
             lambda: backend.write(ctx, path, b"mine", "0" * 64),
-            lambda: put(backend, ctx, path, b"mine"),
+            lambda: put(backend, ctx, parsed(path, backend.home), b"mine"),
             lambda: backend.read(ctx, path),
             lambda: backend.delete(ctx, path),
         ):
