@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.files import context, paths, put, remove
 
-from minideep import MemoryCheckpointer, ToolCall, create_deep_agent
+from minideep import MemoryCheckpointer, ToolCall, ToolMessage, create_deep_agent
 from minideep.backends import CompositeBackend, FilesystemBackend, Missing, StateBackend, StoreBackend, find, grep
 from minideep.errors import ConfigError, ToolError
 from minideep.models import ScriptedModel
@@ -230,3 +230,49 @@ def test_files_that_a_person_gives_go_to_their_backends_all_or_none():
     with pytest.raises(ConfigError):
         asyncio.run(agent.run("go", files={"/m/a.md": "changed", "/m": "a folder"}))
     assert memory.read(context(), "/a.md") == b"one"
+
+
+def test_one_cap_holds_for_all_routes(ctx):
+    backend = CompositeBackend(StateBackend(), {"/m/": stored(), "/n/": stored()})
+    files(backend, ctx, "/a/x", "/m/x", "/n/x")
+    found = grep(ctx, backend, "x", "/", most=2)
+    assert ([hit.path for hit in found.hits], found.full) == (["/a/x", "/m/x"], True)
+
+
+def test_commands_run_in_the_default_if_it_can_run_any(ctx):
+    class Shell(StateBackend):
+        async def execute(self, ctx, command, timeout=None):
+            return f"ran {command}"
+
+    backend = CompositeBackend(Shell(), {"/m/": stored(), "/n/": stored()})
+    assert asyncio.run(backend.execute(ctx, "ls")) == "ran ls"
+    assert backend.about.endswith(" Commands do not reach `/m/` or `/n/`.")
+    for without in (CompositeBackend(StateBackend(), {"/m/": Shell()}), CompositeBackend(StateBackend(), {})):
+        assert not hasattr(without, "execute")
+        assert "Commands" not in without.about
+
+
+def test_names_with_two_dots_links_that_lead_out_and_broken_links_cost_an_error_result_and_not_the_run(tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "root" / "out").symlink_to("../secret")
+    (tmp_path / "root" / "broken").symlink_to("nowhere")
+    (tmp_path / "root" / "loop").symlink_to("loop")
+    for folder, backend in {
+        "": FilesystemBackend(tmp_path / "root"),
+        "/docs": CompositeBackend(StateBackend(), {"/docs/": FilesystemBackend(tmp_path / "root")}),
+    }.items():
+        named = [f"{folder}/{name}" for name in ("a..b.txt", "out", "broken", "loop")]
+        writes = [ToolCall("write_file", {"file_path": path, "content": "x"}) for path in named]
+        edit = {"old_string": "x", "new_string": "y"}
+        edits = [ToolCall("edit_file", {"file_path": path, **edit}) for path in named]
+        reads = [ToolCall("read_file", {"file_path": path}) for path in named]
+        deletes = [ToolCall("delete", {"file_path": path}) for path in named[:1]]
+        model = ScriptedModel([writes, edits, reads, deletes, ToolCall("ls", {"path": folder or "/"}), "done"])
+        turn = create_deep_agent(model, backend=backend).run_sync("go")
+        results = [message for message in turn.messages if isinstance(message, ToolMessage)]
+        assert turn.status == "ended"
+        assert [message.is_error for message in results[:12]] == [False, True, False, True] * 3
+        assert results[-1].text.split() == [f"{folder}/{name}" for name in ("broken", "loop", "nowhere", "out")]
+        (tmp_path / "root" / "nowhere").unlink()
+    assert (tmp_path / "secret").read_text() == "secret"

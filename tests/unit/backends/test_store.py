@@ -1,5 +1,6 @@
 """Files that outlast threads: who finds them, when, and what of the rest of the store leaves them alone."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -11,7 +12,16 @@ import pytest
 from harness.files import context, paths
 from harness.stores import DistantStore, InstrumentedStore, plain
 
-from minideep import Agent, DiskCheckpointer, MemoryCheckpointer, Retention, ToolCall, ToolMessage, create_deep_agent
+from minideep import (
+    Agent,
+    DiskCheckpointer,
+    MemoryCheckpointer,
+    Retention,
+    ToolCall,
+    ToolMessage,
+    create_deep_agent,
+    tool,
+)
 from minideep.backends import CompositeBackend, Missing, StateBackend, StoreBackend, find, read_only
 from minideep.checkpoint import open_store
 from minideep.checkpoint.maintenance import expire
@@ -142,6 +152,34 @@ for number in range(int(sys.argv[3])):
         else:
             break
 """
+
+
+REPLACE = """
+import sys
+from minideep import DiskCheckpointer
+from minideep.backends import StoreBackend
+from minideep.testing import tool_context
+backend, ctx = StoreBackend(DiskCheckpointer(sys.argv[1]), ("n",)), tool_context()
+for number in range(1_000_000):
+    backend.write(ctx, f"/a/{number % 7}", b"%09d " % number * 2000)
+    print(number, flush=True)
+    backend.write(ctx, "/b/whole", b"x")
+    backend.delete(ctx, "/b")
+"""
+
+
+def test_a_writer_that_is_killed_leaves_whole_files_and_no_lock(tmp_path, ctx):
+    store = DiskCheckpointer(tmp_path)
+    backend = StoreBackend(store, ("n",))
+    for number in range(5):
+        with subprocess.Popen([sys.executable, "-c", REPLACE, str(tmp_path)], stdout=subprocess.PIPE) as worker:
+            for _ in range(10 + 7 * number):
+                worker.stdout.readline()
+            worker.kill()
+        for info in backend.walk(ctx, "/a"):
+            assert len(set(backend.read(ctx, info.path).split())) == 1
+        assert store.verify() == []
+        backend.write(ctx, "/mine", b"x")  # At once: the lock of a process ends with it.
 
 
 @pytest.mark.parametrize("lease", [None, 30])
@@ -275,3 +313,38 @@ def test_what_two_agents_change_at_once_is_noticed_as_on_a_disk(ctx):
     backend.write(ctx, "/f", b"2")
     with pytest.raises(ToolError, match="'/f' changed since you read it"):
         backend.write(ctx, "/f", b"3", seen)
+
+
+def test_a_folder_is_deleted_in_one_append(ctx):
+    store = InstrumentedStore()
+    backend = StoreBackend(store, ("n",))
+    for name in ("/d/a", "/d/e/f", "/d/.git/x", "/other"):
+        backend.write(ctx, name, b"x")
+    before = store.appends
+    assert backend.delete(ctx, "/d") == ["/d/a", "/d/.git/x", "/d/e/f"]
+    assert (store.appends - before, paths(backend.ls(ctx, "/"))) == (1, ["/other"])
+
+
+def test_a_large_result_of_a_tool_goes_to_the_default_and_is_read_from_there():
+    @tool
+    def talk() -> str:
+        """Talk much."""
+        return "a very long line\n" * 10_000
+
+    backend = CompositeBackend(StateBackend(), {"/m/": StoreBackend(MemoryCheckpointer(), ("n",))})
+    stub, page = "", ""
+
+    def say(request):
+        nonlocal stub, page
+        if not stub and isinstance(request.messages[-1], ToolMessage):
+            stub = request.messages[-1].text
+            return ToolCall(
+                "read_file", {"file_path": re.search(r"/large_tool_results/[^\s`'\"]+", stub)[0].rstrip(".,;")}
+            )
+        if stub:
+            page = request.messages[-1].text
+            return "ok"
+        return ToolCall("talk")
+
+    assert create_deep_agent(ScriptedModel(say), [talk], backend=backend).run_sync("go").status == "ended"
+    assert page.startswith("@@ lines 1-100 of 10000")

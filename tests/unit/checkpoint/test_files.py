@@ -1,6 +1,7 @@
 """Files of a store: how their names become keys, how many rows a look reads, and what verification finds."""
 
 import re
+from base64 import b64decode
 
 import msgspec
 import pytest
@@ -150,3 +151,18 @@ def test_a_row_that_no_change_wrote_is_refused():
     rewritten(store, "file/n/!f", msgspec.msgpack.encode(FileRow(b"short", 1, 1.0)))
     with pytest.raises(CorruptSegment, match="holds what no change wrote"):
         files.content("/f")
+
+
+OF_1_7 = {
+    "data/memories,a%2Fb/d%20e#!~c3~bc.md": "bWRvAQcotS/9IBvFAACQdGVhLCBhbmQgdGVhIGFnYWluAQCkmGE=",
+    "file/memories,a%2Fb/d%20e#!~c3~bc.md": "k8QgVpQU7ulJx/MS2LPFywxHsswdI5SrUEMx8ZBkpaqPm5kby0HZVPxAIAAA",
+}
+
+
+def test_files_that_format_1_7_wrote_are_read():
+    store = MemoryCheckpointer()
+    plain(store).append("t", None, None, {key: b64decode(value) for key, value in OF_1_7.items()})
+    files = files_of(store, "memories", "a/b")
+    ((path, row),) = files.below("/d e")
+    assert (path, row.size, row.modified) == ("/d e/ü.md", 27, 1700000000.5)
+    assert (files.content(path), store.verify()) == (b"tea, and tea again, and tea", [])
