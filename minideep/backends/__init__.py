@@ -6,7 +6,8 @@ Code outside this package imports from here. Only the names in `__all__` are a p
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from .. import lazy_names
 from ..ports import FileInfo
@@ -24,6 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CompositeBackend", "FileInfo", "FilesystemBackend", "Missing", "StateBackend", "StoreBackend"]
 # Loaded when they are first asked for: most agents keep their files in the state.
-__getattr__ = lazy_names(
+__getattr__: Callable[[str], Any] = lazy_names(
     __name__, {"composite": "CompositeBackend", "filesystem": "FilesystemBackend", "store": "StoreBackend"}
 )

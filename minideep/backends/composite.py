@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -64,7 +64,7 @@ class CompositeBackend:
         self.about: str = " ".join(filter(None, map(_about, (self._default, *self._routes))))
         """Tells the model what these files are."""
         if (execute := getattr(default, "execute", None)) is not None:  # Not every backend can run commands.
-            self.execute = execute
+            self.execute: Callable[..., Any] = execute
             self.about += f" Commands do not reach {' or '.join(f'`{join(folder)}`' for folder in folders)}."
 
     def __repr__(self) -> str:

@@ -75,7 +75,8 @@ class Files:
     """
 
     def __init__(self, backend: Backend, root: str = "") -> None:
-        self.backend, self.root = backend, root
+        self.backend: Backend = backend
+        self.root: str = root
         self.ctx: RecordingContext = tool_context()
 
     def put(self, path: str, data: bytes = b"", expect: str | None = None) -> bool:
