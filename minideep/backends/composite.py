@@ -160,7 +160,7 @@ def _about(route: Route) -> str:
     about: str = getattr(route.backend, "about", "")
     folder = f"`{join(route.folder)}`"
     # A backend calls its own root `/`.
-    return f"Below {folder}: {about.replace('`/`', folder)}" if route.folder and about else about
+    return f"Below {folder}: {about.replace('`/`', folder) or 'other files.'}" if route.folder else about
 
 
 def _outer(route: Route, info: FileInfo) -> FileInfo:

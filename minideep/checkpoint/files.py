@@ -14,7 +14,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from ..errors import CheckpointError, CorruptSegment, ThreadBusy
+from ..errors import CheckpointError, CorruptSegment, ThreadBusy, ThreadConflict
 from ..ports import Lease, Range
 from . import layout
 from .format import decoded, read_blob, seal_blob
@@ -132,7 +132,10 @@ class StoredFiles:
     def _change(self, rows: dict[str, bytes], deletes: list[str], lease: Lease) -> None:
         # No thread, and so no head: the lease, which is checked in the transaction, keeps other writers away.
         append = self._store.append
-        self._store.wait_for(lambda: append(self._lock, None, None, rows, deletes, lease=lease, release=True))
+        try:
+            self._store.wait_for(lambda: append(self._lock, None, None, rows, deletes, lease=lease, release=True))
+        except ThreadConflict:  # Its text speaks of a thread.
+            raise ThreadConflict("somebody else may be changing these files; nothing was changed") from None
 
     def _key(self, kind: str, path: str) -> str:
         return f"{kind}/{self._name}/{place(path)}"

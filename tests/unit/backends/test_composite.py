@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from harness.files import context, paths, put, remove
+from hypothesis import given, settings, strategies as st
 
 from minideep import MemoryCheckpointer, ToolCall, ToolMessage, create_deep_agent
 from minideep.backends import CompositeBackend, FilesystemBackend, Missing, StateBackend, StoreBackend, find, grep
@@ -276,3 +277,39 @@ def test_names_with_two_dots_links_that_lead_out_and_broken_links_cost_an_error_
         assert results[-1].text.split() == [f"{folder}/{name}" for name in ("broken", "loop", "nowhere", "out")]
         (tmp_path / "root" / "nowhere").unlink()
     assert (tmp_path / "secret").read_text() == "secret"
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "a-b", "B", "é"]), min_size=1, max_size=4).map(
+    lambda parts: "/" + "/".join(parts)
+)
+
+
+def above(path):
+    return {path[:at] or "/" for at in range(len(path)) if path[at] == "/"}
+
+
+@given(st.lists(NAMES, max_size=12), st.lists(NAMES, unique=True, max_size=4))
+@settings(deadline=None, max_examples=150)
+def test_a_composite_of_any_routes_is_as_one_backend_with_the_same_files(wanted, routes):
+    names, folders = [], {"/", *routes, *(folder for route in routes for folder in above(route))}
+    for name in dict.fromkeys(wanted):  # No file where a folder is, and the other way round.
+        if name not in folders and not above(name) & set(names):
+            names.append(name)
+            folders |= above(name)
+    one, ctx, ctx_of_one = StateBackend(), context(), context()
+    backend = CompositeBackend(StateBackend(), {route: stored() for route in routes})
+    files(backend, ctx, *names)
+    files(one, ctx_of_one, *names)
+    for folder in folders:
+        known = folder == "/" or any(folder in above(name) for name in names)
+        walked = paths(one.walk(ctx_of_one, folder)) if known else []
+        assert paths(backend.walk(ctx, folder)) == walked
+        listed = set(paths(one.ls(ctx_of_one, folder))) if known else set()
+        inner = [route for route in routes if folder in above(route)]
+        below = folder.rstrip("/") + "/"
+        listed |= {below + route[len(below) :].partition("/")[0] + "/" for route in inner}
+        assert set(paths(backend.ls(ctx, folder))) == listed
+        assert [info.path for info in backend.ls(ctx, folder)] == sorted(name.rstrip("/") for name in listed)
+    assert [backend.read(ctx, name) for name in names] == [name.encode() for name in names]
+    assert [name for name in names if not remove(backend, ctx, name)] == []
+    assert paths(backend.walk(ctx, "/")) == []

@@ -106,7 +106,7 @@ def test_a_change_without_the_lease_changes_nothing():
     lease = files.hold()
     lease.release()
     for change in (lambda: files.put("/f", b"late", 1.0, lease), lambda: files.remove(["/f"], lease)):
-        with pytest.raises(ThreadConflict):
+        with pytest.raises(ThreadConflict, match="somebody else may be changing these files; nothing was changed"):
             change()
     assert (files.content("/f"), store.verify()) == (b"/f", [])
 
