@@ -127,6 +127,12 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(join(folder))
 
 
+def walk_order(path: str) -> tuple[list[str], str]:
+    """Return what files sort by in a walk: those of a folder come before those in its folders."""
+    folder, _, name = path.rpartition("/")
+    return folder.split("/"), name
+
+
 def is_searched(name: str) -> bool:
     """Return whether a walk enters a folder of this name: hidden and vendored folders are skipped."""
     return not name.startswith(".") and name not in VENDORED

@@ -54,11 +54,13 @@ from minideep import (
 from minideep.access import no_access
 from minideep.backends import (
     BubblewrapBackend,
+    CompositeBackend,
     DockerSandbox,
     FilesystemBackend,
     LocalShellBackend,
     SandboxBackend,
     StateBackend,
+    StoreBackend,
 )
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
 from minideep.checks import UserWritten
@@ -393,6 +395,8 @@ def calls(world):
         "Limits": (Limits, dict.fromkeys(Limits.__struct_fields__), lambda limits: answers(create_deep_agent(ScriptedModel(["ok"]), limits=limits))),
         "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
         **shells(),
+        "CompositeBackend": (CompositeBackend, {"default": files, "routes": {"/m/": files}}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "StoreBackend": (StoreBackend, {"checkpointer": MemoryCheckpointer(), "namespace": ("n",)}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
         "Blueprint": (
             Blueprint,
             {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
@@ -616,6 +620,9 @@ CALLED_BY_THE_LOOP = {
         f"{kind}.{verb}": "a backend's, which the file tools call"
         for kind in ("FilesystemBackend", "StateBackend", "SandboxBackend", "LocalShellBackend", "BubblewrapBackend")
         for verb in ("ls", "walk", "read", "write", "delete", "execute")
+        for kind in minideep.backends.__all__
+        if kind.endswith("Backend")
+        for verb in ("ls", "walk", "read", "write", "delete")
     },
     **{
         f"{kind}.{verb}": "a sandbox's, which its backend calls"

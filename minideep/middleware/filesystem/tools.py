@@ -71,7 +71,7 @@ class FilesystemMiddleware(Middleware):
         self._home: str = backend.home
         self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
         reads, writes = (self.ls, self.read_file, self.glob, self.grep), (self.write_file, self.edit_file, self.delete)
-        here = getattr(backend, "thread_only", False)
+        here = getattr(backend, "in_state", False)
         by_name = {
             function.__name__: Tool(function, access=partial(self._access, operation), thread_only=here)
             for operation, functions in (("read", reads), ("write", writes))
