@@ -43,7 +43,7 @@ class MCPTool(Tool):
             return await call(own, arguments)
 
         self.function = function
-        self.is_async, self.takes_context = True, False
+        self.is_async, self.takes_context, self.access, self.thread_only = True, False, None, False
         self.timeout = timeout
         self.rename = f"connect to {server} with `MCPClient(..., prefix=...)`"
 

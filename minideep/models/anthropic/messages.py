@@ -9,6 +9,7 @@ from ...kinds import Positive, Seconds, having
 from ...media import labelled
 from ...plain_json import to_json
 from ...ports import Emit, Reply, Request
+from ...tools import Tool
 from ..adapter import Adapter, is_cloud
 from ..amounts import nested
 from ..answers import Stream, Wire
@@ -20,7 +21,7 @@ from ..waits import refuse_long_wait
 from . import breakpoints
 from .blocks import URL_TYPES, Blocks, blocks_of, declaration, prompt_blocks, provider_of
 from .replies import reply_of
-from .server_tools import container_of, settled
+from .server_tools import container_of, provider_tool, settled
 from .streaming import Streamed
 from .turns import as_json, ends_of, goes_on_without_thinking, turns_of, user_last
 
@@ -120,7 +121,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         # https://github.com/langchain-ai/langchain-google/issues/1088
         self.url_types: tuple[str, ...] = () if client is not None and is_cloud(client, self.sdk) else URL_TYPES
         self._blocks = Encoded(blocks_of)
-        self._declared = Encoded(declaration)
+        self._declared = self._declaring(declaration)
 
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         kind = declared.get("type") or "custom"
@@ -128,6 +129,9 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             problem = f"{self!r}: the calls of a {kind!r} name its members, which no tool of an agent can answer"
             raise ConfigError(f"{problem}; give the agent tools of its own instead")
         return declared.get("name") or "", kind.startswith(OURS)
+
+    def _provider_tool(self, tool: Tool) -> Wire:
+        return provider_tool(tool, repr(self))
 
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
         client: Any = super()._connect(api_key, base_url)

@@ -10,6 +10,7 @@ from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, Message, ProviderBlock, StopReason
 from ...plain_json import to_json
 from ...ports import Emit, Reply, Request
+from ...tools import Tool
 from ..adapter import Wire
 from ..amounts import nested
 from ..answers import Stream, refusal
@@ -116,11 +117,15 @@ class OpenAIChat(sdk.OpenAIAdapter):
         # Which server it is, is known when the first request has a client.
         self._to = Dialect("")
         self._said = Encoded(self._encoded)
-        self._declared = Encoded(declared)
+        self._declared = self._declaring(declared)
 
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         kind = declared.get("type")
         return nested(declared, str(kind), "name") or "", kind in ("function", "custom")
+
+    def _provider_tool(self, tool: Tool) -> Wire:
+        kind, remedy = type(tool).__name__, "use `OpenAI`, the Responses API, or give the agent a function that does it"
+        raise ConfigError(f"{self!r} has no tool {kind!r}, as Chat Completions runs no tools; {remedy}")
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
         import openai
