@@ -73,7 +73,7 @@ class MCPClient:
         place = os.fspath(cwd) if cwd is not None else None
 
         def transport(noted: Any, ended: Callable[[], None]) -> Any:
-            from . import transports  # The SDK's import takes a second.
+            from . import transports
 
             if self._is_url:
                 return transports.http(self._words[0], secrets, connect_timeout, noted, ended)
@@ -123,6 +123,10 @@ class MCPClient:
             ConfigError: it cannot be reached, does not answer in time, or lacks a tool that `only` names; or the client
                 is connected already.
         """
+        try:
+            from . import transports  # noqa: F401  Here, as it takes a second.
+        except ModuleNotFoundError as exc:
+            raise ConfigError(f"MCPClient needs the package {exc.name!r}: pip install 'minideep[mcp]'") from None
         with self._lock:
             if self._loop is not None:
                 raise ConfigError(f"{self!r} is connected already; make another client for another connection")
@@ -204,8 +208,11 @@ class MCPClient:
     async def _call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Call a tool of the server from any event loop. Cancelling this cancels the request."""
         loop = self._loop
-        if loop is None:
-            raise ToolError(f"the connection to {self._session.name} is closed: its `with` block has ended")
+        # A forked process has the client, but not its thread.
+        if loop is None or self._thread is None or not self._thread.is_alive():
+            raise ToolError(
+                f"the connection to {self._session.name} is closed: its `with` block has ended, or is another process's"
+            )
         work = self._session.call(name, arguments)
         try:
             outcome = asyncio.run_coroutine_threadsafe(work, loop)

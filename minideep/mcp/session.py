@@ -13,45 +13,63 @@ from .results import result_of
 if TYPE_CHECKING:
     from mcp import Client
 
-    from .transports import Noted
-
 Listed = Sequence[Any]
 Transport = Callable[["Noted", Callable[[], None]], Any]
+"""Opens the way to a server, which notes what it says, and calls the function when no more messages come."""
+MAX_NOTED = 2_000
+"""Characters of what a server says that are kept: the last ones."""
 MAX_PAGES = 100
 """Pages of a list of tools that are read: a server may have no last one."""
 LEAVE_SECONDS = 8.0
 """How long leaving a server may take: two seconds to end by itself, two after SIGTERM, and then it is killed."""
 
 
-class Life:
+class Noted(asyncio.Protocol):
+    """The end of what a server says beside the protocol, which is often the only reason why it failed."""
+
+    is_about_the_last = False
+    """True if it belongs to the last answer of the server, and not just to its life."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def data_received(self, data: bytes) -> None:
+        self.text = (self.text + data.decode(errors="replace"))[-MAX_NOTED:]
+
+
+class Connection:
     """One connection, from entering the SDK's client to leaving it, both in the task of `run`."""
 
     def __init__(self) -> None:
-        self.opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self.opened: asyncio.Future[Client | None] = asyncio.get_running_loop().create_future()
+        """None: it could not be made."""
         self.over = asyncio.Event()
         """Set when no more answers can come."""
         self.calls = 0
         """Calls that are under way."""
         self.cause: BaseException | None = None
-        """Why it ended, unless it was closed or the server just left."""
-        self.noted: Noted | None = None
+        """Why it could not be made, or ended; None if it was closed, or if the server just left."""
+        self.noted = Noted()
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def client(self) -> "Client":
+        client = self.opened.result()
+        assert client is not None
+        return client
 
     async def run(self, transport: Transport, connect_timeout: float, show: Callable[["Client", Listed], None]) -> None:
         """Connect, tell *show* which tools there are, and stay until the connection is over."""
         from mcp import Client
         from mcp.types import Implementation
 
-        from .transports import Noted
-
-        noted = self.noted = Noted()
         about = Implementation(name="minideep", version=__version__)
         changed = asyncio.Event()
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(connect_timeout):
                     client = Client(
-                        transport(noted, self.over.set),
+                        transport(self.noted, self.over.set),
                         client_info=about,
                         message_handler=_noticing(changed),
                         cache=None,
@@ -61,13 +79,12 @@ class Life:
                 await stack.enter_async_context(_beside(_follow(client, changed, show)))
                 self.opened.set_result(client)
                 await self.over.wait()
-        except BaseException as exc:  # noqa: BLE001  Whatever the SDK raises; the calls that wait are told.
+        except BaseException as exc:  # noqa: BLE001  Whatever the SDK raises; those who wait are told.
             self.cause = exc
         finally:
             self.over.set()
             if not self.opened.done():
-                self.opened.set_exception(self.cause or ConfigError("closed"))
-                self.opened.exception()  # Looked at, in case nobody waits for it any more.
+                self.opened.set_result(None)
 
     async def leave(self) -> None:
         """End the connection, and wait until it has ended."""
@@ -100,33 +117,27 @@ class Session:
         self._secrets = [value for value in secrets.values() if len(value) > 3]
         self._connect_timeout = connect_timeout
         self._show_tools = show
-        self._life: Life | None = None
+        self._connection: Connection | None = None
 
-    async def open(self) -> Life:
+    async def open(self) -> Connection:
         """Return the connection. It is made now if there is none, or if the last one is over.
 
         Raises:
             ConfigError: the server cannot be reached.
         """
-        life = self._life
-        if life is None or life.over.is_set():
-            life = self._life = Life()
-            life.task = asyncio.create_task(life.run(self._transport, self._connect_timeout, self._show))
-        try:
-            # Shielded: another call may wait for the same connection.
-            await asyncio.shield(life.opened)
-        except asyncio.CancelledError:
-            if life.opened.done():
-                raise ConfigError(f"{self.name}: the connection was closed") from None
-            raise
-        except Exception as exc:  # noqa: BLE001  Whatever the SDK raises when it connects.
-            raise ConfigError(f"{self.name} cannot be reached: {self._words(exc, life)}") from None
-        return life
+        connection = self._connection
+        if connection is None or connection.over.is_set():
+            connection = self._connection = Connection()
+            connection.task = asyncio.create_task(connection.run(self._transport, self._connect_timeout, self._show))
+        # Shielded: another call may wait for the same connection.
+        if await asyncio.shield(connection.opened) is None:
+            raise ConfigError(f"{self.name} cannot be reached: {self._words(connection)}")
+        return connection
 
     async def close(self) -> None:
         """Leave the server. Calls that are under way get an error."""
-        if self._life is not None:
-            await self._life.leave()
+        if self._connection is not None:
+            await self._connection.leave()
         if others := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in others:
                 task.cancel()
@@ -142,19 +153,19 @@ class Session:
         """
         for is_last in (False, True):
             try:
-                life = await self.open()
+                connection = await self.open()
             except ConfigError as exc:
                 raise ToolError(f"{exc}; the next call tries again") from None
-            life.calls += 1
+            connection.calls += 1
             try:
-                return result_of(await life.opened.result().call_tool(tool, arguments))
+                return result_of(await connection.client.call_tool(tool, arguments))
             except Exception as exc:  # noqa: BLE001  Whatever the SDK raises is the error of this call.
-                if not is_last and await _never_arrived(life, exc):
-                    life.over.set()
+                if not is_last and await _never_arrived(connection, exc):
+                    connection.over.set()
                     continue
-                raise ToolError(self._failed(tool, life, exc)) from None
+                raise ToolError(self._failed(tool, connection, exc)) from None
             finally:
-                life.calls -= 1
+                connection.calls -= 1
         raise AssertionError  # The last attempt returns or raises.
 
     def _show(self, client: "Client", listed: Listed) -> None:
@@ -163,20 +174,19 @@ class Session:
         self.instructions = client.instructions or ""
         self._show_tools(listed)
 
-    def _failed(self, tool: str, life: Life, exc: Exception) -> str:
-        if life.over.is_set():
+    def _failed(self, tool: str, connection: Connection, exc: Exception) -> str:
+        if connection.over.is_set():
             ended = f"{self.name} ended while it worked on {tool!r}, which may have taken effect"
-            return f"{ended}: {self._words(exc, life)}; the next call reaches it anew"
-        return f"{self.name} could not call {tool!r}: {self._words(exc, life)}"
+            return f"{ended}: {self._words(connection, exc)}; the next call reaches it anew"
+        return f"{self.name} could not call {tool!r}: {self._words(connection, exc)}"
 
-    def _words(self, exc: BaseException, life: Life) -> str:
+    def _words(self, connection: Connection, exc: BaseException | None = None) -> str:
         """Return what went wrong, and what the server has said about it."""
-        parts = [*dict.fromkeys(_reason(leaf, self._connect_timeout) for leaf in _leaves(exc))]
-        if life.cause is not None and life.cause is not exc:
-            parts += [_reason(leaf, self._connect_timeout) for leaf in _leaves(life.cause)]
-        if life.noted is not None and (said := life.noted.text.strip()):
-            parts.append(f"it said: {said}")
-        text = "; ".join(parts)
+        leaves = [leaf for one in (exc, connection.cause) if one is not None for leaf in _leaves(one)]
+        parts = [_reason(leaf, self._connect_timeout) for leaf in leaves]
+        if connection.noted.is_about_the_last or connection.over.is_set():
+            parts.append(f"it said: {connection.noted.text.strip()}" if connection.noted.text.strip() else "")
+        text = "; ".join(dict.fromkeys(filter(None, parts))) or "it ended"
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
@@ -188,6 +198,8 @@ def _reason(exc: BaseException, connect_timeout: float) -> str:
             return f"it did not answer within {connect_timeout:g} s; `connect_timeout` gives it longer"
         case FileNotFoundError():
             return f"there is no command {exc.filename!r}"
+        case asyncio.CancelledError():
+            return "it was left"
         case _:
             data = getattr(exc, "data", None)  # Such as the page on which a person has to allow it.
             return f"{exc or type(exc).__name__}{'' if data is None else f' {data!r:.2000}'}"
@@ -202,15 +214,15 @@ def _leaves(exc: BaseException) -> Iterator[BaseException]:
         yield exc
 
 
-async def _never_arrived(life: Life, exc: Exception) -> bool:
+async def _never_arrived(connection: Connection, exc: Exception) -> bool:
     """Return whether the server surely never got the call that ended with *exc*, and so may get it again."""
     if str(exc) == "Session terminated":  # The answer to every request, once a server was started anew.
         return True
-    if life.over.is_set() and life.task is not None:
-        await asyncio.wait([life.task], timeout=LEAVE_SECONDS)
+    if connection.over.is_set() and connection.task is not None:
+        await asyncio.wait([connection.task], timeout=LEAVE_SECONDS)
     # The error of one request ends a connection over HTTP, and another one may be under way at the server.
-    kinds = {type(leaf).__name__ for leaf in _leaves(life.cause or exc)}
-    return life.calls == 1 and bool(kinds) and kinds <= {"ConnectError", "ConnectTimeout"}
+    kinds = {type(leaf).__name__ for leaf in _leaves(connection.cause or exc)}
+    return connection.calls == 1 and bool(kinds) and kinds <= {"ConnectError", "ConnectTimeout"}
 
 
 async def _listed(client: "Client") -> Listed:

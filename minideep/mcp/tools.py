@@ -3,7 +3,8 @@
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
+from functools import cached_property
+from itertools import chain
 from typing import Any, cast
 
 from msgspec import structs
@@ -34,8 +35,8 @@ class MCPTool(Tool):
         self.name = self.__name__ = name
         own, self.server = str(listed.name), server
         title = listed.title or getattr(listed.annotations, "title", None)
-        self.schema, hint = fitting_schema(listed.input_schema)
-        self.description = self.__doc__ = f"{listed.description or title or own}{hint}"
+        self._schema = listed.input_schema
+        self.description = self.__doc__ = listed.description or title or own
         self.read_only: bool = bool(getattr(listed.annotations, "read_only_hint", False))
         """Whether the server says that a call changes nothing. It is the server's word, so trust it as you trust it."""
 
@@ -46,6 +47,10 @@ class MCPTool(Tool):
         self.is_async, self.takes_context, self.access, self.thread_only = True, False, None, False
         self.timeout = timeout
         self.rename = f"connect to {server} with `MCPClient(..., prefix=...)`"
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        return self._schema
 
     def normalized(self, call: ToolCall) -> ToolCall:
         call = call.as_json()
@@ -80,27 +85,36 @@ def fitting_names(names: Sequence[str], prefix: str) -> list[str]:
     return found
 
 
-def fitting_schema(schema: Schema) -> tuple[dict[str, Any], str]:
-    """Return *schema* as every provider takes it, and what its description has to say in place of what is missing.
+def mended(listed: Any) -> dict[str, Any]:
+    """Return a tool as a server has *listed* it so that the SDK and every provider take it.
 
-    It stays as it is, but for its top: that is an object with properties, and choices there become properties of which
-    none is required.
+    It loses the schema of its results: a result that is not quite of it is still what the call has brought about.
     """
-    fit: dict[str, Any] = deepcopy({key: part for key, part in schema.items() if key not in CHOICES})
-    properties = dict(_mapping(fit.get("properties")))
-    hints: list[str] = []
-    for keyword in CHOICES[:3]:
-        branches = [*_branches(schema, keyword)]
-        for branch in branches:
-            properties = {**_mapping(branch.get("properties")), **properties}
-        groups = [", ".join(_names(branch.get("required"))) for branch in branches]
-        if keyword != "allOf" and all(groups) and groups:
-            hints.append(f"Give {'; or '.join(groups)}.")
-    required = [name for name in _names(schema.get("required")) if name in properties]
-    required += [name for branch in _branches(schema, "allOf") for name in _names(branch.get("required"))]
-    fit.pop("required", None)
-    kept = {"required": list(dict.fromkeys(required))} if required else {}
-    return {**fit, "type": "object", "properties": properties, **kept}, "".join(f"\n{hint}" for hint in hints)
+    tool = _mapping(listed)
+    schema, hint = fitting_schema(_mapping(tool.get("inputSchema")))
+    description = f"{tool.get('description') or ''}{hint}".strip()
+    kept = {name: part for name, part in tool.items() if name not in ("outputSchema", "description")}
+    return {**kept, "inputSchema": schema} | ({"description": description} if description else {})
+
+
+def fitting_schema(schema: Schema) -> tuple[dict[str, Any], str]:
+    """Return *schema* as every provider takes it, and what the description has to say in place of what is missing.
+
+    It stays as it is, but for its top: that is an object with properties, and the properties of choices there are among
+    them, of which none is required.
+    """
+    own, parts = _mapping(schema.get("properties")), [*_branches(schema, "allOf")]
+    choices = [[*_branches(schema, keyword)] for keyword in ("anyOf", "oneOf")]
+    properties = {
+        name: dict(_mapping(about))
+        for branch in (*chain(*choices), *parts, {"properties": own})
+        for name, about in _mapping(branch.get("properties")).items()
+    }
+    required = [name for part in (schema, *parts) for name in _names(part.get("required")) if name in properties]
+    fit = {name: part for name, part in schema.items() if name not in (*CHOICES, "required")}
+    fit |= {"type": "object", "properties": properties} | ({"required": [*dict.fromkeys(required)]} if required else {})
+    groups = [[", ".join(_names(branch.get("required"))) for branch in branches] for branches in choices]
+    return fit, "".join(f"\nGive {'; or '.join(names)}." for names in groups if names and all(names))
 
 
 def _branches(schema: Schema, keyword: str) -> Iterable[Schema]:

@@ -1,7 +1,7 @@
 """The two ways to a server: a process with its pipes, and streamable HTTP.
 
-Both note what a server says beside the protocol, on standard error or as the status of an answer: when it fails, that
-is often the only reason there is. It never reaches the terminal.
+Both note what a server says beside the protocol: on standard error, which never reaches the terminal, or as the status
+of an answer.
 """
 
 import asyncio
@@ -9,33 +9,25 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import httpx2
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ..models import loopback_host
+from .session import Noted
+from .tools import mended
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # Else it writes each line that is no message to stderr.
-MAX_NOTED = 2_000
-"""Characters of what a server says that are kept: the last ones."""
 MAX_EVENT = 32 * 2**20
 """Bytes of one message over HTTP: enough for the media that one result may hold."""
 
 
-class Noted(asyncio.Protocol):
-    """The end of what a server has said beside the protocol."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def data_received(self, data: bytes) -> None:
-        self.text = (self.text + data.decode(errors="replace"))[-MAX_NOTED:]
-
-
 class _Watched:
-    """The messages of a server; *ended* is called when no more come. The SDK only says so at the next request."""
+    """The messages of a server, lists of tools mended; *ended* is called when no more come, which the SDK only says at
+    the next request.
+    """
 
     def __init__(self, messages: Any, ended: Callable[[], None]) -> None:
         self._messages = messages
@@ -51,7 +43,12 @@ class _Watched:
         return self
 
     async def __anext__(self) -> Any:
-        return await self._messages.__anext__()
+        message = await self._messages.__anext__()
+        result = getattr(getattr(message, "message", None), "result", None)
+        if isinstance(result, dict) and isinstance(listed := cast(dict[str, Any], result).get("tools"), list):
+            # Mended on the way, because the SDK refuses the whole list for one tool.
+            listed[:] = [mended(tool) for tool in cast(list[Any], listed)]
+        return message
 
     async def __aenter__(self) -> Self:
         await self._messages.__aenter__()
@@ -87,6 +84,7 @@ async def http(
     url: str, headers: Mapping[str, str], connect_timeout: float, noted: Noted, ended: Callable[[], None]
 ) -> AsyncGenerator[Any]:
     """Yield the streams of the server at *url*."""
+    noted.is_about_the_last = True
 
     async def note(response: httpx2.Response) -> None:
         noted.text = f"HTTP {response.status_code} {response.reason_phrase}" if response.status_code >= 400 else ""
