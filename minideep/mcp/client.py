@@ -211,7 +211,7 @@ class MCPClient:
         # A forked process has the client, but not its thread.
         if loop is None or self._thread is None or not self._thread.is_alive():
             raise ToolError(
-                f"the connection to {self._session.name} is closed: its `with` block has ended, or is another process's"
+                f"the connection to {self._session.name} is closed: its block has ended, or is another process's"
             )
         work = self._session.call(name, arguments)
         try:

@@ -325,7 +325,7 @@ def test_after_the_block_a_call_says_that_the_connection_is_closed():
         agent = Agent(ScriptedModel([ToolCall("echo"), "done"]), client.tools)
     (result,) = results(agent.run_sync("Go."))
     assert result.is_error
-    assert "its `with` block has ended" in result.text
+    assert "its block has ended" in result.text
     client.close()
 
 
