@@ -16,13 +16,13 @@ from .kinds import Injected, Rule, Seconds, remedy, shown
 from .messages import Block, ToolCall, ToolResult, clean, clean_content
 from .plain_json import from_json
 
-if TYPE_CHECKING:
-    from .access import Access
 if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stays complete for a strict type checker.
     from typing_extensions import ParamSpec, TypeVar
 
     P = ParamSpec("P", default=...)
     R = TypeVar("R", default=Any, covariant=True)  # What a tool returns, or an agent.
+
+    from .access import Access
 else:
     from typing import ParamSpec, TypeVar
 
@@ -58,7 +58,7 @@ class Tool(Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         timeout: Seconds | None = None,
-        access: Callable[[dict[str, Any]], Iterable["Access"]] | None = None,
+        access: "Callable[[dict[str, Any]], Iterable[Access]] | None" = None,
         thread_only: bool = False,
     ) -> None:
         from .parameters import described, plain_function, tool_parameters  # Loaded with the first tool.
@@ -75,7 +75,8 @@ class Tool(Generic[P, R]):
         self.is_async: bool = self._parameters.is_async
         self.timeout = timeout  # The property below checks it.
         self.takes_context: bool = bool(self._parameters.context)
-        self.access, self.thread_only = access, thread_only
+        self.access: Callable[[dict[str, Any]], Iterable[Access]] | None = access
+        self.thread_only: bool = thread_only
         _check_wording(self)
 
     @property
