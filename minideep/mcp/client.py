@@ -10,6 +10,8 @@ import os
 import shlex
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from importlib import import_module
 from pathlib import PurePath
 from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -124,7 +126,7 @@ class MCPClient:
                 is connected already.
         """
         try:
-            from . import transports  # noqa: F401  Here, as it takes a second.
+            import_module(".transports", __package__)  # Here, as it takes a second.
         except ModuleNotFoundError as exc:
             raise ConfigError(f"MCPClient needs the package {exc.name!r}: pip install 'minideep[mcp]'") from None
         with self._lock:
@@ -134,12 +136,11 @@ class MCPClient:
         # A daemon: a server that hangs must not keep the program from ending.
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="minideep-mcp")
         self._thread.start()
-        try:
+        with ExitStack() as failed:
+            failed.callback(self.close)
             self._wait(self._session.open())
             self._check_only()
-        except BaseException:
-            self.close()
-            raise
+            failed.pop_all()
         atexit.register(self.close)
         return self
 
@@ -177,9 +178,8 @@ class MCPClient:
         outcome = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return outcome.result()
-        except BaseException:
-            outcome.cancel()  # Ctrl-C: nobody waits for it any more.
-            raise
+        finally:
+            outcome.cancel()  # After Ctrl-C nobody waits for it any more.
 
     # ---- its tools
 

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from .. import __version__
 from ..errors import ConfigError, ToolError
 from ..messages import ToolResult
 from .results import result_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Listed = Sequence[Any]
 Transport = Callable[["Noted", Callable[[], None]], Any]
 """Opens the way to a server, which notes what it says, and calls the function when no more messages come."""
+VERSION: str = import_module(__name__.partition(".")[0]).__version__
 MAX_NOTED = 2_000
 """Characters of what a server says that are kept: the last ones."""
 MAX_PAGES = 100
@@ -63,7 +64,7 @@ class Connection:
         from mcp import Client
         from mcp.types import Implementation
 
-        about = Implementation(name="minideep", version=__version__)
+        about = Implementation(name="minideep", version=VERSION)
         changed = asyncio.Event()
         try:
             async with AsyncExitStack() as stack:

@@ -24,9 +24,10 @@ __getattr__ = lazy_names(
         "provider_tools": "CodeExecution FileSearch WebSearch",
         "rate_limit": "RateLimiter",
         "registry": "register",
-        "resolving": "check_tools resolve",
+        "resolving": "resolve",
         "scripted": "Policy Say ScriptedModel as_reply",
         "servers": "SERVERS server_address",
         "timeouts": "Timeouts",
+        "tool_check": "check_tools",
     },
 )

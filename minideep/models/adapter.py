@@ -143,9 +143,10 @@ class Adapter(ABC, Generic[T]):
         The name is empty if it has none.
         """
 
+    @staticmethod
     @abstractmethod
-    def _provider_tool(self, tool: Tool) -> Wire:
-        """Return the declaration of a `ProviderTool`.
+    def _provider_tool(tool: Tool, model: str) -> Wire:
+        """Return the declaration of a `ProviderTool` for *model*, as errors name it.
 
         Raises:
             ConfigError: the provider has no such tool, or nothing for one of its options.
@@ -160,7 +161,7 @@ class Adapter(ABC, Generic[T]):
         """
         for tool in tools:
             if tool.is_hosted:
-                self._provider_tool(tool)
+                self._provider_tool(tool, repr(self))
         self._hosted.check({tool.name for tool in tools})
 
     def _tools(self, request: Request) -> list[bytes]:
@@ -173,7 +174,11 @@ class Adapter(ABC, Generic[T]):
 
     def _declaring(self, declare: Callable[[Tool], Part]) -> Encoded[Tool, Part]:
         """Return what encodes tools: *declare* those of the agent, `_provider_tool` those of the provider."""
-        return Encoded(lambda tool: Part([encode(self._provider_tool(tool))]) if tool.is_hosted else declare(tool))
+
+        def encoded(tool: Tool) -> Part:
+            return Part([encode(self._provider_tool(tool, repr(self)))]) if tool.is_hosted else declare(tool)
+
+        return Encoded(encoded)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
         """Make the SDK's client, importing the SDK."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from ..ports import Model, StructuredOutput
 from ..tools import Tool
 from .profile import Profile
-from .resolving import check_tools
+from .tool_check import check_tools
 
 
 class ModelWrapper:

@@ -9,7 +9,6 @@ from ...kinds import Positive, Seconds, having
 from ...media import labelled
 from ...plain_json import to_json
 from ...ports import Emit, Reply, Request
-from ...tools import Tool
 from ..adapter import Adapter, is_cloud
 from ..amounts import nested
 from ..answers import Stream, Wire
@@ -81,6 +80,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
+    _provider_tool = staticmethod(provider_tool)
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
 
     @checked
@@ -129,9 +129,6 @@ class Anthropic(Adapter["AsyncAnthropic"]):
             problem = f"{self!r}: the calls of a {kind!r} name its members, which no tool of an agent can answer"
             raise ConfigError(f"{problem}; give the agent tools of its own instead")
         return declared.get("name") or "", kind.startswith(OURS)
-
-    def _provider_tool(self, tool: Tool) -> Wire:
-        return provider_tool(tool, repr(self))
 
     def _connect(self, api_key: str | None, base_url: str | None) -> "AsyncAnthropic":
         client: Any = super()._connect(api_key, base_url)

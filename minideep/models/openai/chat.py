@@ -10,7 +10,6 @@ from ...kinds import Positive, Seconds, having
 from ...messages import Document, Image, Message, ProviderBlock, StopReason
 from ...plain_json import to_json
 from ...ports import Emit, Reply, Request
-from ...tools import Tool
 from ..adapter import Wire
 from ..amounts import nested
 from ..answers import Stream, refusal
@@ -19,7 +18,7 @@ from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
 from ..timeouts import Timeouts
-from . import sdk
+from . import sdk, server_tools
 from .chat_reply import blocks, objects
 from .chat_request import URL_TYPES, Dialect, Said, conversation, declared, dialect, encoded
 from .chat_stream import Streamed, usage_in
@@ -85,6 +84,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
     format_setting: ClassVar[tuple[str, ...]] = ("response_format",)
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "prompt_tokens", "completion_tokens"
+    _provider_tool = staticmethod(server_tools.no_tool)
 
     @checked
     def __init__(
@@ -122,10 +122,6 @@ class OpenAIChat(sdk.OpenAIAdapter):
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         kind = declared.get("type")
         return nested(declared, str(kind), "name") or "", kind in ("function", "custom")
-
-    def _provider_tool(self, tool: Tool) -> Wire:
-        kind, remedy = type(tool).__name__, "use `OpenAI`, the Responses API, or give the agent a function that does it"
-        raise ConfigError(f"{self!r} has no tool {kind!r}, as Chat Completions runs no tools; {remedy}")
 
     async def _ask(self, client: "AsyncOpenAI", request: Request, emit: Emit | None) -> Reply:
         import openai

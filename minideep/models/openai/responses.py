@@ -77,6 +77,7 @@ class OpenAI(sdk.OpenAIAdapter):
     )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "input_tokens", "output_tokens"
+    _provider_tool = staticmethod(provider_tool)
 
     @checked
     def __init__(
@@ -114,9 +115,6 @@ class OpenAI(sdk.OpenAIAdapter):
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         ours = client_calls.answering_tool(declared)
         return ours or declared.get("name") or "", bool(ours)
-
-    def _provider_tool(self, tool: Tool) -> Wire:
-        return provider_tool(tool, repr(self))
 
     def _body(self, client: "AsyncOpenAI", request: Request, *, streamed: bool = False) -> Wire:
         body: Wire = {"model": self.name, **sdk.cache_key(request), **self._settings}

@@ -27,3 +27,13 @@ def provider_tool(tool: Tool, model: str) -> Wire:
             return found | given(max_num_results=tool.max_results)
         case _:
             raise ConfigError(f"{model} has no tool {type(tool).__name__!r}; give the agent a function that does it")
+
+
+def no_tool(tool: Tool, model: str) -> Wire:
+    """Refuse a `ProviderTool`: Chat Completions has none.
+
+    Raises:
+        ConfigError: always.
+    """
+    remedy = "use `OpenAI`, the Responses API, or give the agent a function that does it"
+    raise ConfigError(f"{model} has no tool {type(tool).__name__!r}, as Chat Completions runs no tools; {remedy}")
