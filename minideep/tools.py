@@ -45,9 +45,9 @@ class Tool(Generic[P, R]):
     not count, and an async function returns its awaitable.
     """
 
-    is_hosted: bool = False
+    is_hosted = False
     """True if the provider of the model runs it: then its calls never come here."""
-    rename: str = "give one of them another name"
+    rename = "give one of them another name"
     """How to tell two tools of one name apart."""
 
     @checked

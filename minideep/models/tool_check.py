@@ -15,6 +15,6 @@ def check_tools(model: Model, tools: Collection[Tool]) -> None:
     """
     if check := getattr(model, "check_tools", None):
         check(tools)
-    elif hosted := next((tool for tool in tools if tool.is_hosted), None):
+    elif hosted := [tool for tool in tools if tool.is_hosted]:
         remedy = "`Anthropic` and `OpenAI` do; give the agent a function that does it"
-        raise ConfigError(f"model {model.name!r} runs no tools itself, such as {type(hosted).__name__!r}; {remedy}")
+        raise ConfigError(f"model {model.name!r} runs no tools itself, such as {type(hosted[0]).__name__!r}; {remedy}")
