@@ -32,7 +32,7 @@ class Noted(asyncio.Protocol):
     """True if it belongs to the last answer of the server, and not just to its life."""
 
     def __init__(self) -> None:
-        self.text = ""
+        self.text: str = ""
 
     def data_received(self, data: bytes) -> None:
         self.text = (self.text + data.decode(errors="replace"))[-MAX_NOTED:]
@@ -44,13 +44,13 @@ class Connection:
     def __init__(self) -> None:
         self.opened: asyncio.Future[Client | None] = asyncio.get_running_loop().create_future()
         """None: it could not be made."""
-        self.over = asyncio.Event()
+        self.over: asyncio.Event = asyncio.Event()
         """Set when no more answers can come."""
         self.calls = 0
         """Calls that are under way."""
         self.cause: BaseException | None = None
         """Why it could not be made, or ended; None if it was closed, or if the server just left."""
-        self.noted = Noted()
+        self.noted: Noted = Noted()
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -111,9 +111,9 @@ class Session:
         connect_timeout: float,
         show: Callable[[Listed], None],
     ) -> None:
-        self.name = name
+        self.name: str = name
         """The server as errors name it: as it calls itself, once it has said so."""
-        self.instructions = ""
+        self.instructions: str = ""
         self._transport = transport
         self._secrets = [value for value in secrets.values() if len(value) > 3]
         self._connect_timeout = connect_timeout

@@ -25,6 +25,10 @@ https://github.com/makenotion/notion-mcp-server/issues/340
 """
 
 
+async def _declared() -> None:
+    """Stand for a function whose parameters the server declares."""
+
+
 class MCPTool(Tool):
     """A tool of an MCP server.
 
@@ -32,21 +36,18 @@ class MCPTool(Tool):
     """
 
     def __init__(self, name: str, listed: Any, server: str, timeout: float | None, call: CallTool) -> None:
-        self.name = self.__name__ = name
-        own, self.server = str(listed.name), server
+        own: str = listed.name
         title = listed.title or getattr(listed.annotations, "title", None)
-        self._schema = listed.input_schema
-        self.description = self.__doc__ = listed.description or title or own
-        self.read_only: bool = bool(getattr(listed.annotations, "read_only_hint", False))
-        """Whether the server says that a call changes nothing. It is the server's word, so trust it as you trust it."""
 
         async def function(**arguments: Any) -> ToolResult:
             return await call(own, arguments)
 
+        super().__init__(_declared, name=name, description=listed.description or title or own, timeout=timeout)
         self.function = function
-        self.is_async, self.takes_context, self.access, self.thread_only = True, False, None, False
-        self.timeout = timeout
-        self.rename = f"connect to {server} with `MCPClient(..., prefix=...)`"
+        self._schema: dict[str, Any] = listed.input_schema
+        self.read_only: bool = bool(getattr(listed.annotations, "read_only_hint", False))
+        """Whether the server says that a call changes nothing. It is the server's word, so trust it as you trust it."""
+        self.rename: str = f"connect to {server} with `MCPClient(..., prefix=...)`"
 
     @cached_property
     def schema(self) -> dict[str, Any]:

@@ -52,8 +52,9 @@ class WebSearch(ProviderTool):
         super().__init__("web_search", "Search the web.")
         if allowed_domains and blocked_domains:
             raise ConfigError("WebSearch: give allowed_domains or blocked_domains, not both")
-        self.allowed_domains, self.blocked_domains = list(allowed_domains), list(blocked_domains)
-        self.max_uses = max_uses
+        self.allowed_domains: list[str] = list(allowed_domains)
+        self.blocked_domains: list[str] = list(blocked_domains)
+        self.max_uses: int | None = max_uses
 
 
 class CodeExecution(ProviderTool):
@@ -77,7 +78,8 @@ class FileSearch(ProviderTool):
         super().__init__("file_search", "Search the files that were uploaded.")
         if not vector_store_ids:
             raise ConfigError("FileSearch: vector_store_ids is empty; give the id of a vector store")
-        self.vector_store_ids, self.max_results = list(vector_store_ids), max_results
+        self.vector_store_ids: list[str] = list(vector_store_ids)
+        self.max_results: int | None = max_results
 
 
 def without_options(tool: Tool, model: str, names: Collection[str], remedy: str) -> None:
