@@ -5,6 +5,7 @@ import minideep.backends
 import minideep.behaviours
 import minideep.blueprint
 import minideep.evals
+import minideep.mcp
 import minideep.middleware
 import minideep.models
 import minideep.testing
@@ -15,6 +16,7 @@ MODULES = [
     minideep.behaviours,
     minideep.blueprint,
     minideep.evals,
+    minideep.mcp,
     minideep.middleware,
     minideep.models,
     minideep.testing,

@@ -68,6 +68,7 @@ from minideep.evals import Golden, evaluate
 from minideep.evals.trajectory import walk
 from minideep.events import Noted, TextDelta
 from minideep.kinds import shown
+from minideep.mcp import MCPClient
 from minideep.middleware import (
     EnvironmentMiddleware,
     FilesystemMiddleware,
@@ -85,7 +86,9 @@ from minideep.middleware import (
 from minideep.models import (
     Anthropic,
     BatchModel,
+    CodeExecution,
     FallbackModel,
+    FileSearch,
     ModelInfo,
     OfflineModel,
     OpenAI,
@@ -95,6 +98,7 @@ from minideep.models import (
     RateLimiter,
     ScriptedModel,
     Timeouts,
+    WebSearch,
     add_model_info,
     model_info,
     register,
@@ -212,6 +216,11 @@ def asked(model):
     agent = create_deep_agent(model)
     if not isinstance(model, Anthropic | OpenAI | OpenAIChat | BatchModel):
         answers(agent)
+
+
+def held(tool):
+    """A tool that the provider runs, and that was made with something odd, belongs to an agent that can be run."""
+    answers(Agent(ScriptedModel(["ok"]), [tool]))
 
 
 def worn(middleware):
@@ -443,6 +452,13 @@ def calls(world):
         "OpenAI": (OpenAI, {"name": "n", "client": None, "api_key": None, "base_url": None, "timeout": 60.0, **settings}, asked),
         "OpenAIChat": (OpenAIChat, {"name": "n", "client": None, "api_key": None, "base_url": None, "send_reasoning": True, "timeout": 60.0, **settings}, asked),
         "BatchModel": (BatchModel, {"model": "anthropic:claude-x", "max_wait": 1.0, "max_size": 10, "poll": 1.0}, asked),
+        "WebSearch": (
+            WebSearch,
+            {"allowed_domains": ["python.org"], "blocked_domains": [], "max_uses": 3},
+            held,
+        ),
+        "CodeExecution": (CodeExecution, {}),
+        "FileSearch": (FileSearch, {"vector_store_ids": ["vs_1"], "max_results": 3}, held),
         "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
         "RateLimiter": (RateLimiter, {"model": model, "max_concurrency": 8, "initial_backoff": 1.0, "max_backoff": 60.0}, asked),
         "ScriptedModel": (ScriptedModel, {"replies": ["ok"], "window": 100_000, "structured_output": False}, asked),
@@ -490,6 +506,9 @@ def calls(world):
         ),
         "Tool.normalized": (ping.normalized, {"call": ToolCall("ping")}),
         "Tool.bind": (ping.bind, {"call": ToolCall("ping"), "ctx": None}),
+        "MCPClient": (MCPClient, {"server": "uvx some-server", "only": ["search"], "prefix": "p_", "headers": None, "env": {}, "cwd": None, "connect_timeout": 30.0, "timeout": 60.0}, repr),
+        "MCPClient.connect": (MCPClient("no-such-server").connect, {}),
+        "MCPClient.close": (MCPClient("no-such-server").close, {}),
     }  # fmt: skip
 
 
@@ -605,7 +624,11 @@ CALLED_BY_THE_LOOP = {
     "TodoListMiddleware.write_todos": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
     "SummarizationMiddleware.exact_meter": "needs a provider",
-    **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},
+    **{
+        f"{kind}.{verb}": "a model's"
+        for kind in minideep.models.__all__
+        for verb in ("complete", "preload", "check_tools")
+    },
     **{
         f"{kind}.{verb}": "needs a provider"
         for kind in ("Anthropic", "OpenAI", "OpenAIChat")
