@@ -4,22 +4,26 @@ A rule names an operation and a pattern. The first one of a list that describes 
 describes is allowed. Of several lists, those of an agent and of the agents above it, the strictest verdict counts.
 """
 
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
+from unicodedata import normalize
 
 from msgspec import Struct
 
 from .access import Access
 from .backends import Glob, is_within
 from .checks import UserWritten, check_fields
-from .commands import Command, commands, fits
 from .context import ToolContext
 from .errors import ConfigError, ToolError
 from .messages import ToolCall
+from .tools import Tool
+
+if TYPE_CHECKING:
+    from .commands import Command
 
 EVERYTHING = "**"
+OPERATIONS = ("read", "write", "execute", "task", "*")
 When = Callable[[ToolContext, ToolCall], bool]
 
 
@@ -27,9 +31,9 @@ class Rule(UserWritten, frozen=True):
     """What `Allow`, `Ask` and `Deny` have in common.
 
     *operation* is `read`, `write`, `execute`, `task`, the name of a tool, or `*` for every call that reaches beyond its
-    thread. *pattern* describes what is reached: a path (a glob, in which `*` and `**` match hidden names too), a command
-    line (each simple command in it), or the name of a subagent. In the last two `*` is any text. *when* is a function of
-    the context and the call; the rule counts only where it returns True.
+    thread. *pattern* describes what is reached: a path (a glob, whose `*` and `**` match hidden names too), a command
+    (each simple one of a line), or the name of a subagent; in the last two `*` is any text. The rule counts only where
+    *when*, a function of the context and the call, returns True.
 
     A doubt is decided for the stricter side. `Ask` and `Deny` also describe everything below a path and every command
     that begins as theirs, in other spellings too (upper and lower case, forms of Unicode); `Allow` describes only what
@@ -48,7 +52,9 @@ class Rule(UserWritten, frozen=True):
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.operation or not self.pattern:
-            raise ConfigError(f"{self}: operation and pattern must not be empty; leave the pattern out to mean everything")
+            raise ConfigError(
+                f"{self}: operation and pattern must not be empty; leave the pattern out to mean everything"
+            )
         if self.operation == "*" and self.pattern != EVERYTHING:
             raise ConfigError(f"{self}: '*' takes no pattern; write one rule for 'read' and one for 'write'")
         if self.operation in ("read", "write"):
@@ -102,6 +108,8 @@ class Asked(Struct, frozen=True):
 
     ctx: ToolContext
     call: ToolCall
+    thread_only: bool = False
+    """True if it changes nothing but its thread. Then `*` does not describe it, only its name does."""
 
 
 class Policy:
@@ -115,6 +123,8 @@ class Policy:
         """Return the rule that decides about one *access* of a call; None for a call that tells nothing of itself."""
         pieces: Sequence[Command | None] = (None,)
         if access is not None and access.operation == "execute":
+            from .commands import commands  # Few agents have a shell.
+
             pieces = commands(access.subject)
         found = [self._first(rules, asked, access, piece) for rules in self.lists for piece in pieces]
         return strictest(found)
@@ -133,7 +143,7 @@ class Policy:
         asking = [rule for rules in self.lists for rule in _about(rules, operation) if isinstance(rule, Ask)]
         return next((rule for rule in asking if _inside(self._starts(rule), folder)), None)
 
-    def _first(self, rules: Sequence[Rule], asked: Asked, access: Access | None, piece: Command | None) -> Rule:
+    def _first(self, rules: Sequence[Rule], asked: Asked, access: Access | None, piece: "Command | None") -> Rule:
         """Return the verdict of one list. Of rules that may or may not describe the access, the strictest counts."""
         possible: list[Rule] = [ALLOWED]
         for rule in rules:
@@ -144,10 +154,10 @@ class Policy:
                 break
         return strictest(possible) if len(possible) > 1 else ALLOWED
 
-    def _describes(self, rule: Rule, asked: Asked, access: Access | None, piece: Command | None) -> bool | None:
+    def _describes(self, rule: Rule, asked: Asked, access: Access | None, piece: "Command | None") -> bool | None:
         """Return whether *rule* is about the access; None if that cannot be told."""
-        operation = access.operation if access is not None else ""
-        if rule.operation not in ("*", operation, asked.call.name):
+        operation = access.operation if access is not None else "" if asked.thread_only else "*"
+        if rule.operation not in (asked.call.name, operation) and (rule.operation != "*" or not operation):
             return False
         if rule.when is not None and not rule.when(asked.ctx, asked.call):
             return False
@@ -160,10 +170,13 @@ class Policy:
             return piece.fits(rule.pattern, restricts=restricts)
         if operation in ("read", "write"):
             return _reaches(_glob(rule.pattern, self._home, restricts), access.subject, restricts)
+        from .commands import fits
+
         return fits(rule.pattern, access.subject)
 
     def _starts(self, rule: Rule) -> list[str]:
-        return _glob(rule.pattern, self._home, False).starts
+        """Return the folded paths below which all that *rule* describes lies."""
+        return _glob(rule.pattern, self._home, True).starts
 
 
 def strictest(rules: Sequence[Rule]) -> Rule:
@@ -194,18 +207,38 @@ def _reaches(glob: Glob, path: str, restricts: bool) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Return one spelling for all that a disk may take for the same name."""
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
+    """Return one spelling for all that some disk takes for the same name."""
+    return text.lower() if text.isascii() else normalize("NFC", normalize("NFC", text).casefold())
 
 
 def _meets(starts: list[str], folder: str) -> bool:
+    folder = _folded(folder)
     return any(is_within(start, folder) or is_within(folder, start) for start in starts)
 
 
 def _inside(starts: list[str], folder: str) -> bool:
+    folder = _folded(folder)
     return all(is_within(start, folder) for start in starts)
 
 
-Describe = Callable[[Any], str]
+def check_operations(rules: Sequence[Rule], known: Collection[str], tools: Mapping[str, Tool], owner: str) -> None:
+    """Check that each rule is about an operation or one of the *known* tools. Misspelt, it would describe nothing.
+
+    Raises:
+        ConfigError: one is not, or has a pattern for a tool that does not say what its calls reach.
+    """
+    for rule in rules:
+        if rule.operation in OPERATIONS:
+            continue
+        if rule.operation not in known:
+            from .mistakes import did_you_mean
+
+            meant = did_you_mean(rule.operation, [*OPERATIONS, *known], f"; the tools are {', '.join(sorted(known))}")
+            problem = (
+                f"{rule} names {rule.operation!r}, which is neither an operation ({', '.join(OPERATIONS)}) nor a tool"
+            )
+            raise ConfigError(f"{owner}: {problem}{meant}")
+        tool = tools.get(rule.operation)
+        if rule.pattern != EVERYTHING and tool is not None and tool.access is None:
+            problem = f"{rule} has a pattern, but tool {tool.name!r} does not say what its calls reach"
+            raise ConfigError(f"{owner}: {problem}; give it `Tool(..., access=...)`, or the rule `when=`")

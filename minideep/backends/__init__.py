@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..ports import FileInfo
 from .given import write_given
+from .globs import Glob
+from .guarded import Guard, PermittedBackend, hold
 from .names import encodable, escaped, quoted, unescaped
 from .paths import CONVERSATION, MAX_FILE, RESULTS, Missing, changed, configured, is_within, join, parsed, read_only
 from .search import GLOB_SECONDS, GREP_SECONDS, Found, Hits, find, grep, similar, status
@@ -19,7 +21,7 @@ from .text import Decoded, as_content, decode, encode
 if TYPE_CHECKING:
     from .filesystem import FilesystemBackend
 
-__all__ = ["FileInfo", "FilesystemBackend", "Missing", "StateBackend"]
+__all__ = ["FileInfo", "FilesystemBackend", "Missing", "PermittedBackend", "StateBackend"]
 
 
 def __getattr__(name: str) -> Any:
