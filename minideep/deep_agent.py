@@ -86,35 +86,45 @@ def create_deep_agent(
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
     own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state. *memory*
-    lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes.
-
-    A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
-    *permissions* are rules such as `Deny("write", "/etc/**")` from `minideep.permissions`, for the calls of all tools,
-    in all runs below too. Calls to a tool that *interrupt_on* maps to True or an `Approval` wait for a person
-    (`Agent.resume`), in all runs below too, unless a subagent's own `interrupt_on` says False; with *approve_plan* the
-    first todo list of a thread does. The other arguments are as for `Agent`.
-    *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
-    skills, memory, environment) and before permissions and approvals. One of a built-in class replaces it, but for
-    those two.
+    lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes. A
+    subagent `general-purpose` is added, with the same tools and skills, unless *subagents* holds one of that name.
+    Calls wait for a person (`Agent.resume`) where *interrupt_on* or *permissions* (`minideep.permissions`) say so, in
+    all runs below too; with *approve_plan* the first plan of a thread does. *middleware* follows the built-in list, in
+    front of these guards; one of a built-in class takes its place. The other arguments are as for `Agent`.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    parts: dict[str, Any] = {"memory": memory, "skills": skills, "middleware": middleware}
-    parts |= {"system_prompt": system_prompt, "interrupt_on": interrupt_on, "response_format": response_format}
-    parts |= {"permissions": permissions}
-    if approve_plan:
-        from .middleware import PlanApprovalMiddleware  # These are loaded by those who use them.
-
-        parts["middleware"] = (*middleware, PlanApprovalMiddleware())
-    children = _with_general_purpose(subagents, skills, middleware)
-    model, files = resolve(model), backend or StateBackend()
-    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    agent, known = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
-    _check_profile(model, known)
+    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
+    parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
+    parts["subagents"] = _with_general_purpose(subagents, skills, middleware)
+    parts["middleware"] = (*middleware, *_plan_approval(approve_plan))
+    agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
     return agent
+
+
+def _built(
+    main: Subagent,
+    model: str | Model,
+    tools: Iterable[Tool | Callable[..., Any]],
+    files: Backend,
+    limits: Limits | None,
+) -> Agent[Any]:
+    model = resolve(model)
+    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
+    agent, known = defaults.build(main)
+    _check_profile(model, known)
+    return agent
+
+
+def _plan_approval(wanted: bool) -> list[Middleware]:
+    if not wanted:
+        return []
+    from .middleware import PlanApprovalMiddleware  # Guards are loaded by those who use them.
+
+    return [PlanApprovalMiddleware()]
 
 
 def _with_general_purpose(

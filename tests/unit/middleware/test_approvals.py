@@ -56,9 +56,9 @@ async def test_the_general_purpose_subagent_asks_too():
         ),
         (
             {"interrupt_on": {"pay": "yes"}},
-            r"create_deep_agent: interrupt_on\['pay'\] must be True or False, not 'yes'",
+            r"create_deep_agent: interrupt_on\['pay'\] must be True or False or an `Approval`, not 'yes'",
         ),
-        ({"interrupt_on": {"pay": lambda call: True}}, r"interrupt_on\['pay'\] must be True or False, not <function"),
+        ({"interrupt_on": {"pay": lambda call: True}}, r"\['pay'\] must be True or False or an `Approval`, not <fun"),
         ({"interrupt_on": ["pay"]}, r"interrupt_on must be a mapping, or None, not \['pay'\]"),
         ({"subagents": [worker(interrupt_on={"buy": True})]}, "agent 'worker': interrupt_on names 'buy'"),
         ({"subagents": [worker(interrupt_on={"task": True})]}, "agent 'worker': interrupt_on names 'task'"),
