@@ -148,6 +148,8 @@ def _command(words: list[str], redirected: bool) -> Command:
         bare.pop(0)
     if not bare:
         return Command(text, redirected=redirected)
+    if re.search(r"\s", bare[0]):  # Joined by spaces, it would look like a program with arguments.
+        return OPAQUE
     program, rest = _name(bare[0]), bare[1:]
     forms = (" ".join(bare), " ".join([program, *rest]))
     if _is_hiding(program):
