@@ -79,7 +79,8 @@ class Command(Struct, frozen=True):
         one that is redirected.
         """
         if not restricts:
-            return bool(self.text) and not self.redirected and fits(pattern, self.text)
+            named = not self.opaque or "*" not in pattern.split(" ")[0]  # `sh *` means what it says, `*` does not.
+            return bool(self.text) and named and not self.redirected and fits(pattern, self.text)
         pattern = f"{pattern.casefold().removesuffix(' *')} *"
         if self.text and fits(pattern, self.text.casefold()):
             return True

@@ -217,8 +217,51 @@ def test_a_pattern_takes_no_more_than_its_length_times_that_of_the_text():
 
 SHELL = shutil.which("bash") or shutil.which("sh")
 PIECES = strategies.sampled_from(
-    "say ok ok; & && | || \n \t ' \" \\ $X ${X} $( ` ) ( { } # > < >& 2>&1 >/dev/null * ? [ ] ~ ! = A=1 a b 1 "
-    "sh -c env then fi \\\n /".split(" ")
+    [
+        "say",
+        "say",
+        "ok ",
+        "ok;",
+        " ",
+        " ",
+        "\n",
+        "\t",
+        ";",
+        "&",
+        "|",
+        "&&",
+        "||",
+        "'",
+        '"',
+        "\\",
+        "\\\n",
+        "$X",
+        "${X}",
+        "$(",
+        "`",
+    ]
+    + [
+        ")",
+        "(",
+        "{",
+        "}",
+        "#",
+        ">",
+        "<",
+        ">&",
+        "2>&1",
+        ">/dev/null",
+        "&>/dev/null",
+        "*",
+        "?",
+        "[",
+        "]",
+        "~",
+        "!",
+        "=",
+        "A=1",
+    ]
+    + ["a", "1", "sh", "-c", "env", "then", "fi", "/", "$'say'"]
 )
 
 
@@ -250,9 +293,9 @@ FOLDER = ""
 
 @pytest.fixture(autouse=True, scope="module")
 def says(tmp_path_factory):
-    global FOLDER  # noqa: PLW0603  Hypothesis takes no fixture of a function.
+    global FOLDER  # Hypothesis takes no fixture of a function.
     folder = tmp_path_factory.mktemp("shell")
     (folder / "empty").mkdir()
-    (folder / "say").write_text("#!/bin/sh\n: > "$RAN"\n")
+    (folder / "say").write_text('#!/bin/sh\n: > "$RAN"\n')
     (folder / "say").chmod(0o755)
     FOLDER = str(folder)
