@@ -41,7 +41,7 @@ LAYERS = [
     ["models", "permissions"],
     ["runtime"],
     ["middleware"],
-    ["live", "stored", "replay", "agent"],
+    ["live", "stored", "stored_async", "replay", "agent"],
     ["deep_agent"],
     ["evals"],
     ["behaviours"],
