@@ -33,6 +33,7 @@ PACKAGES = {
         "FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware OffloadMiddleware PatchToolCallsMiddleware "
         "PromptCachingMiddleware SkillsMiddleware SubAgentMiddleware SummarizationMiddleware TodoListMiddleware"
     ),
+    "permissions": "Allow Ask Deny ask_before_writes read_only workspace",
     "models": "Anthropic FallbackModel OpenAI OpenAIChat Price Profile RateLimiter ScriptedModel",
 }
 """Names that people look for in `minideep` itself, by the package that has them."""

@@ -22,6 +22,7 @@ from .tools import Tool
 if TYPE_CHECKING:
     from .commands import Command
 
+__all__ = ["Allow", "Ask", "Deny", "ask_before_writes", "read_only", "workspace"]
 EVERYTHING = "**"
 OPERATIONS = ("read", "write", "execute", "task", "*")
 When = Callable[[ToolContext, ToolCall], bool]

@@ -8,6 +8,7 @@ it lists.
 from collections.abc import Iterable, Iterator
 from typing import Protocol, cast
 
+from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
 from ..ports import Backend, FileInfo
@@ -57,6 +58,7 @@ class PermittedBackend:
     permissions, and outside of a call, it is *backend* itself.
     """
 
+    @checked
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self.blocking: bool = backend.blocking

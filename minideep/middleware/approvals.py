@@ -36,14 +36,6 @@ class Approval(UserWritten, frozen=True, kw_only=True):
         if len(set(self.decisions)) < len(self.decisions):
             raise ConfigError(f"Approval.decisions names a kind twice: {list(self.decisions)}")
 
-    def interrupt(self, ctx: ToolContext, call: ToolCall) -> Interrupt | None:
-        """Return the interrupt of *call*, or None if it need not wait."""
-        if self.when is not None and not self.when(ctx, call):
-            return None
-        said = self.describe if isinstance(self.describe, str) else self.describe(ctx, call)
-        reason = said or f"{call.name} runs only when a person has decided"
-        return Interrupt(call, reason, decisions=tuple(self.decisions))
-
 
 class HumanInTheLoopMiddleware(Middleware):
     """Makes calls of the tools that *interrupt_on* maps to True, or to an `Approval`, wait until `Agent.resume` brings
@@ -62,9 +54,11 @@ class HumanInTheLoopMiddleware(Middleware):
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | Interrupt:
         approval = self._approvals.get(call.name)
-        if approval is None or ctx.decision is not None:
+        if approval is None or ctx.decision is not None or (approval.when and not approval.when(ctx, call)):
             return call
-        return approval.interrupt(ctx, call) or call
+        said = approval.describe if isinstance(approval.describe, str) else approval.describe(ctx, call)
+        reason = said or f"{call.name} runs only when a person has decided"
+        return Interrupt(call, reason, decisions=tuple(approval.decisions))
 
 
 class PlanApprovalMiddleware(Middleware):

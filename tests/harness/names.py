@@ -7,6 +7,7 @@ import minideep.blueprint
 import minideep.evals
 import minideep.middleware
 import minideep.models
+import minideep.permissions
 import minideep.testing
 
 MODULES = [
@@ -17,6 +18,7 @@ MODULES = [
     minideep.evals,
     minideep.middleware,
     minideep.models,
+    minideep.permissions,
     minideep.testing,
 ]
 
