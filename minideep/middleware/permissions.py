@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from ..access import Access
-from ..backends import hold, is_within, quoted
+from ..backends import hold, is_within, normalized, quoted
 from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
@@ -38,7 +40,8 @@ class PermissionsMiddleware(Middleware):
         self, rules: Sequence[Rule], backend: Backend | None = None, *, within: "PermissionsMiddleware | None" = None
     ) -> None:
         above = within.policy.lists if within else ()
-        self.policy: Policy = Policy((*above, rules), backend.home if backend else "/")
+        self._home = backend.home if backend else "/"
+        self.policy: Policy = Policy((*above, rules), self._home)
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
         tool: Tool | None = ctx.tools.get(call.name)
@@ -49,7 +52,7 @@ class PermissionsMiddleware(Middleware):
         except ToolError:  # It never runs, and its own error says why.
             return call
         try:
-            accesses = tuple(tool.access(arguments)) if tool.access else ()
+            accesses = tuple(map(self._plain, tool.access(arguments) if tool.access else ()))
         except ToolError as exc:  # What cannot be told cannot be allowed.
             return ToolResult(f"{call.name} was not run: {exc}", is_error=True)
         permit = _Permit(self.policy, Asked(ctx, call, tool.thread_only), accesses)
@@ -60,6 +63,16 @@ class PermissionsMiddleware(Middleware):
             return Interrupt(call, f"{rule} has a person decide")
         hold(ctx, self, permit)
         return call
+
+    def _plain(self, access: Access) -> Access:
+        """Return *access* with a path in its normal form: another spelling of it must not lead around a rule.
+
+        Raises:
+            ToolError: it is no path.
+        """
+        if access.operation not in ("read", "write"):
+            return access
+        return structs.replace(access, subject=normalized(access.subject, self._home))
 
 
 class _Permit:

@@ -358,6 +358,13 @@ async def test_a_tool_that_reaches_several_things_gets_the_strictest_verdict(bac
     assert bench.waits == ["Ask('read', '/src/**') has a person decide"]
 
 
+@pytest.mark.parametrize("path", ["secret/x", "//secret//x", "/./secret/x/", "/src/../secret/x"])
+async def test_a_path_that_a_tool_spells_in_another_way_is_the_same_path(backend, path):
+    seen = Tool(opened, access=lambda args: [Access("read", args["path"])])
+    (said,) = await Bench([Deny("read", "/secret")], backend, tools=[seen])(("opened", {"path": path}))
+    assert said.startswith("opened was not run")
+
+
 async def test_what_a_tool_cannot_say_that_it_reaches_is_not_allowed(backend):
     def access(args):
         raise ToolError("no such place")
