@@ -12,6 +12,7 @@ from .checks import checked
 from .errors import ConfigError
 from .middleware import (
     SUMMARIES,
+    Approval,
     EnvironmentMiddleware,
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
@@ -27,6 +28,7 @@ from .middleware import (
     as_subagent,
 )
 from .models import profile_of, resolve
+from .permissions import Rule, check_operations
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
 from .state import Limits
@@ -34,7 +36,7 @@ from .tools import R, Tool, as_tool
 
 if TYPE_CHECKING:
     from .backends import ShellBackend
-    from .middleware import ResponseFormat
+    from .middleware import PermissionsMiddleware, ResponseFormat
 
 GENERAL_PURPOSE = Subagent(
     name="general-purpose",
@@ -57,7 +59,9 @@ def create_deep_agent(
     backend: Backend | None = None,
     memory: Sequence[str] = (),
     skills: Sequence[str] = (),
-    interrupt_on: Mapping[str, bool] | None = None,
+    interrupt_on: Mapping[str, bool | Approval] | None = None,
+    permissions: Sequence[Rule] = (),
+    approve_plan: bool = False,
     middleware: Sequence[Middleware] = (),
     limits: Limits | None = None,
     checkpointer: Store | None = None,
@@ -73,18 +77,18 @@ def create_deep_agent(
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
     own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state; if it runs
     commands, as `LocalShellBackend` does, there is the tool `execute`. *memory* lists files, such as `AGENTS.md`, that
-    the prompt always shows, and *skills* folders whose skills it describes.
-
-    A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
-    Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
-    subagent's own `interrupt_on` says False. *middleware* comes after the built-in list (see its README) and before the
-    approvals; one of a built-in class replaces it, but for approvals. The other arguments are as for `Agent`.
+    the prompt always shows, and *skills* folders whose skills it describes. A subagent `general-purpose` is added, with
+    the same tools and skills, unless *subagents* holds one of that name.
+    Calls wait for a person (`Agent.resume`) where *interrupt_on* or *permissions* (`minideep.permissions`) say so, in
+    all runs below too; with *approve_plan* the first plan of a thread does. *middleware* follows the built-in list, in
+    front of these guards; one of a built-in class takes its place. The other arguments are as for `Agent`.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    parts: dict[str, Any] = {"memory": memory, "skills": skills, "middleware": middleware}
-    parts |= {"system_prompt": system_prompt, "interrupt_on": interrupt_on, "response_format": response_format}
+    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills}
+    parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
+    parts["middleware"] = (*middleware, *_plan_approval(approve_plan))
     model, files = resolve(model), backend or StateBackend()
     defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
     children = _with_general_purpose(subagents, skills, middleware, defaults.usual)
@@ -93,6 +97,14 @@ def create_deep_agent(
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
     return agent
+
+
+def _plan_approval(wanted: bool) -> list[Middleware]:
+    if not wanted:
+        return []
+    from .middleware import PlanApprovalMiddleware  # Guards are loaded by those who use them.
+
+    return [PlanApprovalMiddleware()]
 
 
 def _with_general_purpose(
@@ -121,17 +133,25 @@ class _Defaults(Struct, frozen=True):
     limits: Limits | None
     usual: tuple[Middleware, ...]
     """The built-in middleware that all agents with this model share."""
-    interrupt_on: dict[str, bool] = {}
-    approvals: tuple[Middleware, ...] = ()
-    """The one of this agent, if some of its calls wait for a person."""
-    approvals_above: tuple[Middleware, ...] = ()
-    """Those of the agents above, whose `interrupt_on` this agent's own already contains, or changes."""
+    interrupt_on: dict[str, bool | Approval] = {}
+    permissions: "PermissionsMiddleware | None" = None
+    """Holds the rules of this agent and of those above, if there are any."""
+    guards: tuple[Middleware, ...] = ()
+    """Permissions and approvals of this agent, if it has any."""
+    guards_above: tuple[Middleware, ...] = ()
+    """Those of the agents above, which this agent's own already contain, or change."""
     budgets: tuple[tuple[str, Limits], ...] = ()
     """The limits of the agents above, by name. Each bounds the spending of all agents below it."""
 
     def of(self, subagent: Subagent) -> "_Defaults":
         """Return the settings of *subagent*: its own, and these for all others."""
         interrupt_on = self.interrupt_on | dict(subagent.interrupt_on or {})
+        permissions = self.permissions if subagent.inherit_permissions else None
+        if subagent.permissions:
+            from .middleware import PermissionsMiddleware
+
+            permissions = PermissionsMiddleware(subagent.permissions, self.files, within=permissions)
+        approvals = HumanInTheLoopMiddleware(interrupt_on) if any(interrupt_on.values()) else None
         model = resolve(subagent.model) if subagent.model else self.model
         return _Defaults(
             model,
@@ -140,8 +160,9 @@ class _Defaults(Struct, frozen=True):
             subagent.limits or self.limits,
             _usual(model, self.files) if model is not self.model else self.usual,
             interrupt_on,
-            (HumanInTheLoopMiddleware(interrupt_on),) if any(interrupt_on.values()) else (),
-            (*self.approvals_above, *self.approvals),
+            permissions,
+            tuple(guard for guard in (permissions, approvals) if guard is not None),
+            (*self.guards_above, *self.guards),
             (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
 
@@ -164,15 +185,17 @@ class _Defaults(Struct, frozen=True):
             name=subagent.name,
             response_format=subagent.response_format,
         )
-        # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Approvals
-        # are inherited by other agents that a tool runs. Those from above are listed so that this agent does not
-        # inherit them again.
-        inherited = (*inheritable(subagent.middleware), *own.approvals, *own.approvals_above)
+        # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Guards are
+        # inherited by other agents that a tool runs. Those from above are listed so that this agent does not inherit
+        # them again.
+        inherited = (*inheritable(subagent.middleware), *own.guards, *own.guards_above)
         agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
         known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
         _check_names(subagent, known)
+        if subagent.permissions:
+            check_operations(subagent.permissions, known, agent.spec.tools, f"agent {subagent.name!r}")
         if subagent.model:
             _check_profile(own.model, known)
         return agent, known
@@ -186,7 +209,7 @@ class _Defaults(Struct, frozen=True):
             others.append(MemoryMiddleware(subagent.memory, self.files))
         usual, given = [todos, files, offload, *delegation, *others, environment], subagent.middleware
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
-        return [*own, *(part for part in given if part not in own), *self.approvals]
+        return [*own, *(part for part in given if part not in own), *self.guards]
 
 
 def _usual(model: Model, files: Backend) -> tuple[Middleware, ...]:

@@ -38,6 +38,7 @@ PACKAGES = {
         "Anthropic CodeExecution FallbackModel FileSearch OpenAI OpenAIChat Price Profile RateLimiter ScriptedModel "
         "WebSearch"
     ),
+    "permissions": "Allow Ask Deny ask_before_writes read_only workspace",
 }
 """Names that people look for in `minideep` itself, by the package that has them."""
 SYNONYMS = {

@@ -12,8 +12,22 @@ from typing import TYPE_CHECKING, Any
 from .. import lazy_names
 from ..ports import FileInfo
 from .given import write_given
+from .globs import Glob
+from .guarded import Guard, PermittedBackend, hold
 from .names import encodable, escaped, quoted, unescaped
-from .paths import CONVERSATION, MAX_FILE, RESULTS, Missing, changed, configured, is_within, join, parsed, read_only
+from .paths import (
+    CONVERSATION,
+    MAX_FILE,
+    RESULTS,
+    Missing,
+    changed,
+    configured,
+    is_within,
+    join,
+    normalized,
+    parsed,
+    read_only,
+)
 from .search import GLOB_SECONDS, GREP_SECONDS, Found, Hits, find, grep, similar, status
 from .state import StateBackend
 from .text import Decoded, as_content, decode, encode
@@ -37,6 +51,7 @@ __all__ = [
     "FilesystemBackend",
     "LocalShellBackend",
     "Missing",
+    "PermittedBackend",
     "Sandbox",
     "SandboxBackend",
     "ShellBackend",

@@ -5,8 +5,9 @@ import os
 import secrets
 import stat
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from hashlib import sha256
 from typing import Literal
 
@@ -16,7 +17,8 @@ from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..kinds import Pathname
 from ..ports import FileInfo
-from .beneath import NO_LINK, SUPPORTED, Beneath, Place, StoreFolder, Unreachable, opened
+from .beneath import NO_LINK, SUPPORTED, Beneath, Place, Reach, StoreFolder, Unreachable, opened
+from .guarded import Guard
 from .names import quoted
 from .paths import (
     MAX_FILE,
@@ -84,6 +86,7 @@ class FilesystemBackend:
         self._root_dir = root
         self._base = self._root if virtual_mode else Beneath("/")
         self._lock = threading.Lock()
+        self._guards: tuple[Guard, ...] = ()
         self.home: str = "/" if virtual_mode else root
         """Relative paths start here."""
         reach = "nothing confines you to that folder"
@@ -94,6 +97,14 @@ class FilesystemBackend:
 
     def __repr__(self) -> str:
         return f"FilesystemBackend({self._root_dir!r})"
+
+    def guarded(self, guard: Guard) -> "FilesystemBackend":
+        """Return the same files, with the same lock, as *guard* lets a call reach them. It is asked about the place
+        that a path has led to, with the folder already open: replacing a folder by a link gains nothing.
+        """
+        view = copy(self)
+        view._guards = (*self._guards, guard)
+        return view
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
         """List the direct entries of a folder, sorted. A link that leads nowhere or outside is listed as a file."""
@@ -124,14 +135,15 @@ class FilesystemBackend:
     def read(self, ctx: ToolContext, path: str) -> bytes:
         """Return a file's bytes. Only a regular file of at most `MAX_FILE` bytes is read."""
         path = normalized(path, self.home)
-        with _explained(path), self._base.place(path) as place:
+        with _explained(path), self._base.place(path, check=self._reach(path, "read")) as place:
             return _content(path, place)
 
     def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
         """Create or replace a file, through a temporary file beside it. A replaced file keeps its mode."""
         path = normalized(path, self.home)
         check_writable(path)
-        with self._lock, _explained(path), self._base.place(path, make=expect is None) as place:
+        reach = self._reach(path, "write")
+        with self._lock, _explained(path), self._base.place(path, make=expect is None, check=reach) as place:
             # Under the lock: another write between the comparison and the rename would be lost.
             mode = _mode(path, place)
             if expect is not None and sha256(_content(path, place)).hexdigest() != expect:
@@ -146,30 +158,64 @@ class FilesystemBackend:
         """
         path = normalized(path, self.home)
         check_writable(path)
-        with self._lock, _explained(path), self._base.place(path, follow=False) as place:
+        reach = self._reach(path, "write")
+        with self._lock, _explained(path), self._base.place(path, follow=False, check=reach) as place:
             if place.status is None:
                 raise Missing(path)
             if (place.status.st_dev, place.status.st_ino) in self._root.above:
                 raise undeletable(path)
             if stat.S_ISDIR(place.status.st_mode):
-                return sorted(join(path, name) for name in remove_folder(place))
+                return sorted(join(path, name) for name in remove_folder(place, self._below(path, place.path)))
             _keep_store_link(place)
             os.unlink(place.name, dir_fd=place.folder)
             return [path]
 
     def _status(self, path: str) -> os.stat_result:
         """Return the status of *path*, following all links."""
-        with self._base.place(path) as place:
+        with self._base.place(path, check=self._reach(path, "list")) as place:
             if place.status is None:
                 raise Missing(path)
             return place.status
 
     def _entries(self, path: str) -> list[tuple[FileInfo, _Kind]]:
-        with _explained(path), self._base.place(path) as place:
+        with _explained(path), self._base.place(path, check=self._reach(path, "list")) as place:
             if place.status and stat.S_ISREG(place.status.st_mode):
                 raise not_a_folder(path)
             with opened(place) as folder, os.scandir(folder) as entries:
-                return [self._entry(join(path, entry.name), entry) for entry in sorted(entries, key=lambda e: e.name)]
+                found = sorted(entries, key=lambda entry: entry.name)
+                if self._guards:
+                    found = [entry for entry in found if self._shows(path, place.path, entry)]
+                return [self._entry(join(path, entry.name), entry) for entry in found]
+
+    def _reach(self, path: str, operation: Literal["read", "write", "list"]) -> Reach | None:
+        """Return what asks the guards about the place to which *path* leads."""
+        if not self._guards:
+            return None
+
+        def ask(real: str, status: os.stat_result | None) -> None:
+            for guard in self._guards:
+                if operation == "list" and status and stat.S_ISDIR(status.st_mode):
+                    guard.check_folder(path, real)
+                else:
+                    guard.check(path, real, "read" if operation == "list" else operation)
+
+        return ask
+
+    def _below(self, path: str, real: str) -> Callable[[str], None] | None:
+        """Return what asks the guards about each entry of a folder that is about to be deleted."""
+        if not self._guards:
+            return None
+
+        def ask(name: str) -> None:
+            for guard in self._guards:
+                guard.check(join(path, name), join(real, name), "write")
+
+        return ask
+
+    def _shows(self, path: str, real: str, entry: os.DirEntry[str]) -> bool:
+        is_dir = entry.is_dir(follow_symlinks=False)
+        places = {join(path, entry.name), join(real, entry.name)}
+        return all(guard.shows(place, is_dir) for guard in self._guards for place in places)
 
     def _entry(self, path: str, entry: os.DirEntry[str]) -> tuple[FileInfo, _Kind]:
         try:

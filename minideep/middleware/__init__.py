@@ -7,16 +7,17 @@ are a promise to users.
 from .. import lazy_names
 
 _PUBLIC = (
-    "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
-    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat ShellMiddleware "
-    "SkillsMiddleware SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
+    "Approval EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
+    "OffloadMiddleware PatchToolCallsMiddleware PermissionsMiddleware PlanApprovalMiddleware PromptCachingMiddleware "
+    "ResponseFormat ShellMiddleware SkillsMiddleware SubAgentMiddleware Subagent SummarizationMiddleware "
+    "TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
     {
         ".ports": "Middleware",
-        "approvals": "HumanInTheLoopMiddleware",
+        "approvals": "Approval HumanInTheLoopMiddleware PlanApprovalMiddleware",
         "caching": "PromptCachingMiddleware",
         "checking": "FINAL_ANSWER UNFINISHED ReplyCheck last_words refusals",
         "context.compaction": "SummarizationMiddleware",
@@ -29,6 +30,7 @@ __getattr__ = lazy_names(
         "output": "RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",
         "shell": "ShellMiddleware",
+        "permissions": "PermissionsMiddleware",
         "skills": "SkillsMiddleware",
         "subagents": "SubAgentMiddleware Subagent as_subagent",
         "todos": "TodoListMiddleware unfinished",

@@ -1,7 +1,11 @@
 """The names of the middleware package, for type checkers."""
 
 from ..ports import Middleware as Middleware
-from .approvals import HumanInTheLoopMiddleware as HumanInTheLoopMiddleware
+from .approvals import (
+    Approval as Approval,
+    HumanInTheLoopMiddleware as HumanInTheLoopMiddleware,
+    PlanApprovalMiddleware as PlanApprovalMiddleware,
+)
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
 from .checking import (
     FINAL_ANSWER as FINAL_ANSWER,
@@ -23,6 +27,7 @@ from .output import (
     as_response_format as as_response_format,
 )
 from .patching import PatchToolCallsMiddleware as PatchToolCallsMiddleware
+from .permissions import PermissionsMiddleware as PermissionsMiddleware
 from .shell import ShellMiddleware as ShellMiddleware
 from .skills import SkillsMiddleware as SkillsMiddleware
 from .subagents import Subagent as Subagent, SubAgentMiddleware as SubAgentMiddleware, as_subagent as as_subagent

@@ -21,6 +21,7 @@ import minideep.models
 import minideep.testing
 from minideep import (
     Agent,
+    Approval,
     Costs,
     DiskCheckpointer,
     Edit,
@@ -58,6 +59,7 @@ from minideep.backends import (
     DockerSandbox,
     FilesystemBackend,
     LocalShellBackend,
+    PermittedBackend,
     SandboxBackend,
     StateBackend,
     StoreBackend,
@@ -76,6 +78,8 @@ from minideep.middleware import (
     MemoryMiddleware,
     OffloadMiddleware,
     PatchToolCallsMiddleware,
+    PermissionsMiddleware,
+    PlanApprovalMiddleware,
     PromptCachingMiddleware,
     ShellMiddleware,
     SkillsMiddleware,
@@ -103,6 +107,7 @@ from minideep.models import (
     model_info,
     register,
 )
+from minideep.permissions import Allow, Ask, Deny, ask_before_writes, read_only, workspace
 from minideep.testing import recorded, tool_context
 
 PLAIN = (type(Struct), type(UserWritten))
@@ -376,14 +381,15 @@ def calls(world):
         "create_deep_agent": (
             create_deep_agent,
             {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
-            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **typed},
+            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **typed}
+            | {"permissions": [Deny("read", "/x")], "approve_plan": False},
             answers,
         ),
         "Subagent": (
             Subagent,
             {"name": "s", "description": "d", "system_prompt": "", "tools": [ping], "model": model, "middleware": ()}
             | {"memory": (), "skills": (), "limits": Limits(), "subagents": (), "interrupt_on": {}, "share": ()}
-            | {"response_format": None},
+            | {"response_format": None, "permissions": (), "inherit_permissions": True},
             lambda about: answers(create_deep_agent(ScriptedModel(["ok"]), subagents=[about])),
         ),
         "Stream": (Stream, {"start": lambda emit: agent.run("go")}),
@@ -438,6 +444,14 @@ def calls(world):
         "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
+        "PermissionsMiddleware": (PermissionsMiddleware, {"rules": [Deny("read")], "backend": None, "within": None}, worn),
+        "PlanApprovalMiddleware": (PlanApprovalMiddleware, {}, worn),
+        "Approval": (Approval, {"decisions": ("approve",), "when": plain, "describe": ""}, lambda approval: worn(HumanInTheLoopMiddleware({"ping": approval}))),
+        **{kind.__name__: (kind, {"operation": "read", "pattern": "/x", "when": plain}, lambda rule: worn(PermissionsMiddleware([rule]))) for kind in (Allow, Ask, Deny)},
+        "ask_before_writes": (ask_before_writes, {}),
+        "read_only": (read_only, {}),
+        "workspace": (lambda patterns: workspace(patterns), {"patterns": "/src/**"}),
+        "PermittedBackend": (PermittedBackend, {"backend": files}),
         "MemoryMiddleware": (MemoryMiddleware, {"sources": ["A.md"], "backend": files}, worn),
         "Middleware": (Middleware, {}, worn),
         "OffloadMiddleware": (OffloadMiddleware, {"backend": files, "result_tokens": 1000, "message_tokens": 1000}, worn),
@@ -646,6 +660,8 @@ CALLED_BY_THE_LOOP = {
         for kind in minideep.backends.__all__
         if kind.endswith("Backend")
         for verb in ("ls", "walk", "read", "write", "delete")
+        for kind in ("FilesystemBackend", "PermittedBackend", "StateBackend")
+        for verb in ("ls", "walk", "read", "write", "delete", "guarded")
     },
     **{
         f"{kind}.{verb}": "a sandbox's, which its backend calls"

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, json
 
 from ... import backends
 from ...access import Access
-from ...backends import Missing, decode, encodable, encode, escaped, is_within, quoted, unescaped
+from ...backends import Missing, PermittedBackend, decode, encodable, encode, escaped, is_within, quoted, unescaped
 from ...checks import checked
 from ...context import ToolContext
 from ...errors import ToolError
@@ -67,7 +67,7 @@ class FilesystemMiddleware(Middleware):
 
     @checked
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self._backend = PermittedBackend(backend)
         self._home: str = backend.home
         self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
         reads, writes = (self.ls, self.read_file, self.glob, self.grep), (self.write_file, self.edit_file, self.delete)
