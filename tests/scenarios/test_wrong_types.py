@@ -655,13 +655,9 @@ CALLED_BY_THE_LOOP = {
     },
     **{
         f"{kind}.{verb}": "a backend's, which the file tools call"
-        for kind in ("FilesystemBackend", "StateBackend", "SandboxBackend", "LocalShellBackend", "BubblewrapBackend")
-        for verb in ("ls", "walk", "read", "write", "delete", "execute")
         for kind in minideep.backends.__all__
         if kind.endswith("Backend")
-        for verb in ("ls", "walk", "read", "write", "delete")
-        for kind in ("FilesystemBackend", "PermittedBackend", "StateBackend")
-        for verb in ("ls", "walk", "read", "write", "delete", "guarded")
+        for verb in ("ls", "walk", "read", "write", "delete", "execute", "guarded")
     },
     **{
         f"{kind}.{verb}": "a sandbox's, which its backend calls"
