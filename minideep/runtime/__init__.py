@@ -13,6 +13,7 @@ __getattr__ = lazy_names(
         "feed": "position",
         "following": "ThreadStatus cancel_turn follow say_to_turn status_of",
         "handle": "Handle start",
+        "jobs": "Jobs job_id thread_of_job",
         "live": "turns_of",
         "overrides": "override with_model",
         "process": "configure_process",

@@ -26,7 +26,7 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
     # Before the child begins, so that a second one under its key is refused.
     call.children[key] = ended = parent.loop.create_future()
     try:
-        child = open_child(call, below(overridden(agent.spec, parent.spec), parent.spec), key, said)
+        child = open_child(call, spec_below(agent, parent.spec), key, said)
         state = child.state
         try:
             if state.status == "running":
@@ -50,6 +50,11 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
         return child.turn()
     finally:
         ended.set_result(None)
+
+
+def spec_below(agent: Runnable, parent: AgentSpec) -> AgentSpec:
+    """Return the spec of *agent* as it works for *parent*: the guards of *parent* hold there too."""
+    return below(overridden(agent.spec, parent), parent)
 
 
 def key_of(call: Call, key: str | None, attempt: int) -> str:
@@ -87,7 +92,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, said: Said) -> Run:
     if not in_memory and path not in parent.journal.log.runs:
         for run in parent.budgets:
             check_prices(spec, run.state.limits, run.spec.name)
-        _count_child(parent, path)
+        count_child(parent, path)
     child = parent.child(spec, path, call)
     state = child.state
     if state.status == "ready":
@@ -122,8 +127,12 @@ def is_out_of_budget(child: State) -> bool:
     return child.status == "exhausted" and child.reason in BUDGETS
 
 
-def _count_child(parent: Run, path: Path) -> None:
-    """Count a run that begins at *path* for its parent and every run above, if the limits of all of them allow it."""
+def count_child(parent: Run, path: Path) -> None:
+    """Count a run that begins at *path* for its parent and every run above, if the limits of all of them allow it.
+
+    Raises:
+        ToolError: one of them does not; nothing was counted.
+    """
     line = [parent]
     while (above := line[-1].parent) is not None:
         line.append(above)
