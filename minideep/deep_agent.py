@@ -16,6 +16,7 @@ from .middleware import (
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
     MemoryMiddleware,
+    Named,
     OffloadMiddleware,
     PatchToolCallsMiddleware,
     PromptCachingMiddleware,
@@ -29,6 +30,7 @@ from .middleware import (
 from .models import profile_of, resolve
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
+from .spec import AgentSpec, Runnable
 from .state import Limits
 from .tools import R, Tool, as_tool
 
@@ -159,9 +161,8 @@ class _Defaults(Struct, frozen=True):
                 problem = f"subagent {subagent.name!r} shares {shared!r}"
                 raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
         own = self.of(subagent)
-        children = [(child, *own.build(child)) for child in subagent.subagents]
-        delegation = [SubAgentMiddleware((child, agent) for child, agent, _ in children)] if children else []
-        stack = own.middleware(subagent, delegation)
+        children = [(child, *own.built(child)) for child in subagent.subagents]
+        stack = own.middleware(subagent, _delegation([(child, agent) for child, agent, _ in children]))
         agent = Agent(
             own.model,
             own.tools,
@@ -176,6 +177,8 @@ class _Defaults(Struct, frozen=True):
         # inherit them again.
         inherited = (*inheritable(subagent.middleware), *own.approvals, *own.approvals_above)
         agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
+        for fork in [built for child, built, _ in children if child.fork]:
+            fork.parent = agent
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
         known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
@@ -183,6 +186,25 @@ class _Defaults(Struct, frozen=True):
         if subagent.model:
             _check_profile(own.model, known)
         return agent, known
+
+    def built(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
+        """Return the agent of a subagent of this one, built if there is none yet, and the names of all its tools."""
+        *above, parent = [name for name, _ in self.budgets]
+        if subagent.background and above:
+            problem = f"subagent {subagent.name!r} is to work in the background of {parent!r}, which ends with its call"
+            raise ConfigError(f"{problem}; only the main agent has such subagents")
+        if subagent.background and subagent.name == parent:
+            raise ConfigError(f"subagent {subagent.name!r} has the name of the main agent; give it another one")
+        if subagent.fork:
+            from .middleware import Fork  # Few agents have one.
+
+            return Fork(subagent), frozenset()
+        if subagent.agent is None:
+            return self.build(subagent)
+        spec: AgentSpec = subagent.agent.spec
+        for owner, limits in self.budgets:
+            check_prices(spec, limits, owner)
+        return Named(structs.replace(spec, name=subagent.name, share=tuple(subagent.share))), frozenset(spec.tools)
 
     def middleware(self, subagent: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
         """Return the built-in list with the middleware of *subagent*: in place of a built-in of its class, or after."""
@@ -194,6 +216,18 @@ class _Defaults(Struct, frozen=True):
         usual, given = [todos, files, offload, *delegation, *others, environment], subagent.middleware
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.approvals]
+
+
+def _delegation(children: Sequence[tuple[Subagent, Runnable]]) -> list[Middleware]:
+    """Return the middleware that gives an agent its subagents."""
+    asked = [child for child in children if not child[0].background]
+    background = [child for child in children if child[0].background]
+    parts: list[Middleware] = [SubAgentMiddleware(asked)] if asked else []
+    if background:
+        from .middleware import AsyncSubAgentMiddleware  # Few agents have one.
+
+        parts.append(AsyncSubAgentMiddleware(background))
+    return parts
 
 
 def _usual(model: Model, files: Backend) -> tuple[Middleware, ...]:

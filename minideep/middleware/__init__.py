@@ -7,8 +7,8 @@ are a promise to users.
 from .. import lazy_names
 
 _PUBLIC = (
-    "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
-    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware "
+    "AsyncSubAgentMiddleware EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware "
+    "Middleware OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware "
     "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
@@ -17,19 +17,21 @@ __getattr__ = lazy_names(
     {
         ".ports": "Middleware",
         "approvals": "HumanInTheLoopMiddleware",
+        "background": "AsyncSubAgentMiddleware",
         "caching": "PromptCachingMiddleware",
         "checking": "FINAL_ANSWER UNFINISHED ReplyCheck last_words refusals",
         "context.compaction": "SummarizationMiddleware",
         "context.context_size": "SUMMARIES",
         "context.offload": "OffloadMiddleware",
         "context.spill": "write_new_file",
+        "continuing": "Fork",
         "environment": "EnvironmentMiddleware day_of",
         "filesystem": "FilesystemMiddleware replacement",
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",
         "skills": "SkillsMiddleware",
-        "subagents": "SubAgentMiddleware Subagent as_subagent",
+        "subagents": "Named SubAgentMiddleware Subagent as_subagent",
         "todos": "TodoListMiddleware unfinished",
     },
 )

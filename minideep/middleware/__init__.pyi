@@ -2,6 +2,7 @@
 
 from ..ports import Middleware as Middleware
 from .approvals import HumanInTheLoopMiddleware as HumanInTheLoopMiddleware
+from .background import AsyncSubAgentMiddleware as AsyncSubAgentMiddleware
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
 from .checking import (
     FINAL_ANSWER as FINAL_ANSWER,
@@ -14,6 +15,7 @@ from .context.compaction import SummarizationMiddleware as SummarizationMiddlewa
 from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware
 from .context.spill import write_new_file as write_new_file
+from .continuing import Fork as Fork
 from .environment import EnvironmentMiddleware as EnvironmentMiddleware, day_of as day_of
 from .filesystem import FilesystemMiddleware as FilesystemMiddleware, replacement as replacement
 from .memory import MemoryMiddleware as MemoryMiddleware
@@ -24,7 +26,12 @@ from .output import (
 )
 from .patching import PatchToolCallsMiddleware as PatchToolCallsMiddleware
 from .skills import SkillsMiddleware as SkillsMiddleware
-from .subagents import Subagent as Subagent, SubAgentMiddleware as SubAgentMiddleware, as_subagent as as_subagent
+from .subagents import (
+    Named as Named,
+    Subagent as Subagent,
+    SubAgentMiddleware as SubAgentMiddleware,
+    as_subagent as as_subagent,
+)
 from .todos import TodoListMiddleware as TodoListMiddleware, unfinished as unfinished
 
 __all__: list[str]

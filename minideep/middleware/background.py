@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+from msgspec import structs
+
+from ..access import no_access
 from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
@@ -15,7 +18,7 @@ from ..ports import Middleware, Request
 from ..runtime import Jobs, job_id, thread_of_job
 from ..spec import Runnable
 from ..tools import Tool
-from .subagents import TYPE_NAMES, WORK, Subagent, line_of, report
+from .subagents import TYPE_NAMES, WORK, Named, Subagent, line_of, report, task_access
 
 OWNER = "async_subagent_jobs"
 """The owner of the notes about the tasks of a thread: by the id of the task, what `_note` makes."""
@@ -27,8 +30,8 @@ SHOWN = 50
 """Tasks that a list shows, the newest ones."""
 
 PROMPT = """\
-Long work that the user need not wait for goes to `start_task`: it returns at once, and a notice tells you when the task \
-has ended. Until then do other work, or end your turn and say what is still running; do not check again and again."""
+Long work that the user need not wait for goes to `start_task`: it returns at once, and a notice tells you when the \
+task has ended. Until then do other work, or end your turn and say what still runs; do not check again and again."""
 
 START = """\
 Begin a task in the background and get its id at once. *description* is all that it knows: the goal, facts, paths, and \
@@ -62,16 +65,20 @@ class AsyncSubAgentMiddleware(Middleware):
 
     @checked
     def __init__(self, agents: Iterable[tuple[Subagent, Runnable]]) -> None:
-        self.agents: dict[str, Runnable] = {}
+        self.background: dict[str, Runnable] = {}
+        """The agents by the names under which they work. Whoever turns to the thread of a task finds its agent here."""
         lines: list[str] = []
         for about, agent in agents:
-            if about.name in self.agents:
+            if about.name in self.background:
                 raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
-            self.agents[about.name] = agent
+            self.background[about.name] = Named(structs.replace(agent.spec, name=about.name))
             lines.append(line_of(about))
-        self.subagents: tuple[str, ...] = tuple(self.agents)
+        self.subagents: tuple[str, ...] = tuple(self.background)
         rest = (self.check_task, self.update_task, self.cancel_task, self.list_tasks)
-        self.tools: Sequence[Tool] = (Tool(self._start(), description=START + "\n".join(lines)), *map(Tool, rest))
+        self.tools: Sequence[Tool] = (
+            Tool(self._start(), description=START + "\n".join(lines), access=task_access),
+            *(Tool(function, access=no_access) for function in rest),
+        )
 
     def _start(self) -> Callable[..., Any]:
         """Return the function of the tool `start_task`. Its schema lists the names of the agents."""
@@ -84,7 +91,7 @@ class AsyncSubAgentMiddleware(Middleware):
             if job not in _notes(ctx):  # Otherwise this call runs again, after a crash.
                 jobs.count(job)
                 _note(ctx, job, {"agent": subagent_type, "description": description[:200], "call_id": ctx.call_id})
-            await jobs.start(self.agents[subagent_type], description, thread_of_job(ctx.thread_id, job), job)
+            await jobs.start(self.background[subagent_type], description, thread_of_job(ctx.thread_id, job), job)
             return f"task {job} ({subagent_type}) has begun"
 
         names: Any = Literal[self.subagents] if self.subagents else str
@@ -105,7 +112,7 @@ class AsyncSubAgentMiddleware(Middleware):
             case "interrupted" | "paused":
                 return ToolResult(f"task {id} ({name}) {_news(status, thread)}")
             case _:
-                return report(name, await jobs.last_turn(self.agents[name], thread))
+                return report(name, await jobs.last_turn(self._agent(about), thread))
 
     async def update_task(self, id: _Id, ctx: ToolContext, message: str = "") -> str:
         """Give a task a message: more to do, a change, an answer. A running one hears it with its next step; one that
@@ -118,7 +125,7 @@ class AsyncSubAgentMiddleware(Middleware):
         if status == "running":  # It has ended meanwhile, unless there was nothing to say.
             status = await _status(ctx, jobs, id, about)
         _check_goes_on(id, status, message, thread)
-        agent = self.agents[about["agent"]]
+        agent = self._agent(about)
         _note(ctx, id, about)
         if message.strip() and status != "interrupted":
             await jobs.start(agent, message, thread, job_id(ctx))
@@ -148,13 +155,21 @@ class AsyncSubAgentMiddleware(Middleware):
         more = [f"and {len(known) - SHOWN} older ones"] if len(known) > SHOWN else []
         return "\n".join([*lines, *more]) or "no tasks were begun"
 
+    def _agent(self, about: Mapping[str, Any]) -> Runnable:
+        """Return the agent of a task.
+
+        Raises:
+            ToolError: it is gone, after a deploy.
+        """
+        if (agent := self.background.get(about["agent"])) is None:
+            raise ToolError(f"there is no subagent {about['agent']!r} any more, so nobody can go on with its tasks")
+        return agent
+
     # ---- what the agent is told
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         if not (news := await self._all_news(ctx)):
             return request
-        from msgspec import structs
-
         return structs.replace(request, messages=(*request.messages, Jobs().tell(news)))
 
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
@@ -208,6 +223,8 @@ def _check_goes_on(id: str, status: str, message: str, thread: str) -> None:
         raise ToolError(f"task {id} has no thread here; start it again with `start_task`")
     if status == "paused":
         raise ToolError(f"task {id} {_news(status, thread)}, or cancel the task")
+    if status == "running" and message.strip():
+        raise ToolError(f"task {id} runs in another process, which cannot be told; try again when it has ended")
     if status in ("running", "ended", "escalated") and not message.strip():
         raise ToolError(f"task {id} is {status}; give it a message")
 

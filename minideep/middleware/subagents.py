@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from ..access import Access
 from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
@@ -14,7 +15,7 @@ from ..messages import ToolMessage, ToolResult
 from ..parameters import Alias
 from ..plain_json import to_json
 from ..ports import Middleware, Model
-from ..spec import Runnable
+from ..spec import AgentSpec, Runnable
 from ..state import Limits
 from ..tools import Tool
 from ..turn import Turn
@@ -119,6 +120,12 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
                 raise ConfigError(f"subagent {self.name!r} has both {field}= and {other.name}=; {remedy}")
 
 
+class Named(Struct, frozen=True):
+    """An agent as it works for another one: under the name that it has there."""
+
+    spec: AgentSpec
+
+
 def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
     """Return *about* itself, or the `Subagent` described by a dict in deepagents' format.
 
@@ -172,7 +179,9 @@ class SubAgentMiddleware(Middleware):
         persistent = any(about.persistent for about, _ in self._agents.values())
         words = DESCRIPTION.replace(FRESH, FRESH_OR_NOT) if persistent else DESCRIPTION
         function = self._task_with_id() if persistent else self._task()
-        self.tools: Sequence[Tool] = (Tool(function, name="task", description=words + "\n".join(lines)),)
+        self.tools: Sequence[Tool] = (
+            Tool(function, description=words + "\n".join(lines), access=task_access, thread_only=True),
+        )
 
     def _task(self) -> Callable[..., Any]:
         """Return the function of the tool. Its schema lists the names of the agents, so it is made for them."""
@@ -209,6 +218,10 @@ class SubAgentMiddleware(Middleware):
 def line_of(about: Subagent) -> str:
     """Return the line by which the delegating model chooses a subagent."""
     return f"- {about.name}: {about.description}{_form(about)}"
+
+
+def task_access(args: Mapping[str, Any]) -> tuple[Access, ...]:
+    return (Access("task", args.get("subagent_type", "")),)
 
 
 def _form(about: Subagent) -> str:

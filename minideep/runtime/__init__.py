@@ -10,6 +10,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "alone": "LoneCall LoneRun",
+        "delegation": "messages_of_run",
         "feed": "position",
         "following": "ThreadStatus cancel_turn follow say_to_turn status_of",
         "handle": "Handle start",

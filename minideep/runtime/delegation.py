@@ -1,15 +1,16 @@
 """Delegation: running an agent below a tool call. Its run is opened or continued, bounded in number, and driven."""
 
 import time
+from collections.abc import Sequence
 from time import perf_counter
 
+from ..context import DRIVEN, ChildPaused
 from ..errors import ConfigError, ToolError
 from ..events import Noted, Resumed, UserSaid
-from ..messages import Input, clean
+from ..messages import Input, Message, clean
 from ..spec import AgentSpec, Runnable, Said
 from ..state import BUDGETS, Path, State
 from ..turn import Turn
-from .children import ChildPaused
 from .loop import drive
 from .run import Call, Run
 from .spec import below, check_prices, overridden
@@ -154,3 +155,17 @@ def _share_notes(child: Run, parent: State) -> None:
     for owner in child.spec.share:
         for name, value in parent.notes.get(owner, {}).items():
             child.record(Noted(owner, name, value))
+
+
+async def messages_of_run(call_id: str) -> Sequence[Message]:
+    """Return the messages in context of the run that an earlier call of the run that is driven here began; none if
+    there was no such run.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    run: Run = DRIVEN.get()
+    journal, path = run.journal, (*run.path, call_id)
+    if (state := journal.states.get(path)) is None:
+        state, _ = await journal.store.off_loop(lambda: journal.saved_run(path))
+    return tuple(state.messages)

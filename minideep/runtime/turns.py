@@ -177,7 +177,7 @@ class Turns:
         """
         spec, owner = config.spec, journal.root.agent
         if owner in spec.background and owner != spec.name:
-            from .delegation import spec_below  # Seldom: a person decides about a call of a background task, or asks it.
+            from .delegation import spec_below  # Seldom: somebody turns to a background task itself.
 
             spec = spec_below(spec.background[owner], spec)
         elif owner and owner != spec.name and owner not in spec.continues:
