@@ -79,6 +79,7 @@ def create_deep_agent(
     continues: Iterable[str] = (),
     redact: Redact | None = None,
     response_format: "type[R] | ResponseFormat[R] | Mapping[str, Any] | None" = None,
+    without: Sequence[str] = (),
 ) -> Agent[R]:
     """Make an agent that plans todos, works on files and delegates to subagents.
 
@@ -87,6 +88,8 @@ def create_deep_agent(
     lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes.
 
     A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
+    *without* names built-in tools that neither this agent nor those below have, unless one says otherwise; or
+    `general-purpose`.
     Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
     subagent's own `interrupt_on` says False. The other arguments are as for `Agent`.
     *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
@@ -97,10 +100,10 @@ def create_deep_agent(
     """
     parts: dict[str, Any] = {"memory": memory, "skills": skills, "middleware": middleware}
     parts |= {"system_prompt": system_prompt, "interrupt_on": interrupt_on, "response_format": response_format}
-    children = _with_general_purpose(subagents, skills, middleware)
+    children = _with_general_purpose(subagents, skills, middleware, without)
     model, files = resolve(model), backend or StateBackend()
     defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    agent, known = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
+    agent, known = defaults.build(Subagent(name=name, description="", subagents=children, without=without, **parts))
     _check_profile(model, known)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
@@ -108,14 +111,17 @@ def create_deep_agent(
 
 
 def _with_general_purpose(
-    subagents: Sequence[Subagent | Mapping[str, Any]], skills: Sequence[str], middleware: Sequence[Middleware]
+    subagents: Sequence[Subagent | Mapping[str, Any]],
+    skills: Sequence[str],
+    middleware: Sequence[Middleware],
+    without: Sequence[str],
 ) -> list[Subagent]:
-    """Return *subagents*, with `general-purpose` before them unless they hold one of that name.
+    """Return *subagents*, with `general-purpose` before them unless they hold one of that name, or it is left out.
 
     It has the main agent's skills, and the middleware that replaces a built-in there.
     """
     own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    if any(subagent.name == GENERAL_PURPOSE.name for subagent in own):
+    if {GENERAL_PURPOSE.name, "task"} & {*without} or any(other.name == GENERAL_PURPOSE.name for other in own):
         return own
     shared = [part for part in middleware if isinstance(part, SHARED)]
     return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *own]
@@ -135,6 +141,8 @@ class _Defaults(Struct, frozen=True):
     """The one of this agent, if some of its calls wait for a person."""
     approvals_above: tuple[Middleware, ...] = ()
     """Those of the agents above, whose `interrupt_on` this agent's own already contains, or changes."""
+    without: frozenset[str] = frozenset()
+    """The built-in tools that this agent has not."""
     budgets: tuple[tuple[str, Limits], ...] = ()
     """The limits of the agents above, by name. Each bounds the spending of all agents below it."""
 
@@ -142,15 +150,18 @@ class _Defaults(Struct, frozen=True):
         """Return the settings of *subagent*: its own, and these for all others."""
         interrupt_on = self.interrupt_on | dict(subagent.interrupt_on or {})
         model = resolve(subagent.model) if subagent.model else self.model
+        without = self.without if subagent.without is None else _left_out(subagent)
+        same = model is self.model and without == self.without
         return _Defaults(
             model,
             self.tools if subagent.tools is None else tuple(map(as_tool, subagent.tools)),
             self.files,
             subagent.limits or self.limits,
-            _usual(model, self.files) if model is not self.model else self.usual,
+            self.usual if same else _usual(model, self.files),
             interrupt_on,
             (HumanInTheLoopMiddleware(interrupt_on),) if any(interrupt_on.values()) else (),
             (*self.approvals_above, *self.approvals),
+            without,
             (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
 
@@ -214,8 +225,25 @@ class _Defaults(Struct, frozen=True):
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
         usual, given = [todos, files, offload, *delegation, *others, environment], subagent.middleware
+        if self.without:
+            from .middleware import left_out  # Few agents leave anything out.
+
+            usual = left_out(usual, self.without)
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.approvals]
+
+
+def _left_out(subagent: Subagent) -> frozenset[str]:
+    """Return what a subagent is to do without."""
+    if not subagent.without:
+        return frozenset()
+    from .middleware import checked_names  # Few agents leave anything out.
+
+    if "task" in subagent.without and any(not child.background for child in subagent.subagents):
+        raise ConfigError(f"agent {subagent.name!r} has subagents and is without 'task', which runs them; drop one")
+    if "read_file" in subagent.without and subagent.skills:
+        raise ConfigError(f"agent {subagent.name!r} has skills and is without 'read_file', which reads them; drop one")
+    return checked_names(subagent.without, subagent.name)
 
 
 def _delegation(children: Sequence[tuple[Subagent, Runnable]]) -> list[Middleware]:

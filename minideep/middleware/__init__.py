@@ -27,6 +27,7 @@ __getattr__ = lazy_names(
         "continuing": "Fork",
         "environment": "EnvironmentMiddleware day_of",
         "filesystem": "FilesystemMiddleware replacement",
+        "leaving_out": "checked_names left_out",
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",

@@ -12,10 +12,12 @@ from ..errors import ToolError
 from ..events import Noted
 from ..kinds import shown
 from ..messages import Content, Message, Text, ToolResult, UserMessage
+from ..ports import Middleware, Request
 from ..runtime import messages_of_run
 from ..spec import AgentSpec, Runnable
 from ..state import Edit, OpenCall
 from ..tools import Tool
+from .caching import cache_key
 from .subagents import Subagent, report
 
 OWNER = "subagents"
@@ -95,7 +97,18 @@ class Fork:
             tool_list=tuple(tools.values()),
             limits=own or spec.limits,
             share=("files",),  # It has read what its parent has.
+            before_model=(*spec.before_model, ParentsCache()),
         )
+
+
+class ParentsCache(Middleware):
+    """Names a fork to the provider's cache as its parent, whose messages it begins with."""
+
+    async def before_model(self, ctx: ToolContext, request: Request) -> Request:
+        if request.cache is None:
+            return request
+        key = cache_key(ctx.thread_id, ctx.path[:-1])
+        return structs.replace(request, cache=structs.replace(request.cache, key=key))
 
 
 def _delegates(tool: Tool) -> bool:

@@ -89,6 +89,8 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
     share: Sequence[str] = ()
     """Owners of notes; each run starts with a copy of their notes. Files are always shared, messages and todos never.
     """
+    without: Sequence[str] | None = None
+    """The built-in tools that it has not, as for `create_deep_agent`. None: those that its parent has not."""
     agent: Annotated[Any, having("spec", "an `Agent`")] | None = None
     """An agent to run as it is, under this name. It works in its parent's thread, so it uses no store of its own."""
     background: bool = False
