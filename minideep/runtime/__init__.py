@@ -16,6 +16,7 @@ __getattr__ = lazy_names(
         "handle": "Handle start",
         "jobs": "Jobs job_id thread_of_job",
         "live": "turns_of",
+        "options": "with_options",
         "overrides": "override with_model",
         "process": "configure_process",
         "spec": "build_spec check_prices inheritable inheriting overridden",

@@ -13,6 +13,7 @@ from .following import (
 from .handle import Handle as Handle, start as start
 from .jobs import Jobs as Jobs, job_id as job_id, thread_of_job as thread_of_job
 from .live import turns_of as turns_of
+from .options import with_options as with_options
 from .overrides import override as override, with_model as with_model
 from .process import configure_process as configure_process
 from .spec import (
