@@ -4,6 +4,8 @@ import time
 from collections.abc import Sequence
 from time import perf_counter
 
+from msgspec import structs
+
 from ..context import DRIVEN, ChildPaused
 from ..errors import ConfigError, ToolError
 from ..events import Noted, Resumed, UserSaid
@@ -56,6 +58,11 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
 def spec_below(agent: Runnable, parent: AgentSpec) -> AgentSpec:
     """Return the spec of *agent* as it works for *parent*: the guards of *parent* hold there too."""
     return below(overridden(agent.spec, parent), parent)
+
+
+def spec_beside(agent: Runnable, parent: AgentSpec) -> AgentSpec:
+    """Return the spec of *agent* as it works for *parent* in a thread of its own, with the same version and tags."""
+    return structs.replace(spec_below(agent, parent), about=parent.about)
 
 
 def key_of(call: Call, key: str | None, attempt: int) -> str:

@@ -13,7 +13,7 @@ from ..errors import CheckpointError, ConfigError, ThreadBusy, ToolError, Unknow
 from ..messages import UserMessage
 from ..spec import Runnable
 from ..turn import Turn, turn_of
-from .delegation import count_child, spec_below
+from .delegation import count_child, spec_beside
 from .following import cancel_turn, say_to_turn, status_of
 from .handle import Begin, start
 from .run import Run
@@ -110,7 +110,8 @@ class Jobs:
     def _config(self, agent: Runnable) -> TurnConfig:
         run, redaction = self._run, self._run.journal.redaction
         about: dict[str, Any] = {"redact": redaction and redaction.redact, "context": run.context, "detached": True}
-        return TurnConfig(spec_below(agent, run.spec), self._store, run.durability, **about)
+        about["unattended"] = run.live.unattended
+        return TurnConfig(spec_beside(agent, run.spec), self._store, run.durability, **about)
 
     async def _begin(self, thread_id: str, begin: Begin[Any]) -> None:
         self.check_may_begin()

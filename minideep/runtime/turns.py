@@ -179,9 +179,9 @@ class Turns:
         """
         spec, owner = config.spec, journal.root.agent
         if owner in spec.background and owner != spec.name:
-            from .delegation import spec_below  # Seldom: somebody turns to a background task itself.
+            from .delegation import spec_beside  # Seldom: somebody turns to a background task itself.
 
-            spec = spec_below(spec.background[owner], spec)
+            spec = spec_beside(spec.background[owner], spec)
         elif owner and owner != spec.name and owner not in spec.continues:
             found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
             raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")

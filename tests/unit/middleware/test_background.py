@@ -533,3 +533,12 @@ async def test_another_process_that_shares_the_disk_sees_and_tells_a_running_tas
         turn = await other.turn(about("check_task", boss.job))
         assert "has ended" in turn.messages[1].text
         assert answers(turn) == ["12 pens"]
+
+
+async def test_a_task_has_the_tags_and_the_decision_beforehand_of_the_turn_that_began_it():
+    boss = Boss(ScriptedModel(pays), tools=[pay], middleware=[AskFirst("pay")])
+    async with boss.agent:
+        boss._script = iter([start()])
+        await boss.agent.with_options(tags={"user": "ann"}, unattended=Approve()).run("go", "t")
+        await boss.until("ended")
+    assert [thread.thread_id for thread in boss.agent.threads(tags={"user": "ann"}, prefix="t/bg/")] == [boss.thread]
