@@ -85,28 +85,36 @@ def create_deep_agent(
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
     own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state. *memory*
-    lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes.
-
-    A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
-    *without* names built-in tools that neither this agent nor those below have, unless one says otherwise; or
-    `general-purpose`.
+    lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes. A
+    subagent `general-purpose` is added, with the same tools and skills, unless *subagents* holds one of that name.
     Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
-    subagent's own `interrupt_on` says False. The other arguments are as for `Agent`.
-    *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
-    skills, memory, environment) and before the approvals. One of a built-in class replaces it, but for approvals.
+    subagent's own `interrupt_on` says False. *middleware* follows the built-in list, in front of the approvals; one of
+    a built-in class takes its place. *without* names built-in tools, or `general-purpose`, that neither this agent nor
+    those below have. The other arguments are as for `Agent`.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    parts: dict[str, Any] = {"memory": memory, "skills": skills, "middleware": middleware}
-    parts |= {"system_prompt": system_prompt, "interrupt_on": interrupt_on, "response_format": response_format}
-    children = _with_general_purpose(subagents, skills, middleware, without)
-    model, files = resolve(model), backend or StateBackend()
-    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    agent, known = defaults.build(Subagent(name=name, description="", subagents=children, without=without, **parts))
-    _check_profile(model, known)
+    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
+    parts |= {"interrupt_on": interrupt_on, "middleware": middleware, "response_format": response_format}
+    parts["subagents"] = _with_general_purpose(subagents, skills, middleware, without)
+    agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
+    return agent
+
+
+def _built(
+    main: Subagent,
+    model: str | Model,
+    tools: Iterable[Tool | Callable[..., Any]],
+    files: Backend,
+    limits: Limits | None,
+) -> Agent[Any]:
+    model = resolve(model)
+    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
+    agent, known = defaults.build(main)
+    _check_profile(model, known)
     return agent
 
 
@@ -209,7 +217,7 @@ class _Defaults(Struct, frozen=True):
         if subagent.fork:
             from .middleware import Fork  # Few agents have one.
 
-            return Fork(subagent), frozenset()
+            return Fork(subagent.name, subagent.limits), frozenset()
         if subagent.agent is None:
             return self.build(subagent)
         spec: AgentSpec = subagent.agent.spec

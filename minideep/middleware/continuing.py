@@ -11,14 +11,13 @@ from ..context import ToolContext
 from ..errors import ToolError
 from ..events import Noted
 from ..kinds import shown
-from ..messages import Content, Message, Text, ToolResult, UserMessage
+from ..messages import Message, Text, ToolResult, UserMessage
 from ..ports import Middleware, Request
 from ..runtime import messages_of_run
 from ..spec import AgentSpec, Runnable
-from ..state import Edit, OpenCall
+from ..state import Edit, Limits, OpenCall
 from ..tools import Tool
 from .caching import cache_key
-from .subagents import Subagent, report
 
 OWNER = "subagents"
 """The owner of the notes on persistent subagents: by id, `{"agent", "call_id"}`, of the call that went on with it last.
@@ -31,36 +30,35 @@ knows. It sees nothing but your last message, so put the whole answer there. You
 REFUSED = "a fork cannot delegate; do this work yourself with your other tools"
 
 
-async def run_on(ctx: ToolContext, about: Subagent, agent: Runnable, description: str, id: str) -> ToolResult:
-    """Run a subagent that begins with messages, or whose own may be gone on with later.
+def forked(ctx: ToolContext, description: str) -> list[Message]:
+    """Return the input of a fork: the messages of its parent, without the reply that asks for it, and the task."""
+    return [*ctx.state.messages[:-1], UserMessage(FORKED + description)]
+
+
+async def continued(ctx: ToolContext, name: str, id: str, description: str) -> list[Message]:
+    """Return the input of a persistent subagent that goes on: its messages, and what it is told now.
 
     Raises:
         ToolError: *id* is not that of an earlier run of it, or another call of this reply goes on with it.
     """
-    earlier: Sequence[Message] = ()
-    if id:
-        earlier = await _messages(ctx, about, id)
-    elif about.fork:
-        description, earlier = FORKED + description, ctx.state.messages[:-1]  # Without the reply that asks for it.
-    result = report(about.name, await ctx.run(agent, [*earlier, UserMessage(description)] if earlier else description))
-    if not about.persistent:
-        return result
+    return [*await _messages(ctx, name, id), UserMessage(description)]
+
+
+def with_id(ctx: ToolContext, name: str, id: str, result: ToolResult) -> ToolResult:
+    """Note under which *id* a persistent subagent goes on, by default its call's, and add it to its answer."""
     id = id or ctx.call_id
-    ctx.record(Noted(OWNER, id, {"agent": about.name, "call_id": ctx.call_id}))
-    return structs.replace(result, content=_with_id(result.content, id))
-
-
-def _with_id(content: Content, id: str) -> Content:
+    ctx.record(Noted(OWNER, id, {"agent": name, "call_id": ctx.call_id}))
     said = f"\n\n[id: {id}]"
-    return content + said if isinstance(content, str) else (*content, Text(said))
+    content = result.content
+    return structs.replace(result, content=content + said if isinstance(content, str) else (*content, Text(said)))
 
 
-async def _messages(ctx: ToolContext, about: Subagent, id: str) -> Sequence[Message]:
+async def _messages(ctx: ToolContext, name: str, id: str) -> Sequence[Message]:
     """Return the messages that the subagent *id* has in context."""
     known: dict[str, Any] = ctx.state.notes.get(OWNER, {}).get(id, {})
-    if known.get("agent") != about.name:
+    if known.get("agent") != name:
         found = f"which is a {known['agent']}" if known else "which nobody has"
-        raise ToolError(f"no {about.name} has the id {shown(id)}, {found}; to begin a new one, leave `id` out")
+        raise ToolError(f"no {name} has the id {shown(id)}, {found}; to begin a new one, leave `id` out")
     for entry in ctx.state.open.values():
         if entry.call.id == ctx.call_id:  # Only earlier calls count, or two calls would refuse each other.
             break
@@ -80,22 +78,22 @@ def _id_of(entry: OpenCall) -> Any:
 class Fork:
     """The agent of `Subagent(fork=True)`: that of its parent, whose tools for delegating refuse."""
 
-    def __init__(self, about: Subagent) -> None:
-        self._about = about
+    def __init__(self, name: str, limits: Limits | None) -> None:
+        self._name, self._limits = name, limits
         self.parent: Runnable | None = None
         """Set once the parent is built, which has this as a part."""
 
     @cached_property
     def spec(self) -> AgentSpec:
         assert self.parent is not None
-        spec, own = self.parent.spec, self._about.limits
+        spec = self.parent.spec
         tools = {name: _refusing(tool) if _delegates(tool) else tool for name, tool in spec.tools.items()}
         return structs.replace(
             spec,
-            name=self._about.name,
+            name=self._name,
             tools=tools,
             tool_list=tuple(tools.values()),
-            limits=own or spec.limits,
+            limits=self._limits or spec.limits,
             share=("files",),  # It has read what its parent has.
             before_model=(*spec.before_model, ParentsCache()),
         )

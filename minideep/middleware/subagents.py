@@ -11,7 +11,7 @@ from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..export import as_plain
 from ..kinds import having, shown
-from ..messages import ToolMessage, ToolResult
+from ..messages import Input, ToolMessage, ToolResult
 from ..parameters import Alias
 from ..plain_json import to_json
 from ..ports import Middleware, Model
@@ -212,9 +212,13 @@ class SubAgentMiddleware(Middleware):
         about, agent = self._agents[name]
         if not (id or about.persistent or about.fork):
             return report(name, await ctx.run(agent, description))
-        from .continuing import run_on  # Most subagents begin with nothing.
+        from . import continuing  # Most subagents begin with nothing.
 
-        return await run_on(ctx, about, agent, description, id)
+        work: Input = continuing.forked(ctx, description) if about.fork and not id else description
+        if id:
+            work = await continuing.continued(ctx, name, id, description)
+        result = report(name, await ctx.run(agent, work))
+        return continuing.with_id(ctx, name, id, result) if about.persistent else result
 
 
 def line_of(about: Subagent) -> str:
