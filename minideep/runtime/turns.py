@@ -80,8 +80,7 @@ class Turns:
         """The turns that were started and run on their own."""
         self._closing = False
         """True during `aclose`: a turn that was started and still waits for its thread must not get it now."""
-        self.blocks: int = 0
-        """The `async with agent:` blocks that are open: only in one may a tool begin a turn that outlives its own."""
+        self.blocks: int = 0  # That are open, of `async with agent:`. Outside, no tool may begin a turn beside its own.
 
     async def run(
         self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None = None, files: Files = None
@@ -94,8 +93,7 @@ class Turns:
         """
         if key is not None and thread_id is None:
             raise ConfigError(f"key={key!r} needs a thread_id: a key belongs to its thread")
-        said = config.spec.accept(input, config.spec.model)
-        record = partial(_record_message, said, files, key or "")
+        record = partial(_record_message, config.spec.accept(input, config.spec.model), files, key or "")
         return await self._turn(config, uuid.uuid4().hex if thread_id is None else thread_id, record, new=True)
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
