@@ -7,10 +7,10 @@ are a promise to users.
 from .. import lazy_names
 
 _PUBLIC = (
-    "Approval EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
-    "OffloadMiddleware PatchToolCallsMiddleware PermissionsMiddleware PlanApprovalMiddleware PromptCachingMiddleware "
-    "ResponseFormat ShellMiddleware SkillsMiddleware SubAgentMiddleware Subagent SummarizationMiddleware "
-    "TodoListMiddleware"
+    "Approval AsyncSubAgentMiddleware EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware "
+    "MemoryMiddleware Middleware OffloadMiddleware PatchToolCallsMiddleware PermissionsMiddleware "
+    "PlanApprovalMiddleware PromptCachingMiddleware ResponseFormat ShellMiddleware SkillsMiddleware "
+    "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -18,21 +18,24 @@ __getattr__ = lazy_names(
     {
         ".ports": "Middleware",
         "approvals": "Approval HumanInTheLoopMiddleware PlanApprovalMiddleware",
+        "background": "AsyncSubAgentMiddleware",
         "caching": "PromptCachingMiddleware",
         "checking": "FINAL_ANSWER UNFINISHED ReplyCheck last_words refusals",
         "context.compaction": "SummarizationMiddleware",
         "context.context_size": "SUMMARIES",
         "context.offload": "OffloadMiddleware",
         "context.spill": "write_new_file",
+        "continuing": "Fork",
         "environment": "EnvironmentMiddleware day_of",
         "filesystem": "FilesystemMiddleware replacement",
+        "leaving_out": "checked_names left_out",
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",
         "shell": "ShellMiddleware",
         "permissions": "PermissionsMiddleware",
         "skills": "SkillsMiddleware",
-        "subagents": "SubAgentMiddleware Subagent as_subagent",
+        "subagents": "Named SubAgentMiddleware Subagent as_subagent",
         "todos": "TodoListMiddleware unfinished",
     },
 )

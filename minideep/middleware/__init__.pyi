@@ -6,6 +6,7 @@ from .approvals import (
     HumanInTheLoopMiddleware as HumanInTheLoopMiddleware,
     PlanApprovalMiddleware as PlanApprovalMiddleware,
 )
+from .background import AsyncSubAgentMiddleware as AsyncSubAgentMiddleware
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
 from .checking import (
     FINAL_ANSWER as FINAL_ANSWER,
@@ -18,8 +19,10 @@ from .context.compaction import SummarizationMiddleware as SummarizationMiddlewa
 from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware
 from .context.spill import write_new_file as write_new_file
+from .continuing import Fork as Fork
 from .environment import EnvironmentMiddleware as EnvironmentMiddleware, day_of as day_of
 from .filesystem import FilesystemMiddleware as FilesystemMiddleware, replacement as replacement
+from .leaving_out import checked_names as checked_names, left_out as left_out
 from .memory import MemoryMiddleware as MemoryMiddleware
 from .output import (
     RequestSchema as RequestSchema,
@@ -30,7 +33,12 @@ from .patching import PatchToolCallsMiddleware as PatchToolCallsMiddleware
 from .permissions import PermissionsMiddleware as PermissionsMiddleware
 from .shell import ShellMiddleware as ShellMiddleware
 from .skills import SkillsMiddleware as SkillsMiddleware
-from .subagents import Subagent as Subagent, SubAgentMiddleware as SubAgentMiddleware, as_subagent as as_subagent
+from .subagents import (
+    Named as Named,
+    Subagent as Subagent,
+    SubAgentMiddleware as SubAgentMiddleware,
+    as_subagent as as_subagent,
+)
 from .todos import TodoListMiddleware as TodoListMiddleware, unfinished as unfinished
 
 __all__: list[str]

@@ -418,9 +418,9 @@ MISTAKES = [
     ),
     (
         "a dict with an unknown key",
-        IN_AN_AGENT.format("subagents=[{'name': 'critic', 'description': 'd', 'runnable': model}]"),
+        IN_AN_AGENT.format("subagents=[{'name': 'critic', 'description': 'd', 'graph_id': 'g'}]"),
         ConfigError,
-        ["subagents[0]: 'runnable' is not a key of a subagent", "the keys are name, description, system_prompt"],
+        ["subagents[0]: 'graph_id' is not a key of a subagent", "the keys are name, description, system_prompt"],
     ),
     (
         "prompt in place of system_prompt",

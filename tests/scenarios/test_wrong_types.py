@@ -72,6 +72,7 @@ from minideep.events import Noted, TextDelta
 from minideep.kinds import shown
 from minideep.mcp import MCPClient
 from minideep.middleware import (
+    AsyncSubAgentMiddleware,
     EnvironmentMiddleware,
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
@@ -382,14 +383,15 @@ def calls(world):
             create_deep_agent,
             {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
             | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **typed}
-            | {"permissions": [Deny("read", "/x")], "approve_plan": False},
+            | {"permissions": [Deny("read", "/x")], "approve_plan": False, "without": ["general-purpose"]},
             answers,
         ),
         "Subagent": (
             Subagent,
             {"name": "s", "description": "d", "system_prompt": "", "tools": [ping], "model": model, "middleware": ()}
             | {"memory": (), "skills": (), "limits": Limits(), "subagents": (), "interrupt_on": {}, "share": ()}
-            | {"response_format": None, "permissions": (), "inherit_permissions": True},
+            | {"permissions": (), "inherit_permissions": True}
+            | {"response_format": None, "without": [], "agent": None, "background": False, "persistent": False, "fork": False},
             lambda about: answers(create_deep_agent(ScriptedModel(["ok"]), subagents=[about])),
         ),
         "Stream": (Stream, {"start": lambda emit: agent.run("go")}),
@@ -441,6 +443,7 @@ def calls(world):
         ),
         **evaluations(agent),
         **behaving(),
+        "AsyncSubAgentMiddleware": (AsyncSubAgentMiddleware, {"agents": [(critic, agent)]}, worn),
         "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
@@ -634,6 +637,10 @@ CALLED_BY_THE_LOOP = {
     **{
         f"FilesystemMiddleware.{name}": "a tool"
         for name in ("ls", "glob", "grep", "read_file", "write_file", "edit_file", "delete")
+    },
+    **{
+        f"AsyncSubAgentMiddleware.{name}_task{'s' * (name == 'list')}": "a tool"
+        for name in ("check", "update", "cancel", "list")
     },
     "TodoListMiddleware.write_todos": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",

@@ -99,6 +99,8 @@ class SummarizationMiddleware(Middleware):
         self._backend = backend
         self._trigger = trigger if trigger is not None else _default_trigger(self._model)
         self._keep = keep
+        self.names_file: bool = True
+        """False if the agent has no tool to read the file that a summary names."""
         self._known = Known(partial(ContextSize, backend))
         self.tools: Sequence[Tool] = (
             Tool(self.compact_conversation, description=DESCRIPTION, access=no_access, thread_only=True),
@@ -235,7 +237,10 @@ class SummarizationMiddleware(Middleware):
         old, kept = state.messages[int(earlier is not None) : end], state.messages[end:]
         replaced = sum(size.sizes[:end])
         wanted = "" if state.said is None or state.said in kept else state.said.text
-        framed = partial(frame, replaced, wanted, tuple(state.todos))
+
+        def framed(path: str) -> Frame:
+            return frame(replaced, wanted, tuple(state.todos), path if self.names_file else "")
+
         path = self._transcript_path(ctx)
         expected = framed(path)
         # The model may ask for two summaries in one reply: the second must not summarize what the first replaces.

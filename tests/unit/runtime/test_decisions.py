@@ -345,6 +345,32 @@ def test_another_process_decides_a_call_two_levels_down(tmp_path):
     assert json.loads(python(code, tmp_path)) == ["ended", said, ["pay 7"]]
 
 
+@pytest.mark.parametrize("durability", ["turn", "tool"])
+def test_two_subagents_that_pause_beside_a_finished_one_go_on_by_one_resume_in_another_process(tmp_path, durability):
+    async def ask():
+        with DiskCheckpointer(tmp_path) as store:
+            office = Office(store, durability=durability)
+            return waiting(await office.run(*PARALLEL)), office.did
+
+    names, did = asyncio.run(ask())
+    assert (names, sorted(did)) == (["a/p2", "c/p5"], ["note 3", "note 4"])
+    code = """
+        import asyncio, json, sys
+        from harness.office import Office
+        from minideep import DiskCheckpointer, Approve
+
+        async def answer():
+            with DiskCheckpointer(sys.argv[1]) as store:
+                office = Office(store)
+                turn = await office.resume({"a/p2": Approve(), "c/p5": Approve()})
+                print(json.dumps([turn.status, turn.text, sorted(office.did)]))
+
+        asyncio.run(answer())
+    """
+    said = "[[paid 2] [noted 1]] [[noted 3]] [[noted 4] [paid 5]]"
+    assert json.loads(python(code, tmp_path)) == ["ended", said, ["note 1", "pay 2", "pay 5"]]
+
+
 # ---- any plan, answered in any pieces
 
 
