@@ -191,7 +191,9 @@ class _Defaults(Struct, frozen=True):
             others.append(SkillsMiddleware(subagent.skills, self.files))
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
-        usual, given = [todos, files, offload, *delegation, *others, environment], subagent.middleware
+        given = subagent.middleware
+        early = [part for part in given if getattr(part, "before_compaction", False)]
+        usual = [todos, files, offload, *delegation, *early, *others, environment]
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.approvals]
 

@@ -25,6 +25,7 @@ LAYERS = [
         "media",
         "loops",
         "workers",
+        "backoff",
         "folders",
         "coercion",
         "strict_schema",

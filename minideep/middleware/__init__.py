@@ -7,9 +7,10 @@ are a promise to users.
 from .. import lazy_names
 
 _PUBLIC = (
-    "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
-    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware "
-    "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
+    "ClearToolResults EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
+    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat Rubric SkillsMiddleware "
+    "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware ToolCallLimits ToolResultCache ToolRetry "
+    "ToolSelector"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -18,7 +19,9 @@ __getattr__ = lazy_names(
         ".ports": "Middleware",
         "approvals": "HumanInTheLoopMiddleware",
         "caching": "PromptCachingMiddleware",
+        "call_limits": "ToolCallLimits",
         "checking": "FINAL_ANSWER UNFINISHED ReplyCheck last_words refusals",
+        "context.clearing": "ClearToolResults",
         "context.compaction": "SummarizationMiddleware",
         "context.context_size": "SUMMARIES",
         "context.offload": "OffloadMiddleware",
@@ -28,8 +31,12 @@ __getattr__ = lazy_names(
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",
+        "result_cache": "ToolResultCache",
+        "rubric": "Rubric",
         "skills": "SkillsMiddleware",
         "subagents": "SubAgentMiddleware Subagent as_subagent",
         "todos": "TodoListMiddleware unfinished",
+        "tool_retry": "ToolRetry",
+        "tool_selector": "ToolSelector",
     },
 )

@@ -3,6 +3,7 @@
 from ..ports import Middleware as Middleware
 from .approvals import HumanInTheLoopMiddleware as HumanInTheLoopMiddleware
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
+from .call_limits import ToolCallLimits as ToolCallLimits
 from .checking import (
     FINAL_ANSWER as FINAL_ANSWER,
     UNFINISHED as UNFINISHED,
@@ -10,6 +11,7 @@ from .checking import (
     last_words as last_words,
     refusals as refusals,
 )
+from .context.clearing import ClearToolResults as ClearToolResults
 from .context.compaction import SummarizationMiddleware as SummarizationMiddleware
 from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware
@@ -23,8 +25,12 @@ from .output import (
     as_response_format as as_response_format,
 )
 from .patching import PatchToolCallsMiddleware as PatchToolCallsMiddleware
+from .result_cache import ToolResultCache as ToolResultCache
+from .rubric import Rubric as Rubric
 from .skills import SkillsMiddleware as SkillsMiddleware
 from .subagents import Subagent as Subagent, SubAgentMiddleware as SubAgentMiddleware, as_subagent as as_subagent
 from .todos import TodoListMiddleware as TodoListMiddleware, unfinished as unfinished
+from .tool_retry import ToolRetry as ToolRetry
+from .tool_selector import ToolSelector as ToolSelector
 
 __all__: list[str]

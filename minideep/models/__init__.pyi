@@ -17,10 +17,13 @@ from .openai.chat import OpenAIChat as OpenAIChat
 from .openai.responses import OpenAI as OpenAI
 from .profile import Profile as Profile, profile_of as profile_of
 from .rate_limit import RateLimiter as RateLimiter
+from .redact_pii import RedactPII as RedactPII
 from .registry import register as register
 from .resolving import resolve as resolve
+from .retry import RetryModel as RetryModel
 from .scripted import Policy as Policy, Say as Say, ScriptedModel as ScriptedModel, as_reply as as_reply
 from .servers import SERVERS as SERVERS, server_address as server_address
 from .timeouts import Timeouts as Timeouts
+from .wrapper import ModelWrapper as ModelWrapper
 
 __all__: list[str]

@@ -108,7 +108,8 @@ class SummarizationMiddleware(Middleware):
         size: ContextSize = ctx.scratch.get(self._known) or self._begun(ctx, request)
         size.update(state, request)
         trigger = self._trigger if OVERFLOW not in size.notes else self._trigger_of(size)
-        if state.usage is not size.usage:  # A reply has come since, with the provider's count of the last request.
+        size.model = ctx.model.name
+        if size.reported:  # A reply has come since, with the provider's count of the last request.
             size.correct(ctx, trigger or TRIGGER)
         if trigger is not None and size.tokens > trigger and state.status == "running":
             added = request.messages[len(size.sizes) :]
@@ -116,17 +117,21 @@ class SummarizationMiddleware(Middleware):
             request = structs.replace(request, messages=[*size.messages, *added])
         elif size.changed:
             request = size.put_into(request)
-        size.last_counted, size.usage = size.counted, state.usage
+        size.last_counted, size.reported = size.counted, 0
         return request
 
     async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
+        size = self._known.of(ctx)
         try:
-            return await ask(request)
+            reply = await ask(request)
         except ContextOverflow:
-            smaller = await self._shrink(ctx, self._known.of(ctx), request.messages)
+            smaller = await self._shrink(ctx, size, request.messages)
             if smaller is request.messages:  # Nothing could be made smaller.
                 raise
-        return await ask(structs.replace(request, messages=smaller))
+            reply = await ask(structs.replace(request, messages=smaller))
+        # Of this reply alone: the usage of the run may hold the tokens of others that hooks have asked in this step.
+        size.reported = getattr(reply.usage, "input", 0)
+        return reply
 
     async def before_finish(self, ctx: ToolContext) -> None:
         self._corrected(ctx)
@@ -144,6 +149,7 @@ class SummarizationMiddleware(Middleware):
     def meter(self, agent: Runnable, state: State) -> Meter:
         """Return how full the context of *state*, a run of *agent*, is."""
         size = ContextSize(self._backend)
+        size.model = agent.spec.model.name
         size.update(state, Request(agent.spec.system, state.messages, agent.spec.tool_list))
         folders = tuple(spill.path_in(folder, self._backend) for folder in (RESULTS, CONVERSATION))
         offloaded = tuple(file for file in sorted(state.files) if file.startswith(folders))
@@ -169,7 +175,7 @@ class SummarizationMiddleware(Middleware):
     def _begun(self, ctx: ToolContext, request: Request) -> ContextSize:
         """Return the size of this run's context at the first request of a turn."""
         size = self._known.of(ctx)
-        if size.recounted or not size.still_right(request.messages, ctx.state.files):
+        if not size.still_right(request.messages, ctx.state.files):
             size.restart(())
         return size
 
@@ -194,7 +200,7 @@ class SummarizationMiddleware(Middleware):
         await self._reduce(ctx, size, before * EMERGENCY_TARGET, MIN_REPLACED, last=True)
         if size.tokens >= before:
             return messages
-        size.last_counted, size.usage = size.counted, ctx.state.usage
+        size.last_counted = size.counted
         return [*size.messages, *added]
 
     async def _reduce(
@@ -214,7 +220,7 @@ class SummarizationMiddleware(Middleware):
     def _shorten_arguments(self, ctx: ToolContext, size: ContextSize, end: int, target: float) -> bool:
         """Shorten the arguments of the calls before message *end*, if that leaves at most *target* tokens."""
         begin = size.shortened
-        saved = sum(
+        saved = size.ratio * sum(
             counted - tokens.of_message(spill.with_short_arguments(message))
             for counted, message in zip(size.sizes[begin:end], size.messages[begin:end], strict=True)
         )
@@ -287,7 +293,7 @@ class SummarizationMiddleware(Middleware):
             if left <= target or counted <= spill.MIN_STUBBED:
                 break
             stub = await self._spilled(ctx, messages[index], stubs, last)
-            left -= counted - tokens.of_message(stub) if stub else 0
+            left -= size.ratio * (counted - tokens.of_message(stub)) if stub else 0
         size.note(ctx, STUBS, stubs)
         size.recount(ctx.state)
 

@@ -57,7 +57,8 @@ class OffloadMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         history, view = behind(ctx.state).messages, ctx.scratch.get(self._known) or self._begun(ctx, request)
-        if view.history is not history:  # Nothing is known of the run, or it was compacted.
+        # Nothing is known of the run, or it was compacted, or results were cleared.
+        if view.history is not history or view.is_another(request.messages):
             view.restart(history)
         view.given = request.messages
         for message in request.messages[len(view.messages) : len(history)]:

@@ -43,6 +43,11 @@ class View:
         """Note that a message is shown in another form."""
         self.changed = True
 
+    def is_another(self, given: Sequence[Message]) -> bool:
+        """Return whether hooks before show another list than in the last request, and so perhaps other messages."""
+        before = self.given
+        return type(before) is Messages and type(given) is Messages and not before.same_list(given)
+
     def still_right(self, given: Sequence[Message], files: Mapping[str, FileEntry]) -> bool:
         """Return whether *given*, what a new turn shows before this view, and its files do not change what is shown."""
         before, end = self.given, len(self.messages)
