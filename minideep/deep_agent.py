@@ -49,6 +49,7 @@ SHARED = (
     OffloadMiddleware,
     SummarizationMiddleware,
     PromptCachingMiddleware,
+    SkillsMiddleware,
     EnvironmentMiddleware,
 )
 """Built-in middleware that `general-purpose` shares with the main agent: if it is replaced in the main agent, it is
