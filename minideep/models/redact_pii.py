@@ -70,7 +70,7 @@ class RedactPII(ModelWrapper):
             raise ConfigError(
                 "RedactPII: strategy 'hash' needs a secret; give any text that stays the same, and private"
             )
-        self._strategy, self._secret = strategy, secret.encode()
+        self._strategy, self._secret = strategy, secret.encode(errors="surrogatepass")
         try:
             named = {name: re.compile(pattern) for name, pattern in (patterns or {}).items()}
         except re.error as exc:

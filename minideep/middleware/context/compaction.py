@@ -23,6 +23,7 @@ from ...spec import Runnable
 from ...state import State, behind
 from ...tools import Tool
 from ..known import Known
+from ..todos import is_stale
 from . import spill, tokens
 from .context_size import OFFSET, OVERFLOW, SHORTENED, STUBS, ContextSize
 from .summarizer import Frame, Summary, frame, summarize, summary_in
@@ -241,7 +242,7 @@ class SummarizationMiddleware(Middleware):
         old, kept = state.messages[int(earlier is not None) : end], state.messages[end:]
         replaced = sum(size.sizes[:end])
         wanted = "" if state.said is None or state.said in kept else state.said.text
-        framed = partial(frame, replaced, wanted, tuple(state.todos))
+        framed = partial(frame, replaced, wanted, tuple(state.todos), stale=is_stale(state))
         path = self._transcript_path(ctx)
         expected = framed(path)
         # The model may ask for two summaries in one reply: the second must not summarize what the first replaces.

@@ -437,6 +437,21 @@ async def test_the_summary_contains_the_todos_verbatim():
     assert "[>]" not in "".join(request.messages[0].text for request in model.summaries)
 
 
+async def test_todos_of_an_earlier_request_are_kept_marked_as_such_and_cleared_by_an_empty_list():
+    todos = [{"content": "look", "status": "in_progress"}]
+    clear = ToolCall("write_todos", {"todos": []})
+    model = Windowed([ToolCall("write_todos", {"todos": todos}), "stopped", *many(8)[:-1], clear, "done"])
+    helper = agent(model)
+    await helper.run("go", "t")
+    turn = await helper.run("something else", "t")
+    assert turn.status == "ended", turn.error
+    # A second summary no longer knows when the turn began.
+    first = next(request for request in model.requests if request.messages[0].text.startswith("[Summary"))
+    marked = "Todos of an earlier request; if it is done with, clear them with []:\n- [>] look"
+    assert first.messages[0].text.endswith(marked)
+    assert helper.get_state("t").todos == []
+
+
 async def test_completed_todos_are_left_out_of_a_summary_if_there_are_too_many():
     todos = [{"content": f"step {number} " + "x" * 90, "status": "completed"} for number in range(40)]
     model = Windowed([ToolCall("write_todos", {"todos": [*todos, {"content": "the last"}]}), *many(12)])
