@@ -18,6 +18,7 @@ __getattr__ = lazy_names(
     {
         ".ports": "Middleware",
         "approvals": "HumanInTheLoopMiddleware",
+        "asking": "ANSWERS",
         "caching": "PromptCachingMiddleware",
         "call_limits": "ToolCallLimits",
         "checking": "FINAL_ANSWER UNFINISHED ReplyCheck last_words refusals",

@@ -2,6 +2,7 @@
 
 from ..ports import Middleware as Middleware
 from .approvals import HumanInTheLoopMiddleware as HumanInTheLoopMiddleware
+from .asking import ANSWERS as ANSWERS
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
 from .call_limits import ToolCallLimits as ToolCallLimits
 from .checking import (

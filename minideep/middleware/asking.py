@@ -8,8 +8,11 @@ from ..models import ModelWrapper
 from ..plain_json import to_json
 from ..ports import Ask, Emit, Model, Reply, Request
 from ..strict_schema import strict
+from .aside import Aside
 
 T = TypeVar("T")
+ANSWERS = {("Rubric", "grade"), ("ToolSelector", "chosen")}
+"""The notes that hold such answers, by owner and key. A replay takes them out of the recording."""
 
 
 class Unheard(ModelWrapper):
@@ -32,6 +35,6 @@ async def answer_of(ask: Ask, model: Model, system: str, about: dict[str, Any], 
     # As JSON, no text in it can forge an end of the message, or another part of it.
     message = UserMessage(to_json(about).decode())
     schema = strict(kind.schema) if getattr(model, "structured_output", False) else None
-    request = Request(f"{system}\n\nReply with JSON alone: {kind.wanted}.", [message], schema=schema)
-    reply = await ask(request, Unheard(model))
+    request = Aside(f"{system}\n\nReply with JSON alone: {kind.wanted}.", [message], schema=schema)
+    reply = await ask(request, model=Unheard(model))
     return kind.read_text(reply.message.text)

@@ -15,10 +15,14 @@ from ..events import Noted
 from ..messages import UserMessage
 from ..models import resolve
 from ..ports import Ask, Middleware, Model, Reply, Request
+from .aside import Aside
 from .asking import answer_of
 from .checking import FINAL_ANSWER, written
+from .context.spill import digest
 from .context.transcript_text import excerpts
 
+OWNER = "Rubric"
+"""The owner of the notes `grade` and `revised`."""
 logger: logging.Logger = logging.getLogger("minideep")
 PROMPT = """\
 You grade the work of an agent by numbered criteria. You are given JSON with the criteria, what was said and done, and \
@@ -71,28 +75,26 @@ class Rubric(Middleware):
 
     async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
         reply = await ask(request)
-        calls = reply.message.calls
-        given = [written(call.raw) for call in calls if call.name == FINAL_ANSWER]
-        answer = "" if reply.stop != "done" else (given or [reply.message.text])[0] if given or not calls else ""
-        if answer:
-            # Noted before the reply is recorded: nobody asks for a grade of a reply that is found in the log.
-            self._note(ctx, "grade", await self._grade(ctx, answer, ask) | {"reply": _reply(ctx, 1)})
+        if not isinstance(request, Aside) and (answer := _answer(reply)):
+            turn, step = _place(ctx)
+            place = [turn, step + 1, digest(answer)]
+            # In the log before the reply is: whoever goes on from there, or runs it again, has the grade.
+            if ctx.state.notes.get(OWNER, {}).get("grade", {}).get("reply") != place:
+                grade = await self._grade(ctx, answer, ask)
+                ctx.record(Noted(OWNER, "grade", {"reply": place, **grade}))
         return reply
 
     async def before_finish(self, ctx: ToolContext) -> UserMessage | None:
-        notes = ctx.state.notes.get(self.name, {})
-        grade, revised = notes.get("grade", {}), notes.get("revised", [0, 0])
-        count = revised[1] if revised[0] == ctx.state.start.number else 0
-        if grade.get("reply") != _reply(ctx) or not grade.get("unmet") or count >= self._retries:
+        notes, (turn, step) = ctx.state.notes.get(OWNER, {}), _place(ctx)
+        grade, revised = notes.get("grade", {"reply": []}), notes.get("revised", [0, 0])
+        count = revised[1] if revised[0] == turn else 0
+        if grade["reply"][:2] != [turn, step] or not grade.get("unmet") or count >= self._retries:
             return None
-        self._note(ctx, "revised", [ctx.state.start.number, count + 1])
+        ctx.record(Noted(OWNER, "revised", [turn, count + 1]))
         problems = "\n".join(f"- {criterion}: {reason}" for criterion, reason in grade["unmet"].items())
         return UserMessage(
             f"Your answer does not meet these criteria yet:\n{problems}\n\nReply with all of it, revised."
         )
-
-    def _note(self, ctx: ToolContext, key: str, value: Any) -> None:
-        ctx.record(Noted(self.name, key, value))
 
     async def _grade(self, ctx: ToolContext, answer: str, ask: Ask) -> dict[str, Any]:
         # If nothing may be spent any more, to ask would end the turn without its reply.
@@ -124,6 +126,15 @@ class Rubric(Middleware):
         return unmet
 
 
-def _reply(ctx: ToolContext, ahead: int = 0) -> list[int]:
+def _answer(reply: Reply) -> str:
+    """Return what may be the last word of a turn: a text without calls, or what `final_answer` is given."""
+    calls = reply.message.calls
+    given = [written(call.raw) for call in calls if call.name == FINAL_ANSWER]
+    if reply.stop != "done" or (calls and not given):
+        return ""
+    return given[0] if given else reply.message.text
+
+
+def _place(ctx: ToolContext) -> tuple[int, int]:
     """Return what tells a reply from others of its run: its turn, and its number in the turn."""
-    return [ctx.state.start.number, ctx.state.step + ahead]
+    return ctx.state.start.number, ctx.state.step

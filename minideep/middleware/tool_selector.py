@@ -19,6 +19,8 @@ from .asking import answer_of
 from .checking import FINAL_ANSWER
 from .context.transcript_text import excerpts
 
+OWNER = "ToolSelector"
+"""The owner of the note `chosen`."""
 logger: logging.Logger = logging.getLogger("minideep")
 PROMPT = """\
 You choose tools for an agent that has too many. You are given JSON with the end of its conversation, whose last \
@@ -66,11 +68,11 @@ class ToolSelector(Middleware):
     async def _chosen(self, ctx: ToolContext, choice: list[Tool], ask: Ask) -> list[str] | None:
         """Return the names that are shown in this turn; None: all."""
         turn = ctx.state.start.number
-        noted: tuple[int, list[str] | None] = ctx.state.notes.get(self.name, {}).get("chosen", (0, None))
+        noted: tuple[int, list[str] | None] = ctx.state.notes.get(OWNER, {}).get("chosen", (0, None))
         if noted[0] == turn:
             return noted[1]
         chosen = await self._choose(ctx, choice, ask)
-        ctx.record(Noted(self.name, "chosen", [turn, chosen]))
+        ctx.record(Noted(OWNER, "chosen", [turn, chosen]))
         return chosen
 
     async def _choose(self, ctx: ToolContext, choice: list[Tool], ask: Ask) -> list[str] | None:

@@ -127,20 +127,12 @@ class RedactPII(ModelWrapper):
 
     def _value(self, value: Any) -> Any:
         """Return plain data with each of its texts redacted, and each number that is one as a text."""
-        match value:
-            case str():
-                return self._redacted(value)
-            case bool() | None:
-                return value
-            case int() | float():
-                redacted = self._redacted(str(value))
-                return value if redacted == str(value) else redacted
-            case list():
-                return [self._value(item) for item in cast(list[Any], value)]
-            case dict():
-                return {self._redacted(name): self._value(item) for name, item in cast(dict[str, Any], value).items()}
-            case _:
-                return value
+        if isinstance(value, dict):
+            return {self._redacted(name): self._value(item) for name, item in cast(dict[str, Any], value).items()}
+        if isinstance(value, list):
+            return [self._value(item) for item in cast(list[Any], value)]
+        text = str(value)
+        return value if (redacted := self._redacted(text)) == text else redacted
 
 
 def _passes_luhn(text: str) -> bool:

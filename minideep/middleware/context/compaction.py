@@ -22,6 +22,7 @@ from ...ports import Ask, Backend, Middleware, Model, Reply, Request
 from ...spec import Runnable
 from ...state import State, behind
 from ...tools import Tool
+from ..aside import Aside
 from ..known import Known
 from ..todos import is_stale
 from . import spill, tokens
@@ -112,7 +113,6 @@ class SummarizationMiddleware(Middleware):
         size: ContextSize = ctx.scratch.get(self._known) or self._begun(ctx, request)
         size.update(state, request)
         trigger = self._trigger if OVERFLOW not in size.notes else self._trigger_of(size)
-        size.model = ctx.model.name
         if size.reported:  # A reply has come since, with the provider's count of the last request.
             size.correct(ctx, trigger or TRIGGER)
         if trigger is not None and size.tokens > trigger and state.status == "running":
@@ -125,7 +125,9 @@ class SummarizationMiddleware(Middleware):
         return request
 
     async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
-        size = self._known.of(ctx)
+        if isinstance(request, Aside):
+            return await ask(request)
+        size: ContextSize = ctx.scratch.get(self._known) or self._known.of(ctx)
         try:
             reply = await ask(request)
         except ContextOverflow:
@@ -153,7 +155,7 @@ class SummarizationMiddleware(Middleware):
     def meter(self, agent: Runnable, state: State) -> Meter:
         """Return how full the context of *state*, a run of *agent*, is."""
         size = ContextSize(self._backend)
-        size.model = agent.spec.model.name
+        size.ask(agent.spec.model.name)
         size.update(state, Request(agent.spec.system, state.messages, agent.spec.tool_list))
         folders = tuple(spill.path_in(folder, self._backend) for folder in (RESULTS, CONVERSATION))
         offloaded = tuple(file for file in sorted(state.files) if file.startswith(folders))
@@ -179,12 +181,14 @@ class SummarizationMiddleware(Middleware):
     def _begun(self, ctx: ToolContext, request: Request) -> ContextSize:
         """Return the size of this run's context at the first request of a turn."""
         size = self._known.of(ctx)
+        size.ask(ctx.model.name)
         if not size.still_right(request.messages, ctx.state.files):
             size.restart(())
         return size
 
     def _corrected(self, ctx: ToolContext) -> ContextSize:
         size = self._known.of(ctx)
+        size.ask(ctx.model.name)
         size.correct(ctx, self._trigger_of(size) or TRIGGER)
         return size
 

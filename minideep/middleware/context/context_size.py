@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ...context import ToolContext
 from ...events import Noted
-from ...messages import Message, ToolMessage, UserMessage
+from ...messages import Message, Messages, ToolMessage, UserMessage, list_behind
 from ...ports import Backend, Request
 from ...state import AnyState, FileEntry, behind
 from . import tokens
@@ -44,7 +44,7 @@ class ContextSize(View):
     """
 
     __slots__ = ("_head", "_system", "_tools", "counted", "last_counted", "model", "notes", "offset", "overflow",
-        "ratios", "recounted", "reported", "shortened", "sizes", "stubs", "summarizing")  # fmt: skip
+        "ratio", "ratios", "recounted", "reported", "shortened", "sizes", "stubs", "summarizing")  # fmt: skip
 
     def __init__(self, backend: Backend, before: "ContextSize | None" = None) -> None:
         super().__init__(backend, before)
@@ -59,6 +59,7 @@ class ContextSize(View):
         """The provider's count of the last request; 0 if it reported none."""
         self.model: str = ""
         """The name of the model that is asked."""
+        self.ratio: float = 1.0
         self.summarizing: bool = False
         self.counted: float = 0.0
         """Our count of the next request."""
@@ -77,21 +78,24 @@ class ContextSize(View):
             self._system, self._tools = request.system, request.tools
             self._head, before = tokens.of_head(request), self._head
             self.counted += self._head - before
-        history = behind(state).messages
-        if self.history is not history or self.recounted or self.is_another(request.messages):
+        history, given = behind(state).messages, request.messages
+        source = list_behind(given) if type(given) is Messages else self.source
+        if self.history is not history or self.recounted or self.source is not source:
             self._restart(state)
-        self.given: Sequence[Message] = request.messages
-        self._add(state, request.messages[len(self.messages) : len(history)])
+        self.given: Sequence[Message] = given
+        self.source = source
+        self._add(state, given[len(self.messages) : len(history)])
 
     def recount(self, state: AnyState) -> None:
         """Count all messages again, because they, or notes on how they are shown, have changed."""
-        given, end = self.given, len(self.messages)
+        given, source, end = self.given, self.source, len(self.messages)
         # How hooks before show the messages of a new list is not known before the next request.
         as_given = self.history is behind(state).messages and not self.recounted
         self._restart(state)
         self.recounted = not as_given
         self._add(state, given[:end] if as_given else state.messages)
-        self.given = given if as_given else ()
+        if as_given:
+            self.given, self.source = given, source
 
     def _restart(self, state: AnyState) -> None:
         self.restart(behind(state).messages)
@@ -117,9 +121,10 @@ class ContextSize(View):
         """The tokens of the next request as the provider will count them, as far as is known."""
         return self.counted * self.ratio + self.offset
 
-    @property
-    def ratio(self) -> float:
-        return self.ratios.get(self.model, 1.0)
+    def ask(self, model: str) -> None:
+        """Count as the model of this name does."""
+        self.model = model
+        self.ratio = self.ratios.get(model, 1.0)
 
     def correct(self, ctx: ToolContext, most: float) -> None:
         """Record by how much the provider's count of the last request differs, if that matters for *most* tokens."""
@@ -143,6 +148,7 @@ class ContextSize(View):
     def _read_notes(self, notes: Mapping[str, Mapping[str, Any]]) -> None:
         self.notes: dict[str, Any] = dict(notes.get(SUMMARIES, {}))
         self.ratios: Mapping[str, float] = self.notes.get(RATIO, {})
+        self.ratio = self.ratios.get(self.model, 1.0)
         self.offset: int = self.notes.get(OFFSET, 0)
         self.shortened: int = self.notes.get(SHORTENED, 0)
         self.stubs: Mapping[str, str] = self.notes.get(STUBS, {})

@@ -16,13 +16,15 @@ class View:
     A new one goes on with a copy of *before*, the view of the turn before, if there is one.
     """
 
-    __slots__ = ("_backend", "_in_files", "_large", "changed", "given", "history", "messages")
+    __slots__ = ("_backend", "_in_files", "_large", "changed", "given", "history", "messages",
+        "source")  # fmt: skip
 
     def __init__(self, backend: Backend, before: "View | None" = None) -> None:
         self._backend = backend
         self.restart(())
         if before is not None:
             self.history, self.given, self.changed = before.history, before.given, before.changed
+            self.source = before.source
             self.messages = before.messages.copy()
             self._large, self._in_files = before._large.copy(), before._in_files.copy()
 
@@ -32,6 +34,10 @@ class View:
         """The list of the state whose first messages were looked at: a compaction begins another one."""
         self.given: Sequence[Message] = ()
         """The messages of the last request, as hooks before have left them."""
+        self.source: object = None
+        """The list that they are a view of. If the next ones are a view of another list, hooks before have changed
+        some.
+        """
         self.messages: list[Message] = []
         self.changed: bool = False
         self._large: set[str] = set()
@@ -42,11 +48,6 @@ class View:
     def note_change(self) -> None:
         """Note that a message is shown in another form."""
         self.changed = True
-
-    def is_another(self, given: Sequence[Message]) -> bool:
-        """Return whether hooks before show another list than in the last request, and so perhaps other messages."""
-        before = self.given
-        return type(before) is Messages and type(given) is Messages and not before.same_list(given)
 
     def still_right(self, given: Sequence[Message], files: Mapping[str, FileEntry]) -> bool:
         """Return whether *given*, what a new turn shows before this view, and its files do not change what is shown."""
