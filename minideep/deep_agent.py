@@ -130,7 +130,7 @@ def _with_general_purpose(main: Subagent, usual: Sequence[Middleware]) -> Subage
     names = {subagent.name for subagent in main.subagents}
     if {GENERAL_PURPOSE.name, "task"} & {*(main.without or ())} or GENERAL_PURPOSE.name in names:
         return main
-    shared = [part for part in main.middleware if isinstance(part, tuple(map(type, usual)))]
+    shared = [part for part in main.middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
     general = structs.replace(GENERAL_PURPOSE, skills=main.skills, middleware=shared)
     return structs.replace(main, subagents=[general, *main.subagents])
 
@@ -243,7 +243,9 @@ class _Defaults(Struct, frozen=True):
             others.append(SkillsMiddleware(subagent.skills, self.files))
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
-        usual, given = [todos, files, offload, *delegation, *others, environment], subagent.middleware
+        given = subagent.middleware
+        early = [part for part in given if getattr(part, "before_compaction", False)]
+        usual = [todos, files, offload, *delegation, *early, *others, environment]
         if self.without:
             from .middleware import left_out  # Few agents leave anything out.
 

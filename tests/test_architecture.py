@@ -27,6 +27,7 @@ LAYERS = [
         "media",
         "loops",
         "workers",
+        "backoff",
         "folders",
         "coercion",
         "strict_schema",

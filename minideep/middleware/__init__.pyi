@@ -6,8 +6,10 @@ from .approvals import (
     HumanInTheLoopMiddleware as HumanInTheLoopMiddleware,
     PlanApprovalMiddleware as PlanApprovalMiddleware,
 )
+from .asking import ANSWERS as ANSWERS
 from .background import AsyncSubAgentMiddleware as AsyncSubAgentMiddleware
 from .caching import PromptCachingMiddleware as PromptCachingMiddleware
+from .call_limits import ToolCallLimits as ToolCallLimits
 from .checking import (
     FINAL_ANSWER as FINAL_ANSWER,
     UNFINISHED as UNFINISHED,
@@ -15,6 +17,7 @@ from .checking import (
     last_words as last_words,
     refusals as refusals,
 )
+from .context.clearing import ClearToolResults as ClearToolResults
 from .context.compaction import SummarizationMiddleware as SummarizationMiddleware
 from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware
@@ -31,6 +34,8 @@ from .output import (
 )
 from .patching import PatchToolCallsMiddleware as PatchToolCallsMiddleware
 from .permissions import PermissionsMiddleware as PermissionsMiddleware
+from .result_cache import ToolResultCache as ToolResultCache
+from .rubric import Rubric as Rubric
 from .shell import ShellMiddleware as ShellMiddleware
 from .skills import SkillsMiddleware as SkillsMiddleware
 from .subagents import (
@@ -40,5 +45,7 @@ from .subagents import (
     as_subagent as as_subagent,
 )
 from .todos import TodoListMiddleware as TodoListMiddleware, unfinished as unfinished
+from .tool_retry import ToolRetry as ToolRetry
+from .tool_selector import ToolSelector as ToolSelector
 
 __all__: list[str]
