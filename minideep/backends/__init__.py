@@ -9,10 +9,11 @@ Code outside this package imports from here. Only the names in `__all__` are a p
 from typing import TYPE_CHECKING, Any
 
 from ..ports import FileInfo
+from .contents import GREP_SECONDS, Hit, Hits, InMemory, grep
 from .given import write_given
 from .names import encodable, escaped, quoted, unescaped
 from .paths import CONVERSATION, MAX_FILE, RESULTS, Missing, changed, configured, is_within, join, parsed, read_only
-from .search import GLOB_SECONDS, GREP_SECONDS, Found, Hits, find, grep, similar, status
+from .search import GLOB_SECONDS, Found, find, similar, status
 from .state import StateBackend
 from .text import Decoded, as_content, decode, encode
 

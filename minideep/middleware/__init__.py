@@ -24,7 +24,7 @@ __getattr__ = lazy_names(
         "context.offload": "OffloadMiddleware",
         "context.spill": "write_new_file",
         "environment": "EnvironmentMiddleware day_of",
-        "filesystem": "FilesystemMiddleware replacement",
+        "filesystem": "FilesystemMiddleware edited",
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",

@@ -15,7 +15,7 @@ from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware
 from .context.spill import write_new_file as write_new_file
 from .environment import EnvironmentMiddleware as EnvironmentMiddleware, day_of as day_of
-from .filesystem import FilesystemMiddleware as FilesystemMiddleware, replacement as replacement
+from .filesystem import FilesystemMiddleware as FilesystemMiddleware, edited as edited
 from .memory import MemoryMiddleware as MemoryMiddleware
 from .output import (
     RequestSchema as RequestSchema,

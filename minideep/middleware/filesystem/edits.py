@@ -1,4 +1,7 @@
-"""Replace exact text in a file that keeps its own line endings."""
+"""Replace exact texts in a file that keeps its own line endings: all of them, or none."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -14,16 +17,67 @@ class Replacement(Struct, frozen=True):
     count: int
 
 
-def replacement(path: str, text: str, old: str, new: str, replace_all: bool) -> Replacement:
-    """Find *old* in *text*, the content of *path*, and give both *old* and *new* the line endings of *text*.
+class Edited(Struct, frozen=True):
+    """A text, and the replacements that made it."""
+
+    text: str
+    parts: list[Replacement]
+
+
+class _Span(Struct, frozen=True, order=True):
+    """A place in the text, from *start* to before *end*, where the replacement *number* stands."""
+
+    start: int
+    end: int
+    number: int
+
+
+def edited(path: str, text: str, pairs: Sequence[Sequence[str]], replace_all: bool) -> Edited:
+    """Replace the first text of each of *pairs* by the second in *text*, the content of *path*. Both get the line
+    endings of *text*.
+
+    All are looked for in *text* as it is, so their order does not matter, and no two may overlap.
 
     Raises:
-        ToolError: *old* does not occur, or occurs more than once without *replace_all*; or nothing would change.
+        ToolError: an old text does not occur, or occurs more than once without *replace_all*; or one would change
+            nothing; or two of them overlap.
     """
+    for number, pair in enumerate(pairs):
+        if len(pair) != 2:
+            raise ToolError(_of(number, f"it has {len(pair)} texts; give two, the old and the new one"))
+    endings = _endings(text)
+    parts: list[Replacement] = []
+    for number, (old, new) in enumerate(pairs):
+        try:
+            parts.append(
+                _replacement(path, text, _with_endings(old, endings), _with_endings(new, endings), replace_all)
+            )
+        except ToolError as exc:
+            others = [pair[1] for other, pair in enumerate(pairs) if other != number]
+            raise ToolError(_of(number, f"{exc}{_later(old, others)}")) from None
+    spans = sorted(_spans(text, parts))
+    for before, after in pairwise(spans):
+        if after.start < before.end:
+            problem = f"{quoted(path)} was not changed: it overlaps another edit of this call"
+            raise ToolError(_of(max(before.number, after.number), f"{problem}; make one of the two"))
+    return Edited(_joined(text, parts, spans), parts)
+
+
+def steps(text: str, done: Edited) -> list[str] | None:
+    """Return *text* after each of the replacements, made one after the other; or None if each does not then find what
+    it found in *text*, because another has written it.
+    """
+    after = [text]
+    for part in done.parts:
+        if after[-1].count(part.old) != part.count:
+            return None
+        after.append(after[-1].replace(part.old, part.new))
+    return after[1:] if after[-1] == done.text else None
+
+
+def _replacement(path: str, text: str, old: str, new: str, replace_all: bool) -> Replacement:
     if not old:
         raise ToolError("old_string is empty; give the text to replace, or write the whole file with write_file")
-    endings = _endings(text)
-    old, new = _with_endings(old, endings), _with_endings(new, endings)
     if old == new:
         raise ToolError("old_string and new_string are the same, so nothing would change; give another new_string")
     count = text.count(old)
@@ -33,6 +87,33 @@ def replacement(path: str, text: str, old: str, new: str, replace_all: bool) -> 
         remedy = "add the lines around the one you mean, or set replace_all"
         raise ToolError(f"{quoted(path)} was not changed: old_string is there {count} times; {remedy}")
     return Replacement(old, new, count)
+
+
+def _of(number: int, problem: str) -> str:
+    """Say which edit a problem is about; the first one is `old_string` and `new_string` themselves."""
+    return f"edits[{number - 1}]: {problem}" if number else problem
+
+
+def _later(old: str, others: Sequence[str]) -> str:
+    """Return a remark if the old text is in what another edit of the same call writes."""
+    found = any(old and old in new for new in others)
+    return "; all edits of a call are looked for in the file as it was before it" if found else ""
+
+
+def _spans(text: str, parts: Sequence[Replacement]) -> Iterator[_Span]:
+    for number, part in enumerate(parts):
+        at = text.find(part.old)
+        while at >= 0:
+            yield _Span(at, at + len(part.old), number)
+            at = text.find(part.old, at + len(part.old))
+
+
+def _joined(text: str, parts: Sequence[Replacement], spans: Sequence[_Span]) -> str:
+    pieces, end = list[str](), 0
+    for span in spans:
+        pieces += [text[end : span.start], parts[span.number].new]
+        end = span.end
+    return "".join([*pieces, text[end:]])
 
 
 def _endings(text: str) -> str:

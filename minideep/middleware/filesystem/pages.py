@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Literal
 
-from ...backends import GLOB_SECONDS, GREP_SECONDS, Decoded, Found, Hits, decode, escaped, quoted
+from ...backends import GLOB_SECONDS, GREP_SECONDS, Decoded, Found, Hit, Hits, decode, escaped, quoted
 from ...errors import ToolError
 from ...media import IMAGES, media_type
 from ...messages import Document, Image, Text
@@ -61,7 +62,7 @@ def render_hits(found: Hits, mode: OutputMode, most: int) -> str:
     """Return the hits of a search in one of three forms, and what was left out."""
     match mode:
         case "content":
-            lines = [f"{escaped(hit.path)}:{hit.line}: {hit.text}" for hit in found.hits]
+            lines = list(_with_gaps(found.hits))
         case "count":
             lines = [f"{escaped(path)}: {count}" for path, count in Counter(hit.path for hit in found.hits).items()]
         case "files_with_matches":
@@ -74,11 +75,27 @@ def render_hits(found: Hits, mode: OutputMode, most: int) -> str:
     return "\n".join(filter(None, (render_list(lines, len(lines)), *notes)))
 
 
-def explain_no_hits(found: Hits, pattern: str, path: str, glob: str) -> str:
-    """Say that nothing was found, with a hint if the pattern looks like a regular expression."""
-    missed = not (glob or found.late or found.skipped)
-    hint = "; the pattern is literal text, not a regular expression"
-    return f"no line below {quoted(path)} contains {pattern!r}{hint if missed and re.search(_REGEX, pattern) else ''}"
+def explain_no_hits(found: Hits, pattern: str, path: str, *, glob: str, regex: bool) -> str:
+    """Say that nothing was found, with a hint if the pattern looks like one of the other kind."""
+    missed, hint = not (glob or found.late or found.skipped), ""
+    if regex and r"\n" in pattern:
+        hint = "; each line is matched by itself, so no pattern finds a line break"
+    elif missed and not regex and re.search(_REGEX, pattern):
+        hint = "; the pattern is literal text, and a regular expression only with regex=true"
+    return f"no line below {quoted(path)} {'matches' if regex else 'contains'} {pattern!r}{hint}"
+
+
+def _with_gaps(hits: Sequence[Hit]) -> Iterator[str]:
+    """Yield lines as `path:line: text`, and those near a match as `path-line- text`, with `--` where lines are left out
+    between them.
+    """
+    gaps = any(hit.near for hit in hits)
+    for before, hit in pairwise([None, *hits]):
+        assert hit
+        if gaps and before and (before.path, before.line) != (hit.path, hit.line - 1):
+            yield "--"
+        mark = "-" if hit.near else ":"
+        yield f"{escaped(hit.path)}{mark}{hit.line}{mark} {hit.text}"
 
 
 def _media(path: str, data: bytes) -> str:

@@ -342,8 +342,9 @@ async def resumed(agent):
 @pytest.mark.parametrize("kind", ["state", "disk"])
 def test_after_a_restart_the_model_is_shown_the_same_request(kind, tmp_path):
     put(tmp_path, "rule ONE")
+    change = {"content": "rule TWO"} if kind == "state" else {"old_string": "ONE", "new_string": "TWO"}
     script = [
-        ToolCall("write_file", {"file_path": "AGENTS.md", "content": "rule TWO"}, "c1"),
+        ToolCall("write_file" if kind == "state" else "edit_file", {"file_path": "AGENTS.md", **change}, "c1"),
         ToolCall("ls", {"path": "/"}, "c2"),
         "done",
     ]
