@@ -125,7 +125,7 @@ def _page(path: str, decoded: Decoded, offset: int, limit: int) -> str:
         cut = f"line cut: {_BODY:,} of its {len(wanted[0]):,} characters"
         page = [wanted[0][:_BODY]]
     end = offset + len(page)
-    encoding = "not UTF-8: read as latin-1" if decoded.encoding == "latin-1" else ""
+    encoding = "" if decoded.encoding.startswith("utf-8") else f"not UTF-8: read as {decoded.encoding}"
     further = f"next offset {end}" if end < total else ""
     fields = (f"lines {offset + 1}-{end} of {total}", encoding, cut, further)
     return f"@@ {' | '.join(filter(None, fields))} @@\n" + "\n".join(page)

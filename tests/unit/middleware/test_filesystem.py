@@ -128,7 +128,7 @@ def test_the_error_for_an_offset_past_the_end_names_the_number_of_lines(desk):
     assert desk("read_file", file_path="/f", offset=250) == error
 
 
-@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
 def test_an_empty_file_is_said_to_be_there(desk, data):
     desk.put("/f", data)
     assert desk("read_file", file_path="/f") == "'/f' exists and is empty"
@@ -183,9 +183,11 @@ def test_pages_together_are_the_file(parts, limit):
             b"a\0b",
             "error: '/f' is binary (3 bytes) and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can",
         ),
+        ("\ufeffhi\r\né".encode("utf-16-le"), "@@ lines 1-2 of 2 | not UTF-8: read as utf-16-le @@\nhi\né"),
+        ("\ufeffhi".encode("utf-16-be"), "@@ lines 1-1 of 1 | not UTF-8: read as utf-16-be @@\nhi"),
         (
-            "hi".encode("utf-16"),
-            "error: '/f' is binary (6 bytes) and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can",
+            b"\xff\xfea",
+            "error: '/f' is binary (3 bytes) and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can",
         ),
     ],
     ids=ascii,
@@ -272,6 +274,8 @@ def test_files_written_in_one_reply_all_land_and_are_read_in_the_next(desk):
         (b"a\r\nb\n", "b", "x\ny", b"a\r\nx\ny\n"),
         (b"\xef\xbb\xbfa b", "a", "x", b"\xef\xbb\xbfx b"),
         (b"\xe9 a", "a", "\xfc", b"\xe9 \xfc"),
+        ("\ufeffa\r\nb".encode("utf-16-le"), "a\nb", "é\n\u20ac", "\ufeffé\r\n\u20ac".encode("utf-16-le")),
+        ("\ufeffa b".encode("utf-16-be"), "a", "x", "\ufeffx b".encode("utf-16-be")),
         ("né".encode(), "é", "ü", "nü".encode()),
         (b"a b", "a ", "", b"b"),
     ],
