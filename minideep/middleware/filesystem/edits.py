@@ -82,7 +82,7 @@ def _replacement(path: str, text: str, old: str, new: str, replace_all: bool) ->
         raise ToolError("old_string and new_string are the same, so nothing would change; give another new_string")
     count = text.count(old)
     if not count:
-        raise ToolError(f"{quoted(path)} was not changed: {_why_missing(text, old, new)}")
+        raise ToolError(f"{quoted(path)} was not changed: {_why_missing(path, text, old, new)}")
     if count > 1 and not replace_all:
         remedy = "add the lines around the one you mean, or set replace_all"
         raise ToolError(f"{quoted(path)} was not changed: old_string is there {count} times; {remedy}")
@@ -128,7 +128,7 @@ def _with_endings(text: str, endings: str) -> str:
     return text.replace("\r\n", "\n").replace("\n", endings) if endings else text
 
 
-def _why_missing(text: str, old: str, new: str) -> str:
+def _why_missing(path: str, text: str, old: str, new: str) -> str:
     bare = old.rstrip("\r\n")
     if bare and text.endswith(bare):
         return "only the final newline differs, the file ends without one; leave it out of old_string"
@@ -136,4 +136,6 @@ def _why_missing(text: str, old: str, new: str) -> str:
         return "only the line endings differ, the file mixes both kinds; change one line at a time"
     if new and new in text:
         return "old_string is not there, but the new text is already there; read it to see whether the edit was made"
+    if path.lower().endswith(".ipynb"):
+        return "old_string is not there; read_file shows the cells, so copy the line of JSON that grep shows"
     return "old_string is not there; read the file and copy it exactly, spaces included, without the @@ header"

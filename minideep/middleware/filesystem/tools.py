@@ -15,7 +15,7 @@ from ...checks import checked
 from ...context import ToolContext
 from ...errors import ToolError
 from ...events import FileDeleted, FileEdited, FileWritten, Noted
-from ...messages import Document, Image, Text, ToolCall
+from ...messages import AnyBlock, ToolCall
 from ...parameters import Alias
 from ...ports import Backend, Middleware
 from ...state import Edit, OpenCall
@@ -91,7 +91,7 @@ class FilesystemMiddleware(Middleware):
 
     async def read_file(
         self, ctx: ToolContext, file_path: _File, offset: _Offset = 0, limit: _Lines = 100
-    ) -> str | tuple[Text, Image | Document]:
+    ) -> str | tuple[AnyBlock, ...]:
         """Read a text file or notebook, or look at an image or PDF. To search use `grep`.
 
         `offset`: lines to skip; `limit`: lines to read, more if you need it whole; 80,000 characters at most. A header
@@ -223,9 +223,7 @@ class FilesystemMiddleware(Middleware):
 
         return await in_thread(here) if self._backend.blocking else here()
 
-    def _read(
-        self, ctx: ToolContext, path: str, offset: int, limit: int
-    ) -> tuple[str, str | tuple[Text, Image | Document]]:
+    def _read(self, ctx: ToolContext, path: str, offset: int, limit: int) -> tuple[str, str | tuple[AnyBlock, ...]]:
         data = self._backend.read(ctx, path)
         return _digest(data), render_file(path, data, offset, limit)
 

@@ -6,11 +6,12 @@ import json
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from hashlib import sha256
 
 import pytest
 from harness.files import Desk, RunAlone
-from harness.media import PNG
+from harness.media import JPEG, PDF, PNG
 from hypothesis import given, settings, strategies as st
 
 from minideep.backends import FilesystemBackend, Hit, Hits, StateBackend
@@ -228,10 +229,80 @@ def test_a_file_that_is_an_image_by_name_only_is_not_sent_as_one(desk):
     assert desk("read_file", file_path="/zeros.png").startswith("error: '/zeros.png' is binary")
 
 
-def test_an_image_that_is_too_large_is_an_error(desk):
-    desk.put("/a.png", PNG + b"\0" * 1_000_000)
-    error = "error: /a.png: image/png, 1,000,070 bytes, more than the 1,000,000 that can be shown; make a smaller one"
-    assert desk("read_file", file_path="/a.png") == error
+@pytest.mark.parametrize(("name", "start"), [("a.png", PNG), ("a.pdf", PDF)])
+def test_an_image_or_a_pdf_that_providers_would_refuse_is_an_error(desk, name, start):
+    desk.put(f"/{name}", start + bytes(3_900_000 - len(start)))
+    [shown] = desk.ask(("read_file", {"file_path": f"/{name}"}))
+    assert (len(b64encode(shown.content[1].data)) <= 5 * 2**20, shown.is_error) == (True, False)
+    desk.put(f"/{name}", start + bytes(3_900_001 - len(start)))
+    said = desk("read_file", file_path=f"/{name}")
+    assert said.endswith(", 3,900,001 bytes, more than the 3,900,000 that can be shown; make a smaller one")
+
+
+def notebook(*cells):
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def code(source, *outputs):
+    return {"cell_type": "code", "source": source, "outputs": outputs, "execution_count": 1, "metadata": {}}
+
+
+def plot(data, kind="image/png"):
+    forms = {kind: b64encode(data).decode(), "text/plain": ["<Figure>"]}
+    return {"output_type": "display_data", "data": forms, "metadata": {}}
+
+
+def test_a_notebook_is_shown_as_its_cells_and_their_results(desk):
+    error = {"output_type": "error", "ename": "E", "evalue": "x", "traceback": ["\x1b[0;31mE\x1b[0m: x", "at line 1"]}
+    desk.put("/n.ipynb", notebook(
+        {"cell_type": "markdown", "source": ["# Title\n", "text"], "metadata": {}},
+        code("print(1)\n1/0", {"output_type": "stream", "name": "stdout", "text": ["1\n"]}, error),
+        code("table", {"output_type": "execute_result", "data": {"text/html": "<b>", "text/plain": ["a\n", "b"]}}),
+        code("map", {"output_type": "display_data", "data": {"application/x-map": {}}}),
+        code("big", {"output_type": "stream", "name": "stdout", "text": "x" * 3000}),
+    ))  # fmt: skip
+    assert desk("read_file", file_path="/n.ipynb") == (
+        "@@ lines 1-25 of 25 | cells of a notebook; grep shows its JSON @@\n"
+        "--- cell 1: markdown ---\n# Title\ntext\n--- cell 2: code ---\nprint(1)\n1/0\n--- output ---\n1\n"
+        "--- output ---\nE: x\nat line 1\n--- cell 3: code ---\ntable\n--- output ---\na\nb\n--- cell 4: code ---\nmap\n"
+        "--- output ---\n[application/x-map]\n--- cell 5: code ---\nbig\n--- output ---\n"
+        + "x" * 2000 + "\n... 1,000 characters more"
+    )  # fmt: skip
+
+
+def test_images_of_a_notebook_are_shown_with_the_page_that_they_stand_on(desk):
+    large = PNG + bytes(3_899_900)
+    cells = code("a", plot(PNG)), code("b", plot(JPEG, "image/jpeg"), plot(b"none")), code("c", plot(large))
+    desk.put("/n.ipynb", notebook(*cells))
+    [all_of_it] = desk.ask(("read_file", {"file_path": "/n.ipynb"}))
+    assert [block for block in all_of_it.content if isinstance(block, Image)] == [
+        Image(PNG, "image/png"), Image(JPEG, "image/jpeg")
+    ]  # fmt: skip
+    assert f"\n[image/png, {len(large):,} bytes]" in all_of_it.text  # It is named, though there was no room for it.
+    assert "\n<Figure>\n" in all_of_it.text
+    [rest] = desk.ask(("read_file", {"file_path": "/n.ipynb", "offset": 12}))
+    assert [len(block.data) for block in rest.content if isinstance(block, Image)] == [len(large)]
+    [first] = desk.ask(("read_file", {"file_path": "/n.ipynb", "limit": 2}))
+    assert [type(block) for block in first.content] == [Text]
+
+
+@pytest.mark.parametrize("text", ["not JSON", "[1]", '{"cells": [7]}', '{"worksheets": []}', "[" * 100_000])
+def test_a_file_that_is_a_notebook_by_name_only_is_shown_as_it_is(desk, text):
+    desk.put("/n.ipynb", text.encode())
+    assert desk("read_file", file_path="/n.ipynb").startswith("@@ lines 1-1 of 1")
+
+
+def test_a_cell_that_is_edited_as_it_was_shown_gets_a_remedy_that_works(desk):
+    desk.put("/n.ipynb", notebook(code('print("1")')))
+    desk("read_file", file_path="/n.ipynb")
+    said = desk("edit_file", file_path="/n.ipynb", old_string='print("1")', new_string='print("2")')
+    assert said.endswith("read_file shows the cells, so copy the line of JSON that grep shows")
+    line = desk("grep", pattern="print", path="/n.ipynb", output_mode="content")
+    found = re.search(r'"source": ("print.*?[^\\]")', line)[1]
+    assert not desk.ask(("edit_file", {
+        "file_path": "/n.ipynb", "old_string": found, "new_string": '"two"'
+    }))[0].is_error  # fmt: skip
+    assert "\ntwo" in desk("read_file", file_path="/n.ipynb")
 
 
 # ---- writing
