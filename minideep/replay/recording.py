@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..backends import CONVERSATION, RESULTS
-from ..core import apply
+from ..core import SETTLED, apply
 from ..costs import Costs
 from ..errors import ConfigError, IllegalEvent
 from ..events import (
@@ -17,6 +17,7 @@ from ..events import (
     Compacted,
     Decided,
     FileWritten,
+    MessagesReplaced,
     ModelReplied,
     Noted,
     Resumed,
@@ -27,13 +28,15 @@ from ..events import (
     UserSaid,
 )
 from ..messages import Message, ToolCall, Usage, UserMessage
-from ..state import Decision, Path, State
+from ..state import Answer, Decision, Path, RecordedDecision, Respond, State
 
 SAY = "say"
 """Who says a message that comes during a turn, as `UserSaid.by` has it."""
 BEGUN = (ModelReplied, ToolReturned, ToolWaiting, CallStarted)
 """Events that show that a turn has done something."""
 MADE = (Noted, TodosWritten, Compacted)
+CHANGES = (*FILE_EVENTS, MessagesReplaced)
+"""Events by which a person changes a thread between two turns; tools and hooks record those of files as well."""
 """Events that a tool or a hook records in its own run; those about files stand in the main run's log."""
 
 
@@ -48,7 +51,7 @@ class RecordedCall(Struct):
     """The index of the input after which it was answered."""
     effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
     """What its tool, and the hooks about it, have recorded."""
-    decisions: list[Decision] = field(default_factory=list[Decision])
+    decisions: list[RecordedDecision] = field(default_factory=list[RecordedDecision])
     """What a person has decided about it: several, if it was cut short in between."""
     ran_agents: bool = False
     """True if other agents ran below it."""
@@ -85,6 +88,8 @@ class RecordedInput(Struct):
     key: str = ""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
     """By `Interrupt.key`."""
+    beforehand: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    """Decisions that were made before anybody could be asked, by `Interrupt.key`."""
     end: Boundary | None = None
     """The boundary that it reached; None if it was cut short, or still runs."""
     last: int = 0
@@ -122,6 +127,7 @@ class Recording:
         self.thread_id: str = thread_id
         self.inputs: list[RecordedInput] = []
         self.runs: dict[Path, RecordedRun] = {(): RecordedRun()}
+        self._changed: int = 0  # The number of the first event by which a person changed it.
         self.spent: list[tuple[int, ModelReplied | Compacted]] = []
         """Each reply and summary, with the index of the input after which it came."""
         self.below: dict[tuple[Path, str], list[Path]] = {}
@@ -132,6 +138,8 @@ class Recording:
         self._made: dict[Path, list[AnyEvent]] = {}
         """What tools and hooks of a run have recorded since its last reply or result."""
         for event in self._events:
+            if isinstance(event, CHANGES) and self.runs[()].state.status in SETTLED:
+                self._changed = self._changed or event.number
             try:
                 self._read(event)
             except IllegalEvent as exc:
@@ -170,15 +178,26 @@ class Recording:
         later = next((given.number for given in self.inputs if given.turn > at), None)
         return Recording([one for one in self._events if later is None or one.number < later], self.thread_id)
 
+    def check(self) -> None:
+        """Check that everything in the thread came from inputs, replies and calls, which alone can be given again.
+
+        Raises:
+            ConfigError: a person has changed it otherwise.
+        """
+        if self._changed:
+            problem = f"thread {self.thread_id!r} was changed by `update_state` at event {self._changed}"
+            raise ConfigError(f"{problem}, which cannot be repeated; replay it with `at=` a boundary before that")
+
     def _read(self, event: AnyEvent) -> None:
         if isinstance(event, FILE_EVENTS):  # The states have no files, as redaction may have changed their contents.
             self._read_file_event(event)
             return
         path, run = event.path, self._run_at(event.path)
-        if not path:
+        attended = run.state.status != "running"
+        if isinstance(event, Decided) and (path or not attended):
+            self._decide(event, self.inputs[-1].decisions if attended else self.inputs[-1].beforehand)
+        elif not path:
             self._read_input(event)
-        elif isinstance(event, Decided):
-            self._decide(event)
         input_index, state = len(self.inputs) - 1, run.state
         seen, place, opened = len(state.messages), (state.turn, state.step), bool(state.open)
         apply(state, event, event.number)
@@ -236,11 +255,11 @@ class Recording:
             case UserSaid(by=""):
                 self.inputs.append(RecordedInput(event.at, event.number, 0, event.message, key=event.key))
             case Decided() if self._deciding:
-                self._decide(event)
+                self._decide(event, self.inputs[-1].decisions)
             case Decided():
                 self._deciding = True
                 self.inputs.append(RecordedInput(event.at, event.number, 0))
-                self._decide(event)
+                self._decide(event, self.inputs[-1].decisions)
             case Resumed() if not self._deciding:
                 self.inputs.append(RecordedInput(event.at, event.number, 0))
             case Resumed():
@@ -248,8 +267,8 @@ class Recording:
             case _:
                 pass
 
-    def _decide(self, event: Decided) -> None:
-        self.inputs[-1].decisions["/".join(("", *event.path, event.call_id))] = event.decision
+    def _decide(self, event: Decided, decisions: dict[str, Decision]) -> None:
+        decisions["/".join(("", *event.path, event.call_id))] = as_given(event.decision)
         self._calls[event.path, event.call_id].decisions.append(event.decision)
 
     def _read_file_event(self, event: Any) -> None:
@@ -274,3 +293,8 @@ class Recording:
 def _is_given(event: ModelReplied | Compacted) -> bool:
     """Return whether a reply stood in a history: it names no model, and was not paid for in this thread."""
     return isinstance(event, ModelReplied) and (event.model, event.usage, event.cost) == ("", Usage(), 0.0)
+
+
+def as_given(decision: RecordedDecision) -> Decision:
+    """Return a decision as a person gave it: the answer to a question is recorded as what it is."""
+    return Respond(decision.text) if isinstance(decision, Answer) else decision

@@ -26,7 +26,7 @@ from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
 from ..messages import Input
 from ..spec import ABOUT, AgentSpec, Said
-from ..state import Decision, ThreadId
+from ..state import Decision, ThreadId, UnattendedDecision
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, TurnTask, leave, result_of
 from .children import unanswered
@@ -57,6 +57,8 @@ class TurnConfig(Struct, frozen=True):
     """Called before the input is recorded."""
     detached: bool = False
     """True if the task that the turn runs in is our own."""
+    unattended: UnattendedDecision | None = None
+    """The decision about calls that would wait for a person."""
 
 
 class Accepted(Struct, frozen=True):
@@ -134,6 +136,15 @@ class Turns:
                 self.forget(store, thread_id)
                 raise
 
+    async def update(self, config: TurnConfig, thread_id: str, record: Callable[[Run], Awaitable[Accepted]]) -> None:
+        """Record a change of a thread between two turns, and save it. If that fails, nothing was changed."""
+        async with HeldThread(config.store, thread_id, config.wait) as opened:
+            if (journal := await self._open(config.store, thread_id, opened.head)) is None:
+                raise unknown_thread(thread_id)
+            journal.lease = opened.lease
+            await self._accept(self._main_run(config, journal), record)
+            self._keep(journal)
+
     def forget(self, store: CheckedStore, thread_id: str) -> bool:
         """Drop a thread that was deleted; return whether it was kept."""
         return self._kept.pop((store, thread_id), None) is not None
@@ -179,6 +190,7 @@ class Turns:
             raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
         journal.set_redact(config.redact)
         live = LiveTurn(journal, TurnScope(self._grace), self, _answer)
+        live.unattended = config.unattended
         return Run(spec, live, _run_child, durability=config.durability, context=config.context)
 
     async def _accept(

@@ -28,6 +28,7 @@ from minideep import (
     Middleware,
     MinideepError,
     Reject,
+    Respond,
     ResponseFormat,
     Retention,
     State,
@@ -49,6 +50,7 @@ from minideep import (
     load_media,
     tool,
 )
+from minideep.access import no_access
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
 from minideep.checks import UserWritten
@@ -250,9 +252,16 @@ def live_verbs(name, agent, turn):
         ),
         f"{name}.cancel": (agent.cancel, {"thread_id": "t", "reason": "enough"}),
         f"{name}.say": (agent.say, {"thread_id": "t", "text": "hello"}),
+        f"{name}.update_state": (
+            agent.update_state,
+            {"thread_id": "t", "messages": [UserMessage("hi")], "files": None},
+        ),
         f"{name}.status": (agent.status, {"thread_id": "t"}),
         f"{name}.aclose": (agent.aclose, {"grace": 0.0}),
     }
+
+
+FILTERS = {"prefix": "t", "limit": 3, "status": "ended", "tags": {"user": "ann"}}
 
 
 def stored_verbs(name, agent):
@@ -265,7 +274,15 @@ def stored_verbs(name, agent):
         f"{name}.diff": (agent.diff, {"thread_id": "t", "a": 1, "b": 2}),
         f"{name}.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),
         f"{name}.export": (agent.export, {"thread_id": "t"}),
-        f"{name}.threads": (agent.threads, {}),
+        f"{name}.threads": (agent.threads, FILTERS),
+        f"{name}.athreads": (agent.athreads, FILTERS),
+        f"{name}.aget_state": (agent.aget_state, {"thread_id": "t", "subagents": False, "at": 1}),
+        f"{name}.ahistory": (agent.ahistory, {"thread_id": "t", "call_id": None}),
+        f"{name}.atranscript": (agent.atranscript, {"thread_id": "t", "call_id": None}),
+        f"{name}.aruns": (agent.aruns, {"thread_id": "t"}),
+        f"{name}.adiff": (agent.adiff, {"thread_id": "t", "a": 1, "b": 2}),
+        f"{name}.aread_file": (agent.aread_file, {"thread_id": "t", "file": "/x", "at": None}),
+        f"{name}.aexport": (agent.aexport, {"thread_id": "t"}),
         f"{name}.replay": (
             agent.replay,
             {
@@ -302,7 +319,10 @@ def in_a_tool(verb, on_a_thread):
             return act(ctx).send(None)
 
         acting = tool(name="act")(act_on_a_thread if on_a_thread else act)
-        turn = await Agent(ScriptedModel([ToolCall("act"), "ok"]), [acting]).run("go")
+        agent = Agent(ScriptedModel([ToolCall("act"), "ok"]), [acting])
+        turn = await agent.run("go", "t")
+        if turn.interrupts:  # It has asked a person.
+            turn = await agent.resume("t", {turn.interrupts[0].key: Respond("yes")})
         assert turn.status == "ended"
         if raised and not isinstance(raised[0], KeyError):
             raise raised[0]
@@ -348,7 +368,7 @@ def calls(world):
         ),
         "Stream": (Stream, {"start": lambda emit: agent.run("go")}),
         "Stream.aclose": (agent.stream("go").aclose, {}),
-        "Tool": (Tool, {"function": plain_tool, "name": "n", "description": "d", "timeout": 1.0}, called),
+        "Tool": (Tool, {"function": plain_tool, "name": "n", "description": "d", "timeout": 1.0, "access": no_access, "thread_only": True}, called),
         "tool": (lambda function, **rest: tool(**rest)(function), {"function": plain_tool, "name": "n", "timeout": 1.0}, called),
         "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False, "lease": None, "timeout": 60.0}, kept),
         "MemoryCheckpointer": (MemoryCheckpointer, {"retention": Retention()}, kept),
@@ -376,6 +396,7 @@ def calls(world):
         **live_verbs("Agent", agent, turn),
         **live_verbs("Blueprint", blueprint, turn),
         **stored_verbs("Blueprint", blueprint),
+        "Blueprint.aread_file": (agent.aread_file, {"thread_id": "t", "file": "/x", "at": None}),
         "Blueprint.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),  # It has none.
         "Blueprint.preload": (blueprint.preload, {}),
         "Blueprint.board": (blueprint.board, {"thread_id": "t", "at": 1}),
@@ -443,11 +464,16 @@ def calls(world):
         **{assertion.__name__: (assertion, walked) for assertion in minideep.blueprint.ASSERTIONS},
         "StateBackend": (StateBackend, {}),
         "ToolContext.run": (in_a_tool("run", False), {"agent": world.agent, "input": "go", "key": None}),
+        "ToolContext.interrupt": (in_a_tool("interrupt", True), {"question": "Which?"}),
         "ToolContext.record": (in_a_tool("record", True), {"event": Noted("me", "x", 5)}),
         "ToolContext.emit": (in_a_tool("emit", True), {"event": TextDelta("x")}),
         "ToolContext.content_of": (in_a_tool("content_of", False), {"file": "/x"}),
         "ToolContext.model_for": (in_a_tool("model_for", False), {"model": model}),
         "ToolContext.recall": (in_a_tool("recall", False), {"file": "/x", "sha256": "x"}),
+        "Agent.with_options": (
+            agent.with_options,
+            {"limits": Limits(), "model": model, "tags": {"user": "ann"}, "unattended": Reject("nobody")},
+        ),
         "Tool.normalized": (ping.normalized, {"call": ToolCall("ping")}),
         "Tool.bind": (ping.bind, {"call": ToolCall("ping"), "ctx": None}),
     }  # fmt: skip
