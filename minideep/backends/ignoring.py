@@ -43,6 +43,12 @@ class Rule(Struct, frozen=True):
     """True if it begins with `!`: what it matches is not ignored."""
     only_folders: bool
 
+    def matches(self, names: list[str], is_dir: bool) -> bool:
+        if self.only_folders and not is_dir:
+            return False
+        # The last part stands for the last name, never for any number of them. Few names pass that far.
+        return self.parts[-1].matches(names[-1]) and fits(self.parts, names)
+
 
 class Ignored(Struct, frozen=True):
     """What the `.gitignore` of *folder* says, and those *above* it."""
@@ -57,7 +63,7 @@ class Ignored(Struct, frozen=True):
         while file:
             names = path[len(join(file.folder)) :].split("/")
             for rule in reversed(file.rules):
-                if (is_dir or not rule.only_folders) and fits(rule.parts, names):
+                if rule.matches(names, is_dir):
                     return not rule.keeps
             file = file.above
         return False
