@@ -127,9 +127,7 @@ def _places(text: str, wanted: str) -> Iterator[Place]:
 
 def _hits(path: str, text: str, places: list[Place], context: int) -> Iterator[Hit]:
     lines, columns = text.removesuffix("\n").split("\n"), dict(places)
-    shown = columns.keys() | {
-        at for place in columns for at in range(max(0, place - context), min(len(lines), place + context + 1))
-    }
+    shown = {at for line in columns for at in range(max(0, line - context), min(len(lines), line + context + 1))}
     for at in sorted(shown):
         yield Hit(path, at + 1, _excerpt(lines[at].removesuffix("\r"), columns.get(at, 0)), at not in columns)
 

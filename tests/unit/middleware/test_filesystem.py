@@ -790,6 +790,13 @@ def test_the_state_holds_the_text_and_an_edit_costs_what_it_changes():
     assert desk.state.files["/f"].content == "1\r\n2\r\n"
 
 
+def test_edits_that_would_make_another_text_one_after_the_other_are_recorded_as_the_whole_file():
+    desk = Desk(StateBackend())
+    desk("write_file", file_path="/f", content="baa")
+    desk("edit_file", file_path="/f", old_string="b", new_string="a", edits=[["aa", "x"]])
+    assert desk.state.files["/f"].content == "ax"
+
+
 def test_several_edits_cost_what_they_change():
     desk = Desk(StateBackend())
     desk("write_file", file_path="/f", content="\ufeffone " + "x" * 1000 + " two")
