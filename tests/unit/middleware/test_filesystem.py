@@ -332,6 +332,14 @@ def test_files_written_in_one_reply_all_land_and_are_read_in_the_next(desk):
     assert [result.text for result in read] == [f"@@ lines 1-1 of 1 @@\n{number}" for number in range(20)]
 
 
+def test_files_edited_in_one_reply_all_change(desk):
+    for number in range(20):
+        desk.put(f"/f{number}", b"old")
+    edits = (("edit_file", {"file_path": f"/f{n}", "old_string": "old", "new_string": str(n)}) for n in range(20))
+    assert [result.is_error for result in desk.ask(*edits)] == [False] * 20
+    assert [desk.bytes(f"/f{number}") for number in range(20)] == [b"%d" % number for number in range(20)]
+
+
 # ---- editing
 
 
@@ -767,6 +775,12 @@ def test_files_that_cannot_be_searched_are_counted(tmp_path):
 def test_a_search_that_ran_out_of_time_says_so():
     seconds = "... stopped after {} seconds; narrow {} the rest"
     assert render_found(Found(["/a"], late=True), "*", "/") == "/a\n" + seconds.format(10, "pattern or path to see")
+    long = Hits([Hit(f"/{number}", 1, "x" * 400) for number in range(500)], full=True, late=True, skipped=7)
+    cut = render_hits(long, "content", 500).split("\n")[-4:]
+    assert [line.partition(" more")[1] or line.split(";")[0] for line in cut] == [
+        " more", "... stopped at 500 matches", "... stopped after 15 seconds",
+        "... files skipped as too large or unreadable: 7",
+    ]  # fmt: skip
     late = Hits([Hit("/a", 1, "x")], full=False, late=True, skipped=0)
     assert render_hits(late, "files_with_matches", 10) == "/a\n" + seconds.format(15, "path or glob to search")
     nothing = Hits([], full=False, late=True, skipped=0)
