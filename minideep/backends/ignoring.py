@@ -1,7 +1,8 @@
-"""The rules of `.gitignore` files, as git reads them: https://git-scm.com/docs/gitignore
+"""The rules of `.gitignore` files, as git reads them.
 
-Only such files at or below the root count, not git's settings, nor what it tracks in spite of a rule. A name that is
-not ASCII is compared by its characters; git compares its bytes.
+They are written down at https://git-scm.com/docs/gitignore. Only such files at or below the root count, not git's
+settings, nor what it tracks in spite of a rule. A name that is not ASCII is compared by its characters; git compares
+its bytes.
 """
 
 import re
