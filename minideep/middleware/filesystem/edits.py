@@ -1,12 +1,16 @@
 """Replace exact texts in a file that keeps its own line endings: all of them, or none."""
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+import re
+from collections import Counter
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from ...backends import quoted
 from ...errors import ToolError
+
+MAX_STEPS = 10_000_000
+"""The most characters of all texts that `steps` returns."""
 
 
 class Replacement(Struct, frozen=True):
@@ -22,14 +26,6 @@ class Edited(Struct, frozen=True):
 
     text: str
     parts: list[Replacement]
-
-
-class _Span(Struct, frozen=True, order=True):
-    """A place in the text, from *start* to before *end*, where the replacement *number* stands."""
-
-    start: int
-    end: int
-    number: int
 
 
 def edited(path: str, text: str, pairs: Sequence[Sequence[str]], replace_all: bool) -> Edited:
@@ -55,18 +51,15 @@ def edited(path: str, text: str, pairs: Sequence[Sequence[str]], replace_all: bo
         except ToolError as exc:
             others = [pair[1] for other, pair in enumerate(pairs) if other != number]
             raise ToolError(_of(number, f"{exc}{_later(old, others)}")) from None
-    spans = sorted(_spans(text, parts))
-    for before, after in pairwise(spans):
-        if after.start < before.end:
-            problem = f"{quoted(path)} was not changed: it overlaps another edit of this call"
-            raise ToolError(_of(max(before.number, after.number), f"{problem}; make one of the two"))
-    return Edited(_joined(text, parts, spans), parts)
+    return Edited(_joined(path, text, parts), parts)
 
 
 def steps(text: str, done: Edited) -> list[str] | None:
     """Return *text* after each of the replacements, made one after the other; or None if each does not then find what
-    it found in *text*, because another has written it.
+    it found in *text*, because another has written it, or if these texts together are large.
     """
+    if len(done.parts) * len(text) > MAX_STEPS:
+        return None
     after = [text]
     for part in done.parts:
         if after[-1].count(part.old) != part.count:
@@ -100,20 +93,22 @@ def _later(old: str, others: Sequence[str]) -> str:
     return "; all edits of a call are looked for in the file as it was before it" if found else ""
 
 
-def _spans(text: str, parts: Sequence[Replacement]) -> Iterator[_Span]:
+def _joined(path: str, text: str, parts: Sequence[Replacement]) -> str:
+    """Return *text* with all replacements made in one pass, so that none finds what another has written."""
+    if len(parts) == 1:
+        return text.replace(parts[0].old, parts[0].new)
+    new, made = {part.old: part.new for part in parts}, Counter[str]()
+
+    def make(found: re.Match[str]) -> str:
+        made[found[0]] += 1
+        return new[found[0]]
+
+    joined = re.sub("|".join(map(re.escape, new)), make, text)
     for number, part in enumerate(parts):
-        at = text.find(part.old)
-        while at >= 0:
-            yield _Span(at, at + len(part.old), number)
-            at = text.find(part.old, at + len(part.old))
-
-
-def _joined(text: str, parts: Sequence[Replacement], spans: Sequence[_Span]) -> str:
-    pieces, end = list[str](), 0
-    for span in spans:
-        pieces += [text[end : span.start], parts[span.number].new]
-        end = span.end
-    return "".join([*pieces, text[end:]])
+        if made.pop(part.old, 0) != part.count:
+            problem = f"{quoted(path)} was not changed: old_string overlaps another edit of this call"
+            raise ToolError(_of(number, f"{problem}; make one of the two"))
+    return joined
 
 
 def _endings(text: str) -> str:

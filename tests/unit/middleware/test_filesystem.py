@@ -425,8 +425,14 @@ def test_the_order_of_edits_does_not_matter(desk):
         ([["t", "T"]], "edits[0]: '/f' was not changed: old_string is there 2 times; add the lines"),
         ([["two", "two"]], "edits[0]: old_string and new_string are the same"),
         ([["", "two"]], "edits[0]: old_string is empty"),
-        ([["e t", "x"]], "edits[0]: '/f' was not changed: it overlaps another edit of this call; make one of the two"),
-        ([["one", "x"]], "edits[0]: '/f' was not changed: it overlaps another edit of this call; make one of the two"),
+        (
+            [["e t", "x"]],
+            "edits[0]: '/f' was not changed: old_string overlaps another edit of this call; make one of the two",
+        ),
+        (
+            [["one", "x"]],
+            "edits[0]: '/f' was not changed: old_string overlaps another edit of this call; make one of the two",
+        ),
         ([["1", "x"]], "without the @@ header; all edits of a call are looked for in the file as it was before it"),
         ([["two"]], "edits[0]: it has 1 texts; give two, the old and the new one"),
     ],
