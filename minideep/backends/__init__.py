@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import lazy_names
 from ..ports import FileInfo
+from .contents import GREP_SECONDS, Hit, Hits, InMemory, grep
 from .given import write_given
 from .globs import Glob
 from .guarded import Guard, PermittedBackend, hold
@@ -28,7 +29,7 @@ from .paths import (
     parsed,
     read_only,
 )
-from .search import GLOB_SECONDS, GREP_SECONDS, Found, Hits, find, grep, similar, status
+from .search import GLOB_SECONDS, Found, find, similar, status
 from .state import StateBackend
 from .text import Decoded, as_content, decode, encode
 

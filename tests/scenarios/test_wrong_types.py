@@ -418,10 +418,10 @@ def calls(world):
         "MemoryCheckpointer.size": (MemoryCheckpointer().size, {}),
         "Retention": (Retention, {"boundaries": 1, "seconds": 1.0}, lambda retention: kept(MemoryCheckpointer(retention=retention))),
         "Limits": (Limits, dict.fromkeys(Limits.__struct_fields__), lambda limits: answers(create_deep_agent(ScriptedModel(["ok"]), limits=limits))),
-        "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
         **shells(),
         "CompositeBackend": (CompositeBackend, {"default": files, "routes": {"/m/": files}}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
         "StoreBackend": (StoreBackend, {"checkpointer": MemoryCheckpointer(), "namespace": ("n",)}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True, "gitignore": False}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
         "Blueprint": (
             Blueprint,
             {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
