@@ -13,7 +13,7 @@ from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosW
 from .kinds import Injected, Rule, having
 from .ledger import Spent
 from .messages import Input
-from .state import Decision, OpenCall, Path, StateView
+from .state import Interrupt, OpenCall, Path, RecordedDecision, StateView
 from .turn import Turn
 
 M = TypeVar("M")
@@ -30,6 +30,13 @@ class ThreadFiles(Protocol):
     def epoch(self) -> bytes: ...
     def content_of(self, file: str) -> str | bytes | None: ...
     def recall(self, file: str, sha256: str) -> str | bytes | None: ...
+
+
+class ChildPaused(BaseException):
+    """Raised through a tool that waits: for a person, for a child that does, or for a new budget of a run above.
+
+    Not an `Exception`: many tools catch those.
+    """
 
 
 class RunView(Protocol):
@@ -63,6 +70,12 @@ class CallView(Protocol):
 
     entry: OpenCall
     over: bool
+    asked: int
+    paused: tuple[Interrupt, ...]
+
+    @property
+    def run(self) -> RunView: ...
+    def answer_to(self, question: str) -> str | None: ...
 
 
 class ToolContext(Injected):
@@ -81,7 +94,7 @@ class ToolContext(Injected):
         self.state: StateView = run.view
         """The run's state, read-only. `state.files` are those of the whole thread."""
         self.call_id: str = call.entry.call.id if call else ""
-        self.decision: Decision | None = call.entry.decision if call else None
+        self.decision: RecordedDecision | None = call.entry.decision if call else None
         """The decision of a person about this call, if it waited for one."""
         self.scratch: dict[object, Any] = run.scratch
         """A dict for values that hooks can recompute. Each middleware uses itself as the key.
@@ -207,6 +220,27 @@ class ToolContext(Injected):
         if self._call is None:
             raise ConfigError("a hook cannot run a child: only a call can, for the child is known by its id")
         return await self._run.run_child(self._call, agent, input, key, self._attempt)
+
+    @checked
+    def interrupt(self, question: str) -> str:
+        """Ask a person *question*, and return the answer.
+
+        The turn pauses: a `BaseException` is raised out of the tool, and once `Agent.resume` brings
+        `Respond("the answer")` the tool starts again from its first line. Anything it does before this line is then
+        repeated; earlier questions return the answers that they got. May be called from any OS thread.
+
+        Raises:
+            ConfigError: a hook asks, and not a tool.
+            ToolError: the call is over.
+        """
+        self._check_open()
+        if (call := self._call) is None:
+            raise ConfigError("a hook cannot ask a question: only a call can, for the answer is given to it")
+        answers: list[str | None] = []
+        self._on_loop(lambda text: answers.append(call.answer_to(text)), question)
+        if (answer := answers[0]) is None:
+            raise ChildPaused
+        return answer
 
     def _check_open(self) -> None:
         if self._call is not None and self._call.over:

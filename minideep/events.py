@@ -16,7 +16,7 @@ import msgspec
 from .costs import Costs
 from .documented import Struct
 from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, UserMessage
-from .state import Decision, Failure, Interrupt, Limits, Path, Todo
+from .state import Failure, Interrupt, Limits, Path, RecordedDecision, Todo
 
 _PUBLIC = (
     "AnyEvent ArgsDelta CallStarted Compacted Decided Event FileDeleted FileEdited FileWritten ModelReplied Noted "
@@ -112,7 +112,7 @@ class Decided(Event, frozen=True, array_like=True, tag=5):
     """A person has decided about a call that waited."""
 
     call_id: str
-    decision: Decision
+    decision: RecordedDecision
 
 
 class Resumed(Event, frozen=True, array_like=True, tag=6):

@@ -132,7 +132,15 @@ class Respond(UserWritten, frozen=True, array_like=True, tag="respond"):
     text: str
 
 
+class Answer(UserWritten, frozen=True, array_like=True, tag="answer"):
+    """Run the call again, and give it *text* as the answer to its question: what a `Respond` to a question becomes."""
+
+    text: str
+
+
 Decision = Approve | Edit | Reject | Respond
+RecordedDecision = Decision | Answer
+DecisionKind = Literal["approve", "edit", "reject", "respond"]
 
 
 class Interrupt(Struct, frozen=True, array_like=True):
@@ -142,6 +150,10 @@ class Interrupt(Struct, frozen=True, array_like=True):
     reason: str = ""
     path: Path = ()
     """The run that owns the call."""
+    decisions: tuple[DecisionKind, ...] = ()
+    """The kinds of decision that a person may give; empty: all."""
+    question: bool = False
+    """True if the tool itself asks, by `ToolContext.interrupt`: *reason* is its question, and `Respond` answers it."""
 
     @property
     def call_id(self) -> str:
@@ -162,7 +174,7 @@ class OpenCall(Struct, array_like=True):
     result: ToolResult | None = None
     waits: tuple[Interrupt, ...] = ()
     """The interrupts it waits for: its own, or those of its children."""
-    decision: Decision | None = None
+    decision: RecordedDecision | None = None
     started: bool = False
     """True if a person let it run and it has begun. If it is cut short, it waits again."""
 

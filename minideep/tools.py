@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, update_wrapper
 from string import ascii_letters, digits
 from types import FunctionType, MethodType
@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # With defaults, so that a plain `Tool` in an annotation stay
 
     P = ParamSpec("P", default=...)
     R = TypeVar("R", default=Any, covariant=True)  # What a tool returns, or an agent.
+
+    from .access import Access
 else:
     from typing import ParamSpec, TypeVar
 
@@ -36,7 +38,8 @@ class Tool(Generic[P, R]):
     """A function that a model may call.
 
     The model is sent *name* (str), *description* (str) and *schema* (a JSON Schema object). *timeout* is in seconds;
-    None means no limit.
+    None means no limit. *access* takes the arguments of a call, by name, and returns what the call reaches; guards such
+    as permissions ask it. *thread_only* is True if a call changes nothing but its thread, so that a replay may run it.
 
     Calling the tool calls the function itself, as if it were not a tool: arguments are not converted, *timeout* does
     not count, and an async function returns its awaitable.
@@ -50,6 +53,8 @@ class Tool(Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         timeout: Seconds | None = None,
+        access: "Callable[[dict[str, Any]], Iterable[Access]] | None" = None,
+        thread_only: bool = False,
     ) -> None:
         from .parameters import described, plain_function, tool_parameters  # Loaded with the first tool.
 
@@ -65,6 +70,8 @@ class Tool(Generic[P, R]):
         self.is_async: bool = self._parameters.is_async
         self.timeout = timeout  # The property below checks it.
         self.takes_context: bool = bool(self._parameters.context)
+        self.access: Callable[[dict[str, Any]], Iterable[Access]] | None = access
+        self.thread_only: bool = thread_only
         _check_wording(self)
 
     @property

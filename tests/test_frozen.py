@@ -43,7 +43,7 @@ from minideep.messages import (
     Video,
 )
 from minideep.models import ScriptedModel
-from minideep.state import Edit, Failure, Reject, Respond
+from minideep.state import Answer, Edit, Failure, Reject, Respond
 from minideep.tools import tool
 
 FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.json"))
@@ -58,7 +58,7 @@ EVERY_BLOCK = (
     MediaLink("https://é.example/a.pdf", "application/pdf"),
     ProviderBlock("openai", b'{"type":"new"}'),
 )
-WAIT = Interrupt(ToolCall("pay", {"amount": 5}, "p"), "sure?", ("t1", "t2"))
+WAIT = Interrupt(ToolCall("pay", {"amount": 5}, "p"), "sure?", ("t1", "t2"), ("approve", "reject"), True)
 COSTS = Costs(0.5, 0.25, 0.125, 0.0625, 2, 1, 7, Usage(1, 2, 3, 4, 5, 6), 0.5, 80, 60, 90, [Step(0.5, 0.25, 0.125)], 1)
 EVERY_EVENT = [
     ev.UserSaid(UserMessage(EVERY_BLOCK), 1.5, Limits(7, 9, 11, 0.5, 60.0, 2, 5), "Rubric", "main", "k1"),
@@ -69,6 +69,7 @@ EVERY_EVENT = [
     ev.Decided("c1", Approve()),
     ev.Decided("c1", Reject("no")),
     ev.Decided("c1", Respond("42")),
+    ev.Decided("c1", Answer("42")),
     ev.Resumed(2.5, Limits(None, 1, 2, 0.25, 30.0, 1, 3), ("c1",), 3.5),
     ev.CallStarted("c1"),
     ev.TurnPaused(3.5, COSTS),

@@ -15,6 +15,7 @@ class StateBackend:
     """Keeps files in `State.files`; every change is an event. A folder exists while a file is below it."""
 
     blocking = False
+    thread_only = True
     home = "/"
     """Relative paths start here."""
     about = "Files are kept with this conversation, not on a disk."

@@ -26,7 +26,7 @@ from ..plain_json import too_deep
 from ..state import Path, State
 
 SEGMENT, SNAPSHOT, BLOB = b"mdl", b"mdb", b"mdo"
-FORMAT = (1, 6)
+FORMAT = (1, 7)
 MAX_EVENT = 16 * 2**20
 """The most bytes of one encoded event."""
 SEGMENT_SIZE = 2**20

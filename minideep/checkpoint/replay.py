@@ -11,7 +11,7 @@ from ..events import AnyEvent, Decided, FileEdited, ModelReplied, ToolWaiting
 from ..messages import Content, ToolCall
 from ..plain_json import is_json
 from ..ports import Range
-from ..state import Decision, Edit, FileEntry, OpenCall, Path, State
+from ..state import Edit, FileEntry, OpenCall, Path, RecordedDecision, State
 from . import format, layout
 from .format import Entry, Header
 from .log import Log, SegmentRef, Tail, is_open
@@ -166,7 +166,7 @@ def _waits_for_json_calls(entry: OpenCall) -> bool:
     return all(is_json(call.raw) for call in calls) and _is_json_edit(entry.decision)
 
 
-def _is_json_edit(decision: Decision | None) -> bool:
+def _is_json_edit(decision: RecordedDecision | None) -> bool:
     return not isinstance(decision, Edit) or is_json(decision.raw)
 
 

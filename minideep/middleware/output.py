@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, cast
 
 from msgspec import Meta, structs
 
+from ..access import no_access
 from ..checks import checked
 from ..context import ToolContext
 from ..datatypes import DataType, T, shape_of
@@ -146,7 +147,7 @@ class _FinalAnswer(Tool):
     """A tool whose arguments have a schema of their own; its function checks them."""
 
     def __init__(self, function: Callable[..., Any], schema: dict[str, Any]) -> None:
-        super().__init__(function, name=FINAL_ANSWER, description=DESCRIPTION)
+        super().__init__(function, name=FINAL_ANSWER, description=DESCRIPTION, access=no_access, thread_only=True)
         self.schema = schema
 
     def normalized(self, call: ToolCall) -> ToolCall:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
+from ..access import Access
 from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
@@ -128,7 +129,9 @@ class SubAgentMiddleware(Middleware):
             self._agents[about.name] = agent
             lines.append(f"- {about.name}: {about.description}{_form(about)}")
         self.subagents: tuple[str, ...] = tuple(self._agents)
-        self.tools: Sequence[Tool] = (Tool(self._task(), description=DESCRIPTION + "\n".join(lines)),)
+        self.tools: Sequence[Tool] = (
+            Tool(self._task(), description=DESCRIPTION + "\n".join(lines), access=_access, thread_only=True),
+        )
 
     def _task(self) -> Callable[..., Any]:
         """Return the function of the tool. Its schema lists the names of the agents, so it is made for them."""
@@ -141,6 +144,10 @@ class SubAgentMiddleware(Middleware):
         names: Any = Literal[self.subagents] if self.subagents else str
         task.__annotations__["subagent_type"] = Annotated[names, _NAMES]
         return task
+
+
+def _access(args: Mapping[str, Any]) -> tuple[Access, ...]:
+    return (Access("task", args.get("subagent_type", "")),)
 
 
 def _form(about: Subagent) -> str:

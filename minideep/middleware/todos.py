@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from ..access import no_access
 from ..checks import checked
 from ..context import ToolContext
 from ..errors import ToolError
@@ -52,7 +53,7 @@ class TodoListMiddleware(Middleware):
     @checked
     def __init__(self, nudge: bool = False) -> None:
         self._nudge = nudge
-        tool = Tool(self.write_todos, description=DESCRIPTION)
+        tool = Tool(self.write_todos, description=DESCRIPTION, access=no_access, thread_only=True)
         tool.schema["properties"]["todos"]["items"] = _ITEM  # Items are read here, where more of them is understood.
         self.tools: Sequence[Tool] = (tool,)
 

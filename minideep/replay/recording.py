@@ -27,7 +27,7 @@ from ..events import (
     UserSaid,
 )
 from ..messages import Message, ToolCall, Usage, UserMessage
-from ..state import Decision, Path, State
+from ..state import Answer, Decision, Path, RecordedDecision, Respond, State
 
 SAY = "say"
 """Who says a message that comes during a turn, as `UserSaid.by` has it."""
@@ -48,7 +48,7 @@ class RecordedCall(Struct):
     """The index of the input after which it was answered."""
     effects: list[AnyEvent] = field(default_factory=list[AnyEvent])
     """What its tool, and the hooks about it, have recorded."""
-    decisions: list[Decision] = field(default_factory=list[Decision])
+    decisions: list[RecordedDecision] = field(default_factory=list[RecordedDecision])
     """What a person has decided about it: several, if it was cut short in between."""
     ran_agents: bool = False
     """True if other agents ran below it."""
@@ -249,7 +249,7 @@ class Recording:
                 pass
 
     def _decide(self, event: Decided) -> None:
-        self.inputs[-1].decisions["/".join(("", *event.path, event.call_id))] = event.decision
+        self.inputs[-1].decisions["/".join(("", *event.path, event.call_id))] = as_given(event.decision)
         self._calls[event.path, event.call_id].decisions.append(event.decision)
 
     def _read_file_event(self, event: Any) -> None:
@@ -274,3 +274,8 @@ class Recording:
 def _is_given(event: ModelReplied | Compacted) -> bool:
     """Return whether a reply stood in a history: it names no model, and was not paid for in this thread."""
     return isinstance(event, ModelReplied) and (event.model, event.usage, event.cost) == ("", Usage(), 0.0)
+
+
+def as_given(decision: RecordedDecision) -> Decision:
+    """Return a decision as a person gave it: the answer to a question is recorded as what it is."""
+    return Respond(decision.text) if isinstance(decision, Answer) else decision

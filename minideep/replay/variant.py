@@ -13,17 +13,16 @@ from ..errors import ConfigError, IllegalEvent
 from ..events import TurnFailed
 from ..messages import ToolCall, ToolResult
 from ..models import profile_of, resolve
-from ..ports import Middleware, Model, Request, RunTool
+from ..ports import Model, Request, RunTool
 from ..spec import AgentSpec
 from ..state import Decision, Interrupt, Path, Reject, Respond
 from ..turn import Turn
 from .answers import RecordedAnswers, given_again
 from .comparison import Replay
 from .player import apart, replayed, say_again, say_beside
-from .recording import RecordedCall, RecordedInput, Recording
+from .recording import RecordedCall, RecordedInput, Recording, as_given
 from .script import Script
 
-PACKAGE = __name__.partition(".")[0]
 Others = Literal["refuse", "run"]
 """What becomes of calls that the recording does not hold: an error result, or they run."""
 NOBODY = "nobody has decided about this call when the thread was recorded"
@@ -125,7 +124,7 @@ class _Variant:
         key = key_of(wait.call)
         if found := next_of(self._decided_calls, key):
             self._answers.chosen[wait.path, wait.call_id] = found  # So that the result is that of the decision.
-            return found.decisions[-1]
+            return as_given(found.decisions[-1])
         return None if key in self._undecided else Reject(NOBODY)
 
     async def _say(self, text: str) -> None:
@@ -184,9 +183,7 @@ class _Answers(RecordedAnswers):
         # unknown tool has its own error.
         if tool is None or asked.name in self._delegating or getattr(spec.model, "free", False):
             return True
-        part = getattr(tool.function, "__self__", None)
-        own = isinstance(part, Middleware) and type(part).__module__.startswith(f"{PACKAGE}.")
-        return own and not getattr(getattr(part, "_backend", None), "blocking", False)
+        return tool.thread_only
 
 
 def next_of(calls: dict[str, list[RecordedCall]], key: str) -> RecordedCall | None:

@@ -2,25 +2,27 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 from ..checkpoint import Journal, MemoryCheckpointer, open_store
+from ..context import ChildPaused, RunView
 from ..errors import MinideepError
 from ..events import FILE_EVENTS, AnyEvent, StreamEvent
 from ..ledger import Ledger, Spent
 from ..messages import Input
 from ..models import Policy
 from ..spec import AgentSpec, Runnable
-from ..state import Limits, OpenCall, Path, State, StateView
+from ..state import Interrupt, Limits, OpenCall, Path, State, StateView
 from ..turn import Turn
 from .cancel import TurnScope
-from .children import ChildPaused
 from .delegation import run_child
 from .live import LiveTurn
 from .run import Call, Run
 
 SPEC = AgentSpec("main", Policy(lambda request: ""), "", {}, Limits())
 """The agent of a run that nobody drives."""
+
+IN_AN_AGENT = "a context of a test cannot resume it: test this tool in an agent, with `agent.run` and `agent.resume`"
 
 
 class LoneRun:
@@ -79,19 +81,27 @@ class LoneRun:
             return await run_child(above, agent, input, key, attempt)
         except ChildPaused:
             waits = ", ".join(repr(wait.call.name) for wait in above.paused)
-            raise MinideepError(
-                f"the child waits for a person, before {waits}; a context of a test cannot resume it: test this tool "
-                "in an agent, with `agent.run` and `agent.resume`"
-            ) from None
+            raise MinideepError(f"the child waits for a person, before {waits}; {IN_AN_AGENT}") from None
 
 
 class LoneCall:
     """A call of a run that nobody drives. It is never over."""
 
     over = False
+    asked = 0
+    paused: tuple[Interrupt, ...] = ()
 
     def __init__(self, run: LoneRun, call_id: str) -> None:
+        self.run: RunView = cast(RunView, run)  # As `RecordingContext` says.
         self.entry: OpenCall = run.state.open[call_id]
+
+    def answer_to(self, question: str) -> str:
+        """Refuse a question, as there is nobody to answer it.
+
+        Raises:
+            MinideepError
+        """
+        raise MinideepError(f"the tool asks a person {question!r}; {IN_AN_AGENT}")
 
 
 async def _answer(live: LiveTurn, question: bytes) -> AsyncIterator[bytes]:

@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec import structs
 
-from ..context import ToolContext
+from ..context import ChildPaused, ToolContext
 from ..errors import IllegalEvent, MinideepError, SegmentTooLarge, ToolError
 from ..events import CallStarted, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
-from ..state import Edit, Interrupt, OpenCall, Reject, Respond
+from ..state import Answer, Edit, Interrupt, OpenCall, Reject, Respond
 from ..tools import MAX_RESULT, Tool, as_result
 from .cancel import carried, leave, result_of
-from .children import ChildPaused, end_children, has_children
+from .children import end_children, has_children
 from .hooks import Innermost, Wrap, call_hook, changed_result
 from .run import Call, Run
 
@@ -51,6 +51,10 @@ async def call_tool(run: Run, asked: ToolCall) -> None:
         call.over = True
     if run.live.resumed:
         end_children(call)
+        if entry.decision is not None and not isinstance(outcome, Interrupt):
+            from .questions import forget
+
+            forget(run, asked.id)
     if isinstance(outcome, Interrupt):
         # A hook may show another call than the model's; the decision must still find this one.
         interrupt = structs.replace(outcome, call=structs.replace(outcome.call, id=asked.id), path=run.path)
@@ -115,17 +119,15 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
     Raises:
         MiddlewareError: a hook failed.
     """
-    run, decision = call.run, ctx.decision
+    run, decision, edited = call.run, ctx.decision, False
     hooks = run.spec.tool_hooks
-    match decision:
-        case Reject(reason):  # Nothing ran, so `after_tool` has nothing to look at.
-            return ToolResult(f"a person rejected this call{': ' if reason else ''}{clean(reason)}", is_error=True)
-        case Respond(text):
-            return await changed_result(hooks, ctx, asked, ToolResult(clean(text)))
-        case Edit():
-            asked = _edited(run, ToolCall(asked.name, decision.raw, asked.id))
-        case _:  # `Approve`, or no decision yet.
-            pass
+    if isinstance(decision, Reject):  # Nothing ran, so `after_tool` has nothing to look at.
+        reason = f": {clean(decision.reason)}" if decision.reason else ""
+        return ToolResult(f"a person rejected this call{reason}", is_error=True)
+    if isinstance(decision, Respond):
+        return await changed_result(hooks, ctx, asked, ToolResult(clean(decision.text)))
+    if isinstance(decision, Edit | Answer):
+        asked, edited = _edited(run, asked, decision)
     # After a decision too: a person's edit must not lead around a hook that denies.
     for place, hook in enumerate(hooks):
         if not hook.before:
@@ -144,13 +146,23 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
     if call.paused:
         return result  # Nobody reads it: the call waits.
     result = await changed_result(hooks, ctx, asked, result)
-    return _with_edit(result, asked) if isinstance(decision, Edit) else result
+    return _with_edit(result, asked) if edited else result
 
 
-def _edited(run: Run, call: ToolCall) -> ToolCall:
-    """Return a call with a person's arguments as its tool takes them: hooks see what runs, as with a model's."""
-    tool = run.spec.tools.get(call.name)
-    return call if tool is None else tool.normalized(call)
+def _edited(run: Run, asked: ToolCall, decision: Edit | Answer) -> tuple[ToolCall, bool]:
+    """Return a call with a person's arguments as its tool takes them, and whether there are any: hooks see what runs,
+    as with a model's.
+    """
+    if isinstance(decision, Edit):
+        raw: bytes | None = decision.raw
+    else:
+        from .questions import note_answer
+
+        raw = note_answer(run, asked.id, clean(decision.text))
+    if raw is None:
+        return asked, False
+    call, tool = ToolCall(asked.name, raw, asked.id), run.spec.tools.get(asked.name)
+    return (call if tool is None else tool.normalized(call)), True
 
 
 async def _save_start(run: Run, asked: ToolCall) -> Exception | None:

@@ -48,10 +48,3 @@ def end_children(call: Call) -> None:
         if _is_below(call, path, depth) and path[: depth + 1] not in driven:
             with suppress(CheckpointError):  # It cannot be read: it stays as it is.
                 call.run.record_at(path, TurnCancelled(time.time()))
-
-
-class ChildPaused(BaseException):
-    """Raised through a tool whose child waits, for a person or for a new budget of a run above.
-
-    Not an `Exception`: many tools catch those.
-    """

@@ -7,10 +7,10 @@ from ..checkpoint import encode
 from ..errors import ConfigError, MinideepError
 from ..events import AnyEvent, Decided, Resumed
 from ..plain_json import is_json
-from ..state import Decision, Edit, Interrupt, Limits, Path, State
+from ..state import Answer, Decision, Edit, Interrupt, Limits, Path, RecordedDecision, Respond, State
 
 
-def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, Decision]]:
+def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, RecordedDecision]]:
     """Return each decision with the call that it is for, found by the call's id, by `path/id` or by its key.
 
     *state* is the main run's. A paused call there lists the interrupts of its children too, each with its path.
@@ -26,7 +26,7 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
     if decisions and (state.status == "running" or (state.interrupts and state.status != "paused")):
         how = "cut short" if state.status == "running" else state.status
         raise ConfigError(f"the turn was {how} before every call waited; `resume` it without decisions, then decide")
-    found: dict[tuple[Path, str], tuple[Interrupt, Decision]] = {}
+    found: dict[tuple[Path, str], tuple[Interrupt, RecordedDecision]] = {}
     waiting = state.interrupts if state.status == "paused" else ()
     names = [("/".join((*wait.path, wait.call_id)), wait) for wait in waiting]
     for name, decision in decisions.items():
@@ -39,8 +39,22 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
         # `p1` and `task/p1` may name the same call, and the later decision would win unseen.
         if place in found:
             raise ConfigError(f"two decisions are for the pending call {name!r}; give one of them")
-        found[place] = (matching[0], decision)
+        found[place] = (matching[0], _fitting(matching[0], name, decision))
     return list(found.values())
+
+
+def _fitting(wait: Interrupt, name: str, decision: Decision) -> RecordedDecision:
+    """Return *decision* as it is recorded for the call that waits.
+
+    Raises:
+        ConfigError: it is not of a kind that may be given about this call.
+    """
+    kind: str = type(decision).__struct_config__.tag  # type: ignore[assignment]
+    kinds = wait.decisions or ("approve", "edit", "reject", "respond")
+    if kind not in kinds:
+        problem = f"{kind.capitalize()} cannot be given about this call of {wait.call.name}"
+        raise ConfigError(f"{name!r}: {problem}; give {' or '.join(one.capitalize() for one in kinds)}")
+    return Answer(decision.text) if wait.question and isinstance(decision, Respond) else decision
 
 
 def _check(name: str, decision: Decision) -> None:
@@ -55,7 +69,7 @@ def _check(name: str, decision: Decision) -> None:
 
 
 def resumption(
-    decided: list[tuple[Interrupt, Decision]], limits: Limits, seconds: float = 0.0
+    decided: list[tuple[Interrupt, RecordedDecision]], limits: Limits, seconds: float = 0.0
 ) -> list[tuple[Path, AnyEvent]]:
     """Return the events that resume a thread, each with the path of its run.
 

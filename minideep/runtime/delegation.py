@@ -3,13 +3,13 @@
 import time
 from time import perf_counter
 
+from ..context import ChildPaused
 from ..errors import ConfigError, ToolError
 from ..events import Noted, Resumed, UserSaid
 from ..messages import Input, clean
 from ..spec import AgentSpec, Runnable, Said
 from ..state import BUDGETS, Path, State
 from ..turn import Turn
-from .children import ChildPaused
 from .loop import drive
 from .run import Call, Run
 from .spec import below, check_prices, overridden

@@ -37,7 +37,7 @@ CHECKPOINTS: dict[Durability, tuple[Point, ...]] = {"turn": (), "step": ("step",
 class Call:
     """One tool call while it is being answered."""
 
-    __slots__ = ("children", "entry", "over", "paused", "run", "started", "stopped")
+    __slots__ = ("asked", "children", "entry", "over", "paused", "run", "started", "stopped")
 
     def __init__(self, run: "Run", entry: OpenCall) -> None:
         self.run: Run = run
@@ -47,11 +47,19 @@ class Call:
         self.started: bool = False
         """True once followers know that it runs."""
         self.paused: tuple[Interrupt, ...] = ()
-        """The interrupts that children of this call wait for."""
+        """The interrupts that this call waits for: those of its children, or its own question."""
+        self.asked: int = 0
+        """The questions that the tool has asked since it began."""
         self.stopped: bool = False
         """True if a budget of a run above has stopped a child: the call stays open, and the child goes on with it."""
         self.children: dict[str, asyncio.Future[None]] = {}
         """The end of each child that it ran, by key."""
+
+    def answer_to(self, question: str) -> str | None:
+        """Return the answer to the tool's next question; None if it is not answered yet: the call waits for it."""
+        from .questions import answer_to  # Few tools ask.
+
+        return answer_to(self, question)
 
     def emit_start(self) -> None:
         """Emit, once, that the call runs: one that a hook answers, or that waits for a person, does not."""

@@ -28,6 +28,7 @@ from minideep import (
     Middleware,
     MinideepError,
     Reject,
+    Respond,
     ResponseFormat,
     Retention,
     State,
@@ -49,6 +50,7 @@ from minideep import (
     load_media,
     tool,
 )
+from minideep.access import no_access
 from minideep.backends import FilesystemBackend, StateBackend
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
 from minideep.checks import UserWritten
@@ -302,7 +304,10 @@ def in_a_tool(verb, on_a_thread):
             return act(ctx).send(None)
 
         acting = tool(name="act")(act_on_a_thread if on_a_thread else act)
-        turn = await Agent(ScriptedModel([ToolCall("act"), "ok"]), [acting]).run("go")
+        agent = Agent(ScriptedModel([ToolCall("act"), "ok"]), [acting])
+        turn = await agent.run("go", "t")
+        if turn.interrupts:  # It has asked a person.
+            turn = await agent.resume("t", {turn.interrupts[0].key: Respond("yes")})
         assert turn.status == "ended"
         if raised and not isinstance(raised[0], KeyError):
             raise raised[0]
@@ -348,7 +353,7 @@ def calls(world):
         ),
         "Stream": (Stream, {"start": lambda emit: agent.run("go")}),
         "Stream.aclose": (agent.stream("go").aclose, {}),
-        "Tool": (Tool, {"function": plain_tool, "name": "n", "description": "d", "timeout": 1.0}, called),
+        "Tool": (Tool, {"function": plain_tool, "name": "n", "description": "d", "timeout": 1.0, "access": no_access, "thread_only": True}, called),
         "tool": (lambda function, **rest: tool(**rest)(function), {"function": plain_tool, "name": "n", "timeout": 1.0}, called),
         "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False, "lease": None, "timeout": 60.0}, kept),
         "MemoryCheckpointer": (MemoryCheckpointer, {"retention": Retention()}, kept),
@@ -443,6 +448,7 @@ def calls(world):
         **{assertion.__name__: (assertion, walked) for assertion in minideep.blueprint.ASSERTIONS},
         "StateBackend": (StateBackend, {}),
         "ToolContext.run": (in_a_tool("run", False), {"agent": world.agent, "input": "go", "key": None}),
+        "ToolContext.interrupt": (in_a_tool("interrupt", True), {"question": "Which?"}),
         "ToolContext.record": (in_a_tool("record", True), {"event": Noted("me", "x", 5)}),
         "ToolContext.emit": (in_a_tool("emit", True), {"event": TextDelta("x")}),
         "ToolContext.content_of": (in_a_tool("content_of", False), {"file": "/x"}),

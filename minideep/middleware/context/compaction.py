@@ -8,6 +8,7 @@ from math import isinf
 
 from msgspec import Struct, structs
 
+from ...access import no_access
 from ...backends import CONVERSATION, RESULTS
 from ...checks import checked
 from ...context import ToolContext
@@ -99,7 +100,9 @@ class SummarizationMiddleware(Middleware):
         self._trigger = trigger if trigger is not None else _default_trigger(self._model)
         self._keep = keep
         self._known = Known(partial(ContextSize, backend))
-        self.tools: Sequence[Tool] = (Tool(self.compact_conversation, description=DESCRIPTION),)
+        self.tools: Sequence[Tool] = (
+            Tool(self.compact_conversation, description=DESCRIPTION, access=no_access, thread_only=True),
+        )
 
     # ---- hooks, and the tool
 

@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, json
 
 from ... import backends
+from ...access import Access
 from ...backends import Missing, decode, encodable, encode, escaped, is_within, quoted, unescaped
 from ...checks import checked
 from ...context import ToolContext
@@ -29,6 +30,7 @@ OWNER = "files"
 
 _NOTED = 16  # Hex digits. 64 bits tell the versions of a file apart, and the notes stay small.
 _CHANGES = frozenset({"write_file", "edit_file", "delete"})
+_ORDER = ("ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep")
 _PROMPT = """\
 Files: paths are absolute, and the working folder is {home}. {about}Find with `glob` and `grep`, read what you need, \
 then change it. Read a file before you edit or replace it, and prefer editing one to creating another: make only the \
@@ -68,8 +70,14 @@ class FilesystemMiddleware(Middleware):
         self._backend = backend
         self._home: str = backend.home
         self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
-        functions = (self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep)
-        self.tools: Sequence[Tool] = tuple(Tool(function) for function in functions)
+        reads, writes = (self.ls, self.read_file, self.glob, self.grep), (self.write_file, self.edit_file, self.delete)
+        here = getattr(backend, "thread_only", False)
+        by_name = {
+            function.__name__: Tool(function, access=partial(self._access, operation), thread_only=here)
+            for operation, functions in (("read", reads), ("write", writes))
+            for function in functions
+        }
+        self.tools: Sequence[Tool] = tuple(by_name[name] for name in _ORDER)
 
     async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
         def record(path: str, data: bytes, kept: bool) -> None:
@@ -268,6 +276,15 @@ class FilesystemMiddleware(Middleware):
             return self._path(_target(call))
         except (msgspec.ValidationError, ToolError):  # That call will return an error.
             return ""
+
+    def _access(self, operation: str, args: Mapping[str, Any]) -> tuple[Access, ...]:
+        """Return what a call with *args* reaches. A path that no file has is left to the tool, which refuses it."""
+        whole = "file_path" not in args
+        try:
+            path = self._path(args.get("path", ".") if whole else args["file_path"])
+        except ToolError:
+            return ()
+        return (Access(operation, path, whole or operation == "write"),)
 
     def _changes(self, entry: OpenCall) -> str:
         """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""

@@ -1,0 +1,199 @@
+"""A tool asks a person while it runs, and goes on with the answer."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+from minideep import (
+    Agent,
+    Approve,
+    ConfigError,
+    DiskCheckpointer,
+    Edit,
+    Interrupt,
+    Middleware,
+    Reject,
+    Respond,
+    ToolCall,
+    ToolContext,
+    tool,
+)
+from minideep.models import ScriptedModel
+
+
+def asking(deeds, *questions):
+    """A tool that asks *questions*, then does its deed."""
+
+    @tool
+    async def book(city: str, ctx: ToolContext) -> str:
+        """Book a trip."""
+        answers = [ctx.interrupt(question) for question in questions]
+        deeds.append((city, *answers))
+        return f"booked {city} with {', '.join(answers)}"
+
+    return book
+
+
+def agent(book, store=None, **more):
+    script = ScriptedModel([ToolCall("book", {"city": "Rome"}, "b"), "Done."])
+    return Agent(script, [book], checkpointer=store, **more)
+
+
+class AskFirst(Middleware):
+    async def before_tool(self, ctx, call):
+        return Interrupt(call, "sure?") if ctx.decision is None else call
+
+
+def test_a_question_of_a_tool_pauses_the_turn_and_its_answer_is_returned_to_the_tool():
+    deeds = []
+    booking = agent(asking(deeds, "Which hotel?"))
+    turn = booking.run_sync("Book Rome.", "t")
+    wait = turn.interrupts[0]
+    assert (turn.status, wait.reason, wait.question, deeds) == ("paused", "Which hotel?", True, [])
+    turn = booking.resume_sync("t", {"b": Respond("the Grand")})
+    assert (turn.text, deeds) == ("Done.", [("Rome", "the Grand")])
+    assert turn.messages[-2].text == "booked Rome with the Grand"
+    assert "questions" not in {owner for owner, notes in booking.get_state("t").notes.items() if notes}
+
+
+def test_each_question_is_asked_once_and_earlier_answers_are_kept():
+    deeds = []
+    booking = agent(asking(deeds, "Hotel?", "Nights?", "Card?"))
+    turn = booking.run_sync("Book Rome.", "t")
+    for question, answer in (("Hotel?", "Grand"), ("Nights?", "3"), ("Card?", "visa")):
+        assert (turn.interrupts[0].reason, deeds) == (question, [])
+        turn = booking.resume_sync("t", {"b": Respond(answer)})
+    assert deeds == [("Rome", "Grand", "3", "visa")]
+
+
+def test_a_plain_function_asks_from_its_thread():
+    deeds = []
+
+    @tool
+    def book(city: str, ctx: ToolContext) -> str:
+        """Book a trip."""
+        deeds.append(ctx.interrupt("Hotel?"))
+        return "booked"
+
+    booking = agent(book)
+    assert booking.run_sync("Book.", "t").status == "paused"
+    assert booking.resume_sync("t", {"b": Respond("Grand")}).status == "ended"
+    assert deeds == ["Grand"]
+
+
+def test_a_tool_that_catches_everything_waits_all_the_same():
+    @tool
+    async def book(city: str, ctx: ToolContext) -> str:
+        """Book a trip."""
+        try:
+            return ctx.interrupt("Hotel?")
+        except BaseException:
+            return "never mind"
+
+    booking = agent(book)
+    assert booking.run_sync("Book.", "t").status == "paused"
+    assert booking.resume_sync("t", {"b": Respond("Grand")}).messages[-2].text == "Grand"
+
+
+@pytest.mark.parametrize("decision", [Approve(), Edit({"city": "Oslo"})])
+def test_a_question_is_answered_or_rejected_and_nothing_else(decision):
+    booking = agent(asking([], "Hotel?"))
+    booking.run_sync("Book Rome.", "t")
+    with pytest.raises(ConfigError, match="cannot be given about this call of book; give Respond or Reject"):
+        booking.resume_sync("t", {"b": decision})
+    turn = booking.resume_sync("t", {"b": Reject("too dear")})
+    assert "rejected this call: too dear" in turn.messages[-2].text
+    assert not booking.get_state("t").notes.get("questions")
+
+
+def test_the_arguments_of_a_person_hold_after_the_question_too():
+    deeds = []
+    booking = agent(asking(deeds, "Hotel?"), middleware=[AskFirst()])
+    assert booking.run_sync("Book Rome.", "t").interrupts[0].reason == "sure?"
+    assert booking.resume_sync("t", {"b": Edit({"city": "Oslo"})}).interrupts[0].reason == "Hotel?"
+    turn = booking.resume_sync("t", {"b": Respond("Grand")})  # Not asked again whether it may run.
+    assert (turn.status, deeds) == ("ended", [("Oslo", "Grand")])
+    assert "A person changed this call" in turn.messages[-2].text
+
+
+def test_questions_of_two_calls_are_answered_together():
+    deeds = []
+    script = ScriptedModel(
+        [[ToolCall("book", {"city": "Rome"}, "a"), ToolCall("book", {"city": "Oslo"}, "b")], "Done."]
+    )
+    booking = Agent(script, [asking(deeds, "Hotel?")])
+    assert len(booking.run_sync("Book both.", "t").interrupts) == 2
+    booking.resume_sync("t", {"a": Respond("Grand"), "b": Respond("Plaza")})
+    assert sorted(deeds) == [("Oslo", "Plaza"), ("Rome", "Grand")]
+
+
+def test_a_question_of_a_subagents_tool_reaches_the_person():
+    deeds = []
+    child = agent(asking(deeds, "Hotel?"), name="child")
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Have it done."""
+        return (await ctx.run(child, "Book Rome.")).text
+
+    parent = Agent(ScriptedModel([ToolCall("delegate", {}, "d"), "All done."]), [delegate])
+    wait = parent.run_sync("go", "t").interrupts[0]
+    assert (wait.path, wait.reason) == (("d",), "Hotel?")
+    assert parent.resume_sync("t", {wait.key: Respond("Grand")}).text == "All done."
+    assert deeds == [("Rome", "Grand")]
+
+
+def test_a_hook_cannot_ask():
+    class Curious(Middleware):
+        async def before_finish(self, ctx):
+            ctx.interrupt("what?")
+
+    turn = Agent(ScriptedModel(["hi"]), middleware=[Curious()]).run_sync("go")
+    assert "a hook cannot ask a question" in str(turn.error)
+
+
+OTHER = """
+import sys
+from test_questions import asking
+from minideep import Agent, DiskCheckpointer, Respond
+from minideep.models import ScriptedModel
+deeds = []
+store = DiskCheckpointer(sys.argv[1])
+agent = Agent(ScriptedModel(["Done."]), [asking(deeds, "Hotel?", "Nights?")], checkpointer=store)
+turn = agent.resume_sync("t", {"b": Respond(sys.argv[2])})
+print(turn.status, [wait.reason for wait in turn.interrupts], deeds)
+store.close()
+"""
+
+
+def test_another_process_answers(tmp_path):
+    store = DiskCheckpointer(tmp_path / "store")
+    agent(asking([], "Hotel?", "Nights?"), store).run_sync("Book Rome.", "t")
+    store.close()
+    said = []
+    for answer in ("Grand", "3"):
+        command = [sys.executable, "-c", OTHER, str(tmp_path / "store"), answer]
+        env_path = [*sys.path, str(__file__).rpartition("/")[0]]
+        done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": ":".join(env_path)})
+        said.append(done.stdout.strip() or done.stderr)
+    assert said == ["paused ['Nights?'] []", "ended [] [('Rome', 'Grand', '3')]"]
+
+
+def test_the_log_tells_question_and_answer():
+    from minideep import events
+
+    booking = agent(asking([], "Hotel?"))
+    booking.run_sync("Book Rome.", "t")
+    booking.resume_sync("t", {"b": Respond("Grand")})
+
+    async def seen():
+        return [event async for event in booking.follow("t")]
+
+    told = asyncio.run(seen())
+    waiting = next(event for event in told if isinstance(event, events.ToolWaiting))
+    assert json.loads(waiting.json())["interrupts"][0]["question"] is True
+    decided = next(event for event in told if isinstance(event, events.Decided))
+    assert events.from_json(decided.json()) == decided
