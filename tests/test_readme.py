@@ -275,6 +275,7 @@ def test_the_47_features_of_langgraph_are_counted_and_each_has_its_answer():
 def test_the_programs_of_a_page_for_newcomers_are_of_one_size():
     for page in COMING_FROM:
         (theirs,), (ours,) = blocks("py", page.read_text()), blocks("python", page.read_text())
+        ast.parse(theirs)
         theirs, ours = ([line for line in code.splitlines() if line.strip()] for code in (theirs, ours))
         assert len(ours) <= 25, page.name
         assert len(ours) <= len(theirs) + 5, page.name
