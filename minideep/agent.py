@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import structs
@@ -16,8 +17,8 @@ from .models import resolve
 from .ports import Middleware, Model, Store
 from .runtime import TurnConfig, Turns, build_spec, check_prices, overridden
 from .spec import AgentSpec
-from .state import Decision, InputKey, Limits, ThreadId
-from .stored import StoredThreads
+from .state import Decision, InputKey, Limits, ThreadId, UnattendedDecision
+from .stored_async import AsyncStoredThreads
 from .tools import R, Tool
 from .turn import Turn
 
@@ -30,7 +31,7 @@ FIXED = ("model", "tools", "system_prompt", "middleware", "limits", "name", "ver
 
 
 @checked
-class Agent(LiveThreads[R], StoredThreads):
+class Agent(LiveThreads[R], AsyncStoredThreads):
     """A model, tools and middleware, driven by minideep's loop, without built-in tools or middleware.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`. *checkpointer* is the store in which
@@ -54,6 +55,7 @@ class Agent(LiveThreads[R], StoredThreads):
     checkpointer: Store | None
     durability: Durability
     redact: Redact | None
+    _unattended: UnattendedDecision | None = None
     _checked: Any = None
     _opened: Any = None
 
@@ -235,6 +237,32 @@ class Agent(LiveThreads[R], StoredThreads):
         """
         await self._turns.save(self._config(None, False), thread_id)
 
+    def with_options(
+        self,
+        *,
+        limits: Limits | None = None,
+        model: str | Model | None = None,
+        tags: Mapping[str, str] | None = None,
+        unattended: UnattendedDecision | None = None,
+    ) -> Self:
+        """Return this agent with other settings for its turns: `agent.with_options(tags={"user": "ann"}).run("hi")`.
+
+        It has the same threads. *limits* and *model* take the place of its own; subagents keep theirs. *tags* are noted
+        with each turn, and `threads(tags=...)` finds those of the last one. *unattended* is the decision about each
+        call that would wait for a person, in all runs of the turn, if it may be given about that call. A call that was
+        cut short, and may have taken effect, waits all the same.
+
+        Raises:
+            ConfigError: *model* is not a model, lacks what the agent's tools need, or does not state its cost although
+                there is a budget of it.
+        """
+        from .runtime import with_options
+
+        options = copy(self)
+        options.spec = with_options(self.spec, limits, None if model is None else resolve(model), tags)
+        options._unattended = unattended or self._unattended
+        return options
+
     async def preload(self) -> None:
         """Import what the model needs, such as its SDK, before the first call. That may take a second."""
         preload = getattr(overridden(self.spec).model, "preload", None)
@@ -280,7 +308,7 @@ class Agent(LiveThreads[R], StoredThreads):
             yield
 
     def _config(self, context: Any, wait: bool, begun: Any = None, *, detached: bool = False) -> TurnConfig:
-        about = (self.durability, self.redact, context, wait, begun, detached)
+        about = (self.durability, self.redact, context, wait, begun, detached, self._unattended)
         return TurnConfig(overridden(self.spec), self._store, *about)
 
     @property

@@ -355,7 +355,7 @@ TABLE: dict[type, tuple[tuple[Status, ...], Callable[[State, Any, int], None]]] 
     ToolReturned: (ANSWERING, _tool_returned),
     ToolWaiting: (ANSWERING, _tool_waiting),
     CallStarted: (RUNNING, _call_started),
-    Decided: (("paused",), _decided),
+    Decided: (("paused", "running"), _decided),  # `running`: it was made beforehand, as nobody attends.
     TurnPaused: (RUNNING, _paused),
     TurnEnded: (RUNNING, _ended),
     TurnEscalated: (RUNNING, _escalated),

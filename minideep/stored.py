@@ -1,6 +1,9 @@
 """The methods of `Agent` that read the threads of its store, copy them and delete them. None runs anything."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
 
 from . import checkpoint
 from .checks import checked
@@ -8,7 +11,7 @@ from .errors import UnknownThread
 from .messages import Message
 from .ports import Model
 from .runtime import Turns, checked_thread_id
-from .state import BoundaryNumber, Path, State, ThreadId
+from .state import BoundaryNumber, Path, State, Status, ThreadId, ThreadPrefix
 
 if TYPE_CHECKING:  # Loaded when they are used.
     from .checkpoint import Boundary, CheckedStore, Difference, RunInfo, ThreadInfo
@@ -94,9 +97,16 @@ class StoredThreads:
         """
         return checkpoint.export(self._store, thread_id)
 
-    def threads(self) -> "list[ThreadInfo]":
-        """Return every thread of the store with its size, most recently used first."""
-        return checkpoint.threads(self._store)
+    def threads(
+        self, *, prefix: ThreadPrefix = "", limit: Annotated[int, Meta(ge=0)] | None = None,
+        status: Status | Literal["damaged"] | None = None, tags: Mapping[str, str] | None = None,
+    ) -> "list[ThreadInfo]":  # fmt: skip
+        """Return the threads of the store with their sizes, most recently used first.
+
+        *prefix* is the beginning of their ids; *status* and *tags* those of the last turn (see `with_options`); *limit*
+        the most that are returned.
+        """
+        return checkpoint.threads(self._store, prefix, limit, status, tags)
 
     def fork(self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None) -> str:
         """Create the thread *thread_id* (default: a new id) as a copy of *source* at boundary *at*, or as last saved,

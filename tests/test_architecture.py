@@ -40,7 +40,7 @@ LAYERS = [
     ["models"],
     ["runtime"],
     ["middleware"],
-    ["live", "stored", "replay", "agent"],
+    ["live", "stored", "stored_async", "replay", "agent"],
     ["deep_agent"],
     ["evals"],
     ["behaviours"],

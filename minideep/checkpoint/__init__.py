@@ -33,7 +33,7 @@ __getattr__ = lazy_names(
         "sync_store": "SyncStore",
         "verify": "Damage",
         "waiting": "wait_for",
-        "views": "Difference RunInfo ThreadInfo diff export get_state history noted read_file recall runs threads "
-        "transcript",
+        "listing": "ThreadInfo threads",
+        "views": "Difference RunInfo diff export get_state history noted read_file recall runs transcript",
     },
 )

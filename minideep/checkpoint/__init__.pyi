@@ -19,6 +19,7 @@ from .format import (
 from .holding import HeldThread as HeldThread
 from .journal import Journal as Journal, open_thread as open_thread
 from .layout import after_a_gap as after_a_gap, head_key as head_key, log_prefix as log_prefix, read_head as read_head
+from .listing import ThreadInfo as ThreadInfo, threads as threads
 from .maintenance import delete as delete
 from .memory import MemoryCheckpointer as MemoryCheckpointer
 from .paging import read_page as read_page, thread_events as thread_events
@@ -44,7 +45,6 @@ from .verify import Damage as Damage
 from .views import (
     Difference as Difference,
     RunInfo as RunInfo,
-    ThreadInfo as ThreadInfo,
     diff as diff,
     export as export,
     get_state as get_state,
@@ -53,7 +53,6 @@ from .views import (
     read_file as read_file,
     recall as recall,
     runs as runs,
-    threads as threads,
     transcript as transcript,
 )
 from .waiting import wait_for as wait_for

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from ..errors import CheckpointError
 from ..events import FileWritten
 from ..ports import Lease
+from ..spec import ABOUT
 from ..state import FileEntry, Path, State, as_bytes
 from . import format, layout, pace
 from .format import Header
@@ -104,6 +105,7 @@ class Batch:
             "title": old.title or (state.said.text[:80] if state.said else ""),
             "created": old.created or self._now,
             "updated": self._now,
+            "tags": state.notes.get(ABOUT, {}).get("tags", {}),
         }
 
     def events(self, path: Path, entries: Iterable[tuple[bytes, bool]], tail: Tail | None = None) -> list[SegmentRef]:

@@ -64,6 +64,8 @@ class Head(Struct, frozen=True, array_like=True):
     snapshot: int = 0
     """The number of the main run's newest snapshot, or 0."""
     truncation: Truncation | None = None
+    tags: dict[str, str] = {}
+    """Those of the last turn that had any."""
 
 
 class RunRow(Struct, frozen=True, array_like=True):

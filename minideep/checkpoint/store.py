@@ -127,13 +127,17 @@ class CheckedStore:
         """Return the keys of `rows`, without reading the values."""
         return [key for key, _ in self.read(Range(start, stop, values=False))[0]]
 
-    def all_heads(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the keys and values of all head rows, in order, some at a time."""
-        after = ""
+    def all_heads(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        """Yield the keys and values of all head rows whose keys begin with *prefix*, in order, some at a time."""
+        # The last key before them: keys are ASCII, of which "\x7f" is the last character.
+        after = f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}\x7f" if prefix else ""
         while True:
             with _translated_errors:
                 found = self.wait_for(lambda after=after: self.inner.heads(after, HEADS))
-            yield from found
+            for key, data in found:
+                if not key.startswith(prefix):
+                    return
+                yield key, data
             if len(found) < HEADS:
                 return
             after = found[-1][0]

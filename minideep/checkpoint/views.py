@@ -6,13 +6,13 @@ that is redacted, as its readers must not see what its log must not hold.
 
 from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
 from ..core import share_files
 from ..documented import Struct
-from ..errors import CheckpointError, ConfigError, CorruptSegment
+from ..errors import ConfigError
 from ..events import FILE_EVENTS, Noted, UserSaid
 from ..export import json_line, message_json
 from ..messages import Message, Usage
@@ -65,23 +65,6 @@ class RunInfo(Struct, frozen=True):
     def call_id(self) -> str:
         """The id of the call that the run answers."""
         return self.path[-1].partition("/")[0]
-
-
-class ThreadInfo(Struct, frozen=True):
-    """A thread of a store: an item of `Agent.threads()`."""
-
-    thread_id: str
-    agent: str
-    status: Status | Literal["damaged"]
-    """`damaged` if the thread's head row cannot be read: then *problem* says why, and the other fields are empty."""
-    turns: int
-    title: str
-    created: float
-    updated: float
-    """Seconds since 1970."""
-    bytes_raw: int
-    bytes_stored: int
-    problem: str = ""
 
 
 class Difference(Struct, frozen=True):
@@ -176,11 +159,6 @@ def export(store: CheckedStore, thread_id: str) -> list[str]:
         UnknownThread, CheckpointError
     """
     return _read(store, thread_id, lambda log: list(_lines(log)))
-
-
-def threads(store: CheckedStore) -> list[ThreadInfo]:
-    """Return every thread of the store, the last used one first; at the end those whose head row is damaged."""
-    return sorted((_thread(key, data) for key, data in store.all_heads()), key=lambda info: -info.updated)
 
 
 def recall(store: CheckedStore, thread_id: str, file: str, sha256: str) -> str | bytes | None:
@@ -339,19 +317,6 @@ def _saved_runs(log: Log) -> list[RunInfo]:
 def _run_info(path: Path, row: layout.RunRow) -> RunInfo:
     about = (row.agent, row.status, row.steps, row.tokens, row.created, row.updated, row.bytes_raw, row.bytes_stored)
     return RunInfo(path, *about, row.cost, row.unknown, row.unpriced)
-
-
-def _thread(key: str, data: bytes) -> ThreadInfo:
-    thread_id = layout.thread_of(key)
-    try:
-        # Another spelling of an id would list its thread twice.
-        if key != layout.head_key(thread_id):
-            raise CorruptSegment(f"row {key!r} is not named as the head of a thread is")
-        head = layout.read_head(thread_id, data)
-    except CheckpointError as exc:  # A thread that cannot be read must not hide the others.
-        return ThreadInfo(thread_id, "", "damaged", 0, "", 0.0, 0.0, 0, 0, str(exc))
-    times, sizes = (head.created, head.updated), (head.bytes_raw, head.bytes_stored)
-    return ThreadInfo(thread_id, head.agent, head.status, head.turn, head.title, *times, *sizes)
 
 
 # ---- differences

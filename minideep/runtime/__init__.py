@@ -14,6 +14,7 @@ __getattr__ = lazy_names(
         "following": "ThreadStatus cancel_turn follow say_to_turn status_of",
         "handle": "Handle start",
         "live": "turns_of",
+        "options": "with_options",
         "overrides": "override with_model",
         "process": "configure_process",
         "spec": "build_spec check_prices inheritable inheriting overridden",

@@ -11,6 +11,7 @@ from .following import (
 )
 from .handle import Handle as Handle, start as start
 from .live import turns_of as turns_of
+from .options import with_options as with_options
 from .overrides import override as override, with_model as with_model
 from .process import configure_process as configure_process
 from .spec import (

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ..context import ChildPaused, ToolContext
 from ..errors import IllegalEvent, MinideepError, SegmentTooLarge, ToolError
-from ..events import CallStarted, ToolEnded, ToolReturned, ToolWaiting
+from ..events import CallStarted, Decided, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
 from ..state import Answer, Edit, Interrupt, OpenCall, Reject, Respond
 from ..tools import MAX_RESULT, Tool, as_result
@@ -33,7 +33,7 @@ async def call_tool(run: Run, asked: ToolCall) -> None:
     # that has run children is safe to begin again: they continue from the log.
     if entry.started and not has_children(call):
         run.record(ToolWaiting(asked.id, (Interrupt(asked, _cut_short(entry), run.path),)))
-        return
+        return  # Even if nobody attends: no decision that was made beforehand is about a second time.
     try:
         if entry.decision is not None or run.spec.tool_hooks or run.spec.wrap_tool:
             outcome = await _answer(call, ToolContext(run, call), asked)
@@ -44,7 +44,7 @@ async def call_tool(run: Run, asked: ToolCall) -> None:
             # A child that still runs could pause as well, and its question would be missing here.
             await _children_over(call)
             if call.paused:
-                run.record(ToolWaiting(asked.id, call.paused))
+                _wait(call, call.paused)
             return
     finally:
         # Also after an error: what the call has left running must not write to the thread any more.
@@ -58,12 +58,24 @@ async def call_tool(run: Run, asked: ToolCall) -> None:
     if isinstance(outcome, Interrupt):
         # A hook may show another call than the model's; the decision must still find this one.
         interrupt = structs.replace(outcome, call=structs.replace(outcome.call, id=asked.id), path=run.path)
-        run.record(ToolWaiting(asked.id, (interrupt,)))
+        _wait(call, (interrupt,))
     else:
         _record_result(run, asked, outcome, perf_counter() - started)
     # `entry` is the state's own object: `started` is set by now if the call ran with a person's decision.
     if entry.started or "result" in run.saves_at:  # An approved call must not run twice, whatever the durability.
         await run.checkpoint()
+
+
+def _wait(call: Call, interrupts: tuple[Interrupt, ...]) -> None:
+    """Let a call wait for a person; or, if nobody attends, for the decision that was made beforehand."""
+    run, was_decided = call.run, call.entry.decision is not None
+    run.record(ToolWaiting(call.entry.call.id, interrupts))
+    if run.live.unattended is not None:
+        from .decisions import decided_beforehand
+
+        # A hook that asks again about a call that it has a decision about would ask for ever.
+        if (not was_decided or call.asked) and (decision := decided_beforehand(call.entry, run.live.unattended)):
+            run.record(Decided(call.entry.call.id, decision))
 
 
 async def _children_over(call: Call) -> None:

@@ -2,12 +2,25 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from ..checkpoint import encode
 from ..errors import ConfigError, MinideepError
 from ..events import AnyEvent, Decided, Resumed
 from ..plain_json import is_json
-from ..state import Answer, Decision, Edit, Interrupt, Limits, Path, RecordedDecision, Respond, State
+from ..state import (
+    Answer,
+    Decision,
+    Edit,
+    Interrupt,
+    Limits,
+    OpenCall,
+    Path,
+    RecordedDecision,
+    Respond,
+    State,
+    UnattendedDecision,
+)
 
 
 def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interrupt, RecordedDecision]]:
@@ -41,6 +54,18 @@ def match(state: State, decisions: Mapping[str, Decision]) -> list[tuple[Interru
             raise ConfigError(f"two decisions are for the pending call {name!r}; give one of them")
         found[place] = (matching[0], _fitting(matching[0], name, decision))
     return list(found.values())
+
+
+def decided_beforehand(entry: OpenCall, decision: UnattendedDecision) -> RecordedDecision | None:
+    """Return *decision*, which was made before anything waited, for a call; None if it cannot be given about it, or if
+    only children of it wait.
+    """
+    own = [wait for wait in entry.waits if wait.call_id == entry.call.id]
+    if not own or own != [*entry.waits]:
+        return None
+    with suppress(ConfigError):
+        return _fitting(own[0], entry.call.id, decision)
+    return None
 
 
 def _fitting(wait: Interrupt, name: str, decision: Decision) -> RecordedDecision:

@@ -15,7 +15,7 @@ from ..errors import ConfigError, IllegalEvent, SegmentTooLarge
 from ..events import AnyEvent, StreamEvent, UserSaid
 from ..exchange import Exchange
 from ..messages import UserMessage
-from ..state import Path, Status
+from ..state import Path, Status, UnattendedDecision
 from .cancel import Cut, TurnScope
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class LiveTurn:
         "scope",
         "status",
         "taken_over",
+        "unattended",
     )
 
     def __init__(self, journal: Journal, scope: TurnScope, owner: object, answer: Answering) -> None:
@@ -69,6 +70,8 @@ class LiveTurn:
         """True if it goes on with an earlier turn, which may have left runs open."""
         self.taken_over: bool = False
         """True if that turn was cut short."""
+        self.unattended: UnattendedDecision | None = None
+        """The decision about calls that would wait for a person."""
         self.status: Status = "running"
         """The status that the turn has left."""
         self.accepting: asyncio.Future[None] | None = None

@@ -1,8 +1,8 @@
 """A turn as it happens: an iterator over its events, and then its result."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic, NoReturn
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Generic
 
 from ..checks import checked
 from ..errors import ConfigError
@@ -25,10 +25,12 @@ class Stream(Generic[R]):
     The turn does not wait for its listener. A slow listener receives fewer, larger deltas, so that waiting events never
     take much more memory than the turn itself.
 
-    The turn begins with the first `async for`. It is cancelled by `aclose`, by the end of an `async with`, by
-    cancelling the task that waits for the next event, and by dropping the stream. The thread is then saved and can be
-    resumed. Dropping the stream does not wait for that, the other ways do: if you may break out early, use `async
-    with`. To leave a turn that should go on, use `Agent.start` and `Agent.follow`.
+    Synchronous code reads it with `for event in stream`.
+
+    The turn begins with the first event that is read. It is cancelled by `aclose`, by the end of an `async with`, by
+    cancelling the task that waits for the next event, by leaving a plain `for`, and by dropping the stream. The thread
+    is then saved and can be resumed. Dropping the stream does not wait for that, the other ways do: if you may break
+    out early, use `async with`. To leave a turn that should go on, use `Agent.start` and `Agent.follow`.
     """
 
     _task: "asyncio.Task[Turn[R]] | None" = None
@@ -77,15 +79,18 @@ class Stream(Generic[R]):
             self._turn = self._task.result()
         raise StopAsyncIteration
 
-    if not TYPE_CHECKING:
+    def __iter__(self) -> Iterator[StreamEvent]:
+        """Iterate in synchronous code, on the event loop of `run_sync`. Leaving the `for` early cancels the turn."""
+        from .sync import run_sync
 
-        def _refuse(self, *_: object) -> NoReturn:
-            raise ConfigError(
-                "a stream is read with `async for event in stream`, inside `async with agent.stream(...) as stream`; "
-                "without an event loop, or without its events, use `agent.run_sync(...)` or `await agent.run(...)`"
-            )
+        try:
+            while (event := run_sync(self._next())) is not None:
+                yield event
+        finally:
+            run_sync(self.aclose())
 
-        __iter__ = __enter__ = __exit__ = _refuse
+    async def _next(self) -> StreamEvent | None:
+        return await anext(self, None)
 
     async def __aenter__(self) -> "Stream[R]":
         return self

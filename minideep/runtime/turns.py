@@ -26,7 +26,7 @@ from ..errors import CheckpointError, ConfigError, IllegalEvent, ThreadConflict
 from ..events import Noted, TurnCancelled, UserSaid
 from ..messages import Input
 from ..spec import ABOUT, AgentSpec, Said
-from ..state import Decision, ThreadId
+from ..state import Decision, ThreadId, UnattendedDecision
 from ..turn import Turn
 from .cancel import GRACE, TurnScope, TurnTask, leave, result_of
 from .children import unanswered
@@ -57,6 +57,8 @@ class TurnConfig(Struct, frozen=True):
     """Called before the input is recorded."""
     detached: bool = False
     """True if the task that the turn runs in is our own."""
+    unattended: UnattendedDecision | None = None
+    """The decision about calls that would wait for a person."""
 
 
 class Accepted(Struct, frozen=True):
@@ -179,6 +181,7 @@ class Turns:
             raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
         journal.set_redact(config.redact)
         live = LiveTurn(journal, TurnScope(self._grace), self, _answer)
+        live.unattended = config.unattended
         return Run(spec, live, _run_child, durability=config.durability, context=config.context)
 
     async def _accept(

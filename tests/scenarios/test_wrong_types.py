@@ -257,6 +257,9 @@ def live_verbs(name, agent, turn):
     }
 
 
+FILTERS = {"prefix": "t", "limit": 3, "status": "ended", "tags": {"user": "ann"}}
+
+
 def stored_verbs(name, agent):
     """The verbs of an agent for threads as they are saved."""
     return {
@@ -267,7 +270,15 @@ def stored_verbs(name, agent):
         f"{name}.diff": (agent.diff, {"thread_id": "t", "a": 1, "b": 2}),
         f"{name}.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),
         f"{name}.export": (agent.export, {"thread_id": "t"}),
-        f"{name}.threads": (agent.threads, {}),
+        f"{name}.threads": (agent.threads, FILTERS),
+        f"{name}.athreads": (agent.athreads, FILTERS),
+        f"{name}.aget_state": (agent.aget_state, {"thread_id": "t", "subagents": False, "at": 1}),
+        f"{name}.ahistory": (agent.ahistory, {"thread_id": "t", "call_id": None}),
+        f"{name}.atranscript": (agent.atranscript, {"thread_id": "t", "call_id": None}),
+        f"{name}.aruns": (agent.aruns, {"thread_id": "t"}),
+        f"{name}.adiff": (agent.adiff, {"thread_id": "t", "a": 1, "b": 2}),
+        f"{name}.aread_file": (agent.aread_file, {"thread_id": "t", "file": "/x", "at": None}),
+        f"{name}.aexport": (agent.aexport, {"thread_id": "t"}),
         f"{name}.replay": (
             agent.replay,
             {
@@ -381,6 +392,7 @@ def calls(world):
         **live_verbs("Agent", agent, turn),
         **live_verbs("Blueprint", blueprint, turn),
         **stored_verbs("Blueprint", blueprint),
+        "Blueprint.aread_file": (agent.aread_file, {"thread_id": "t", "file": "/x", "at": None}),
         "Blueprint.read_file": (agent.read_file, {"thread_id": "t", "file": "/x", "at": None}),  # It has none.
         "Blueprint.preload": (blueprint.preload, {}),
         "Blueprint.board": (blueprint.board, {"thread_id": "t", "at": 1}),
@@ -454,6 +466,10 @@ def calls(world):
         "ToolContext.content_of": (in_a_tool("content_of", False), {"file": "/x"}),
         "ToolContext.model_for": (in_a_tool("model_for", False), {"model": model}),
         "ToolContext.recall": (in_a_tool("recall", False), {"file": "/x", "sha256": "x"}),
+        "Agent.with_options": (
+            agent.with_options,
+            {"limits": Limits(), "model": model, "tags": {"user": "ann"}, "unattended": Reject("nobody")},
+        ),
         "Tool.normalized": (ping.normalized, {"call": ToolCall("ping")}),
         "Tool.bind": (ping.bind, {"call": ToolCall("ping"), "ctx": None}),
     }  # fmt: skip
