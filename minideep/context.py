@@ -227,7 +227,8 @@ class ToolContext(Injected):
 
         The turn pauses: a `BaseException` is raised out of the tool, and once `Agent.resume` brings
         `Respond("the answer")` the tool starts again from its first line. Anything it does before this line is then
-        repeated; earlier questions return the answers that they got. May be called from any OS thread.
+        repeated; earlier questions, in the same words, return the answers that they got. May be called from any OS
+        thread.
 
         Raises:
             ConfigError: a hook asks, and not a tool.

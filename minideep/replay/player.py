@@ -99,26 +99,29 @@ class _Player:
     async def _give(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
         early = asyncio.ensure_future(self._at_once(given))
         try:
-            return await self._given(index, given, last)
+            turn = await self._given(index, given, last)
+            while turn.status == "paused" and (decisions := self._decisions(given.beforehand, turn)):
+                turn = await self._agent.resume(self._thread, decisions, context=self._context)
+            return turn
         finally:
             early.cancel()
 
     async def _given(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
         if given.message is not None or last is None:
             return await say_again(self._agent, self._recording, index, self._context)
-        decisions = self._decisions(given, last)
+        decisions = self._decisions(given.decisions, last)
         if last.status == "ended" or (last.status in ("paused", "escalated") and not decisions):
             return last
         return await self._agent.resume(self._thread, decisions, context=self._context)
 
-    def _decisions(self, given: RecordedInput, last: Turn) -> dict[str, Decision]:
-        """Return the recorded decisions about the calls that wait now."""
+    def _decisions(self, decisions: dict[str, Decision], last: Turn) -> dict[str, Decision]:
+        """Return those of the recorded *decisions* that are about the calls that wait now."""
         found: dict[str, Decision] = {}
         for wait in last.interrupts:
             place = self._script.place(wait.path)
             recorded = "/".join(("", *place, self._script.recorded_id(place, wait.call_id)))
-            if recorded in given.decisions:
-                found[wait.key] = given.decisions[recorded]
+            if recorded in decisions:
+                found[wait.key] = decisions[recorded]
         return found
 
     async def _say(self, text: str) -> None:

@@ -85,6 +85,8 @@ class RecordedInput(Struct):
     key: str = ""
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
     """By `Interrupt.key`."""
+    beforehand: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    """Decisions that were made before anybody could be asked, by `Interrupt.key`."""
     end: Boundary | None = None
     """The boundary that it reached; None if it was cut short, or still runs."""
     last: int = 0
@@ -175,10 +177,11 @@ class Recording:
             self._read_file_event(event)
             return
         path, run = event.path, self._run_at(event.path)
-        if not path:
+        attended = run.state.status != "running"
+        if isinstance(event, Decided) and (path or not attended):
+            self._decide(event, self.inputs[-1].decisions if attended else self.inputs[-1].beforehand)
+        elif not path:
             self._read_input(event)
-        elif isinstance(event, Decided):
-            self._decide(event)
         input_index, state = len(self.inputs) - 1, run.state
         seen, place, opened = len(state.messages), (state.turn, state.step), bool(state.open)
         apply(state, event, event.number)
@@ -236,11 +239,11 @@ class Recording:
             case UserSaid(by=""):
                 self.inputs.append(RecordedInput(event.at, event.number, 0, event.message, key=event.key))
             case Decided() if self._deciding:
-                self._decide(event)
+                self._decide(event, self.inputs[-1].decisions)
             case Decided():
                 self._deciding = True
                 self.inputs.append(RecordedInput(event.at, event.number, 0))
-                self._decide(event)
+                self._decide(event, self.inputs[-1].decisions)
             case Resumed() if not self._deciding:
                 self.inputs.append(RecordedInput(event.at, event.number, 0))
             case Resumed():
@@ -248,8 +251,8 @@ class Recording:
             case _:
                 pass
 
-    def _decide(self, event: Decided) -> None:
-        self.inputs[-1].decisions["/".join(("", *event.path, event.call_id))] = as_given(event.decision)
+    def _decide(self, event: Decided, decisions: dict[str, Decision]) -> None:
+        decisions["/".join(("", *event.path, event.call_id))] = as_given(event.decision)
         self._calls[event.path, event.call_id].decisions.append(event.decision)
 
     def _read_file_event(self, event: Any) -> None:

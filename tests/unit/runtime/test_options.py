@@ -22,6 +22,7 @@ from minideep import (
     tool,
 )
 from minideep.models import ScriptedModel
+from minideep.testing import recorded
 
 
 class AskFirst(Middleware):
@@ -240,3 +241,17 @@ def test_readers_for_coroutines_return_what_the_others_do():
             await agent.adiff("t", 1, 2)
 
     asyncio.run(same())
+
+
+def test_a_thread_that_nobody_attended_runs_again_in_a_replay():
+    agent = payer([], AskFirst())
+    agent.with_options(unattended=Approve()).run_sync("go", "t")
+    again = asyncio.run(agent.replay("t", model=ScriptedModel([ToolCall("pay", {"amount": 5}), "done again"])))
+    assert again.turn.text == "done again"
+
+
+def test_a_recording_that_nobody_attended_is_a_test():
+    store = MemoryCheckpointer()
+    payer([], AskFirst(), store=store).with_options(unattended=Approve()).run_sync("go", "t")
+    again = recorded(store, "t").run_sync(payer(paid := [], AskFirst()))
+    assert (again.turn.text, paid) == ("done", [])

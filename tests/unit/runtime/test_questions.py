@@ -69,6 +69,23 @@ def test_each_question_is_asked_once_and_earlier_answers_are_kept():
     assert deeds == [("Rome", "Grand", "3", "visa")]
 
 
+def test_an_answer_is_not_given_to_another_question():
+    asked = ["Hotel?"]
+
+    @tool
+    async def book(city: str, ctx: ToolContext) -> str:
+        """Book a trip."""
+        return " ".join(ctx.interrupt(question) for question in [*asked, "Sure?"])
+
+    booking = agent(book)
+    booking.run_sync("Book Rome.", "t")
+    asked[0] = "Nights?"  # A deploy, while the thread waits.
+    turn = booking.resume_sync("t", {"b": Respond("Grand")})
+    assert turn.interrupts[0].reason == "Nights?"
+    booking.resume_sync("t", {"b": Respond("3")})
+    assert booking.resume_sync("t", {"b": Respond("yes")}).messages[-2].text == "3 yes"
+
+
 def test_a_plain_function_asks_from_its_thread():
     deeds = []
 
