@@ -136,6 +136,15 @@ class Turns:
                 self.forget(store, thread_id)
                 raise
 
+    async def update(self, config: TurnConfig, thread_id: str, record: Callable[[Run], Awaitable[Accepted]]) -> None:
+        """Record a change of a thread between two turns, and save it. If that fails, nothing was changed."""
+        async with HeldThread(config.store, thread_id, config.wait) as opened:
+            if (journal := await self._open(config.store, thread_id, opened.head)) is None:
+                raise unknown_thread(thread_id)
+            journal.lease = opened.lease
+            await self._accept(self._main_run(config, journal), record)
+            self._keep(journal)
+
     def forget(self, store: CheckedStore, thread_id: str) -> bool:
         """Drop a thread that was deleted; return whether it was kept."""
         return self._kept.pop((store, thread_id), None) is not None
