@@ -1,5 +1,6 @@
 """Searching the contents of files: by text and by regular expression, within a time that no pattern can break."""
 
+import subprocess
 import sys
 from pathlib import Path
 from time import monotonic
@@ -139,6 +140,35 @@ def test_a_pattern_that_needs_too_much_memory_skips_its_file(ctx, backend):
     put(backend, ctx, "/b", b"abc")
     result = grep(ctx, backend, "(?:(a)|(b))*c", "/", regex=True, seconds=60)
     assert ([hit.path for hit in result.hits], result.skipped) == (["/b"], 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("sys.executable = '/nonexistent'", "No such file or directory"),
+        ("sys.executable = ''", "this program has no Python interpreter"),
+        ("sys.frozen = True", "this program has no Python interpreter"),
+        ("sys.executable = '/bin/false'", "the search with a regular expression broke off; simplify it"),
+    ],
+)
+def test_where_no_process_can_be_started_only_regular_expressions_are_refused(line, why):
+    code = f"""
+import sys
+from minideep.backends import StateBackend, grep
+from minideep.errors import ToolError
+from minideep.testing import tool_context
+
+{line}
+ctx = tool_context()
+print(grep(ctx, StateBackend(), "text", "/").hits)
+try:
+    grep(ctx, StateBackend(), "text", "/", regex=True)
+except ToolError as exc:
+    print(exc)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    found, said = run.stdout.splitlines()
+    assert (found, why in said, said.endswith("search for literal text")) == ("[]", True, True), run.stderr
 
 
 def test_files_in_memory_are_searched_as_they_were(ctx):
