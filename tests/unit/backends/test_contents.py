@@ -3,13 +3,13 @@
 import subprocess
 import sys
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from harness.files import context, put
 from hypothesis import given, settings, strategies as st
 
-from minideep.backends import FilesystemBackend, InMemory, StateBackend, grep
+from minideep.backends import FilesystemBackend, InMemory, StateBackend, find, grep
 from minideep.backends.regexes import matching
 from minideep.errors import ToolError
 from minideep.events import FileWritten
@@ -93,6 +93,23 @@ def test_a_pattern_that_takes_for_ever_costs_its_time_and_not_what_was_found_bef
     result = grep(ctx, backend, "^(a+)+b?$", "/", regex=True, seconds=4.0)
     assert [(hit.path, hit.line) for hit in result.hits] == [("/a", 1)]
     assert (result.late, children()) == (True, before)
+
+
+class Endless(StateBackend):
+    """Files of which the second takes longer to be found than a search may take."""
+
+    def walk(self, ctx, path):
+        for info in super().walk(ctx, path):
+            yield info
+            sleep(1.5)
+
+
+def test_what_was_found_before_the_time_was_up_is_kept(ctx):
+    for name in ("/a", "/b"):
+        put(Endless(), ctx, name, b"needle")
+    found, hits = find(ctx, Endless(), "*", "/", seconds=1.0), grep(ctx, Endless(), "needle", "/", seconds=1.0)
+    assert (found.paths, found.late) == (["/a"], True)
+    assert ([hit.path for hit in hits.hits], hits.late) == (["/a"], True)
 
 
 def children():
