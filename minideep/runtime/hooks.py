@@ -167,4 +167,8 @@ class Wrap:
 
 def _asking(inner: Any, chosen: Model) -> Any:
     """Return *inner*, which asks *chosen* if no model is given. A `partial` would refuse one without its name."""
-    return lambda request, model=None: inner(request, chosen if model is None else model)
+
+    def ask(request: Any, model: Model | None = None) -> Any:
+        return inner(request, chosen if model is None else model)
+
+    return ask
