@@ -66,7 +66,7 @@ FACES = [
     "cli",
 ]
 """Packages of which the rest of the package knows `__init__` only."""
-FAN_OUT = 22
+FAN_OUT = 21
 """Modules of the package that one module may import; most import half as many."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
 THIRD_PARTY = {
