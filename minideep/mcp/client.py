@@ -29,6 +29,11 @@ from .tools import MCPTool, fitting_names
 T = TypeVar("T")
 CLOSE_SECONDS = 10.0
 """How long `close` waits: a server has two seconds to end by itself, two after SIGTERM, and is killed then."""
+MODES = {True: ("auto",), False: ("legacy", "auto")}
+"""How to begin with a server at an address, and with a command. The newer protocol is not tried first with a command:
+many of those that do not know it end, or say nothing for ten seconds, when they are asked for it:
+https://github.com/modelcontextprotocol/go-sdk/issues/1177
+"""
 _SERVER = Rule(bool, "the address of a server, such as 'https://example.com/mcp', or the command that starts one")
 
 
@@ -81,7 +86,9 @@ class MCPClient:
                 return transports.http(self._words[0], secrets, connect_timeout, noted, ended)
             return transports.stdio(self._words, secrets, place, noted, ended)
 
-        self._session = Session(f"the MCP server {self._place!r}", transport, secrets, connect_timeout, self._show)
+        modes = MODES[self._is_url]
+        name = f"the MCP server {self._place!r}"
+        self._session = Session(name, transport, modes, secrets, connect_timeout, self._show)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -207,18 +214,13 @@ class MCPClient:
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Call a tool of the server from any event loop. Cancelling this cancels the request."""
-        loop = self._loop
-        # A forked process has the client, but not its thread.
-        if loop is None or self._thread is None or not self._thread.is_alive():
-            raise ToolError(
-                f"the connection to {self._session.name} is closed: its block has ended, or is another process's"
-            )
-        work = self._session.call(name, arguments)
-        try:
-            outcome = asyncio.run_coroutine_threadsafe(work, loop)
-        except RuntimeError:  # The loop was closed a moment ago.
-            work.close()
-            raise ToolError(f"the connection to {self._session.name} is closed") from None
+        with self._lock:  # No call may begin on a loop that is about to stop.
+            loop = self._loop
+            # A forked process has the client, but not its thread.
+            if loop is None or self._thread is None or not self._thread.is_alive():
+                closed = f"the connection to {self._session.name} is closed"
+                raise ToolError(f"{closed}: its block has ended, or is another process's")
+            outcome = asyncio.run_coroutine_threadsafe(self._session.call(name, arguments), loop)
         return await asyncio.wrap_future(outcome)
 
 

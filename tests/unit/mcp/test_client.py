@@ -401,6 +401,19 @@ def test_lines_that_are_no_messages_and_messages_that_nobody_asked_for_do_no_har
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("kind", ["strict", "modern"])
+def test_a_server_that_knows_only_one_generation_of_the_protocol_is_reached(kind):
+    with MCPClient([*ODD, kind]) as client:
+        assert ask(client, ToolCall("echo", {"a": 1}))[0].text == '["echo", {"a": 1}]'
+
+
+def test_a_client_can_be_connected_anew_after_it_was_closed():
+    client = MCPClient([*ODD, "plain"])
+    for _ in range(2):
+        with client:
+            assert not ask(client, ToolCall("echo"))[0].is_error
+
+
 def test_a_list_in_pages_is_read_whole_and_one_without_end_is_cut():
     with MCPClient([*ODD, "many"]) as client:
         assert len({tool.name for tool in client.tools}) == 200
@@ -419,8 +432,9 @@ def test_a_changed_list_is_seen_by_new_agents_and_old_ones_keep_theirs(caplog):
     assert "has changed its tools (new: ['more'], gone: [])" in caplog.text
 
 
-def test_a_changed_list_is_seen_in_the_newer_protocol_too(caplog):
-    with MCPClient(SERVER) as client:
+def test_a_changed_list_is_seen_in_the_newer_protocol_too(tmp_path):
+    port = free_port()
+    with over_http(port, tmp_path / "log"), MCPClient(f"http://127.0.0.1:{port}/mcp") as client:
         ask(client, ToolCall("grow"))
         until(lambda: "grown" in [tool.name for tool in client.tools])
 
