@@ -395,10 +395,14 @@ with MCPClient(sys.argv[1:]) as client:
 # ---- odd servers
 
 
-def test_lines_that_are_no_messages_and_messages_that_nobody_asked_for_do_no_harm(capfd):
-    with MCPClient([*ODD, "garbage"]) as client:
-        assert ask(client, ToolCall("echo"))[0].text == '["echo", {}]'
-    assert capfd.readouterr().err == ""
+def test_lines_that_are_no_messages_do_no_harm_and_reach_no_terminal():
+    code = """
+import asyncio, sys
+from minideep.mcp import MCPClient
+with MCPClient(sys.argv[1:]) as client:
+    print(asyncio.run(client.tools[0]()).text)
+"""
+    assert python(code, *ODD, "garbage") == '["echo", {}]\n'
 
 
 @pytest.mark.parametrize("kind", ["strict", "modern"])
@@ -487,6 +491,7 @@ def test_over_http_a_server_that_was_started_anew_is_found_again(tmp_path):
         client.log = tmp_path / "log"
         with client:
             assert ask(client, ToolCall("search", {"query": "Austen"}))[0].text == "Austen: Emma"
+            assert ask(client, ToolCall("catalog", {"books": 400_000}))[0].text == "— " * 400_000
             process.kill()
             process.wait()
             (dead,) = ask(client, ToolCall("search", {"query": "x"}))
