@@ -56,12 +56,6 @@ async def wait(seconds: float, ctx: Context) -> str:
 
 
 @server.tool()
-def catalog(books: int) -> str:
-    """List the books."""
-    return "— " * books
-
-
-@server.tool()
 def refuse() -> str:
     """Fail."""
     raise ToolError("the library is closed")

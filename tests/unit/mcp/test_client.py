@@ -14,6 +14,7 @@ import pytest
 from harness import mcp_server, odd_mcp_server
 from harness.agents import answers, results
 from harness.processes import python
+from harness.sse_mcp_server import streaming
 
 from minideep import (
     Agent,
@@ -491,7 +492,6 @@ def test_over_http_a_server_that_was_started_anew_is_found_again(tmp_path):
         client.log = tmp_path / "log"
         with client:
             assert ask(client, ToolCall("search", {"query": "Austen"}))[0].text == "Austen: Emma"
-            assert ask(client, ToolCall("catalog", {"books": 400_000}))[0].text == "— " * 400_000
             process.kill()
             process.wait()
             (dead,) = ask(client, ToolCall("search", {"query": "x"}))
@@ -513,6 +513,21 @@ def test_over_http_a_server_that_dies_in_a_call_is_an_error_and_cancelling_reach
     assert died.is_error
     assert gone.is_error
     assert logged(client).count("die") == 1
+
+
+def test_a_session_that_the_server_has_forgotten_is_begun_anew_and_the_call_made_once():
+    with streaming() as server, MCPClient(server.url, headers={"X-Team": "library"}) as client:
+        assert ask(client, ToolCall("say", {"size": 3}))[0].text == "xxx"
+        server.session += 1
+        assert ask(client, ToolCall("say", {"size": 4}))[0].text == "xxxx"
+        assert server.calls == 2
+        assert all(headers["X-Team"] == "library" for headers in server.headers)
+
+
+def test_an_answer_that_is_streamed_may_be_as_large_as_media_are():
+    with streaming() as server, MCPClient(server.url) as client:
+        server.padding = 20_000_000
+        assert ask(client, ToolCall("say", {"size": 3}))[0].text == "xxx"
 
 
 def test_an_address_that_is_no_server_says_what_it_answered(tmp_path):
