@@ -241,6 +241,17 @@ async def test_cancelling_a_turn_cancels_the_request(library):
         await asyncio.sleep(0.02)
 
 
+async def test_calls_that_are_cancelled_do_not_disturb_those_beside_them():
+    async with MCPClient([*ODD, "plain"]) as client:
+        calls = [asyncio.create_task(client.tools[0](n=number)) for number in range(100)]
+        await asyncio.sleep(0)
+        for call in calls[::3]:
+            call.cancel()
+        found = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in found[::3])
+    assert [result.text for result in found[1::3]] == [f'["echo", {{"n": {number}}}]' for number in range(1, 100, 3)]
+
+
 def test_a_call_that_takes_longer_than_its_timeout_is_an_error_and_the_server_goes_on():
     with MCPClient([*ODD, "hangs"], timeout=0.2) as client:
         (late,) = ask(client, ToolCall("echo"))
