@@ -217,7 +217,7 @@ def _reason(exc: BaseException, connect_timeout: float) -> str:
         case TimeoutError():
             return f"it did not answer within {connect_timeout:g} s; `connect_timeout` gives it longer"
         case FileNotFoundError():
-            return f"there is no command {exc.filename!r}"
+            return f"there is no {exc.filename!r}"
         case asyncio.CancelledError():
             return "it was left"
         case _:
@@ -294,3 +294,5 @@ async def _beside(work: Any) -> AsyncGenerator[None]:
     finally:
         task.cancel()
         await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # A list that could not be read: the next call says what is wrong with the server.

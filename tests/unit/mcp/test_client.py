@@ -229,6 +229,20 @@ async def test_the_block_of_a_coroutine_does_not_hold_up_its_event_loop():
     assert turn.text == "Austen: Emma"
 
 
+async def test_a_block_that_is_cancelled_while_it_connects_leaves_nothing_behind(tmp_path):
+    async def enter():
+        async with MCPClient([*ODD, "silent"], cwd=tmp_path):
+            raise AssertionError
+
+    entering = asyncio.create_task(enter())
+    while not processes_in(tmp_path):
+        await asyncio.sleep(0.02)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert not processes_in(tmp_path)
+
+
 async def test_cancelling_a_turn_cancels_the_request(library):
     agent = Agent(ScriptedModel([ToolCall("wait", {"seconds": 100})]), library.tools, checkpointer=MemoryCheckpointer())
     turn = asyncio.create_task(agent.run("Go.", "t"))
@@ -290,6 +304,13 @@ def test_what_a_server_says_as_it_dies_is_in_the_error_and_not_on_the_terminal(t
     assert capfd.readouterr().err == ""
 
 
+def test_a_tool_keeps_its_own_limit_when_its_server_is_started_anew(tmp_path):
+    with MCPClient([*ODD, "once", str(tmp_path / "mark")]) as client:
+        client.tools[0].timeout = 7
+        ask(client, ToolCall("echo"), ToolCall("echo"))
+        assert client.tools[0].timeout == 7
+
+
 def test_a_server_that_always_dies_is_an_error_each_time():
     with MCPClient([*ODD, "dies"]) as client:
         assert all(result.is_error for result in ask(client, ToolCall("echo"), ToolCall("echo")))
@@ -302,7 +323,7 @@ def test_calls_beside_the_one_that_kills_the_server_get_an_error_and_none_hangs(
 
 
 def test_a_command_that_does_not_exist_or_ends_at_once_says_why_without_its_secrets():
-    with pytest.raises(ConfigError, match="'no-such-server' cannot be reached: there is no command 'no-such-server'"):
+    with pytest.raises(ConfigError, match="'no-such-server' cannot be reached: there is no 'no-such-server'"):
         MCPClient("no-such-server --port 1").connect()
     with pytest.raises(ConfigError, match=r"it said: no license found for key \*\*\*"):
         MCPClient([*ODD, "leaves"], env={"KEY": "sk-secret-123"}).connect()
