@@ -5,6 +5,7 @@ KIND`. It speaks the protocol of 2025-11-25 over standard input and output, or a
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -83,6 +84,9 @@ def begin(kind):
         time.sleep(600)
     if kind == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])  # It ignores signals as well.
+    if kind == "chatty":
+        sys.stderr.write("Still here.\n" * 1_000_000)
     if kind == "leaves":
         sys.exit("no license found for key sk-secret-123")
 

@@ -334,11 +334,17 @@ def test_a_server_that_says_nothing_is_given_up_after_the_limit_for_connecting()
         MCPClient([*ODD, "silent"], connect_timeout=0.3).connect()
 
 
-def test_a_server_that_ignores_signals_is_gone_when_the_block_ends(tmp_path):
+def test_a_server_that_ignores_signals_is_gone_with_its_children_when_the_block_ends(tmp_path):
     with MCPClient([*ODD, "stubborn"], cwd=tmp_path) as client:
         assert not ask(client, ToolCall("echo"))[0].is_error
-        assert processes_in(tmp_path)
-    assert not processes_in(tmp_path)
+        assert len(processes_in(tmp_path)) == 2
+    until(lambda: not processes_in(tmp_path))
+
+
+def test_a_server_that_says_much_beside_the_protocol_is_neither_held_up_nor_kept():
+    with MCPClient([*ODD, "chatty"]) as client:
+        assert not ask(client, ToolCall("echo"))[0].is_error
+        assert 0 < len(client._session._connection.noted.text) <= 2_000
 
 
 def processes_in(folder):
