@@ -32,6 +32,7 @@ from .events import (
     FileDeleted,
     FileEdited,
     FileWritten,
+    MessagesReplaced,
     ModelReplied,
     Noted,
     Resumed,
@@ -46,7 +47,7 @@ from .events import (
     TurnPaused,
     UserSaid,
 )
-from .messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult
+from .messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, fit_together
 from .state import FileEntry, OpenCall, State, Status, TurnStart
 
 CALL_MODEL = CallModel()
@@ -311,6 +312,17 @@ def _compacted(state: State, event: Compacted, number: int) -> None:
     state.began = max(1, state.began - event.kept + 1)  # The summary is no message of this turn.
 
 
+def _messages_replaced(state: State, event: MessagesReplaced, number: int) -> None:
+    before, (start, stop) = state.messages, (event.start, event.stop)
+    # The reply whose calls wait stays the last message: their results follow it.
+    _expect(0 <= start <= stop <= len(before) - bool(state.open), state, f"there are no messages {start} to {stop}")
+    messages = [*before[:start], *event.messages, *before[stop:]]
+    _expect(fit_together(messages, state.open), state, "a call would lose its result, or a result its call")
+    state.messages = messages  # A new list: views of the old one stay as they are.
+    grown = len(event.messages) - (stop - start)
+    state.began = state.began + grown if stop <= state.began else min(state.began, start)
+
+
 def _noted(state: State, event: Noted, number: int) -> None:
     notes = state.notes.setdefault(event.owner, {})
     if event.rule == "append":
@@ -347,6 +359,9 @@ ALWAYS: tuple[Status, ...] = (
     "ready", "running", "paused", "ended", "escalated", "failed", "cancelled", "exhausted",
 )  # fmt: skip
 """A message always goes through, so that nothing can wedge a thread."""
+SETTLED: tuple[Status, ...] = ("paused", "ended", "escalated", "failed", "cancelled", "exhausted")
+"""Between two turns a person may change a thread."""
+BEGUN: tuple[Status, ...] = ("running", *SETTLED)
 
 TABLE: dict[type, tuple[tuple[Status, ...], Callable[[State, Any, int], None]]] = {
     UserSaid: (ALWAYS, _user_said),
@@ -363,10 +378,11 @@ TABLE: dict[type, tuple[tuple[Status, ...], Callable[[State, Any, int], None]]] 
     TurnCancelled: (("running", "paused"), _cancelled),  # `paused`: a new message answered the call above it.
     TurnExhausted: (RUNNING, _exhausted),
     TodosWritten: (RUNNING, _todos_written),
-    FileWritten: (RUNNING, _file_written),
+    FileWritten: (BEGUN, _file_written),
     FileEdited: (RUNNING, _file_edited),
-    FileDeleted: (RUNNING, _file_deleted),
+    FileDeleted: (BEGUN, _file_deleted),
     Compacted: (RUNNING, _compacted),
+    MessagesReplaced: (SETTLED, _messages_replaced),
     Noted: (RUNNING, _noted),
 }
 """The statuses in which each event is legal, and the change that it makes."""

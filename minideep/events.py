@@ -15,11 +15,12 @@ import msgspec
 
 from .costs import Costs
 from .documented import Struct
-from .messages import AssistantMessage, Content, StopReason, ToolCall, Usage, UserMessage
+from .messages import AssistantMessage, Content, Message, StopReason, ToolCall, Usage, UserMessage
 from .state import Failure, Interrupt, Limits, Path, RecordedDecision, Todo
 
 _PUBLIC = (
-    "AnyEvent ArgsDelta CallStarted Compacted Decided Event FileDeleted FileEdited FileWritten ModelReplied Noted "
+    "AnyEvent ArgsDelta CallStarted Compacted Decided Event FileDeleted FileEdited FileWritten MessagesReplaced "
+    "ModelReplied Noted "
     "Restarted Resumed Rewound StreamEvent TextDelta ThinkingDelta TodosWritten ToolEnded ToolReturned "
     "ToolStarted ToolWaiting TurnCancelled TurnEnded TurnEscalated TurnExhausted TurnFailed TurnPaused UserSaid "
     "from_json json_schema"
@@ -265,6 +266,16 @@ class Compacted(Event, frozen=True, array_like=True, tag=17):
         return bool(self.model) or self.usage != Usage()
 
 
+class MessagesReplaced(Event, frozen=True, array_like=True, tag=20):
+    """Between two turns, a person put *messages* in the place of those in context from index *start* up to *stop*."""
+
+    start: int
+    stop: int
+    messages: tuple[Message, ...]
+    at: float
+    """Seconds since 1970."""
+
+
 class Noted(Event, frozen=True, array_like=True, tag=18):
     """*owner* noted plain data under *key*. *rule* says whether to `replace` the value there, `append` to the list
     there, or `delete` what is there.
@@ -277,26 +288,10 @@ class Noted(Event, frozen=True, array_like=True, tag=18):
 
 
 AnyEvent = (
-    UserSaid
-    | ModelReplied
-    | ToolReturned
-    | ToolWaiting
-    | Decided
-    | Resumed
-    | CallStarted
-    | TurnPaused
-    | TurnEnded
-    | TurnEscalated
-    | TurnFailed
-    | TurnCancelled
-    | TurnExhausted
-    | TodosWritten
-    | FileWritten
-    | FileEdited
-    | FileDeleted
-    | Compacted
-    | Noted
-)
+    UserSaid | ModelReplied | ToolReturned | ToolWaiting | Decided | Resumed | CallStarted | TurnPaused
+    | TurnEnded | TurnEscalated | TurnFailed | TurnCancelled | TurnExhausted | TodosWritten | FileWritten
+    | FileEdited | FileDeleted | Compacted | MessagesReplaced | Noted
+)  # fmt: skip
 E = TypeVar("E", bound=AnyEvent)
 Boundary = TurnPaused | TurnEnded | TurnEscalated | TurnFailed | TurnCancelled | TurnExhausted
 SE = TypeVar("SE", bound=StreamEvent)

@@ -1,6 +1,7 @@
 """The verbs of `Agent` for turns that outlive their callers, and for threads that any process may run."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Generic
 
 from msgspec import Meta, structs
@@ -9,7 +10,7 @@ from .checkpoint import CheckedStore
 from .checks import checked
 from .errors import ConfigError
 from .events import StreamEvent
-from .messages import Input
+from .messages import Input, Message
 from .runtime import TurnConfig, Turns
 from .state import Decision, InputKey, ThreadId
 from .tools import R
@@ -127,6 +128,28 @@ class LiveThreads(Generic[R]):
         from .runtime import say_to_turn
 
         return await say_to_turn(self._store, thread_id, text)
+
+    async def update_state(
+        self,
+        thread_id: ThreadId,
+        *,
+        messages: Iterable[Message] | None = None,
+        files: Mapping[str, str | bytes | None] | None = None,
+    ) -> None:
+        """Change a thread between two turns: its *messages* in context, and *files*, of which None deletes one.
+
+        *messages* is the whole new list: `[*state.messages[:-1], AssistantMessage("better")]`. What differs is recorded
+        as an event, so the past stays readable: `transcript` has what was there before as well. While calls wait for a
+        person, the reply that made them stays the last message.
+
+        Raises:
+            UnknownThread, ThreadBusy, ThreadConflict, CheckpointError: nothing was changed.
+            ConfigError: the turn was cut short, a call would lose its result, or a file is refused: nothing was
+                changed.
+        """
+        from .runtime import update
+
+        await self._turns.update(self._config(None, False), thread_id, partial(update, messages, files))
 
     async def status(self, thread_id: ThreadId) -> "ThreadStatus":
         """Return how a thread is and where it runs, in two look-ups, however long it is; it takes nothing.

@@ -4,7 +4,7 @@ Every value is frozen, holds only frozen values, and can be written to a log. Te
 all providers. Whatever else a provider sends is kept as its own bytes and goes back to that provider unchanged.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import sub
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 
@@ -298,6 +298,21 @@ def text_of(content: Content) -> str:
     if isinstance(content, str):
         return content
     return "".join(block.text for block in content if isinstance(block, Text))
+
+
+def fit_together(messages: Sequence[Message], unanswered: Collection[str]) -> bool:
+    """Return whether the results of each reply follow it, all of them and no others, but for those *unanswered*."""
+    wanted: set[str] = set()
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.call_id not in wanted:
+                return False
+            wanted.remove(message.call_id)
+        elif wanted:
+            return False
+        elif isinstance(message, AssistantMessage):
+            wanted = {call.id for call in message.calls}
+    return wanted == {*unanswered}
 
 
 def clean(text: str) -> str:

@@ -84,6 +84,7 @@ EVERY_EVENT = [
     ev.FileEdited("/a", "te", "to", True, 4, "sha", 10.5, ("c1",), "c1"),
     ev.FileDeleted("/a", 11.5, ("c1",), "c1"),
     ev.Compacted(UserMessage("so far"), 3, Usage(1, 2, 3, 4, 5, 6), "m", 0.5, 0.25),
+    ev.MessagesReplaced(1, 3, (UserMessage(EVERY_BLOCK), AssistantMessage("ü")), 12.5),
     ev.Noted("me", "key", {"plain": [1, "x", None, 2.5]}, "append"),
 ]
 

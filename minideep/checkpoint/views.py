@@ -13,7 +13,7 @@ from msgspec import structs
 from ..core import share_files
 from ..documented import Struct
 from ..errors import ConfigError
-from ..events import FILE_EVENTS, Noted, UserSaid
+from ..events import FILE_EVENTS, MessagesReplaced, Noted, UserSaid
 from ..export import json_line, message_json
 from ..messages import Message, Usage
 from ..state import Path, State, Status, Todo
@@ -258,7 +258,8 @@ def _said_after(log: Log, path: Path, state: State) -> Iterator[tuple[int, Messa
             if isinstance(event, FILE_EVENTS):
                 continue  # They hold no message, and their content may have to be fetched.
             replay(log, state, number, event)
-            for message in state.messages[seen:]:
+            # Those that a person put in, wherever in the list; else the new ones at its end.
+            for message in event.messages if isinstance(event, MessagesReplaced) else state.messages[seen:]:
                 yield state.turn, message
             seen = len(state.messages)  # Fewer than before, after a compaction: its summary is not a message.
 

@@ -53,8 +53,9 @@ async def play(recording: Recording, agent: Any, context: Any = None) -> Replay:
     """Run *recording* again with *agent*, exactly: its models and tools answer what they answered.
 
     Raises:
-        MinideepError: an input was refused.
+        MinideepError: an input was refused, or the thread was changed by `update_state`.
     """
+    recording.check()
     with read_only("a replay"):
         return await _Player(recording, agent, context).play()
 

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..backends import CONVERSATION, RESULTS
-from ..core import apply
+from ..core import SETTLED, apply
 from ..costs import Costs
 from ..errors import ConfigError, IllegalEvent
 from ..events import (
@@ -17,6 +17,7 @@ from ..events import (
     Compacted,
     Decided,
     FileWritten,
+    MessagesReplaced,
     ModelReplied,
     Noted,
     Resumed,
@@ -34,6 +35,8 @@ SAY = "say"
 BEGUN = (ModelReplied, ToolReturned, ToolWaiting, CallStarted)
 """Events that show that a turn has done something."""
 MADE = (Noted, TodosWritten, Compacted)
+CHANGES = (*FILE_EVENTS, MessagesReplaced)
+"""Events by which a person changes a thread between two turns; tools and hooks record those of files as well."""
 """Events that a tool or a hook records in its own run; those about files stand in the main run's log."""
 
 
@@ -124,6 +127,7 @@ class Recording:
         self.thread_id: str = thread_id
         self.inputs: list[RecordedInput] = []
         self.runs: dict[Path, RecordedRun] = {(): RecordedRun()}
+        self._changed: int = 0  # The number of the first event by which a person changed it.
         self.spent: list[tuple[int, ModelReplied | Compacted]] = []
         """Each reply and summary, with the index of the input after which it came."""
         self.below: dict[tuple[Path, str], list[Path]] = {}
@@ -134,6 +138,8 @@ class Recording:
         self._made: dict[Path, list[AnyEvent]] = {}
         """What tools and hooks of a run have recorded since its last reply or result."""
         for event in self._events:
+            if isinstance(event, CHANGES) and self.runs[()].state.status in SETTLED:
+                self._changed = self._changed or event.number
             try:
                 self._read(event)
             except IllegalEvent as exc:
@@ -171,6 +177,16 @@ class Recording:
             raise ConfigError(f"thread {self.thread_id!r} has no boundary {at}; its newest one is {newest}")
         later = next((given.number for given in self.inputs if given.turn > at), None)
         return Recording([one for one in self._events if later is None or one.number < later], self.thread_id)
+
+    def check(self) -> None:
+        """Check that everything in the thread came from inputs, replies and calls, which alone can be given again.
+
+        Raises:
+            ConfigError: a person has changed it otherwise.
+        """
+        if self._changed:
+            problem = f"thread {self.thread_id!r} was changed by `update_state` at event {self._changed}"
+            raise ConfigError(f"{problem}, which cannot be repeated; replay it with `at=` a boundary before that")
 
     def _read(self, event: AnyEvent) -> None:
         if isinstance(event, FILE_EVENTS):  # The states have no files, as redaction may have changed their contents.

@@ -46,6 +46,7 @@ async def replay(
     recording = Recording(thread_events(store, thread_id), thread_id)
     if at is not None:
         recording = recording.until(at)
+    recording.check()
     variant = _Variant(recording, agent, None if model is None else resolve(model), others, context)
     if system_prompt is not None:
         variant.agent.spec = structs.replace(variant.agent.spec, system=_system(agent, variant.agent, system_prompt))

@@ -20,6 +20,7 @@ __getattr__ = lazy_names(
         "spec": "build_spec check_prices inheritable inheriting overridden",
         "stream": "Stream",
         "sync": "run_sync",
+        "updating": "update",
         "turns": "TurnConfig Turns checked_thread_id",
     },
 )

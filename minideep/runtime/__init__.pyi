@@ -28,3 +28,4 @@ from .turns import (
     Turns as Turns,
     checked_thread_id as checked_thread_id,
 )
+from .updating import update as update

@@ -33,9 +33,9 @@ def answer_to(call: CallView, question: str) -> str | None:
 def note_answer(run: RunView, call_id: str, text: str) -> bytes | None:
     """Note the answer to the question that a call waited with. Return the arguments that a person gave it, if any."""
     note = _note(run, call_id)
-    if note["asked"]:  # Otherwise it has this answer: a budget has stopped the call, and it begins again.
+    if note["asked"] is not None:  # Otherwise it has this answer: a budget has stopped the call, and it begins again.
         answers = [*note["answers"], [note["asked"], text]]
-        run.record(Noted(OWNER, call_id, note | {"answers": answers, "asked": ""}))
+        run.record(Noted(OWNER, call_id, note | {"answers": answers, "asked": None}))
     return None if note["edited"] is None else note["edited"].encode()
 
 
@@ -46,4 +46,4 @@ def forget(run: RunView, call_id: str) -> None:
 
 
 def _note(run: RunView, call_id: str) -> dict[str, Any]:
-    return run.view.notes.get(OWNER, {}).get(call_id) or {"answers": [], "asked": "", "edited": None}
+    return run.view.notes.get(OWNER, {}).get(call_id) or {"answers": [], "asked": None, "edited": None}

@@ -261,6 +261,10 @@ def live_verbs(name, agent, turn):
         ),
         f"{name}.cancel": (agent.cancel, {"thread_id": "t", "reason": "enough"}),
         f"{name}.say": (agent.say, {"thread_id": "t", "text": "hello"}),
+        f"{name}.update_state": (
+            agent.update_state,
+            {"thread_id": "t", "messages": [UserMessage("hi")], "files": None},
+        ),
         f"{name}.status": (agent.status, {"thread_id": "t"}),
         f"{name}.aclose": (agent.aclose, {"grace": 0.0}),
     }

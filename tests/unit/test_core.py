@@ -18,6 +18,7 @@ from minideep.events import (
     FileDeleted,
     FileEdited,
     FileWritten,
+    MessagesReplaced,
     ModelReplied,
     Noted,
     Resumed,
@@ -241,6 +242,15 @@ EVENTS = st.one_of(
     st.sampled_from([PAUSED, TurnEnded(1.0), TurnCancelled(1.0), TurnFailed(1.0, "ModelError", "")]),
     st.builds(Compacted, st.just(UserMessage("so far")), st.integers(0, 4)),
     st.builds(
+        MessagesReplaced,
+        st.integers(-1, 4),
+        st.integers(-1, 4),
+        st.sampled_from(
+            [(), (UserMessage("u"),), (AssistantMessage("a"), UserMessage("u")), (ToolMessage("r", "c1", "ls"),)]
+        ),
+        st.just(1.0),
+    ),
+    st.builds(
         Noted,
         st.just("me"),
         st.sampled_from("kl"),
@@ -289,10 +299,11 @@ LEGAL = {
     "TurnCancelled": "running paused",
     "TurnExhausted": "running",
     "TodosWritten": "running",
-    "FileWritten": "running",
+    "FileWritten": "running paused ended escalated failed cancelled exhausted",
     "FileEdited": "running",
-    "FileDeleted": "running",
+    "FileDeleted": "running paused ended escalated failed cancelled exhausted",
     "Compacted": "running",
+    "MessagesReplaced": "paused ended escalated failed cancelled exhausted",
     "Noted": "running",
 }
 CALL = ToolCall("pay", {"amount": 1}, "p")
@@ -316,6 +327,7 @@ FITTING = {
     "FileEdited": (FileEdited("/f", "text", "more", False, 4, "", 1.0), "file"),
     "FileDeleted": (FileDeleted("/f", 1.0), None),
     "Compacted": (Compacted(UserMessage("so far"), 1), None),
+    "MessagesReplaced": (MessagesReplaced(0, 1, (), 1.0), None),
     "Noted": (Noted("me", "key", 1), None),
 }
 """An event of each kind, and what else of the state lets it fit."""

@@ -81,7 +81,9 @@ class FilesystemMiddleware(Middleware):
 
     async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
         def record(path: str, data: bytes, kept: bool) -> None:
-            self._record(ctx, _written(ctx, path, data, kept))
+            event = _written(ctx, path, data, kept)
+            # Between two turns nobody tells the model: it has to read the file before it changes it.
+            self._record(ctx, event) if ctx.state.status == "running" else ctx.record(event)
 
         await backends.write_given(ctx, self._backend, files, record)
 
