@@ -89,14 +89,17 @@ def test_what_still_writes_when_the_shell_ends_has_a_moment_to_do_so(shell):
 
 @linux
 def test_a_command_that_kills_its_parent_does_not_end_the_agent_and_ends_itself(shell, mark):
-    found = run(shell, f"kill -9 $PPID; sleep {mark}")
+    found = run(shell, f"sleep {mark} & kill -9 $PPID; sleep {mark}")
     assert (found.exit_code, found.timed_out) == (137, False)
     assert running(mark) == []
-    assert run(shell, "kill -TERM $PPID; kill -INT $PPID; echo on").output == "on\n"
+    assert run(shell, "kill -TERM $PPID; kill -INT $PPID; sleep 0.3; echo on").output == "on\n"
 
 
-def test_a_command_that_signals_its_group_reaches_only_itself(shell):
+@linux
+def test_a_command_that_signals_its_group_reaches_only_itself(shell, mark):
     assert run(shell, "kill -TERM 0; echo never").exit_code == 128 + signal.SIGTERM
+    assert run(shell, f"setsid sleep {mark} & sleep 0.1; kill -KILL 0").exit_code == 128 + signal.SIGKILL
+    assert running(mark) == []
 
 
 @linux
