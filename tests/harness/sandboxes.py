@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 from functools import cache
 from pathlib import Path
 
@@ -138,3 +139,12 @@ def running(mark):
             if mark in line:
                 found.append(line)
     return found
+
+
+def ends(mark):
+    """Wait for the processes that nobody waits for: those of an agent that is gone itself. Return whether they ended."""
+    for _ in range(100):
+        if not running(mark):
+            return True
+        time.sleep(0.1)
+    return False

@@ -6,12 +6,11 @@ import secrets
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from harness.processes import python
-from harness.sandboxes import running
+from harness.sandboxes import ends, running
 
 from minideep.backends import LocalShellBackend
 from minideep.backends.commands import Window
@@ -91,7 +90,7 @@ def test_what_still_writes_when_the_shell_ends_has_a_moment_to_do_so(shell):
 def test_a_command_that_kills_its_parent_does_not_end_the_agent_and_ends_itself(shell, mark):
     found = run(shell, f"sleep {mark} & kill -9 $PPID; sleep {mark}")
     assert (found.exit_code, found.timed_out) == (137, False)
-    assert running(mark) == []
+    assert ends(mark)
     assert run(shell, "kill -TERM $PPID; kill -INT $PPID; sleep 0.3; echo on").output == "on\n"
 
 
@@ -121,11 +120,7 @@ def test_a_command_ends_with_the_process_of_its_agent(tmp_path, mark):
         """,
         tmp_path,
     )
-    for _ in range(100):
-        if not running(mark):
-            break
-        time.sleep(0.1)
-    assert running(mark) == []
+    assert ends(mark)
 
 
 @linux
@@ -138,11 +133,7 @@ async def test_a_command_that_is_cancelled_twice_is_still_stopped(shell, mark, t
     work.cancel()
     await asyncio.wait([work])
     assert work.cancelled()
-    for _ in range(100):
-        if not running(mark):
-            break
-        await asyncio.sleep(0.1)
-    assert running(mark) == []
+    assert ends(mark)
 
 
 # ---- output
