@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minideep.backends import BubblewrapBackend, Executed, FileInfo, SandboxBackend
+from minideep.backends import BubblewrapBackend, DockerSandbox, Executed, FileInfo, SandboxBackend
 from minideep.errors import ConfigError
 
 IMAGE = "minideep-test:latest"
@@ -51,6 +51,25 @@ class FolderSandbox:
 
     def close(self):
         self.said.append("close")
+
+
+DOCKER_HERE = """#!/bin/sh
+# Stands for the program docker where there is none: its containers are shells of this machine.
+case $1 in
+  run) for last; do :; done; exec env -i PATH="$PATH" sh -c "$last" ;;
+  exec) shift; [ "$1" = -i ] && shift; shift; exec env -i PATH="$PATH" "$@" ;;
+esac
+"""
+
+
+def docker_here(folder):
+    """Return a backend whose program docker runs everything on this machine: what `DockerSandbox` asks of it is seen,
+    and not what the real one makes of it.
+    """
+    program = folder / "docker"
+    program.write_text(DOCKER_HERE)
+    program.chmod(0o755)
+    return SandboxBackend(DockerSandbox("none", program=str(program)), home=str(folder / "home"))
 
 
 class AtHome:
