@@ -126,7 +126,8 @@ class SandboxBackend:
             found: Executed = await asyncio.shield(work)
         except asyncio.CancelledError:
             if work.begun:
-                await self._stop(key)
+                # What goes wrong there must not take the place of the cancellation.
+                await asyncio.gather(self._stop(key), return_exceptions=True)
                 await asyncio.wait([work], timeout=STOP_SECONDS)
             work.cancel()
             raise

@@ -123,7 +123,7 @@ def docker_missing():
     busybox = shutil.which("busybox")
     if not shutil.which("docker") or subprocess.run(["docker", "info"], capture_output=True).returncode:
         return "no Docker daemon answers"
-    if not busybox or b"statically" not in subprocess.run(["file", "-L", busybox], capture_output=True).stdout:
+    if not busybox or b"/ld-" in Path(busybox).read_bytes()[:4096]:
         return "the image of the tests is made of a static busybox, which is not installed"
     image = io.BytesIO()
     with tarfile.open(fileobj=image, mode="w") as tar:
