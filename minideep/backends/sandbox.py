@@ -34,6 +34,8 @@ FILE_SECONDS = 60.0
 """The time of a command that looks at files, or deletes them."""
 STOP_SECONDS = 10.0
 """The time of a command that ends another one."""
+STOPS = 10
+"""How often a cancelled command is stopped, a second apart, until it has ended."""
 
 
 @remedy("write DockerSandbox('image')")
@@ -125,10 +127,12 @@ class SandboxBackend:
         try:
             found: Executed = await asyncio.shield(work)
         except asyncio.CancelledError:
-            if work.begun:
+            tries = STOPS if work.begun else 0
+            while tries and not work.done():  # Again, for the command may only be about to begin.
                 # What goes wrong there must not take the place of the cancellation.
                 await asyncio.gather(self._stop(key), return_exceptions=True)
-                await asyncio.wait([work], timeout=STOP_SECONDS)
+                await asyncio.wait([work], timeout=1.0)
+                tries -= 1
             work.cancel()
             raise
         if found.timed_out:

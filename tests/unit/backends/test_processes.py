@@ -64,6 +64,21 @@ def test_whatever_a_command_has_started_is_gone_when_its_time_is_over(shell, mar
 
 
 @linux
+def test_a_command_that_forks_ignores_sigterm_and_prints_without_end_is_stopped(shell, mark):
+    """`bench/shell.py` has more of it, with a clock."""
+    child = f"trap '' TERM; sleep {mark} & setsid sleep {mark} & env -i setsid sleep {mark} &"
+    found = run(
+        shell,
+        f'trap "" TERM; (sh -c "{child} sleep {mark}" &); {child} yes "$(head -c 9000 /dev/zero | tr "\\0" x)"',
+        1.0,
+    )
+    assert found.timed_out
+    assert found.dropped > 1_000_000
+    assert len(found.output) < 110_000
+    assert running(mark) == []
+
+
+@linux
 def test_whatever_a_command_leaves_behind_is_gone_when_it_ends(shell, mark):
     found = run(shell, f"setsid sleep {mark} & nohup sleep {mark} & echo done")
     assert (found.output, found.exit_code, found.timed_out) == ("done\n", 0, False)

@@ -2,13 +2,15 @@
 
 import asyncio
 import os
+import secrets
 import stat
 import threading
+import time
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from harness.sandboxes import FolderSandbox, in_folder
+from harness.sandboxes import FolderSandbox, in_folder, running
 from hypothesis import given, settings, strategies as st
 
 from minideep.backends import Executed, SandboxBackend
@@ -155,6 +157,44 @@ def test_a_folder_for_work_that_cannot_be_made_is_an_error(ctx, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ToolError, match="the sandbox has no folder"):
         SandboxBackend(FolderSandbox(), home=f"{tmp_path}/file/home").ls(ctx, ".")
+
+
+class BeginsLate(FolderSandbox):
+    """Takes a while to begin a command, as one far away does."""
+
+    def execute(self, command, timeout):
+        if "sleep 1000" in command:
+            time.sleep(0.8)
+        return super().execute(command, timeout)
+
+
+async def test_a_command_that_is_cancelled_before_it_has_begun_does_not_run_on(tmp_path):
+    backend, mark = SandboxBackend(BeginsLate(), home=str(tmp_path / "home")), f"1000.{secrets.randbelow(10**9):09}"
+    backend.ls(tool_context(), ".")
+    work = asyncio.ensure_future(backend.execute(tool_context(), f"sleep {mark}", 60.0))
+    await asyncio.sleep(0.1)
+    work.cancel()
+    await asyncio.wait([work])
+    assert work.cancelled()
+    assert running(mark) == []
+
+
+class Fails(FolderSandbox):
+    """Can begin commands, and not end them."""
+
+    def execute(self, command, timeout):
+        if "minideep" in command and "sleep 0.4" not in command:
+            raise ConnectionError("gone")
+        return super().execute(command, timeout)
+
+
+async def test_a_cancelled_command_stays_cancelled_if_it_cannot_be_stopped(tmp_path):
+    backend = SandboxBackend(Fails(), home=str(tmp_path / "home"))
+    work = asyncio.ensure_future(backend.execute(tool_context(), "sleep 0.4", 60.0))
+    await asyncio.sleep(0.1)
+    work.cancel()
+    await asyncio.wait([work])
+    assert work.cancelled()
 
 
 # ---- its life
