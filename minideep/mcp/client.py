@@ -29,7 +29,12 @@ from .tools import MCPTool, fitting_names
 T = TypeVar("T")
 CLOSE_SECONDS = 10.0
 """How long `close` waits: a server has two seconds to end by itself, two after SIGTERM, and is killed then."""
-_SERVER = Rule(bool, "the address of a server, such as 'https://example.com/mcp', or the command that starts one")
+MAX_COMMAND = 100_000
+"""Characters of a command: splitting a text into words is slow, and no system takes a much longer one."""
+_SERVER = Rule(
+    lambda server: 0 < len(server) <= MAX_COMMAND,
+    "the address of a server, such as 'https://example.com/mcp', or the command that starts one",
+)
 
 
 class MCPClient:

@@ -17,7 +17,11 @@ from .todos import TodoListMiddleware
 FILES = ("ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep")
 BUILT_IN = ("write_todos", *FILES, "execute", "task", "compact_conversation", "general-purpose")
 """What can be left out: tools, and the subagent that is added to the user's."""
-WHOLE = {TodoListMiddleware: "write_todos", FilesystemMiddleware: "read_file", OffloadMiddleware: "read_file"}
+WHOLE: dict[type[Middleware], str] = {
+    TodoListMiddleware: "write_todos",
+    FilesystemMiddleware: "read_file",
+    OffloadMiddleware: "read_file",
+}
 """Middleware that goes with its tool: large results are not put into files that nothing reads."""
 CHANGES = ("write_file", "edit_file")
 PHRASES: dict[str, Sequence[str]] = {
