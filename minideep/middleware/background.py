@@ -88,9 +88,8 @@ class AsyncSubAgentMiddleware(Middleware):
                 raise ToolError("the description is empty; say what the task is to do and what it is to answer")
             jobs, job = Jobs(), job_id(ctx)
             jobs.check_may_begin()
-            if job not in _notes(ctx):  # Otherwise this call runs again, after a crash.
-                jobs.count(job)
-                _note(ctx, job, {"agent": subagent_type, "description": description[:200], "call_id": ctx.call_id})
+            jobs.count(job)
+            _note(ctx, job, {"agent": subagent_type, "description": description[:200], "call_id": ctx.call_id})
             await jobs.start(self.background[subagent_type], description, thread_of_job(ctx.thread_id, job), job)
             return f"task {job} ({subagent_type}) has begun"
 

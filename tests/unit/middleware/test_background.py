@@ -279,7 +279,7 @@ async def test_a_task_that_failed_says_why_and_goes_on_without_a_message():
         assert answers(await boss.turn(about("check_task", boss.job))) == ["12 pens"]
 
 
-async def test_a_task_is_cancelled_and_nobody_is_told_of_it():
+async def test_a_task_that_the_agent_cancels_is_over_and_the_agent_is_not_told_of_it():
     job = Job()
     boss = Boss(job)
     async with boss.agent:
@@ -290,7 +290,22 @@ async def test_a_task_is_cancelled_and_nobody_is_told_of_it():
         assert (await boss.agent.status(boss.thread)).status == "cancelled"
         turn = await boss.turn(about("cancel_task", boss.job))
     assert answers(turn) == [f"task {boss.job} had stopped before: cancelled"]
-    assert len([message for message in turn.messages if message.role == "user"]) == 1
+    assert [message.text for message in boss.agent.transcript("t") if message.role == "user"] == ["go"] * 3
+
+
+async def test_a_task_that_was_cut_short_can_be_cancelled_and_goes_on_after_all_with_a_message():
+    job = Job()
+    boss = Boss(job)
+    async with boss.agent:
+        await boss.turn(start())
+        await job.begun.wait()
+    turn = await boss.turn(about("cancel_task", boss.job), ToolCall("list_tasks"))
+    assert answers(turn) == [f"task {boss.job} is cancelled", f"{boss.job} worker cancelled: count the pens"]
+    job.let.set()
+    async with boss.agent:
+        turn = await boss.turn(about("update_task", boss.job, message="Count all the same."))
+        assert answers(turn) == [f"task {boss.job} goes on with the message"]
+        await boss.until("ended")
 
 
 async def test_a_call_that_waits_in_a_task_is_told_with_its_thread_and_decided_there(store):
