@@ -23,6 +23,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.backends import FilesystemBackend
 from minideep.checkpoint import open_store
 from minideep.middleware import AsyncSubAgentMiddleware
 from minideep.models import ScriptedModel
@@ -422,6 +423,22 @@ async def test_a_wrong_call_is_answered_with_what_would_be_right(call, told):
     async with boss.agent:
         assert told in answers(await boss.turn(call))[0]
     assert not boss.notes
+
+
+async def test_a_task_shares_the_files_of_a_folder_and_not_those_of_the_thread(tmp_path):
+    write = ToolCall("write_file", {"file_path": "/pens.txt", "content": "12"})
+    read = ToolCall("read_file", {"file_path": "/pens.txt"})
+    for backend, seen in ((None, "does not exist"), (FilesystemBackend(tmp_path), "12")):
+        worker = Job(read, "read")
+        worker.let.set()
+        about = sub("worker", worker.model, background=True)
+        agent = create_deep_agent(ScriptedModel([write, start(), "ok", "ok"]), subagents=[about], backend=backend)
+        async with agent:
+            await agent.run("go", "t")
+            (thread,) = agent.threads(prefix="t/bg/")
+            async for _ in agent.follow(thread.thread_id):
+                pass
+        assert seen in worker.requests[1].messages[-1].text
 
 
 async def test_limits_on_children_count_tasks_too():
