@@ -246,7 +246,7 @@ async def test_a_given_deep_agent_keeps_its_own_subagents():
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"agent": 3}, "agent must be an `Agent`"),
+        ({"agent": 3}, "agent must be None or an `Agent`, not 3"),
         ({"agent": Agent("offline:"), "model": "offline:"}, "has both agent= and model=; build it into the agent"),
         ({"agent": Agent("offline:"), "fork": True}, "has both agent= and fork="),
         ({"fork": True, "system_prompt": "x"}, "has both fork= and system_prompt="),
