@@ -574,3 +574,19 @@ async def test_a_task_has_the_tags_and_the_decision_beforehand_of_the_turn_that_
         await boss.agent.with_options(tags={"user": "ann"}, unattended=Approve()).run("go", "t")
         await boss.until("ended")
     assert [thread.thread_id for thread in boss.agent.threads(tags={"user": "ann"}, prefix="t/bg/")] == [boss.thread]
+
+
+async def test_after_a_deploy_without_its_subagent_a_task_is_listed_and_says_so():
+    job = Job()
+    boss = Boss(job)
+    async with boss.agent:
+        await boss.turn(start())
+        await job.begun.wait()
+    other = sub("other", ScriptedModel([]), background=True)
+    script = [ToolCall("list_tasks"), about("update_task", boss.job), about("check_task", boss.job), "ok"]
+    newer = create_deep_agent(ScriptedModel(script), subagents=[other], checkpointer=boss.store)
+    async with newer:
+        listed, updated, checked = answers(await newer.run("go", "t"))
+    assert listed == f"{boss.job} worker interrupted: count the pens"
+    assert updated == "there is no subagent 'worker' any more, so nobody can go on with its tasks"
+    assert "was cut short" in checked

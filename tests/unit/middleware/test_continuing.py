@@ -17,6 +17,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.blueprint import Blueprint
 from minideep.models import ScriptedModel
 
 
@@ -241,6 +242,13 @@ async def test_a_given_deep_agent_keeps_its_own_subagents():
     agent = create_deep_agent(ScriptedModel([task("builder", "c1"), "ok"]), subagents=[about])
     assert answers(await agent.run("go", "t")) == ["built"]
     assert [run.agent for run in agent.runs("t")] == ["builder", "helper"]
+
+
+async def test_a_blueprint_is_a_subagent_too():
+    about = Subagent(name="team", description="works in a team", agent=Blueprint("offline:"))
+    agent = create_deep_agent(ScriptedModel([task("team"), "ok"]), subagents=[about])
+    await agent.run("go", "t")
+    assert [run.agent for run in agent.runs("t")] == ["team", "planner", "research-specialist", "reflection"]
 
 
 @pytest.mark.parametrize(
