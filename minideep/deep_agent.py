@@ -1,7 +1,7 @@
 """`create_deep_agent`: an `Agent` with the built-in list of middleware, and subagents built the same way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, structs
 
@@ -12,6 +12,7 @@ from .checks import checked
 from .errors import ConfigError
 from .middleware import (
     SUMMARIES,
+    Approval,
     EnvironmentMiddleware,
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
@@ -28,6 +29,7 @@ from .middleware import (
     as_subagent,
 )
 from .models import profile_of, resolve
+from .permissions import Rule, check_operations
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
 from .spec import AgentSpec, Runnable
@@ -35,7 +37,8 @@ from .state import Limits
 from .tools import R, Tool, as_tool
 
 if TYPE_CHECKING:
-    from .middleware import ResponseFormat
+    from .backends import ShellBackend
+    from .middleware import PermissionsMiddleware, ResponseFormat
 
 GENERAL_PURPOSE = Subagent(
     name="general-purpose",
@@ -45,17 +48,6 @@ GENERAL_PURPOSE = Subagent(
     "instead of a report of what you did. Change files only if the task says so. If it cannot be done, say what you "
     "tried and what is in the way.",
 )
-SHARED = (
-    TodoListMiddleware,
-    FilesystemMiddleware,
-    OffloadMiddleware,
-    SummarizationMiddleware,
-    PromptCachingMiddleware,
-    EnvironmentMiddleware,
-)
-"""Built-in middleware that `general-purpose` shares with the main agent: if it is replaced in the main agent, it is
-replaced in `general-purpose` too.
-"""
 NEVER_SHARED = ("messages", "todos", SUMMARIES)
 
 
@@ -69,7 +61,9 @@ def create_deep_agent(
     backend: Backend | None = None,
     memory: Sequence[str] = (),
     skills: Sequence[str] = (),
-    interrupt_on: Mapping[str, bool] | None = None,
+    interrupt_on: Mapping[str, bool | Approval] | None = None,
+    permissions: Sequence[Rule] = (),
+    approve_plan: bool = False,
     middleware: Sequence[Middleware] = (),
     limits: Limits | None = None,
     checkpointer: Store | None = None,
@@ -84,20 +78,22 @@ def create_deep_agent(
     """Make an agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
-    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state. *memory*
-    lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes. A
-    subagent `general-purpose` is added, with the same tools and skills, unless *subagents* holds one of that name.
-    Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
-    subagent's own `interrupt_on` says False. *middleware* follows the built-in list, in front of the approvals; one of
-    a built-in class takes its place. *without* names built-in tools, or `general-purpose`, that neither this agent nor
-    those below have. The other arguments are as for `Agent`.
+    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state; if it runs
+    commands, as `LocalShellBackend` does, there is the tool `execute`. *memory* lists files, such as `AGENTS.md`, that
+    the prompt always shows, and *skills* folders whose skills it describes. A subagent `general-purpose` is added, with
+    the same tools and skills, unless *subagents* holds one of that name. *without* names built-in tools, or
+    `general-purpose`, that neither this agent nor those below have. Calls wait for a person (`Agent.resume`) where
+    *interrupt_on* or *permissions* (`minideep.permissions`) say so, in all runs below too; with *approve_plan* the
+    first plan of a thread does. *middleware* follows the built-in list, in front of these guards; one of a built-in
+    class takes its place. The other arguments are as for `Agent`.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
     parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
-    parts |= {"interrupt_on": interrupt_on, "middleware": middleware, "response_format": response_format}
-    parts["subagents"] = _with_general_purpose(subagents, skills, middleware, without)
+    parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
+    parts["subagents"] = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
+    parts["middleware"] = (*middleware, *_plan_approval(approve_plan))
     agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
@@ -113,26 +109,30 @@ def _built(
 ) -> Agent[Any]:
     model = resolve(model)
     defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    agent, known = defaults.build(main)
+    agent, known = defaults.build(_with_general_purpose(main, defaults.usual))
     _check_profile(model, known)
     return agent
 
 
-def _with_general_purpose(
-    subagents: Sequence[Subagent | Mapping[str, Any]],
-    skills: Sequence[str],
-    middleware: Sequence[Middleware],
-    without: Sequence[str],
-) -> list[Subagent]:
-    """Return *subagents*, with `general-purpose` before them unless they hold one of that name, or it is left out.
+def _plan_approval(wanted: bool) -> list[Middleware]:
+    if not wanted:
+        return []
+    from .middleware import PlanApprovalMiddleware  # Guards are loaded by those who use them.
 
-    It has the main agent's skills, and the middleware that replaces a built-in there.
+    return [PlanApprovalMiddleware()]
+
+
+def _with_general_purpose(main: Subagent, usual: Sequence[Middleware]) -> Subagent:
+    """Return *main* with the subagent `general-purpose`, unless it has one of that name, or leaves it out.
+
+    That one has the main agent's skills, and its middleware that replaces a *usual* one.
     """
-    own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    if {GENERAL_PURPOSE.name, "task"} & {*without} or any(other.name == GENERAL_PURPOSE.name for other in own):
-        return own
-    shared = [part for part in middleware if isinstance(part, SHARED)]
-    return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *own]
+    names = {subagent.name for subagent in main.subagents}
+    if {GENERAL_PURPOSE.name, "task"} & {*(main.without or ())} or GENERAL_PURPOSE.name in names:
+        return main
+    shared = [part for part in main.middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
+    general = structs.replace(GENERAL_PURPOSE, skills=main.skills, middleware=shared)
+    return structs.replace(main, subagents=[general, *main.subagents])
 
 
 class _Defaults(Struct, frozen=True):
@@ -144,11 +144,13 @@ class _Defaults(Struct, frozen=True):
     limits: Limits | None
     usual: tuple[Middleware, ...]
     """The built-in middleware that all agents with this model share."""
-    interrupt_on: dict[str, bool] = {}
-    approvals: tuple[Middleware, ...] = ()
-    """The one of this agent, if some of its calls wait for a person."""
-    approvals_above: tuple[Middleware, ...] = ()
-    """Those of the agents above, whose `interrupt_on` this agent's own already contains, or changes."""
+    interrupt_on: dict[str, bool | Approval] = {}
+    permissions: "PermissionsMiddleware | None" = None
+    """Holds the rules of this agent and of those above, if there are any."""
+    guards: tuple[Middleware, ...] = ()
+    """Permissions and approvals of this agent, if it has any."""
+    guards_above: tuple[Middleware, ...] = ()
+    """Those of the agents above, which this agent's own already contain, or change."""
     without: frozenset[str] = frozenset()
     """The built-in tools that this agent has not."""
     budgets: tuple[tuple[str, Limits], ...] = ()
@@ -157,6 +159,12 @@ class _Defaults(Struct, frozen=True):
     def of(self, subagent: Subagent) -> "_Defaults":
         """Return the settings of *subagent*: its own, and these for all others."""
         interrupt_on = self.interrupt_on | dict(subagent.interrupt_on or {})
+        permissions = self.permissions if subagent.inherit_permissions else None
+        if subagent.permissions:
+            from .middleware import PermissionsMiddleware
+
+            permissions = PermissionsMiddleware(subagent.permissions, self.files, within=permissions)
+        approvals = HumanInTheLoopMiddleware(interrupt_on) if any(interrupt_on.values()) else None
         model = resolve(subagent.model) if subagent.model else self.model
         without = self.without
         if subagent.without is not None:
@@ -169,8 +177,9 @@ class _Defaults(Struct, frozen=True):
             subagent.limits or self.limits,
             self.usual if same else _usual(model, self.files),
             interrupt_on,
-            (HumanInTheLoopMiddleware(interrupt_on),) if any(interrupt_on.values()) else (),
-            (*self.approvals_above, *self.approvals),
+            permissions,
+            tuple(guard for guard in (permissions, approvals) if guard is not None),
+            (*self.guards_above, *self.guards),
             without,
             (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
@@ -193,10 +202,10 @@ class _Defaults(Struct, frozen=True):
             name=subagent.name,
             response_format=subagent.response_format,
         )
-        # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Approvals
-        # are inherited by other agents that a tool runs. Those from above are listed so that this agent does not
-        # inherit them again.
-        inherited = (*inheritable(subagent.middleware), *own.approvals, *own.approvals_above)
+        # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Guards are
+        # inherited by other agents that a tool runs. Those from above are listed so that this agent does not inherit
+        # them again.
+        inherited = (*inheritable(subagent.middleware), *own.guards, *own.guards_above)
         agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
         for child, built, _ in children:
             if child.fork:
@@ -205,6 +214,8 @@ class _Defaults(Struct, frozen=True):
             check_prices(agent.spec, limits, owner)
         known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
         _check_names(subagent, known)
+        if subagent.permissions:
+            check_operations(subagent.permissions, known, agent.spec.tools, f"agent {subagent.name!r}")
         if subagent.model:
             _check_profile(own.model, known)
         return agent, known
@@ -240,13 +251,15 @@ class _Defaults(Struct, frozen=True):
             others.append(SkillsMiddleware(subagent.skills, self.files))
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
-        usual, given = [todos, files, offload, *delegation, *others, environment], subagent.middleware
+        given = subagent.middleware
+        early = [part for part in given if getattr(part, "before_compaction", False)]
+        usual = [todos, files, offload, *delegation, *early, *others, environment]
         if self.without:
             from .middleware import left_out  # Few agents leave anything out.
 
             usual = left_out(usual, self.without)
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
-        return [*own, *(part for part in given if part not in own), *self.approvals]
+        return [*own, *(part for part in given if part not in own), *self.guards]
 
 
 def _left_out(subagent: Subagent) -> frozenset[str]:
@@ -281,11 +294,21 @@ def _usual(model: Model, files: Backend) -> tuple[Middleware, ...]:
         TodoListMiddleware(),
         FilesystemMiddleware(files),
         OffloadMiddleware(files),
+        *_shell(files),
         SummarizationMiddleware(model, files),
         PromptCachingMiddleware(),
         PatchToolCallsMiddleware(),
         EnvironmentMiddleware(),
     )
+
+
+def _shell(files: Backend) -> Sequence[Middleware]:
+    """Return the middleware that runs commands, if *files* can: decided here, once, and never changed."""
+    if not hasattr(files, "execute"):
+        return ()
+    from .middleware import ShellMiddleware  # Few agents have a shell.
+
+    return (ShellMiddleware(cast("ShellBackend", files)),)
 
 
 def _check_names(subagent: Subagent, known: frozenset[str]) -> None:

@@ -13,12 +13,14 @@ from ..export import as_plain
 from ..kinds import having, shown
 from ..messages import Input, ToolMessage, ToolResult
 from ..parameters import Alias
+from ..permissions import Rule
 from ..plain_json import to_json
 from ..ports import Middleware, Model
 from ..spec import AgentSpec, Runnable
 from ..state import Limits
 from ..tools import Tool
 from ..turn import Turn
+from .approvals import Approval
 from .output import as_response_format
 
 PROMPT = """\
@@ -80,10 +82,14 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
     """None: the limits of the parent."""
     subagents: Sequence["Subagent"] = ()
     """The subagents that it may delegate to in turn."""
-    interrupt_on: Mapping[str, bool] | None = None
-    """Changes to the parent's `interrupt_on`: True makes calls of a tool wait for a person, False lets them run. None:
-    no changes.
+    interrupt_on: Mapping[str, bool | Approval] | None = None
+    """Changes to the parent's `interrupt_on`: True or an `Approval` makes calls of a tool wait for a person, False lets
+    them run. None: no changes.
     """
+    permissions: Sequence[Rule] = ()
+    """Rules beside those of the parent; of both, the stricter verdict counts."""
+    inherit_permissions: bool = True
+    """False: the rules of the parent do not hold here, only its own do."""
     response_format: Any = None
     """The form of its answer, which the delegating model reads as JSON; as for `Agent`. None: text."""
     share: Sequence[str] = ()

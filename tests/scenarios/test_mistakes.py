@@ -247,18 +247,6 @@ MISTAKES = [
         ["'Handle' object has no attribute 'text'", "await it first: `turn = await handle`"],
     ),
     (
-        "a stream in a plain for",
-        "for event in Agent(model).stream('Hello'): print(event)",
-        ConfigError,
-        ["a stream is read with `async for event in stream`", "use `agent.run_sync(...)` or `await agent.run(...)`"],
-    ),
-    (
-        "a stream in a plain with",
-        "with Agent(model).stream('Hello') as stream: print(stream)",
-        ConfigError,
-        ["a stream is read with `async for event in stream`", "inside `async with agent.stream(...) as stream`"],
-    ),
-    (
         "events followed in a plain for",
         "for event in ended().follow('t'): print(event)",
         TypeError,
@@ -806,7 +794,7 @@ MISTAKES = [
         "a word in interrupt_on",
         "create_deep_agent(model, [pay], interrupt_on={'pay': 'always'})",
         ConfigError,
-        ["create_deep_agent: interrupt_on['pay'] must be True or False, not 'always'"],
+        ["create_deep_agent: interrupt_on['pay'] must be True or False or an `Approval`, not 'always'"],
     ),
     (
         "a decision under a tool's name",

@@ -22,7 +22,9 @@ from ...ports import Ask, Backend, Middleware, Model, Reply, Request
 from ...spec import Runnable
 from ...state import State, behind
 from ...tools import Tool
+from ..aside import Aside
 from ..known import Known
+from ..todos import is_stale
 from . import spill, tokens
 from .context_size import OFFSET, OVERFLOW, SHORTENED, STUBS, ContextSize
 from .summarizer import Frame, Summary, frame, summarize, summary_in
@@ -113,7 +115,7 @@ class SummarizationMiddleware(Middleware):
         size: ContextSize = ctx.scratch.get(self._known) or self._begun(ctx, request)
         size.update(state, request)
         trigger = self._trigger if OVERFLOW not in size.notes else self._trigger_of(size)
-        if state.usage is not size.usage:  # A reply has come since, with the provider's count of the last request.
+        if size.reported:  # A reply has come since, with the provider's count of the last request.
             size.correct(ctx, trigger or TRIGGER)
         if trigger is not None and size.tokens > trigger and state.status == "running":
             added = request.messages[len(size.sizes) :]
@@ -121,17 +123,23 @@ class SummarizationMiddleware(Middleware):
             request = structs.replace(request, messages=[*size.messages, *added])
         elif size.changed:
             request = size.put_into(request)
-        size.last_counted, size.usage = size.counted, state.usage
+        size.last_counted, size.reported = size.counted, 0
         return request
 
     async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
-        try:
+        if isinstance(request, Aside):
             return await ask(request)
+        size: ContextSize = ctx.scratch.get(self._known) or self._known.of(ctx)
+        try:
+            reply = await ask(request)
         except ContextOverflow:
-            smaller = await self._shrink(ctx, self._known.of(ctx), request.messages)
+            smaller = await self._shrink(ctx, size, request.messages)
             if smaller is request.messages:  # Nothing could be made smaller.
                 raise
-        return await ask(structs.replace(request, messages=smaller))
+            reply = await ask(structs.replace(request, messages=smaller))
+        # Of this reply alone: the usage of the run may hold the tokens of others that hooks have asked in this step.
+        size.reported = getattr(reply.usage, "input", 0)
+        return reply
 
     async def before_finish(self, ctx: ToolContext) -> None:
         self._corrected(ctx)
@@ -149,6 +157,7 @@ class SummarizationMiddleware(Middleware):
     def meter(self, agent: Runnable, state: State) -> Meter:
         """Return how full the context of *state*, a run of *agent*, is."""
         size = ContextSize(self._backend)
+        size.ask(agent.spec.model.name)
         size.update(state, Request(agent.spec.system, state.messages, agent.spec.tool_list))
         folders = tuple(spill.path_in(folder, self._backend) for folder in (RESULTS, CONVERSATION))
         offloaded = tuple(file for file in sorted(state.files) if file.startswith(folders))
@@ -174,12 +183,14 @@ class SummarizationMiddleware(Middleware):
     def _begun(self, ctx: ToolContext, request: Request) -> ContextSize:
         """Return the size of this run's context at the first request of a turn."""
         size = self._known.of(ctx)
-        if size.recounted or not size.still_right(request.messages, ctx.state.files):
+        size.ask(ctx.model.name)
+        if not size.still_right(request.messages, ctx.state.files):
             size.restart(())
         return size
 
     def _corrected(self, ctx: ToolContext) -> ContextSize:
         size = self._known.of(ctx)
+        size.ask(ctx.model.name)
         size.correct(ctx, self._trigger_of(size) or TRIGGER)
         return size
 
@@ -199,7 +210,7 @@ class SummarizationMiddleware(Middleware):
         await self._reduce(ctx, size, before * EMERGENCY_TARGET, MIN_REPLACED, last=True)
         if size.tokens >= before:
             return messages
-        size.last_counted, size.usage = size.counted, ctx.state.usage
+        size.last_counted = size.counted
         return [*size.messages, *added]
 
     async def _reduce(
@@ -219,7 +230,7 @@ class SummarizationMiddleware(Middleware):
     def _shorten_arguments(self, ctx: ToolContext, size: ContextSize, end: int, target: float) -> bool:
         """Shorten the arguments of the calls before message *end*, if that leaves at most *target* tokens."""
         begin = size.shortened
-        saved = sum(
+        saved = size.ratio * sum(
             counted - tokens.of_message(spill.with_short_arguments(message))
             for counted, message in zip(size.sizes[begin:end], size.messages[begin:end], strict=True)
         )
@@ -239,7 +250,8 @@ class SummarizationMiddleware(Middleware):
         wanted = "" if state.said is None or state.said in kept else state.said.text
 
         def framed(path: str) -> Frame:
-            return frame(replaced, wanted, tuple(state.todos), path if self.names_file else "")
+            named = path if self.names_file else ""
+            return frame(replaced, wanted, tuple(state.todos), named, stale=is_stale(state))
 
         path = self._transcript_path(ctx)
         expected = framed(path)
@@ -295,7 +307,7 @@ class SummarizationMiddleware(Middleware):
             if left <= target or counted <= spill.MIN_STUBBED:
                 break
             stub = await self._spilled(ctx, messages[index], stubs, last)
-            left -= counted - tokens.of_message(stub) if stub else 0
+            left -= size.ratio * (counted - tokens.of_message(stub)) if stub else 0
         size.note(ctx, STUBS, stubs)
         size.recount(ctx.state)
 

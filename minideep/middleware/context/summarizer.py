@@ -138,8 +138,10 @@ class Frame(Struct, frozen=True):
         return UserMessage((Text(self.head), Text(fitted(text, self.room)), Text(self.todos)))
 
 
-def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Frame:
-    """Return the frame of a message that replaces *replaced* tokens and is smaller. It quotes *wanted*, cut to fit."""
+def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str, *, stale: bool = False) -> Frame:
+    """Return the frame of a message that replaces *replaced* tokens and is smaller. It quotes *wanted*, cut to fit.
+    *stale* todos are those of an earlier request.
+    """
     whole = min(max(MAX_SUMMARY, replaced * SHARE / ASKED), replaced * 0.75)
     where = (
         f"; in full in {quoted(path)}, for `read_file` and `grep`: look there before you ask or guess" if path else ""
@@ -147,7 +149,8 @@ def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Fra
     head = f"{_HEAD}{where}.]\n\n"
     if wanted:
         head += f"The user's last message:\n{fitted(wanted, whole / 4)}\n\n"
-    listed = f"\n\nTodos now:\n{fitted(_listed(todos, whole / 4), whole / 4)}" if todos else ""
+    title = "Todos of an earlier request; if it is done with, clear them with []:" if stale else "Todos now:"
+    listed = f"\n\n{title}\n{fitted(_listed(todos, whole / 4), whole / 4)}" if todos else ""
     used = tokens.MESSAGE + tokens.of_text(head) + tokens.of_text(listed)
     room = whole - used
     return Frame(head, listed, room, min(room * ASKED, max(USUAL, replaced * SHARE)))

@@ -150,6 +150,17 @@ async def test_waiting_calls_of_one_reply_are_answered_in_any_order(office, orde
     assert office.did == ["note 0", *(f"pay {number}" for number in order)]
 
 
+async def test_without_a_checkpointer_a_call_that_waits_is_resumed_by_its_agent():
+    """The thread lives as long as the agent: an approval never leads nowhere."""
+    agent = create_deep_agent(
+        ScriptedModel([ToolCall("pay", {}, "p1"), "done"]), [pay_tool], interrupt_on={"pay": True}
+    )
+    turn = await agent.run("go", "t")
+    assert (turn.status, agent.checkpointer) == ("paused", None)
+    turn = await agent.resume("t", {"p1": Approve()})
+    assert (turn.status, turn.messages[-2].text) == ("ended", "paid")
+
+
 async def test_a_later_reply_of_the_same_turn_may_wait_again(office):
     turn = await office.run([pay(1)], [work("a", [pay(2)], [pay(3)])])
     for number in (1, 2, 3):
