@@ -288,27 +288,10 @@ class Noted(Event, frozen=True, array_like=True, tag=18):
 
 
 AnyEvent = (
-    UserSaid
-    | ModelReplied
-    | ToolReturned
-    | ToolWaiting
-    | Decided
-    | Resumed
-    | CallStarted
-    | TurnPaused
-    | TurnEnded
-    | TurnEscalated
-    | TurnFailed
-    | TurnCancelled
-    | TurnExhausted
-    | TodosWritten
-    | FileWritten
-    | FileEdited
-    | FileDeleted
-    | Compacted
-    | MessagesReplaced
-    | Noted
-)
+    UserSaid | ModelReplied | ToolReturned | ToolWaiting | Decided | Resumed | CallStarted | TurnPaused
+    | TurnEnded | TurnEscalated | TurnFailed | TurnCancelled | TurnExhausted | TodosWritten | FileWritten
+    | FileEdited | FileDeleted | Compacted | MessagesReplaced | Noted
+)  # fmt: skip
 E = TypeVar("E", bound=AnyEvent)
 Boundary = TurnPaused | TurnEnded | TurnEscalated | TurnFailed | TurnCancelled | TurnExhausted
 SE = TypeVar("SE", bound=StreamEvent)

@@ -28,10 +28,10 @@ from ..messages import Input
 from ..spec import ABOUT, AgentSpec, Said
 from ..state import Decision, ThreadId, UnattendedDecision
 from ..turn import Turn
-from .cancel import GRACE, TurnScope, TurnTask, leave, result_of
+from .cancel import GRACE, TurnScope
 from .children import unanswered
 from .live import LiveTurn, turns_of
-from .loop import drive
+from .main_run import drive_main
 from .process import TurnSlot
 from .run import Run
 
@@ -223,7 +223,7 @@ class Turns:
     async def _driven(self, run: Run, detached: bool) -> Turn:
         """Drive a turn and save its boundary. The answer comes back even if it cannot be saved."""
         try:
-            await _drive_main(run, detached=detached)
+            await drive_main(run, detached=detached)
         finally:  # A cancelled turn is saved too, and kept for `resume`.
             turn = self._result(run, await run.save(release=True))
         return turn
@@ -346,45 +346,6 @@ def _note_changes(run: Run) -> None:
         # Only changes: a note at every turn would make each log longer for nothing.
         if known.get(key, "") != value:
             run.record(Noted(ABOUT, key, value))
-
-
-async def _drive_main(run: Run, *, detached: bool) -> None:
-    """Drive the main run to its boundary. When cancelled, tools have a grace period and are then left behind.
-
-    The task of a *detached* turn is our own: only a loop that is being closed cancels it.
-    """
-    scope = run.scope
-    if scope.cut:  # While its input was being saved. A task that is cancelled before it begins would warn of `drive`.
-        run.close()
-        _close(run)
-        return
-    # In a task of its own: the caller's cancellation must not cut off what still has to be recorded.
-    task = TurnTask(drive(run), scope)
-    try:
-        await scope.until_stopped()
-        if not task.done():
-            await leave(task, scope.grace)
-    except asyncio.CancelledError:
-        # If the loop is being closed, nobody has decided that the turn should end.
-        scope.request_cancel("shutdown" if detached or task.loop_ends else "caller")
-        await leave(task, scope.grace)
-        raise
-    except GeneratorExit:  # The loop was closed, and the garbage collector ends what it has left.
-        scope.cut = scope.cut or "shutdown"
-        raise
-    finally:
-        _close(run)
-    # A tool that cancelled this very task, not knowing whose it is, has made the turn `cancelled`: return it as such.
-    if task.done() and not task.cancelled():  # Otherwise it was left behind.
-        result_of(task)
-
-
-def _close(run: Run) -> None:
-    """Close the turn for good. What still runs of it was left behind and is recorded as cancelled, leaves first."""
-    for path, state in sorted(run.journal.states.items(), key=lambda item: -len(item[0])):
-        if state.status == "running" and (event := run.scope.event()):
-            run.record_at(path, event) if path else run.end(event)
-    run.scope.close()  # Last: nothing can be recorded afterwards.
 
 
 def _run_child(*about: Any) -> Awaitable[Turn]:
