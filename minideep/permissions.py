@@ -134,14 +134,14 @@ class Policy:
         """Return whether *folder* may be listed: it, or something that may be below it, is not denied."""
         access = Access("read", folder)
         return all(
-            self._first(rules, asked, access, None).strictness < Deny.strictness
-            or any(_meets(self._starts(rule), folder) for rule in _about(rules, "read") if not isinstance(rule, Deny))
+            self._first(rules, asked, access, None).strictness < 2
+            or any(_meets(self._starts(rule), folder) for rule in _about(rules, asked, "read") if rule.strictness < 2)
             for rules in self.lists
         )
 
-    def asks_below(self, operation: str, folder: str) -> Rule | None:
+    def asks_below(self, asked: Asked, operation: str, folder: str) -> Rule | None:
         """Return the first `Ask` that is about paths in *folder* only, if there is one."""
-        asking = [rule for rules in self.lists for rule in _about(rules, operation) if isinstance(rule, Ask)]
+        asking = [rule for rules in self.lists for rule in _about(rules, asked, operation) if isinstance(rule, Ask)]
         return next((rule for rule in asking if _inside(self._starts(rule), folder)), None)
 
     def _first(self, rules: Sequence[Rule], asked: Asked, access: Access | None, piece: "Command | None") -> Rule:
@@ -185,8 +185,8 @@ def strictest(rules: Sequence[Rule]) -> Rule:
     return max(rules, key=lambda rule: rule.strictness)
 
 
-def _about(rules: Sequence[Rule], operation: str) -> Iterator[Rule]:
-    return (rule for rule in rules if rule.operation in ("*", operation))
+def _about(rules: Sequence[Rule], asked: Asked, operation: str) -> Iterator[Rule]:
+    return (rule for rule in rules if rule.operation in ("*", operation, asked.call.name))
 
 
 @lru_cache(maxsize=1024)
@@ -200,11 +200,13 @@ def _reaches(glob: Glob, path: str, restricts: bool) -> bool:
     if not restricts:
         return glob.matches(path)
     path = _folded(path)
-    while not glob.matches(path):
-        if path in ("", "/"):
-            return False
-        path = path.rpartition("/")[0] or "/"
-    return True
+    return glob.matches(path) or _is_in_match(glob, path.rpartition("/")[0])
+
+
+@lru_cache(maxsize=4096)
+def _is_in_match(glob: Glob, folder: str) -> bool:
+    """Return whether *folder* or one above it matches. All files of a folder ask the same."""
+    return glob.matches(folder or "/") or (folder != "" and _is_in_match(glob, folder.rpartition("/")[0]))
 
 
 def _folded(text: str) -> str:

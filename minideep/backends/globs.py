@@ -40,9 +40,12 @@ class Glob:
             {join(self._base, "/".join(_literal(parts))).rstrip("/") or "/" for parts in self._choices}
         )
         """The folders, or files, below which all matches lie."""
+        self._insides = tuple(map(join, self.starts))
 
     def matches(self, path: str) -> bool:
-        """Return whether *path*, a file below the base or the base itself, matches."""
+        """Return whether *path* is below the base, or the base itself, and matches."""
+        if path not in self.starts and not path.startswith(self._insides):
+            return False
         names = (path[len(join(self._base)) :] or path.rpartition("/")[2]).split("/")
         return any(_fits(parts, names) for parts in self._choices)
 

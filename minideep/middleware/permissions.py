@@ -48,7 +48,7 @@ class PermissionsMiddleware(Middleware):
         if tool is None:
             return call
         try:
-            arguments = tool.bind(call, ctx)
+            arguments = {name: value for name, value in tool.bind(call, ctx).items() if value is not ctx}
         except ToolError:  # It never runs, and its own error says why.
             return call
         try:
@@ -95,7 +95,7 @@ class _Permit:
             listed = isinstance(found, Deny) and self._policy.may_list(self._asked, access.subject)
             return Allow("read") if listed else found
         if isinstance(found, Allow):  # Whether something below is denied is seen when the folder is deleted.
-            return self._policy.asks_below(access.operation, access.subject) or found
+            return self._policy.asks_below(self._asked, access.operation, access.subject) or found
         return found
 
     def refusal(self, rule: Rule) -> str:

@@ -53,6 +53,7 @@ def test_the_first_rule_that_describes_a_call_decides_and_without_one_it_is_allo
         ("**", "/.env", True),
         ("docs/**", "/home/me/docs/a", True),
         ("docs/**", "/docs/a", False),
+        ("docs/**", "/home123/docs/a", False),  # As long as the folder that it is relative to.
         ("*.env", "/elsewhere/.env", True),
         ("/a[bc]", "/ab", True),
     ],

@@ -13,6 +13,7 @@ from minideep import (
     Edit,
     MemoryCheckpointer,
     Middleware,
+    Reject,
     Subagent,
     Tool,
     ToolCall,
@@ -323,6 +324,14 @@ async def test_a_denied_call_is_refused_before_anybody_is_asked(backend):
     assert "forbids it" in said
 
 
+@pytest.mark.parametrize(("decision", "said"), [(Approve(), "created '/n' (3 bytes)"), (Reject("alone"), "alone")])
+async def test_where_nobody_attends_the_decision_made_beforehand_counts(backend, decision, said):
+    bench = Bench([Ask("write"), Deny("write")], backend)
+    bench.agent = bench.agent.with_options(unattended=decision)
+    (result,) = await bench(write("/n"))
+    assert said in result
+
+
 # ---- other tools
 
 
@@ -342,6 +351,21 @@ async def test_a_tool_of_ones_own_is_held_by_what_it_says_that_it_reaches_and_by
     ):
         (said,) = await Bench(rules, backend, tools=[seen])(("opened", {"path": path}))
         assert said.startswith("opened /") is runs
+
+
+async def test_a_rule_may_name_a_file_tool_and_its_paths(links):
+    rules = [Allow("read_file", "/src/**"), Deny("read_file"), Deny("ls", "/secret")]
+    bench = Bench(rules, links)
+    said = await bench(read("/src/a.py"), read("/pub/file"), read("/pub/f"), ls("/secret"), ls(), grep("/secret"))
+    assert ["forbids it" in text for text in said] == [False, True, True, True, False, False]
+    assert said[4] == "/pub/\n/src/"
+
+
+async def test_what_says_what_a_call_reaches_is_given_its_arguments_and_nothing_else(backend):
+    given = []
+    seen = Tool(opened, access=lambda args: given.append(args) or ())
+    await Bench([Deny("read", "/secret")], backend, tools=[seen])(("opened", {"path": "/pub/f"}))
+    assert given == [{"path": "/pub/f"}]
 
 
 async def test_a_tool_that_reaches_several_things_gets_the_strictest_verdict(backend):
