@@ -100,12 +100,13 @@ class _Permit:
 
     def refusal(self, rule: Rule) -> str:
         """Return what the model reads of a call that *rule* forbids."""
-        commands = [access.subject for access in self._accesses if access.operation == "execute"]
         remedy = "do without it, or say that you need it and why"
-        if commands and rule.pattern not in ("**", "*"):
-            remedy += (
-                "; a line is refused too if a command in it cannot be told: write it out, without `$(...)` or `sh -c`"
-            )
+        lines = [access.subject for access in self._accesses if access.operation == "execute"]
+        if lines:
+            from ..commands import commands
+
+            if any(one.opaque for line in lines for one in commands(line)):
+                remedy = "not every command in it can be told: write it without `$(...)`, loops and `sh -c`, or do without it"
         return f"{self._asked.call.name} was not run: {rule} forbids it; {remedy}"
 
     # ---- the guard

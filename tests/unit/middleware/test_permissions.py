@@ -449,6 +449,47 @@ async def test_files_that_come_with_an_input_are_written_whatever_the_rules_say(
     assert "alpha" in said
 
 
+# ---- commands
+
+
+def shell():
+    """A tool that runs commands, and the commands that it was given."""
+    ran = []
+
+    def execute(command: str) -> str:
+        """Run a command."""
+        ran.append(command)
+        return "ran"
+
+    return Tool(execute, access=lambda args: [Access("execute", args["command"])]), ran
+
+
+def runs(command):
+    return "execute", {"command": command}
+
+
+async def test_commands_run_wait_or_are_refused_by_the_strictest_of_their_parts(backend):
+    rules = [Deny("execute", "rm *"), Allow("execute", "git *"), Ask("execute")]
+    execute, ran = shell()
+    bench = Bench(rules, backend, tools=[execute])
+    said = await bench(runs("git status"), runs("git status && rm -rf ."), runs("git status\nsudo rm x"), runs("$(x)"))
+    assert said[0] == "ran"
+    assert all("Deny('execute', 'rm *') forbids it" in text for text in said[1:])
+    assert ["write it without `$(...)`" in text for text in said] == [False, False, False, True]
+    await bench(runs("make"))
+    await bench.decide(Approve())
+    assert ran == ["git status", "make"]
+
+
+async def test_a_command_that_a_person_edits_is_checked_anew(backend):
+    execute, ran = shell()
+    bench = Bench([Deny("execute", "rm *"), Ask("execute")], backend, tools=[execute])
+    await bench(runs("make"))
+    (said,) = await bench.decide(Edit({"command": "make; rm x"}))
+    assert "forbids it" in said
+    assert ran == []
+
+
 # ---- runs below
 
 
