@@ -106,7 +106,7 @@ class _Permit:
             from ..commands import commands
 
             if any(one.opaque for line in lines for one in commands(line)):
-                remedy = "not every command in it can be told: write it without `$(...)`, loops and `sh -c`, or do without it"
+                remedy = f"a command in it cannot be told: write it without `$(...)`, loops and `sh -c`, or {remedy}"
         return f"{self._asked.call.name} was not run: {rule} forbids it; {remedy}"
 
     # ---- the guard
