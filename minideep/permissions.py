@@ -192,7 +192,7 @@ def _about(rules: Sequence[Rule], asked: Asked, operation: str) -> Iterator[Rule
 @lru_cache(maxsize=1024)
 def _glob(pattern: str, home: str, restricts: bool) -> Glob:
     base = home if "/" in pattern else "/"  # A bare name is one at any depth, wherever `home` is.
-    return Glob(_folded(pattern) if restricts else pattern, _folded(base) if restricts else base, hidden=True)
+    return Glob(_folded(pattern) if restricts else pattern, _folded(base) if restricts else base, dots=True)
 
 
 def _reaches(glob: Glob, path: str, restricts: bool) -> bool:

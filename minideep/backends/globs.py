@@ -23,19 +23,19 @@ class Glob:
 
     Without a `/` it matches a name at any depth; with one it is relative to *base*; with a leading one, to the root.
     `*`, `?` and `[abc]` match within one name, `**` matches any number of folders, `{a,b}` either choice. A name that
-    begins with a dot matches only if the pattern writes the dot, or if *hidden*. Case matters.
+    begins with a dot matches only if the pattern writes the dot, or if *dots*. Case matters.
 
     Raises:
         ToolError: the pattern is empty, has a `..`, is too long, or its braces expand to more than `MAX_CHOICES`.
     """
 
-    def __init__(self, pattern: str, base: str, *, hidden: bool = False) -> None:
+    def __init__(self, pattern: str, base: str, *, dots: bool = False) -> None:
         if not pattern or ".." in pattern.split("/"):
             raise ToolError(
                 f"pattern {quoted(pattern[:200])} is refused: it is empty or has '..'; write one like 'src/**/*.py'"
             )
         self._base = "/" if pattern.startswith("/") else base
-        self._choices = [_parts(choice, "/" not in choice, hidden) for choice in _expanded(pattern)]
+        self._choices = [_parts(choice, "/" not in choice, dots) for choice in _expanded(pattern)]
         self.starts: list[str] = sorted(
             {join(self._base, "/".join(_literal(parts))).rstrip("/") or "/" for parts in self._choices}
         )
@@ -55,10 +55,11 @@ class _Part(Struct, frozen=True):
 
     text: str
     regex: re.Pattern[str]
-    hidden: bool
+    dots: bool = False
+    """True if it matches a name that begins with a dot though it does not write the dot."""
 
     def matches(self, name: str) -> bool:
-        if name.startswith(".") and not (self.hidden or self.text.startswith(".")):
+        if name.startswith(".") and not (self.dots or self.text.startswith(".")):
             return False
         return self.text == "**" or self.regex.match(name) is not None
 
@@ -80,11 +81,11 @@ def _expanded(pattern: str) -> list[str]:
     return done
 
 
-def _parts(pattern: str, anywhere: bool, hidden: bool) -> list[_Part]:
+def _parts(pattern: str, anywhere: bool, dots: bool) -> list[_Part]:
     texts = [text for text in pattern.split("/") if text not in ("", ".")]
     texts = ["**", *texts] if anywhere else texts
     texts += ["*"] if texts[-1:] == ["**"] else []  # `src/**` matches the files in `src`, not `src` itself.
-    return [_Part(text, re.compile(fnmatch.translate(text)), hidden) for text in texts]
+    return [_Part(text, re.compile(fnmatch.translate(text)), dots) for text in texts]
 
 
 def _literal(parts: list[_Part]) -> list[str]:
