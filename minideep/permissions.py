@@ -16,6 +16,7 @@ from .backends import Glob, is_within
 from .checks import UserWritten, check_fields
 from .context import ToolContext
 from .errors import ConfigError, ToolError
+from .kinds import remedy
 from .messages import ToolCall
 from .tools import Tool
 
@@ -28,6 +29,7 @@ OPERATIONS = ("read", "write", "execute", "task", "*")
 When = Callable[[ToolContext, ToolCall], bool]
 
 
+@remedy("write Allow('read', '/src/**'), Ask('write') or Deny('execute', 'rm *')")
 class Rule(UserWritten, frozen=True):
     """What `Allow`, `Ask` and `Deny` have in common.
 
