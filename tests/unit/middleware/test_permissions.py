@@ -249,6 +249,25 @@ def tree(folder):
     return {path.relative_to(folder).as_posix(): path.is_dir() or path.read_text() for path in Path(folder).rglob("*")}
 
 
+async def test_files_that_must_not_be_read_take_no_place_among_those_that_are_found(disk, tmp_path):
+    (tmp_path / "many").mkdir()
+    for number in range(1_100):
+        (tmp_path / "many" / f"{number}.py").write_text("alpha")
+    found, searched = await Bench([Deny("read", "/many")], disk)(glob("*.py"), grep())
+    assert found == "/src/a.py"
+    assert sorted(searched.split("\n")) == ["/pub/f", "/secret/sub/y", "/secret/x", "/src/.env", "/src/a.py"]
+
+
+@pytest.mark.parametrize("path", ["secret/x", "{root}/secret/x", "pub/file", "{root}/elsewhere/x"])
+async def test_where_paths_are_those_of_the_machine_relative_patterns_start_at_the_root(links, tmp_path, path):
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "secret")
+    machine = FilesystemBackend(tmp_path, virtual_mode=False)
+    bench = Bench([Allow("read", "src/**"), Deny("read", "secret/**"), Deny("write")], machine)
+    bench.asked = 1  # The files are there.
+    said = await bench(read(path.format(root=tmp_path)), read("src/a.py"), read(str(tmp_path / "src" / "a.py")))
+    assert ["forbids it" in text for text in said] == [True, False, False]
+
+
 # ---- a person
 
 
