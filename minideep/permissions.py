@@ -12,7 +12,7 @@ from unicodedata import normalize
 from msgspec import Struct
 
 from .access import Access
-from .backends import Glob, is_within
+from .backends import Glob, is_within, join
 from .checks import UserWritten, check_fields
 from .context import ToolContext
 from .errors import ConfigError, ToolError
@@ -172,10 +172,21 @@ class Policy:
         if piece is not None:
             return piece.fits(rule.pattern, restricts=restricts)
         if operation in ("read", "write"):
+            if access.below:
+                return self._describes_below(rule, access.subject)
             return _reaches(_glob(rule.pattern, self._home, restricts), access.subject, restricts)
         from .commands import fits
 
         return fits(rule.pattern, access.subject)
+
+    def _describes_below(self, rule: Rule, folder: str) -> bool | None:
+        """Return whether *rule* is about everything below *folder*; None if it is about some of it, or may be."""
+        if rule.strictness > 0:
+            everything = _reaches(_glob(rule.pattern, self._home, True), folder, True)
+            return everything or (None if _meets(self._starts(rule), folder) else False)
+        starts = _glob(rule.pattern, self._home, False).starts
+        whole = join(starts[0], EVERYTHING) in (rule.pattern, join(self._home, rule.pattern))
+        return whole and is_within(folder, starts[0])
 
     def _starts(self, rule: Rule) -> list[str]:
         """Return the folded paths below which all that *rule* describes lies."""

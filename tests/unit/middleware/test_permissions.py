@@ -380,6 +380,17 @@ async def test_a_rule_may_name_a_file_tool_and_its_paths(links):
     assert said[4] == "/pub/\n/src/"
 
 
+async def test_a_tool_that_takes_all_of_a_folder_is_refused_if_something_may_be_there_that_it_must_not_reach(backend):
+    def pack(folder: str) -> str:
+        """Pack a folder."""
+        return "packed"
+
+    packing = Tool(pack, access=lambda args: [Access("read", args["folder"], below=True)])
+    bench = Bench([Deny("read", "/secret/sub")], backend, tools=[packing])
+    said = await bench(*(("pack", {"folder": folder}) for folder in ("/", "/secret", "/pub")), ls("/secret"))
+    assert ["forbids it" in text for text in said] == [True, True, False, False]
+
+
 async def test_what_says_what_a_call_reaches_is_given_its_arguments_and_nothing_else(backend):
     given = []
     seen = Tool(opened, access=lambda args: given.append(args) or ())
