@@ -83,9 +83,8 @@ def create_deep_agent(
     the prompt always shows, and *skills* folders whose skills it describes. A subagent `general-purpose` is added, with
     the same tools and skills, unless *subagents* holds one of that name. *without* names built-in tools, or
     `general-purpose`, that neither this agent nor those below have. Calls wait for a person (`Agent.resume`) where
-    *interrupt_on* or *permissions* (`minideep.permissions`) say so, in all runs below too; with *approve_plan* the
-    first plan of a thread does. *middleware* follows the built-in list, in front of these guards; one of a built-in
-    class takes its place. The other arguments are as for `Agent`.
+    *interrupt_on* or *permissions* say so, in all runs below too; with *approve_plan* a thread's first plan does.
+    *middleware* follows the built-in list, in front of these guards, or takes the place of one of its class.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.

@@ -25,7 +25,7 @@ WORDS: dict[str, dict[str, str]] = {
 }
 """Attributes that people look for, by the name of the class, and what to do instead."""
 PACKAGES = {
-    "backends": "FilesystemBackend StateBackend",
+    "backends": "CompositeBackend FilesystemBackend StateBackend StoreBackend",
     "blueprint": "Blueprint Role STOCK_ROLES",
     "evals": "Golden evaluate judge load",
     "events": "ModelReplied Noted TextDelta ToolEnded ToolReturned ToolStarted",

@@ -22,8 +22,10 @@ from minideep import (
     errors,
     evals,
     events,
+    mcp,
     middleware,
     models,
+    permissions,
     testing,
 )
 from minideep.core import ALWAYS, TABLE
@@ -193,7 +195,7 @@ def test_the_table_of_errors_names_each_error_and_says_whose_child_it_is():
 
 # ---- coming from elsewhere
 
-PARTS = (minideep, models, middleware, backends, evals, blueprint, testing)
+PARTS = (minideep, models, middleware, backends, permissions, mcp, evals, blueprint, testing)
 HERE = {name: getattr(part, name) for part in PARTS for name in part.__all__}
 HERE |= {"Noted": events.Noted, "StreamEvent": events.StreamEvent, "minideep": minideep, "asyncio": asyncio}
 HERE |= {"agent": Agent, "turn": Turn, "ctx": ToolContext, "event": events.StreamEvent}
@@ -207,10 +209,11 @@ THEIRS = [
     "messages",
     "model",
     "other",
+    "sandbox",
     "store",
     "thread",
 ]
-THEIRS += ["tools", "user", "value", "without_secrets"]
+THEIRS += ["is_large", "tools", "user", "value", "without_secrets"]
 """What stands for something of the reader in the tables of the pages."""
 
 

@@ -62,7 +62,7 @@ class BubblewrapBackend(LocalShellBackend):
             problem = f"bubblewrap does not work here: {tried.output.strip() or f'exit code {tried.exit_code}'}"
             raise ConfigError(f"{problem}; allow this user to make namespaces, or use a SandboxBackend")
         net = "with" if network else "without"
-        self.about += f" They can write nowhere else, and run {net} a network."
+        self.about: str = self.about + f" They can write nowhere else, and run {net} a network."
 
     def _argv(self, command: str) -> list[str]:
         return [*self._prefix, *super()._argv(command)]

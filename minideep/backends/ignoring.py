@@ -14,8 +14,10 @@ from .globs import Part, fits
 from .paths import join
 
 NAME = ".gitignore"
-MAX_RULES = 1000
-"""The most lines that are read of one file: each of them may be compared with every name below it."""
+MAX_RULES, MAX_LENGTH = 1000, 500
+"""The most lines that are read of one file, each of which may be compared with every name below it; and the most
+characters of a line. A longer one is passed over.
+"""
 
 _CLASSES = {
     "alnum": string.ascii_letters + string.digits,
@@ -72,8 +74,8 @@ class Ignored(Struct, frozen=True):
 
 def rules_of(text: str) -> list[Rule]:
     """Return the rules in the text of a `.gitignore`, of its first `MAX_RULES` lines."""
-    lines = text.removeprefix("\ufeff").split("\n")[:MAX_RULES]
-    return [rule for line in lines if (rule := _rule(line.removesuffix("\r")))]
+    lines = text.removeprefix("\ufeff").split("\n", MAX_RULES)[:MAX_RULES]
+    return [rule for line in lines if len(line) <= MAX_LENGTH and (rule := _rule(line.removesuffix("\r")))]
 
 
 def _rule(line: str) -> Rule | None:

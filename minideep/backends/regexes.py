@@ -94,14 +94,20 @@ class _Process:
         program = [sys.executable, "-ISWignore", Path(__file__).with_name("regex_process.py")]
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         try:
+            if not sys.executable or hasattr(sys, "frozen"):  # It would be the whole program that starts again.
+                raise OSError(0, "this program has no Python interpreter")
             self._process: subprocess.Popen[bytes] = subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=nothing)
         except OSError as exc:
             problem = f"a regular expression needs a process of its own, which cannot be started: {exc.strerror}"
             raise ToolError(f"{problem}; search for literal text") from None
-        # Whoever waits for its answer then sees the end of its output. A pipe has no timeout of its own everywhere.
+        # Whoever waits for its answer then sees the end of its output. Not every system has a timeout for a pipe.
         self._timer = threading.Timer(max(0.0, self._end - time.monotonic()), self._process.kill)
         self._timer.daemon = True
-        self._timer.start()
+        try:
+            self._timer.start()
+        except RuntimeError:  # The system allows no more threads.
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

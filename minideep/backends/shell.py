@@ -46,7 +46,7 @@ class LocalShellBackend(FilesystemBackend):
         super().__init__(root_dir)
         self._timeout, self._max_output = timeout, max_output
         self._env = minimal_environment() | dict(env or {})
-        self.about += ABOUT
+        self.about: str = self.about + ABOUT
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._root_dir!r})"

@@ -33,7 +33,7 @@ class Family:
     def __init__(self, command: list[str]) -> None:
         self.code: int | None = None
         """The exit code of the command itself, once it has ended."""
-        self.is_alive = True
+        self.is_alive: bool = True
         """False once all have ended."""
         self._woken, waker = os.pipe()
         os.set_blocking(waker, False)

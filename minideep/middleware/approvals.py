@@ -69,7 +69,7 @@ class PlanApprovalMiddleware(Middleware):
     """
 
     prompt = PLAN_PROMPT
-    inherit = False
+    inherit: bool | None = False
 
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
         if OWNER in ctx.state.notes or not any(entry.call.name == "write_todos" for entry in ctx.state.open.values()):

@@ -18,7 +18,7 @@ from .todos import TodoListMiddleware
 FILES = ("ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep")
 BUILT_IN = ("write_todos", *FILES, "execute", "task", "compact_conversation", "general-purpose")
 """What can be left out: tools, and the subagent that is added to the user's."""
-WHOLE = {
+WHOLE: dict[type[Middleware], str] = {
     TodoListMiddleware: "write_todos",
     FilesystemMiddleware: "read_file",
     OffloadMiddleware: "read_file",

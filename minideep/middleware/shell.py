@@ -1,6 +1,7 @@
 """Shell: the tool `execute`, for a backend that can run commands."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -34,7 +35,7 @@ class ShellMiddleware(Middleware):
     @checked
     def __init__(self, backend: ShellBackend) -> None:
         self._backend = backend
-        self.tools = (Tool(self.execute, access=_access),)
+        self.tools: Sequence[Tool] = (Tool(self.execute, access=_access),)
 
     async def execute(self, ctx: ToolContext, command: _Command, timeout: _Timeout | None = None) -> ToolResult:
         """Run a shell command: tests, builds, git, programs. To read, find or change files use the file tools.

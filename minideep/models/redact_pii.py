@@ -4,7 +4,6 @@ import hmac
 import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache, partial
-from ipaddress import ip_address
 from typing import Any, Literal, cast
 
 from msgspec import structs
@@ -14,25 +13,10 @@ from ..errors import ConfigError
 from ..messages import AnyBlock, Document, Message, Text, ToolCall
 from ..plain_json import from_json, to_json
 from ..ports import Emit, Model, Reply, Request
+from .pii import FOUND, Kind, is_meant, pattern_of
 from .resolving import resolve
 from .wrapper import ModelWrapper
 
-Kind = Literal["email", "card", "ip", "key"]
-FOUND: Mapping[str, str] = {
-    "email": r"(?<![A-Z0-9.%+-])[A-Z0-9_.%+-]{1,64}@(?:[A-Z0-9-]{1,63}\.){1,8}[A-Z]{2,24}(?![A-Z0-9])",
-    # Of 13 to 19 digits, or in the groups of a card: https://en.wikipedia.org/wiki/Payment_card_number
-    "card": r"(?<![0-9.])(?:[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}|[0-9]{4}([ -])[0-9]{6}\2[0-9]{5}|[0-9]{13,19})"
-    r"(?![0-9])",
-    "ip": r"(?<![A-Z0-9_.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![A-Z0-9_]|\.[0-9])"
-    r"|(?<![A-Z0-9_])(?:[A-F0-9]{0,4}:){2,7}[A-F0-9]{1,4}(?![A-Z0-9_])",
-    # Tokens that say by their beginning whose they are: of Anthropic, OpenAI, GitHub, GitLab, Slack, AWS, Google and
-    # Stripe; JSON Web Tokens; and private keys.
-    "key": r"(?<![A-Z0-9_])(?:sk-[\w-]{20,500}|gh[pousr]_\w{30,500}|github_pat_\w{30,500}|glpat-[\w-]{20,500}"
-    r"|xox[abeoprs]-[\w-]{10,500}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)|AIza[\w-]{35}|[rs]k_(?:live|test)_\w{16,500}"
-    r"|eyJ[\w-]{8,5000}\.[\w-]{8,5000}\.[\w-]{0,5000})"
-    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{1,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----",
-}
-"""What each kind looks like. Every repetition is bounded, so that none takes long on hostile text."""
 CACHED = 1_000
 """Texts of which is kept what became of them: every request repeats the messages of the one before."""
 
@@ -52,7 +36,8 @@ class RedactPII(ModelWrapper):
     argument that it writes may hold a mark: a tool should refuse one.
 
     Raises:
-        ConfigError: *model* is not a model, a pattern is no regular expression, or `hash` has no *secret*.
+        ConfigError: *model* is not a model, a pattern is no regular expression or has the name of a kind, or `hash` has
+            no *secret*.
     """
 
     @checked
@@ -70,15 +55,15 @@ class RedactPII(ModelWrapper):
             raise ConfigError(
                 "RedactPII: strategy 'hash' needs a secret; give any text that stays the same, and private"
             )
+        if taken := FOUND.keys() & (patterns or {}).keys():
+            raise ConfigError(f"RedactPII: patterns names {min(taken)!r}, which is a kind; give it another name")
         self._strategy, self._secret = strategy, secret.encode(errors="surrogatepass")
         try:
             named = {name: re.compile(pattern) for name, pattern in (patterns or {}).items()}
         except re.error as exc:
             raise ConfigError(f"RedactPII: patterns has {exc.pattern!r}, no regular expression: {exc}") from None
         # The user's first: what they name is to have their name.
-        self._patterns = named | {
-            kind: re.compile(FOUND[kind], re.ASCII | (kind != "key" and re.IGNORECASE)) for kind in kinds
-        }
+        self._patterns = named | {kind: pattern_of(kind) for kind in kinds}
         self._redacted = lru_cache(maxsize=CACHED)(self._without)
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
@@ -98,7 +83,7 @@ class RedactPII(ModelWrapper):
 
     def _mark(self, kind: str, found: re.Match[str]) -> str:
         text = found[0]
-        if (kind == "card" and not _passes_luhn(text)) or (kind == "ip" and not _is_address(text)):
+        if not is_meant(kind, text):
             return text
         if self._strategy == "hash":
             return f"[{kind} {hmac.digest(self._secret, text.encode(errors='surrogatepass'), 'sha256').hex()[:8]}]"
@@ -133,17 +118,3 @@ class RedactPII(ModelWrapper):
             return [self._value(item) for item in cast(list[Any], value)]
         text = str(value)
         return value if (redacted := self._redacted(text)) == text else redacted
-
-
-def _passes_luhn(text: str) -> bool:
-    """Return whether the last digit checks the others: https://en.wikipedia.org/wiki/Luhn_algorithm"""
-    digits = [int(letter) for letter in reversed(text) if letter.isdigit()]
-    return sum(sum(divmod(digit * (1 + place % 2), 10)) for place, digit in enumerate(digits)) % 10 == 0
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return any(map(str.isdigit, text))  # `a::b` is an address, and a name in C++.

@@ -24,10 +24,9 @@ from ...state import State, behind
 from ...tools import Tool
 from ..aside import Aside
 from ..known import Known
-from ..todos import is_stale
 from . import spill, tokens
 from .context_size import OFFSET, OVERFLOW, SHORTENED, STUBS, ContextSize
-from .summarizer import Frame, Summary, frame, summarize, summary_in
+from .summarizer import Frame, Summary, frame_of, summarize, summary_in
 from .tokens import fitted
 from .transcript_text import extract, in_full
 
@@ -247,12 +246,7 @@ class SummarizationMiddleware(Middleware):
         earlier = summary_in(state.messages[0])
         old, kept = state.messages[int(earlier is not None) : end], state.messages[end:]
         replaced = sum(size.sizes[:end])
-        wanted = "" if state.said is None or state.said in kept else state.said.text
-
-        def framed(path: str) -> Frame:
-            named = path if self.names_file else ""
-            return frame(replaced, wanted, tuple(state.todos), named, stale=is_stale(state))
-
+        framed = frame_of(state, kept, replaced, names_file=self.names_file)
         path = self._transcript_path(ctx)
         expected = framed(path)
         # The model may ask for two summaries in one reply: the second must not summarize what the first replaces.

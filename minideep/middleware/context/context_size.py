@@ -80,7 +80,7 @@ class ContextSize(View):
             self.counted += self._head - before
         history, given = behind(state).messages, request.messages
         source = list_behind(given) if type(given) is Messages else self.source
-        if self.history is not history or self.recounted or self.source is not source:
+        if self.history is not history or self.source is not source:
             self._restart(state)
         self.given: Sequence[Message] = given
         self.source = source

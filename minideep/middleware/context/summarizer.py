@@ -1,7 +1,7 @@
 """Summarize messages in pieces that fit the summarizer, and frame the summary as the message that replaces them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from msgspec import Struct, field
@@ -10,8 +10,9 @@ from ...backends import quoted
 from ...errors import ContextOverflow, ModelError
 from ...messages import Message, Text, Usage, UserMessage, clean
 from ...ports import Model, Request
-from ...state import Todo
+from ...state import AnyState, Todo
 from ..room import fitting
+from ..todos import is_stale
 from . import tokens
 from .tokens import clipped, fitted
 from .transcript_text import excerpts, labelled
@@ -136,6 +137,19 @@ class Frame(Struct, frozen=True):
     def around(self, text: str) -> UserMessage:
         """Return the message with the summary *text* in it."""
         return UserMessage((Text(self.head), Text(fitted(text, self.room)), Text(self.todos)))
+
+
+def frame_of(state: AnyState, kept: Sequence[Message], replaced: float, *, names_file: bool) -> Callable[[str], Frame]:
+    """Return the frame of a summary that replaces *replaced* tokens and leaves the messages *kept*, by the path of its
+    file, which the summary tells unless *names_file* is False.
+    """
+    wanted = "" if state.said is None or state.said in kept else state.said.text
+    todos, stale = tuple(state.todos), is_stale(state)
+
+    def framed(path: str) -> Frame:
+        return frame(replaced, wanted, todos, path if names_file else "", stale=stale)
+
+    return framed
 
 
 def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str, *, stale: bool = False) -> Frame:

@@ -1,14 +1,15 @@
 """Searching the contents of files: by text and by regular expression, within a time that no pattern can break."""
 
+import subprocess
 import sys
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from harness.files import context, put
 from hypothesis import given, settings, strategies as st
 
-from minideep.backends import FilesystemBackend, InMemory, StateBackend, grep
+from minideep.backends import FilesystemBackend, InMemory, StateBackend, find, grep
 from minideep.backends.regexes import matching
 from minideep.errors import ToolError
 from minideep.events import FileWritten
@@ -94,6 +95,23 @@ def test_a_pattern_that_takes_for_ever_costs_its_time_and_not_what_was_found_bef
     assert (result.late, children()) == (True, before)
 
 
+class Endless(StateBackend):
+    """Files of which the second takes longer to be found than a search may take."""
+
+    def walk(self, ctx, path):
+        for info in super().walk(ctx, path):
+            yield info
+            sleep(1.5)
+
+
+def test_what_was_found_before_the_time_was_up_is_kept(ctx):
+    for name in ("/a", "/b"):
+        put(Endless(), ctx, name, b"needle")
+    found, hits = find(ctx, Endless(), "*", "/", seconds=1.0), grep(ctx, Endless(), "needle", "/", seconds=1.0)
+    assert (found.paths, found.late) == (["/a"], True)
+    assert ([hit.path for hit in hits.hits], hits.late) == (["/a"], True)
+
+
 def children():
     """The processes that this one has started and not reaped."""
     tasks = Path("/proc/self/task").glob("*/children")
@@ -139,6 +157,35 @@ def test_a_pattern_that_needs_too_much_memory_skips_its_file(ctx, backend):
     put(backend, ctx, "/b", b"abc")
     result = grep(ctx, backend, "(?:(a)|(b))*c", "/", regex=True, seconds=60)
     assert ([hit.path for hit in result.hits], result.skipped) == (["/b"], 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("sys.executable = '/nonexistent'", "No such file or directory"),
+        ("sys.executable = ''", "this program has no Python interpreter"),
+        ("sys.frozen = True", "this program has no Python interpreter"),
+        ("sys.executable = '/bin/false'", "the search with a regular expression broke off; simplify it"),
+    ],
+)
+def test_where_no_process_can_be_started_only_regular_expressions_are_refused(line, why):
+    code = f"""
+import sys
+from minideep.backends import StateBackend, grep
+from minideep.errors import ToolError
+from minideep.testing import tool_context
+
+{line}
+ctx = tool_context()
+print(grep(ctx, StateBackend(), "text", "/").hits)
+try:
+    grep(ctx, StateBackend(), "text", "/", regex=True)
+except ToolError as exc:
+    print(exc)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    found, said = run.stdout.splitlines()
+    assert (found, why in said, said.endswith("search for literal text")) == ("[]", True, True), run.stderr
 
 
 def test_files_in_memory_are_searched_as_they_were(ctx):

@@ -130,6 +130,7 @@ def test_no_rule_can_take_for_ever():
     for rule in ("*a" * 100 + "b", "**/a/" * 50 + "b", "*[a-z]*" * 40 + "b", "?*" * 60 + "b"):
         assert not Ignored("/", rules_of(rule), None).has(path, is_dir=False)
     assert len(rules_of("a\n" * 5000)) == MAX_RULES
+    assert rules_of("a" * 10_000_000) == []
 
 
 def test_rules_that_cannot_be_read_leave_nothing_out(tmp_path):

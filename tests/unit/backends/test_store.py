@@ -325,26 +325,23 @@ def test_a_folder_is_deleted_in_one_append(ctx):
     assert (store.appends - before, paths(backend.ls(ctx, "/"))) == (1, ["/other"])
 
 
-def test_a_large_result_of_a_tool_goes_to_the_default_and_is_read_from_there():
+@pytest.mark.parametrize("routed", ["/m/", "/large_tool_results/"])
+def test_a_large_result_of_a_tool_goes_where_its_path_leads_and_is_read_from_there(routed):
     @tool
     def talk() -> str:
         """Talk much."""
         return "a very long line\n" * 10_000
 
-    backend = CompositeBackend(StateBackend(), {"/m/": StoreBackend(MemoryCheckpointer(), ("n",))})
-    stub, page = "", ""
+    route = StoreBackend(MemoryCheckpointer(), ("n",))
+    backend, shown = CompositeBackend(StateBackend(), {routed: route}), []
 
     def say(request):
-        nonlocal stub, page
-        if not stub and isinstance(request.messages[-1], ToolMessage):
-            stub = request.messages[-1].text
-            return ToolCall(
-                "read_file", {"file_path": re.search(r"/large_tool_results/[^\s`'\"]+", stub)[0].rstrip(".,;")}
-            )
-        if stub:
-            page = request.messages[-1].text
-            return "ok"
-        return ToolCall("talk")
+        shown.append(request.messages[-1].text)
+        if len(shown) == 2:
+            (path,) = re.findall(r"/large_tool_results/[\w.-]*\w", shown[-1])
+            return ToolCall("read_file", {"file_path": path})
+        return "ok" if len(shown) == 3 else ToolCall("talk")
 
     assert create_deep_agent(ScriptedModel(say), [talk], backend=backend).run_sync("go").status == "ended"
-    assert page.startswith("@@ lines 1-100 of 10000")
+    assert shown[-1].startswith("@@ lines 1-100 of 10000")
+    assert len(route.ls(context(), "/")) == (routed != "/m/")

@@ -90,6 +90,15 @@ async def test_below_the_bound_the_request_is_the_same_object():
     assert await middleware.before_model(ctx, request) is request
 
 
+async def test_it_clears_in_steps_even_if_the_rest_alone_is_above_the_bound():
+    model = ScriptedModel(looks(20))
+    agent = Agent(model, [looking(1_600)], middleware=[ClearToolResults(above=5_000, keep=1)])
+    await agent.run("x" * 24_000)
+    steps = [len(cleared(request.messages)) for request in model.requests]
+    assert steps[-1] >= 17
+    assert len({*steps}) <= 11  # Two results or more at a time: one saves less than a tenth of the bound.
+
+
 async def test_results_that_the_model_has_not_read_are_never_cleared():
     batch = [ToolCall("look", {"about": "new"}, f"b{n}") for n in range(8)]
     requests, _, _ = await run([*looks(3)[:-1], batch, "done", *looks(1)], above=5_000, keep=1)

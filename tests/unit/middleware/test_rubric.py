@@ -155,6 +155,15 @@ async def test_a_reply_that_was_cut_off_or_refused_is_not_graded():
     assert (turn.reason, grader.requests) == ("truncated", [])
 
 
+async def test_a_grade_is_that_of_one_reply_and_of_no_later_one():
+    cut_off = Reply(as_reply("half").message, Usage(1, 1), "truncated")
+    model = ScriptedModel(["one", "two", cut_off])
+    agent = Agent(model, middleware=[Rubric(CRITERIA, ScriptedModel([BAD, BAD]), retries=1)])
+    assert (await agent.run("go", "t")).text == "two"
+    turn = await agent.run("go on", "t")
+    assert (turn.reason, turn.text, len(model.requests)) == ("truncated", "half", 3)
+
+
 async def test_a_process_that_goes_on_revises_as_often_as_is_left(store):
     left = []
 
