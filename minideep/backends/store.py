@@ -59,7 +59,7 @@ class StoreBackend:
     def __repr__(self) -> str:
         return f"StoreBackend({self._store.inner!r}, {self._namespace!r})"
 
-    def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
+    def ls(self, ctx: ToolContext | None, path: str) -> list[FileInfo]:
         """List the direct entries of a folder, sorted."""
         files, path = self._files(ctx), _normalized(path)
         with _explained(path):
@@ -68,7 +68,7 @@ class StoreBackend:
                 _check_folder(files.see(path))
         return sorted((_info(name, row) for name, row in found), key=lambda info: info.path)
 
-    def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
+    def walk(self, ctx: ToolContext | None, path: str) -> Iterator[FileInfo]:
         """Yield every file below a folder, or the file itself; hidden and vendored folders are skipped."""
         files, path = self._files(ctx), _normalized(path)
         with _explained(path):
@@ -81,7 +81,7 @@ class StoreBackend:
                 if all(map(is_searched, name[len(join(path)) :].split("/")[:-1])):
                     yield _info(name, row)
 
-    def read(self, ctx: ToolContext, path: str) -> bytes:
+    def read(self, ctx: ToolContext | None, path: str) -> bytes:
         """Return a file's bytes."""
         files, path = self._files(ctx), _normalized(path)
         with _explained(path):
@@ -90,7 +90,7 @@ class StoreBackend:
                 raise not_a_file(path) if files.see(path).is_folder else Missing(path)
         return content
 
-    def write(self, ctx: ToolContext, path: str, data: bytes, expect: str | None = None) -> bool:
+    def write(self, ctx: ToolContext | None, path: str, data: bytes, expect: str | None = None) -> bool:
         """Create or replace a file. Writers of one namespace take turns."""
         files, path = self._files(ctx), _normalized(path)
         check_writable(path)
@@ -109,7 +109,7 @@ class StoreBackend:
             files.put(path, data, time.time(), lease)
         return False
 
-    def delete(self, ctx: ToolContext, path: str) -> list[str]:
+    def delete(self, ctx: ToolContext | None, path: str) -> list[str]:
         """Delete a file, or a folder with everything in it, in one transaction."""
         files, path = self._files(ctx), _normalized(path)
         check_writable(path)
@@ -122,9 +122,13 @@ class StoreBackend:
             files.remove(gone, lease)
         return gone
 
-    def _files(self, ctx: ToolContext) -> StoredFiles:
+    def _files(self, ctx: ToolContext | None) -> StoredFiles:
         named = self._namespace
-        return StoredFiles(self._store, _checked(named(ctx)) if callable(named) else named)
+        if callable(named):
+            if ctx is None:
+                raise ConfigError("StoreBackend: no context for the function that gives the namespace; give texts")
+            named = _checked(named(ctx))
+        return StoredFiles(self._store, named)
 
 
 def _checked(namespace: object) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ _COMMANDS = {
     "threads": ("list the threads, most recently used first", ""),
     "show": ("print the messages of a thread", "thread --subagents --agent"),
     "history": ("list the boundaries of a thread, where its turns ended or paused", "thread"),
-    "costs": ("show where the time, bytes, tokens and money of a thread went", "thread --turn --last --json"),
+    "costs": ("show where the time, bytes, tokens and money of a thread went", "thread --turn --last --json=TURNS"),
     "fork": ("start a new thread as a copy of another one", "thread --at --name --agent"),
     "export": ("print all messages of a thread and its subagents as lines of JSON", "thread --events"),
     "replay": (
@@ -150,6 +150,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--at=N": {"type": _positive, "metavar": "N", "help": "leave out what came after boundary N of `history`"},
     "--json=LINE": {"action": _FLAG, "help": "print both runs as a line of JSON"},
+    "--json=TURNS": {"action": _FLAG, "help": "print each turn, and the thread, as a line of JSON"},
     "--json": {"action": _FLAG, "help": "print each event as a line of JSON"},
     "--approve": {
         "action": argparse.BooleanOptionalAction,

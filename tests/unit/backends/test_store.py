@@ -345,3 +345,11 @@ def test_a_large_result_of_a_tool_goes_where_its_path_leads_and_is_read_from_the
     assert create_deep_agent(ScriptedModel(say), [talk], backend=backend).run_sync("go").status == "ended"
     assert shown[-1].startswith("@@ lines 1-100 of 10000")
     assert len(route.ls(context(), "/")) == (routed != "/m/")
+
+
+def test_a_program_reads_files_without_a_run_where_it_says_whose_they_are():
+    store = MemoryCheckpointer()
+    StoreBackend(store, ("ada",)).write(None, "/a.md", b"hers")
+    assert StoreBackend(store, ("ada",)).read(None, "/a.md") == b"hers"
+    with pytest.raises(ConfigError, match="no context for the function that gives the namespace; give texts"):
+        StoreBackend(store, lambda ctx: (ctx.context["user"],)).read(None, "/a.md")
