@@ -47,13 +47,14 @@ class Glob:
         if path not in self.starts and not path.startswith(self._insides):
             return False
         names = (path[len(join(self._base)) :] or path.rpartition("/")[2]).split("/")
-        return any(_fits(parts, names) for parts in self._choices)
+        return any(fits(parts, names) for parts in self._choices)
 
 
-class _Part(Struct, frozen=True):
+class Part(Struct, frozen=True):
     """A pattern for one name of a path."""
 
     text: str
+    """`**` stands for any number of names."""
     regex: re.Pattern[str]
     dots: bool = False
     """True if it matches a name that begins with a dot though it does not write the dot."""
@@ -81,21 +82,21 @@ def _expanded(pattern: str) -> list[str]:
     return done
 
 
-def _parts(pattern: str, anywhere: bool, dots: bool) -> list[_Part]:
+def _parts(pattern: str, anywhere: bool, dots: bool) -> list[Part]:
     texts = [text for text in pattern.split("/") if text not in ("", ".")]
     texts = ["**", *texts] if anywhere else texts
     texts += ["*"] if texts[-1:] == ["**"] else []  # `src/**` matches the files in `src`, not `src` itself.
-    return [_Part(text, re.compile(fnmatch.translate(text)), dots) for text in texts]
+    return [Part(text, re.compile(fnmatch.translate(text)), dots) for text in texts]
 
 
-def _literal(parts: list[_Part]) -> list[str]:
+def _literal(parts: list[Part]) -> list[str]:
     """Return the names before the first part that needs a search."""
     texts = [part.text for part in parts]
     magic = (at for at, text in enumerate(texts) if re.search(_MAGIC, text))
     return texts[: next(magic, len(texts))]
 
 
-def _fits(parts: list[_Part], names: list[str]) -> bool:
+def fits(parts: list[Part], names: list[str]) -> bool:
     """Match *names* by following all positions in the pattern at once.
 
     Backtracking over `**` takes exponential time for some patterns. This way each name is compared with each part at
@@ -108,7 +109,7 @@ def _fits(parts: list[_Part], names: list[str]) -> bool:
     return len(parts) in positions
 
 
-def _with_skips(parts: list[_Part], positions: set[int]) -> set[int]:
+def _with_skips(parts: list[Part], positions: set[int]) -> set[int]:
     """Add the positions after each `**`, which may match no folder at all."""
     for at, part in enumerate(parts):
         if part.text == "**" and at in positions:

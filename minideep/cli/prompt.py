@@ -4,12 +4,12 @@ import difflib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..backends import decode, encode, escaped
 from ..errors import ToolError
 from ..messages import ToolCall
-from ..middleware import replacement
+from ..middleware import edited
 from ..state import Approve, Decision, Interrupt, Reject
 from .approval import AskBeforeChanges
 from .text import safe
@@ -101,15 +101,22 @@ def changed(call: ToolCall, path: str, before: bytes) -> bytes:
     Raises:
         ToolError: the call would fail.
     """
-    args = {name: str(value) for name, value in call.args.items()}
+    args = call.args
     if call.name == "write_file":
-        return encode(path, args.get("content", ""))
+        return encode(path, str(args.get("content", "")))
     text = decode(before)
     if text is None:
         raise ToolError(f"{path!r} is binary")
-    every = call.args.get("replace_all") is True
-    edit = replacement(path, text.text, args.get("old_string", ""), args.get("new_string", ""), every)
-    return encode(path, text.text.replace(edit.old, edit.new), text.encoding)
+    pairs = [[args.get("old_string", ""), args.get("new_string", "")], *_listed(args.get("edits"))]
+    done = edited(
+        path, text.text, [[str(one) for one in _listed(pair)] for pair in pairs], args.get("replace_all") is True
+    )
+    return encode(path, done.text, text.encoding)
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return *value* if it is a list: a model may have given anything, and then the call will fail."""
+    return cast(list[Any], value) if isinstance(value, list) else []
 
 
 def _diff(path: str, before: str, after: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ import minideep.backends
 import minideep.behaviours
 import minideep.blueprint
 import minideep.evals
+import minideep.mcp
 import minideep.middleware
 import minideep.models
 import minideep.permissions
@@ -16,6 +17,7 @@ MODULES = [
     minideep.behaviours,
     minideep.blueprint,
     minideep.evals,
+    minideep.mcp,
     minideep.middleware,
     minideep.models,
     minideep.permissions,

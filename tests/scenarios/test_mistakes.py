@@ -247,18 +247,6 @@ MISTAKES = [
         ["'Handle' object has no attribute 'text'", "await it first: `turn = await handle`"],
     ),
     (
-        "a stream in a plain for",
-        "for event in Agent(model).stream('Hello'): print(event)",
-        ConfigError,
-        ["a stream is read with `async for event in stream`", "use `agent.run_sync(...)` or `await agent.run(...)`"],
-    ),
-    (
-        "a stream in a plain with",
-        "with Agent(model).stream('Hello') as stream: print(stream)",
-        ConfigError,
-        ["a stream is read with `async for event in stream`", "inside `async with agent.stream(...) as stream`"],
-    ),
-    (
         "events followed in a plain for",
         "for event in ended().follow('t'): print(event)",
         TypeError,
@@ -430,9 +418,9 @@ MISTAKES = [
     ),
     (
         "a dict with an unknown key",
-        IN_AN_AGENT.format("subagents=[{'name': 'critic', 'description': 'd', 'runnable': model}]"),
+        IN_AN_AGENT.format("subagents=[{'name': 'critic', 'description': 'd', 'graph_id': 'g'}]"),
         ConfigError,
-        ["subagents[0]: 'runnable' is not a key of a subagent", "the keys are name, description, system_prompt"],
+        ["subagents[0]: 'graph_id' is not a key of a subagent", "the keys are name, description, system_prompt"],
     ),
     (
         "prompt in place of system_prompt",

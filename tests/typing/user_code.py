@@ -43,7 +43,9 @@ from minideep import (
     tool,
 )
 from minideep.evals import Assertion, Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
+from minideep.mcp import MCPClient
 from minideep.middleware import PermissionsMiddleware
+from minideep.models import CodeExecution, WebSearch
 from minideep.permissions import Allow, Ask, Deny, read_only
 from minideep.state import Status
 from minideep.testing import recorded
@@ -270,3 +272,12 @@ async def evaluated(agent: Agent, goldens: list[Golden]) -> None:
     report = assert_type(await evaluate(agent, goldens, checks, repeat=2), Report)
     await evaluate(fresh, goldens, [lambda trajectory: trajectory.turn.status == "ended"])
     assert_type(report.compare(Report.from_json(report.json())).goldens[0].steps.change, float | None)
+
+
+async def tools_of_others() -> None:
+    with MCPClient("uvx some-server", only=["search"], env={"TOKEN": "x"}) as plain:
+        assert_type(plain, MCPClient)
+        create_deep_agent("offline:", [*plain.tools, WebSearch(max_uses=3), CodeExecution()])
+    async with MCPClient("https://example.com/mcp", headers={"Authorization": "x"}, timeout=None) as other:
+        assert_type(other.instructions, str)
+        Agent("offline:", other.tools)
