@@ -1,6 +1,7 @@
 """A cache of results: a call that the thread has made before gets the result that it had."""
 
 import json
+import threading
 import time
 from collections.abc import Iterable
 
@@ -35,6 +36,7 @@ class ToolResultCache(Middleware):
         self._tools = frozenset(tools)
         self._ttl = ttl
         self._size = 0
+        self._lock = threading.Lock()  # Threads of one agent may run on several event loops.
         self._kept: dict[tuple[str, ...], tuple[float, int, ToolResult]] = {}
         """The time at which each result was stored, its size, and the result; the oldest first."""
 
@@ -52,11 +54,13 @@ class ToolResultCache(Middleware):
         return result
 
     def _keep(self, key: tuple[str, ...], result: ToolResult) -> None:
-        self._drop(key)
-        self._kept[key] = (time.monotonic(), size := len(msgpack.encode(result)), result)
-        self._size += size
-        while self._size > MAX_SIZE:
-            self._drop(next(iter(self._kept)))
+        size = len(msgpack.encode(result))
+        with self._lock:
+            self._drop(key)
+            self._kept[key] = (time.monotonic(), size, result)
+            self._size += size
+            while self._size > MAX_SIZE:
+                self._drop(next(iter(self._kept)))
 
     def _drop(self, key: tuple[str, ...]) -> None:
         if dropped := self._kept.pop(key, None):
