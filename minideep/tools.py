@@ -45,6 +45,11 @@ class Tool(Generic[P, R]):
     not count, and an async function returns its awaitable.
     """
 
+    is_hosted = False
+    """True if the provider of the model runs it: then its calls never come here."""
+    rename = "give one of them another name"
+    """How to tell two tools of one name apart."""
+
     @checked
     def __init__(
         self,

@@ -17,6 +17,7 @@ LAYERS = [
         "errors",
         "kinds",
         "access",
+        "commands",
         "mistakes",
         "documented",
         "field_docs",
@@ -38,9 +39,9 @@ LAYERS = [
     ["turn", "context"],
     ["exchange", "ports", "spec"],
     ["checkpoint", "backends"],
-    ["models"],
+    ["models", "permissions"],
     ["runtime"],
-    ["middleware"],
+    ["middleware", "mcp"],
     ["live", "stored", "stored_async", "replay", "agent"],
     ["deep_agent"],
     ["evals"],
@@ -56,6 +57,7 @@ FACES = [
     "models",
     "backends",
     "middleware",
+    "mcp",
     "replay",
     "blueprint",
     "evals",
@@ -67,7 +69,18 @@ FACES = [
 FAN_OUT = 21
 """Modules of the package that one module may import; most import half as many."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
-THIRD_PARTY = {"anthropic", "openai", "httpx2", "msgspec", "zstandard", "diskcache", "rich", "yaml", "jsonschema"}
+THIRD_PARTY = {
+    "anthropic",
+    "openai",
+    "httpx2",
+    "msgspec",
+    "zstandard",
+    "diskcache",
+    "rich",
+    "yaml",
+    "jsonschema",
+    "mcp",
+}
 TYPE_CHECKERS_OWN = {"typing_extensions"}
 """Every type checker brings it along; it is imported under `TYPE_CHECKING` only."""
 MUTATORS = "append clear extend insert pop popitem remove reverse setdefault sort update"
@@ -236,6 +249,7 @@ def test_a_broad_except_stands_at_the_four_doors_only():
         "blueprint.pool": 1,  # the hook door: the validator of a role
         "middleware.context.spill": 1,  # the door to a backend, where no tool's stands before it
         "middleware.context.compaction": 1,  # the model door: the summarizer
+        "mcp.session": 2,  # the door to a server: of its connection, and of one call
         "evals.running": 1,  # the hook door: an agent that is evaluated, and what it is held against
         "runtime.turns": 1,  # takes back what a refused input has recorded
         "loops": 2,  # hand an exception from a tool's thread to the loop, and back
@@ -261,9 +275,11 @@ import sys
 from minideep import *
 from minideep import create_deep_agent
 from minideep.models import ScriptedModel
+from minideep.mcp import MCPClient
+MCPClient("uvx some-server")
 create_deep_agent(model=ScriptedModel([]))
 create_deep_agent(model="anthropic:x"), create_deep_agent(model="openai:x"), create_deep_agent(model="openai-chat:x")
-heavy = {"anthropic", "openai", "httpx", "httpx2", "pydantic", "rich", "yaml", "langchain", "langgraph"}
+heavy = {"anthropic", "openai", "httpx", "httpx2", "mcp", "pydantic", "rich", "yaml", "langchain", "langgraph"}
 print(sorted(heavy & set(sys.modules)))
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -3,8 +3,8 @@
 from .. import lazy_names
 
 _PUBLIC = (
-    "Anthropic BatchModel FallbackModel ModelInfo OfflineModel OpenAI OpenAIChat Price Profile RateLimiter RedactPII "
-    "RetryModel ScriptedModel Timeouts add_model_info model_info register"
+    "Anthropic BatchModel CodeExecution FallbackModel FileSearch ModelInfo OfflineModel OpenAI OpenAIChat Price "
+    "Profile RateLimiter RedactPII RetryModel ScriptedModel Timeouts WebSearch add_model_info model_info register"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -21,6 +21,7 @@ __getattr__ = lazy_names(
         "openai.chat": "OpenAIChat",
         "openai.responses": "OpenAI",
         "profile": "Profile profile_of",
+        "provider_tools": "CodeExecution FileSearch WebSearch",
         "rate_limit": "RateLimiter",
         "redact_pii": "RedactPII",
         "registry": "register",
@@ -29,6 +30,7 @@ __getattr__ = lazy_names(
         "scripted": "Policy Say ScriptedModel as_reply",
         "servers": "SERVERS server_address",
         "timeouts": "Timeouts",
+        "tool_check": "check_tools",
         "wrapper": "ModelWrapper",
     },
 )

@@ -143,21 +143,42 @@ class Adapter(ABC, Generic[T]):
         The name is empty if it has none.
         """
 
-    def check_tools(self, names: Collection[str]) -> None:
-        """Check that the settings declare no tools but those which an agent with tools of these *names* can use.
+    @staticmethod
+    @abstractmethod
+    def _provider_tool(tool: Tool, model: str) -> Wire:
+        """Return the declaration of a `ProviderTool` for *model*, as errors name it.
 
         Raises:
-            ConfigError: a tool of the settings has no tool of the agent to answer it, or one too many.
+            ConfigError: the provider has no such tool, or nothing for one of its options.
         """
-        self._hosted.check(names)
+
+    def check_tools(self, tools: Collection[Tool]) -> None:
+        """Check that the provider has those of an agent's *tools* which it should run, and that the settings declare
+        none but those which an agent with these tools can use.
+
+        Raises:
+            ConfigError: it has not; or a tool of the settings has no tool of the agent to answer it, or one too many.
+        """
+        for tool in tools:
+            if tool.is_hosted:
+                self._provider_tool(tool, repr(self))
+        self._hosted.check({tool.name for tool in tools})
 
     def _tools(self, request: Request) -> list[bytes]:
         """Return the declarations of the settings, then those of the *request*'s own tools.
 
         Raises:
-            ConfigError: a tool has the name of one that the provider runs.
+            ConfigError: a tool has the name of one that the provider runs, or the provider has none like it.
         """
         return self._hosted.beside(request.tools, self._declared)
+
+    def _declaring(self, declare: Callable[[Tool], Part]) -> Encoded[Tool, Part]:
+        """Return what encodes tools: *declare* those of the agent, `_provider_tool` those of the provider."""
+
+        def encoded(tool: Tool) -> Part:
+            return Part([encode(self._provider_tool(tool, repr(self)))]) if tool.is_hosted else declare(tool)
+
+        return Encoded(encoded)
 
     def _connect(self, api_key: str | None, base_url: str | None) -> T:
         """Make the SDK's client, importing the SDK."""

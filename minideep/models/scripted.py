@@ -1,7 +1,7 @@
 """Models that ask no provider: a script for tests, and a policy, which is a plain function of the request."""
 
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 from msgspec import structs
@@ -12,6 +12,7 @@ from ..events import TextDelta
 from ..kinds import Positive
 from ..messages import AssistantMessage, Text, ToolCall, Usage
 from ..ports import Emit, Reply, Request
+from ..tools import Tool
 
 Say = str | ToolCall | list[str | ToolCall] | AssistantMessage | Reply | BaseException
 """One reply: text, a tool call, several of them, a whole message or `Reply`, or an exception to raise."""
@@ -48,6 +49,9 @@ class ScriptedModel:
 
     def __repr__(self) -> str:
         return f"<ScriptedModel, {len(self.requests)} requests>"
+
+    def check_tools(self, tools: Collection[Tool]) -> None:
+        """Accept every tool, also those that a provider would run: the script says what comes of them."""
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
         self.requests.append(request)

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Sequence
 
 from ..ports import Model, StructuredOutput
+from ..tools import Tool
 from .profile import Profile
+from .tool_check import check_tools
 
 
 class ModelWrapper:
@@ -53,16 +55,14 @@ class ModelWrapper:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.models))})"
 
-    def check_tools(self, names: Collection[str]) -> None:
-        """Check that each of the models declares no tools but those which an agent with tools of these *names* can use.
+    def check_tools(self, tools: Collection[Tool]) -> None:
+        """Check that an agent with these *tools* can ask each of the models.
 
         Raises:
-            ConfigError: one of the models declares another.
+            ConfigError: one of the models declares a tool that the agent lacks, or has not one that it should run.
         """
         for model in self.models:
-            check_tools = getattr(model, "check_tools", None)
-            if check_tools is not None:
-                check_tools(names)
+            check_tools(model, tools)
 
     async def preload(self) -> None:
         """Import what each of the models needs."""

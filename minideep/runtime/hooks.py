@@ -168,7 +168,7 @@ class Wrap:
 def _asking(inner: Any, chosen: Model) -> Any:
     """Return *inner*, which asks *chosen* if no model is given. A `partial` would refuse one without its name."""
 
-    def ask(request: Any, model: Model | None = None) -> Any:
+    def ask(request: Request, model: Model | None = None) -> Any:
         return inner(request, chosen if model is None else model)
 
     return ask

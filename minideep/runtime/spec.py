@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from ..errors import ConfigError
-from ..models import profile_of
+from ..models import check_tools, profile_of
 from ..ports import Middleware, Model
 from ..spec import AgentSpec, ToolHook
 from ..state import Limits
@@ -42,8 +42,9 @@ def build_spec(
     A `profile` of the model rewords prompt and tools.
 
     Raises:
-        ConfigError: two tools have one name, the model's settings declare one that does not fit the agent's, a hook is
-            misspelt or not `async def`, or the model's `profile` is not a `Profile`.
+        ConfigError: two tools have one name, the model's settings declare one that does not fit the agent's, the model
+            has not one that it should run, a hook is misspelt or not `async def`, or the model's `profile` is not a
+            `Profile`.
     """
     _check_middleware(middleware)
     hooks = _overridden(middleware)
@@ -51,8 +52,7 @@ def build_spec(
     by_name = _tools_by_name(middleware, tools)
     if profile.descriptions:
         by_name = {name: profile.worded(tool) for name, tool in by_name.items()}
-    if check_tools := getattr(model, "check_tools", None):
-        check_tools(by_name.keys())
+    check_tools(model, by_name.values())
     return AgentSpec(
         name,
         model,
@@ -68,6 +68,7 @@ def build_spec(
         inheritable(middleware),
         other_models=tuple([model for part in middleware for model in part.models]),
         output=next((read for part in middleware if (read := getattr(part, "read_turn", None))), None),
+        background=next((part.background for part in middleware if hasattr(part, "background")), {}),  # pyright: ignore
         origin=object(),
         add_files=hooks["add_files"],
     )
@@ -94,7 +95,8 @@ def _tools_by_name(middleware: tuple[Middleware, ...], tools: Iterable[Tool | Ca
         if tool.name in by_name:
             owner = next((part.name for part in middleware if tool.name in {own.name for own in part.tools}), "")
             problem = f"two tools are named {tool.name!r}{owner and f', one of them by {owner}'}"
-            raise ConfigError(f"{problem}; give one of them another name")
+            other = by_name[tool.name]
+            raise ConfigError(f"{problem}; {other.rename if tool.rename is Tool.rename else tool.rename}")
         by_name[tool.name] = tool
     return by_name
 

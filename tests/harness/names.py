@@ -5,8 +5,10 @@ import minideep.backends
 import minideep.behaviours
 import minideep.blueprint
 import minideep.evals
+import minideep.mcp
 import minideep.middleware
 import minideep.models
+import minideep.permissions
 import minideep.testing
 
 MODULES = [
@@ -15,8 +17,10 @@ MODULES = [
     minideep.behaviours,
     minideep.blueprint,
     minideep.evals,
+    minideep.mcp,
     minideep.middleware,
     minideep.models,
+    minideep.permissions,
     minideep.testing,
 ]
 

@@ -10,6 +10,7 @@ import warnings
 
 import pytest
 from harness.names import MODULES, own_and_inherited
+from harness.sandboxes import FolderSandbox, bubblewrap_missing
 from msgspec import Struct, structs
 
 import minideep
@@ -20,6 +21,7 @@ import minideep.models
 import minideep.testing
 from minideep import (
     Agent,
+    Approval,
     Costs,
     DiskCheckpointer,
     Edit,
@@ -51,14 +53,26 @@ from minideep import (
     tool,
 )
 from minideep.access import no_access
-from minideep.backends import FilesystemBackend, StateBackend
+from minideep.backends import (
+    BubblewrapBackend,
+    CompositeBackend,
+    DockerSandbox,
+    FilesystemBackend,
+    LocalShellBackend,
+    PermittedBackend,
+    SandboxBackend,
+    StateBackend,
+    StoreBackend,
+)
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
 from minideep.checks import UserWritten
 from minideep.evals import Golden, evaluate
 from minideep.evals.trajectory import walk
 from minideep.events import Noted, TextDelta
 from minideep.kinds import shown
+from minideep.mcp import MCPClient
 from minideep.middleware import (
+    AsyncSubAgentMiddleware,
     ClearToolResults,
     EnvironmentMiddleware,
     FilesystemMiddleware,
@@ -66,8 +80,11 @@ from minideep.middleware import (
     MemoryMiddleware,
     OffloadMiddleware,
     PatchToolCallsMiddleware,
+    PermissionsMiddleware,
+    PlanApprovalMiddleware,
     PromptCachingMiddleware,
     Rubric,
+    ShellMiddleware,
     SkillsMiddleware,
     SubAgentMiddleware,
     SummarizationMiddleware,
@@ -80,7 +97,9 @@ from minideep.middleware import (
 from minideep.models import (
     Anthropic,
     BatchModel,
+    CodeExecution,
     FallbackModel,
+    FileSearch,
     ModelInfo,
     OfflineModel,
     OpenAI,
@@ -92,10 +111,12 @@ from minideep.models import (
     RetryModel,
     ScriptedModel,
     Timeouts,
+    WebSearch,
     add_model_info,
     model_info,
     register,
 )
+from minideep.permissions import Allow, Ask, Deny, ask_before_writes, read_only, workspace
 from minideep.testing import recorded, tool_context
 
 PLAIN = (type(Struct), type(UserWritten))
@@ -209,6 +230,11 @@ def asked(model):
     agent = create_deep_agent(model)
     if not isinstance(model, Anthropic | OpenAI | OpenAIChat | BatchModel):
         answers(agent)
+
+
+def held(tool):
+    """A tool that the provider runs, and that was made with something odd, belongs to an agent that can be run."""
+    answers(Agent(ScriptedModel(["ok"]), [tool]))
 
 
 def worn(middleware):
@@ -364,14 +390,16 @@ def calls(world):
         "create_deep_agent": (
             create_deep_agent,
             {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
-            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **typed},
+            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **typed}
+            | {"permissions": [Deny("read", "/x")], "approve_plan": False, "without": ["general-purpose"]},
             answers,
         ),
         "Subagent": (
             Subagent,
             {"name": "s", "description": "d", "system_prompt": "", "tools": [ping], "model": model, "middleware": ()}
             | {"memory": (), "skills": (), "limits": Limits(), "subagents": (), "interrupt_on": {}, "share": ()}
-            | {"response_format": None},
+            | {"permissions": (), "inherit_permissions": True}
+            | {"response_format": None, "without": [], "agent": None, "background": False, "persistent": False, "fork": False},
             lambda about: answers(create_deep_agent(ScriptedModel(["ok"]), subagents=[about])),
         ),
         "Stream": (Stream, {"start": lambda emit: agent.run("go")}),
@@ -390,7 +418,10 @@ def calls(world):
         "MemoryCheckpointer.size": (MemoryCheckpointer().size, {}),
         "Retention": (Retention, {"boundaries": 1, "seconds": 1.0}, lambda retention: kept(MemoryCheckpointer(retention=retention))),
         "Limits": (Limits, dict.fromkeys(Limits.__struct_fields__), lambda limits: answers(create_deep_agent(ScriptedModel(["ok"]), limits=limits))),
-        "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        **shells(),
+        "CompositeBackend": (CompositeBackend, {"default": files, "routes": {"/m/": files}}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "StoreBackend": (StoreBackend, {"checkpointer": MemoryCheckpointer(), "namespace": ("n",)}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True, "gitignore": False}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
         "Blueprint": (
             Blueprint,
             {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
@@ -420,9 +451,18 @@ def calls(world):
         ),
         **evaluations(agent),
         **behaving(),
+        "AsyncSubAgentMiddleware": (AsyncSubAgentMiddleware, {"agents": [(critic, agent)]}, worn),
         "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
+        "PermissionsMiddleware": (PermissionsMiddleware, {"rules": [Deny("read")], "backend": None, "within": None}, worn),
+        "PlanApprovalMiddleware": (PlanApprovalMiddleware, {}, worn),
+        "Approval": (Approval, {"decisions": ("approve",), "when": plain, "describe": ""}, lambda approval: worn(HumanInTheLoopMiddleware({"ping": approval}))),
+        **{kind.__name__: (kind, {"operation": "read", "pattern": "/x", "when": plain}, lambda rule: worn(PermissionsMiddleware([rule]))) for kind in (Allow, Ask, Deny)},
+        "ask_before_writes": (ask_before_writes, {}),
+        "read_only": (read_only, {}),
+        "workspace": (lambda patterns: workspace(patterns), {"patterns": "/src/**"}),
+        "PermittedBackend": (PermittedBackend, {"backend": files}),
         "MemoryMiddleware": (MemoryMiddleware, {"sources": ["A.md"], "backend": files}, worn),
         "Middleware": (Middleware, {}, worn),
         "OffloadMiddleware": (OffloadMiddleware, {"backend": files, "result_tokens": 1000, "message_tokens": 1000}, worn),
@@ -443,6 +483,13 @@ def calls(world):
         "OpenAI": (OpenAI, {"name": "n", "client": None, "api_key": None, "base_url": None, "timeout": 60.0, **settings}, asked),
         "OpenAIChat": (OpenAIChat, {"name": "n", "client": None, "api_key": None, "base_url": None, "send_reasoning": True, "timeout": 60.0, **settings}, asked),
         "BatchModel": (BatchModel, {"model": "anthropic:claude-x", "max_wait": 1.0, "max_size": 10, "poll": 1.0}, asked),
+        "WebSearch": (
+            WebSearch,
+            {"allowed_domains": ["python.org"], "blocked_domains": [], "max_uses": 3},
+            held,
+        ),
+        "CodeExecution": (CodeExecution, {}),
+        "FileSearch": (FileSearch, {"vector_store_ids": ["vs_1"], "max_results": 3}, held),
         "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
         "RateLimiter": (RateLimiter, {"model": model, "max_concurrency": 8, "initial_backoff": 1.0, "max_backoff": 60.0}, asked),
         "RedactPII": (RedactPII, {"model": model, "kinds": ["email"], "patterns": None, "strategy": "mask", "secret": ""}, asked),
@@ -492,11 +539,36 @@ def calls(world):
         ),
         "Tool.normalized": (ping.normalized, {"call": ToolCall("ping")}),
         "Tool.bind": (ping.bind, {"call": ToolCall("ping"), "ctx": None}),
+        "MCPClient": (MCPClient, {"server": "uvx some-server", "only": ["search"], "prefix": "p_", "headers": None, "env": {}, "cwd": None, "connect_timeout": 30.0, "timeout": 60.0}, repr),
+        "MCPClient.connect": (MCPClient("no-such-server").connect, {}),
+        "MCPClient.close": (MCPClient("no-such-server").close, {}),
     }  # fmt: skip
 
 
 def resumed(world):
     return {"thread_id": "p", "decisions": {}, "context": None, "wait": False}
+
+
+def shells():
+    """Backends that run commands."""
+    local = {"root_dir": ".", "timeout": 5.0, "max_output": 1000, "env": {"A": "b"}}
+
+    def runs(backend):
+        call = ToolCall("execute", {"command": "true"})
+        answers(create_deep_agent(ScriptedModel([call, "ok"]), backend=backend))
+
+    return {
+        "LocalShellBackend": (LocalShellBackend, local, runs),
+        "BubblewrapBackend": (BubblewrapBackend, {**local, "network": False, "readable": ["."]}, runs),
+        "SandboxBackend": (
+            SandboxBackend,
+            {"sandbox": FolderSandbox(), "home": "/tmp", "timeout": 5.0, "max_output": 1000},
+            runs,
+        ),
+        "SandboxBackend.close": (SandboxBackend(FolderSandbox()).close, {}),
+        "DockerSandbox": (DockerSandbox, {"image": "busybox", "options": ["--cpus=1"], "program": "true"}),
+        "ShellMiddleware": (ShellMiddleware, {"backend": LocalShellBackend(".")}, worn),
+    }
 
 
 def evaluations(agent):
@@ -582,10 +654,18 @@ CALLED_BY_THE_LOOP = {
         f"FilesystemMiddleware.{name}": "a tool"
         for name in ("ls", "glob", "grep", "read_file", "write_file", "edit_file", "delete")
     },
+    **{
+        f"AsyncSubAgentMiddleware.{name}_task{'s' * (name == 'list')}": "a tool"
+        for name in ("check", "update", "cancel", "list")
+    },
     "TodoListMiddleware.write_todos": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
     "SummarizationMiddleware.exact_meter": "needs a provider",
-    **{f"{kind}.{verb}": "a model's" for kind in minideep.models.__all__ for verb in ("complete", "preload")},
+    **{
+        f"{kind}.{verb}": "a model's"
+        for kind in minideep.models.__all__
+        for verb in ("complete", "preload", "check_tools")
+    },
     **{
         f"{kind}.{verb}": "needs a provider"
         for kind in ("Anthropic", "OpenAI", "OpenAIChat")
@@ -598,9 +678,19 @@ CALLED_BY_THE_LOOP = {
     },
     **{
         f"{kind}.{verb}": "a backend's, which the file tools call"
-        for kind in ("FilesystemBackend", "StateBackend")
-        for verb in ("ls", "walk", "read", "write", "delete")
+        for kind in minideep.backends.__all__
+        if kind.endswith("Backend")
+        for verb in ("ls", "walk", "read", "write", "delete", "execute", "guarded")
     },
+    **{
+        f"{kind}.{verb}": "a sandbox's, which its backend calls"
+        for kind in ("Sandbox", "DockerSandbox")
+        for verb in ("start", "execute", "read", "write", "close")
+    },
+    "Sandbox": "a protocol",
+    "ShellBackend": "a protocol",
+    "ShellBackend.execute": "of a protocol",
+    "ShellMiddleware.execute": "a tool",
     "Handle": "made by `start`",
     **{f"ResponseFormat.{verb}": "asked of each reply" for verb in ("read_turn", "json_in")},
     "ToolContext": "made for each call",
@@ -620,7 +710,7 @@ CALLED_BY_THE_LOOP = {
     "Board.left": "of a record",
     "Board.version": "of a record",
     "Board.wave": "of a record",
-}
+} | ({"BubblewrapBackend": "needs bubblewrap"} if bubblewrap_missing() else {})
 """Public names that users do not call, and who does."""
 
 

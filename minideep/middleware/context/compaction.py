@@ -100,6 +100,8 @@ class SummarizationMiddleware(Middleware):
         self._backend = backend
         self._trigger = trigger if trigger is not None else _default_trigger(self._model)
         self._keep = keep
+        self.names_file: bool = True
+        """False if the agent has no tool to read the file that a summary names."""
         self._known = Known(partial(ContextSize, backend))
         self.tools: Sequence[Tool] = (
             Tool(self.compact_conversation, description=DESCRIPTION, access=no_access, thread_only=True),
@@ -244,7 +246,7 @@ class SummarizationMiddleware(Middleware):
         earlier = summary_in(state.messages[0])
         old, kept = state.messages[int(earlier is not None) : end], state.messages[end:]
         replaced = sum(size.sizes[:end])
-        framed = frame_of(state, kept, replaced)
+        framed = frame_of(state, kept, replaced, names_file=self.names_file)
         path = self._transcript_path(ctx)
         expected = framed(path)
         # The model may ask for two summaries in one reply: the second must not summarize what the first replaces.

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from time import perf_counter
 
 from msgspec import Struct, field
@@ -140,12 +139,17 @@ class Frame(Struct, frozen=True):
         return UserMessage((Text(self.head), Text(fitted(text, self.room)), Text(self.todos)))
 
 
-def frame_of(state: AnyState, kept: Sequence[Message], replaced: float) -> Callable[[str], Frame]:
+def frame_of(state: AnyState, kept: Sequence[Message], replaced: float, *, names_file: bool) -> Callable[[str], Frame]:
     """Return the frame of a summary that replaces *replaced* tokens and leaves the messages *kept*, by the path of its
-    file.
+    file, which the summary tells unless *names_file* is False.
     """
     wanted = "" if state.said is None or state.said in kept else state.said.text
-    return partial(frame, replaced, wanted, tuple(state.todos), stale=is_stale(state))
+    todos, stale = tuple(state.todos), is_stale(state)
+
+    def framed(path: str) -> Frame:
+        return frame(replaced, wanted, todos, path if names_file else "", stale=stale)
+
+    return framed
 
 
 def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str, *, stale: bool = False) -> Frame:

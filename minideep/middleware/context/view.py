@@ -1,6 +1,7 @@
 """The messages of a run as its model is shown them. Each is looked at once, however many steps and turns follow."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -34,7 +35,7 @@ class View:
         """The list of the state whose first messages were looked at: a compaction begins another one."""
         self.given: Sequence[Message] = ()
         """The messages of the last request, as hooks before have left them."""
-        self.source: object = None
+        self.source: Any = None
         """The list that they are a view of. If the next ones are a view of another list, hooks before have changed
         some.
         """

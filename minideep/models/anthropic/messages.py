@@ -20,7 +20,7 @@ from ..waits import refuse_long_wait
 from . import breakpoints
 from .blocks import URL_TYPES, Blocks, blocks_of, declaration, prompt_blocks, provider_of
 from .replies import reply_of
-from .server_tools import container_of, settled
+from .server_tools import container_of, provider_tool, settled
 from .streaming import Streamed
 from .turns import as_json, ends_of, goes_on_without_thinking, turns_of, user_last
 
@@ -80,6 +80,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
     )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     key_variable = "ANTHROPIC_API_KEY"
+    _provider_tool = staticmethod(provider_tool)
     credentials: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
 
     @checked
@@ -120,7 +121,7 @@ class Anthropic(Adapter["AsyncAnthropic"]):
         # https://github.com/langchain-ai/langchain-google/issues/1088
         self.url_types: tuple[str, ...] = () if client is not None and is_cloud(client, self.sdk) else URL_TYPES
         self._blocks = Encoded(blocks_of)
-        self._declared = Encoded(declaration)
+        self._declared = self._declaring(declaration)
 
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         kind = declared.get("type") or "custom"

@@ -1,4 +1,4 @@
-"""Calls of tools that run at the provider: which of them go back, and the container in which their code runs.
+"""Tools that run at the provider: how they are declared, which of their calls go back, and where their code runs.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools
 """
@@ -7,11 +7,36 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
+from ...errors import ConfigError
+from ...tools import Tool
 from ..adapter import Wire
 from ..body import encode
+from ..provider_tools import CodeExecution, WebSearch, given
 from .blocks import EMPTY, THOUGHTS, Blocks
 
 NONE: Wire = {}
+WEB_SEARCH = "web_search_20250305"
+"""The version that every model and the clouds have. Later ones run code, which only some do:
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
+"""
+CODE_EXECUTION = "code_execution_20250825"
+"""The version that every model has: https://platform.claude.com/docs/en/agents-and-tools/tool-use/code-execution-tool"""
+
+
+def provider_tool(tool: Tool, model: str) -> Wire:
+    """Return the declaration of a `ProviderTool` for *model*.
+
+    Raises:
+        ConfigError: Anthropic has no such tool.
+    """
+    match tool:
+        case WebSearch():
+            names = "max_uses", "allowed_domains", "blocked_domains"
+            return {"type": WEB_SEARCH, "name": tool.name} | given(**{name: getattr(tool, name) for name in names})
+        case CodeExecution():
+            return {"type": CODE_EXECUTION, "name": tool.name}
+        case _:
+            raise ConfigError(f"{model} has no tool {type(tool).__name__!r}; give the agent a function that does it")
 
 
 def container_of(messages: Sequence[Blocks]) -> str:

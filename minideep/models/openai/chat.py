@@ -18,7 +18,7 @@ from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
 from ..timeouts import Timeouts
-from . import sdk
+from . import sdk, server_tools
 from .chat_reply import blocks, objects
 from .chat_request import URL_TYPES, Dialect, Said, conversation, declared, dialect, encoded
 from .chat_stream import Streamed, usage_in
@@ -84,6 +84,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
     format_setting: ClassVar[tuple[str, ...]] = ("response_format",)
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "prompt_tokens", "completion_tokens"
+    _provider_tool = staticmethod(server_tools.no_tool)
 
     @checked
     def __init__(
@@ -116,7 +117,7 @@ class OpenAIChat(sdk.OpenAIAdapter):
         # Which server it is, is known when the first request has a client.
         self._to = Dialect("")
         self._said = Encoded(self._encoded)
-        self._declared = Encoded(declared)
+        self._declared = self._declaring(declared)
 
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         kind = declared.get("type")

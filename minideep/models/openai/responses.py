@@ -13,7 +13,7 @@ from ...tools import Tool
 from ..adapter import Wire, server_of
 from ..amounts import nested
 from ..answers import Stream, refusal
-from ..body import Encoded, Part, array, encode
+from ..body import Part, array, encode
 from ..catalog import Price
 from ..failures import BadReply
 from ..profile import Profile
@@ -22,6 +22,7 @@ from . import client_calls, sdk
 from .response_input import PROVIDER, URL_TYPES, Conversation, Server
 from .response_output import blocks_of, is_message, parts_of
 from .response_stream import Streamed
+from .server_tools import provider_tool
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -76,6 +77,7 @@ class OpenAI(sdk.OpenAIAdapter):
     )
     known_settings: ClassVar[frozenset[str]] = frozenset(SETTINGS.split())
     counts: ClassVar[tuple[str, str]] = "input_tokens", "output_tokens"
+    _provider_tool = staticmethod(provider_tool)
 
     @checked
     def __init__(
@@ -108,7 +110,7 @@ class OpenAI(sdk.OpenAIAdapter):
                 raise ConfigError(f"{problem}; leave it out, and give the agent a checkpointer")
         # Which server it is, is known when the first request has a client.
         self._to: Conversation | None = None
-        self._declared = Encoded(_declared)
+        self._declared = self._declaring(_declared)
 
     def _caller(self, declared: Wire) -> tuple[str, bool]:
         ours = client_calls.answering_tool(declared)

@@ -45,6 +45,7 @@ from minideep.middleware import (
 )
 from minideep.middleware.context import tokens
 from minideep.middleware.context.compaction import EXTRACT, first_kept
+from minideep.middleware.context.spill import with_short_arguments
 from minideep.middleware.context.summarizer import PROMPT, frame
 from minideep.models import ScriptedModel
 from minideep.ports import Request
@@ -426,6 +427,14 @@ async def test_long_arguments_of_old_calls_are_cut_before_a_summary_is_made():
     assert written[-1] == "5" + "x" * 5_900
     assert turn.messages[1].calls[0].args["content"] == "0" + "x" * 5_900
     assert helper.read_file("t", "/f0") == "0" + "x" * 5_900
+
+
+def test_the_texts_of_several_edits_are_cut_too():
+    edits = [["old", "x" * 5_900], ["short", "y"]]
+    call = ToolCall("edit_file", {"file_path": "/f", "old_string": "a", "new_string": "b", "edits": edits}, "c")
+    [cut] = with_short_arguments(AssistantMessage((call,))).calls
+    assert cut.args["edits"] == [["old", "xxxxxxxxxxxxxxxxxxxx...(5,900 characters, cut)"], ["short", "y"]]
+    assert cut.args | {"edits": edits} == call.args
 
 
 async def test_the_summary_contains_the_todos_verbatim():
