@@ -22,8 +22,8 @@ class ToolResultCache(Middleware):
     `ToolResultCache(["search", "fetch"], ttl=3600)`.
 
     Name only tools that change nothing and whose results depend on their arguments alone: a cached call does not run.
-    Its result is recorded like any other. All runs of a thread share their results; threads share none, as they may
-    belong to different people. A result is kept for *ttl* seconds (None: as long as there is room) in the memory of
+    Its result is recorded like any other. The runs of one agent in a thread share their results. Threads share none, as
+    they may belong to different people, nor do different agents, as one may read what another may not. Each is kept for *ttl* seconds (None: as long as there is room) in the memory of
     this process: after a restart the tool runs again. Errors, and results that end the turn, are not kept. Two equal
     calls at the same time both run.
 
@@ -45,7 +45,7 @@ class ToolResultCache(Middleware):
             return await run(call)
         # The end of the key is the thread's own: one that is deleted and begun again must not see the old results.
         epoch = ctx.idempotency_key.rpartition("/")[2]
-        key = (ctx.thread_id, epoch, call.name, json.dumps(call.args, sort_keys=True))
+        key = (ctx.thread_id, epoch, ctx.state.agent, call.name, json.dumps(call.args, sort_keys=True))
         if (kept := self._kept.get(key)) and (self._ttl is None or time.monotonic() - kept[0] < self._ttl):
             return kept[2]
         result = await run(call)
