@@ -23,9 +23,10 @@ class ToolResultCache(Middleware):
 
     Name only tools that change nothing and whose results depend on their arguments alone: a cached call does not run.
     Its result is recorded like any other. The runs of one agent in a thread share their results. Threads share none, as
-    they may belong to different people, nor do different agents, as one may read what another may not. Each is kept for *ttl* seconds (None: as long as there is room) in the memory of
-    this process: after a restart the tool runs again. Errors, and results that end the turn, are not kept. Two equal
-    calls at the same time both run.
+    they may belong to different people, nor do different agents, as one may read what another may not.
+
+    A result is kept for *ttl* seconds (None: as long as there is room) in the memory of this process: after a restart
+    the tool runs again. Errors, and results that end the turn, are not kept. Two equal calls at the same time both run.
 
     Raises:
         ConfigError: an argument is wrong.
