@@ -92,7 +92,7 @@ def create_deep_agent(
     parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
     parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
     parts["subagents"] = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    parts["middleware"] = (*middleware, *_plan_approval(approve_plan))
+    parts["middleware"] = (*middleware, *_plan_approval(approve_plan, without))
     agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
@@ -113,9 +113,11 @@ def _built(
     return agent
 
 
-def _plan_approval(wanted: bool) -> list[Middleware]:
+def _plan_approval(wanted: bool, without: Sequence[str]) -> list[Middleware]:
     if not wanted:
         return []
+    if "write_todos" in without:
+        raise ConfigError("approve_plan waits for 'write_todos', which `without` leaves out; drop one")
     from .middleware import PlanApprovalMiddleware  # Guards are loaded by those who use them.
 
     return [PlanApprovalMiddleware()]
