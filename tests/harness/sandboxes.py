@@ -80,8 +80,7 @@ def in_folder(folder):
 def bubblewrap_missing():
     """Return why bubblewrap cannot be used here; empty if it can."""
     try:
-        folder = Path.cwd() / "tests" / "frozen"
-        BubblewrapBackend(folder)
+        BubblewrapBackend(Path(__file__).parent)
     except ConfigError as exc:
         return str(exc)
     return ""
