@@ -20,6 +20,7 @@ from minideep import Agent, ToolCall, ToolMessage
 from minideep.backends import CompositeBackend, StoreBackend, parsed
 from minideep.checkpoint import namespace_name
 from minideep.errors import ToolError
+from minideep.events import FileDeleted
 from minideep.middleware import FilesystemMiddleware, PermissionsMiddleware
 from minideep.models import ScriptedModel
 from minideep.permissions import Deny
@@ -180,7 +181,7 @@ class Fort:
             lambda: backend.write(ctx, path, b"mine", "0" * 64),
             lambda: put(backend, ctx, parsed(path, backend.home), b"mine"),
             lambda: backend.read(ctx, path),
-            lambda: backend.delete(ctx, path),
+            lambda: self._delete(path),
         ):
             try:
                 found = act()
@@ -189,6 +190,13 @@ class Fort:
                 expect(path in ("", "/") or len(found) < 10_000, f"{path!a}: an error of {len(found):,} characters")
             expect(SECRET not in repr(found), f"{path!a} showed what is outside")
             expect("of somebody else" not in repr(found), f"{path!a} showed what is outside")
+
+    def _delete(self, path: str) -> list[str]:
+        gone = self.backend.delete(self.ctx, path)
+        for file in gone:
+            if file in self.ctx.state.files:  # Else the state would grow with each path.
+                self.ctx.record(FileDeleted(file, 0.0))
+        return gone
 
     def _kept(self) -> bytes:
         try:
