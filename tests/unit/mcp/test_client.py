@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from minideep.mcp import MCPClient
 from minideep.models import ScriptedModel
 
 SERVER = [sys.executable, mcp_server.__file__]
+NAME_OF_AN_ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 ODD = [sys.executable, odd_mcp_server.__file__]
 
 
@@ -491,6 +493,16 @@ def test_every_schema_of_a_server_becomes_one_that_providers_take():
             assert one.schema["type"] == "object"
             assert isinstance(one.schema["properties"], dict)
             assert not {"anyOf", "oneOf", "allOf", "not", "enum"} & {*one.schema}
+
+
+def test_an_argument_whose_name_providers_refuse_has_another_one_and_the_server_gets_its_own():
+    with MCPClient([*ODD, "schemas"], only=["keys"]) as client:
+        (keys,) = client.tools
+        identity, before, after, plain = keys.schema["properties"]
+        assert (identity, plain, keys.schema["required"]) == ("filter_id_", "plain.key", ["filter_id_"])
+        call = ToolCall("keys", {identity: "3", before: 1, after: 2, plain: 4})
+        assert ask(client, call)[0].text == '["keys", {"filter[id]": 3, "Time<": 1, "Time>": 2, "plain.key": 4}]'
+        assert all(NAME_OF_AN_ARGUMENT.fullmatch(name) for name in keys.schema["properties"])
 
 
 def test_a_name_that_providers_refuse_is_made_fit_and_mapped_back():
