@@ -47,7 +47,7 @@ _HOMES = {
         "AssistantMessage Audio Citation Document Image MediaLink ProviderBlock Text Thinking ToolCall ToolMessage "
         "ToolResult Usage UserMessage Video"
     ),
-    "middleware": "ResponseFormat Subagent",
+    "middleware": "Approval ResponseFormat Subagent",
     "ports": "Middleware Reply Request Retention",
     "replay": "Replay",
     "runtime": "Handle Stream ThreadStatus configure_process",

@@ -63,7 +63,7 @@ from .messages import (
     UserMessage as UserMessage,
     Video as Video,
 )
-from .middleware import ResponseFormat as ResponseFormat, Subagent as Subagent
+from .middleware import Approval as Approval, ResponseFormat as ResponseFormat, Subagent as Subagent
 from .ports import Middleware as Middleware, Reply as Reply, Request as Request, Retention as Retention
 from .replay import Replay as Replay
 from .runtime import (

@@ -277,9 +277,11 @@ class Agent(LiveThreads[R], AsyncStoredThreads):
         from .models import begin_imports
 
         begin_imports(*self._models())
+        self._turns.blocks += 1
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        self._turns.blocks -= 1
         await self.aclose()
 
     def _models(self) -> tuple[Model, ...]:

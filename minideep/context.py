@@ -1,8 +1,9 @@
 """`ToolContext`: what a tool or a hook can see and do while it runs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Annotated, Any, Protocol, TypeVar
 
 from msgspec import structs
@@ -121,6 +122,11 @@ class ToolContext(Injected):
     def model(self) -> Any:
         """The model that answers the requests of this run, unless a hook asks another one."""
         return self._run.spec.model
+
+    @property
+    def tools(self) -> Mapping[str, Any]:
+        """The tools of the run, by name, those of middleware among them; read-only."""
+        return MappingProxyType(self._run.spec.tools)
 
     @property
     def spent(self) -> Spent:

@@ -1,7 +1,7 @@
 """`create_deep_agent`: an `Agent` with the built-in list of middleware, and subagents built the same way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, structs
 
@@ -12,10 +12,12 @@ from .checks import checked
 from .errors import ConfigError
 from .middleware import (
     SUMMARIES,
+    Approval,
     EnvironmentMiddleware,
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
     MemoryMiddleware,
+    Named,
     OffloadMiddleware,
     PatchToolCallsMiddleware,
     PromptCachingMiddleware,
@@ -27,13 +29,16 @@ from .middleware import (
     as_subagent,
 )
 from .models import profile_of, resolve
+from .permissions import Rule, check_operations
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
+from .spec import AgentSpec, Runnable
 from .state import Limits
 from .tools import R, Tool, as_tool
 
 if TYPE_CHECKING:
-    from .middleware import ResponseFormat
+    from .backends import ShellBackend
+    from .middleware import PermissionsMiddleware, ResponseFormat
 
 GENERAL_PURPOSE = Subagent(
     name="general-purpose",
@@ -43,17 +48,6 @@ GENERAL_PURPOSE = Subagent(
     "instead of a report of what you did. Change files only if the task says so. If it cannot be done, say what you "
     "tried and what is in the way.",
 )
-SHARED = (
-    TodoListMiddleware,
-    FilesystemMiddleware,
-    OffloadMiddleware,
-    SummarizationMiddleware,
-    PromptCachingMiddleware,
-    EnvironmentMiddleware,
-)
-"""Built-in middleware that `general-purpose` shares with the main agent: if it is replaced in the main agent, it is
-replaced in `general-purpose` too.
-"""
 NEVER_SHARED = ("messages", "todos", SUMMARIES)
 
 
@@ -67,7 +61,9 @@ def create_deep_agent(
     backend: Backend | None = None,
     memory: Sequence[str] = (),
     skills: Sequence[str] = (),
-    interrupt_on: Mapping[str, bool] | None = None,
+    interrupt_on: Mapping[str, bool | Approval] | None = None,
+    permissions: Sequence[Rule] = (),
+    approve_plan: bool = False,
     middleware: Sequence[Middleware] = (),
     limits: Limits | None = None,
     checkpointer: Store | None = None,
@@ -77,46 +73,65 @@ def create_deep_agent(
     continues: Iterable[str] = (),
     redact: Redact | None = None,
     response_format: "type[R] | ResponseFormat[R] | Mapping[str, Any] | None" = None,
+    without: Sequence[str] = (),
 ) -> Agent[R]:
     """Make an agent that plans todos, works on files and delegates to subagents.
 
     *model* is a string such as `anthropic:claude-sonnet-4-6`, or a `Model`; subagents use it unless they name their
-    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state. *memory*
-    lists files, such as `AGENTS.md`, that the prompt always shows, and *skills* folders whose skills it describes.
-
-    A subagent `general-purpose` with the same tools and skills is added, unless *subagents* holds one of that name.
-    Calls to a tool that *interrupt_on* maps to True wait for a person (`Agent.resume`), in all runs below too, unless a
-    subagent's own `interrupt_on` says False. The other arguments are as for `Agent`.
-    *middleware* comes after the built-in list (todos, files, offload, subagents, summarization, caching, patching,
-    skills, memory, environment) and before the approvals. One of a built-in class replaces it, but for approvals.
+    own. *tools* are functions or `Tool`s. *backend* keeps the files, by default in the thread's own state; if it runs
+    commands, as `LocalShellBackend` does, there is the tool `execute`. *memory* lists files, such as `AGENTS.md`, that
+    the prompt always shows, and *skills* folders whose skills it describes. A subagent `general-purpose` is added, with
+    the same tools and skills, unless *subagents* holds one of that name. *without* names built-in tools, or
+    `general-purpose`, that neither this agent nor those below have. Calls wait for a person (`Agent.resume`) where
+    *interrupt_on* or *permissions* say so, in all runs below too; with *approve_plan* a thread's first plan does.
+    *middleware* follows the built-in list, in front of these guards, or takes the place of one of its class.
 
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    parts: dict[str, Any] = {"memory": memory, "skills": skills, "middleware": middleware}
-    parts |= {"system_prompt": system_prompt, "interrupt_on": interrupt_on, "response_format": response_format}
-    children = _with_general_purpose(subagents, skills, middleware)
-    model, files = resolve(model), backend or StateBackend()
-    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    agent, known = defaults.build(Subagent(name=name, description="", subagents=children, **parts))
-    _check_profile(model, known)
+    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
+    parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
+    parts["subagents"] = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
+    parts["middleware"] = (*middleware, *_plan_approval(approve_plan))
+    agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
     return agent
 
 
-def _with_general_purpose(
-    subagents: Sequence[Subagent | Mapping[str, Any]], skills: Sequence[str], middleware: Sequence[Middleware]
-) -> list[Subagent]:
-    """Return *subagents*, with `general-purpose` before them unless they hold one of that name.
+def _built(
+    main: Subagent,
+    model: str | Model,
+    tools: Iterable[Tool | Callable[..., Any]],
+    files: Backend,
+    limits: Limits | None,
+) -> Agent[Any]:
+    model = resolve(model)
+    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
+    agent, known = defaults.build(_with_general_purpose(main, defaults.usual))
+    _check_profile(model, known)
+    return agent
 
-    It has the main agent's skills, and the middleware that replaces a built-in there.
+
+def _plan_approval(wanted: bool) -> list[Middleware]:
+    if not wanted:
+        return []
+    from .middleware import PlanApprovalMiddleware  # Guards are loaded by those who use them.
+
+    return [PlanApprovalMiddleware()]
+
+
+def _with_general_purpose(main: Subagent, usual: Sequence[Middleware]) -> Subagent:
+    """Return *main* with the subagent `general-purpose`, unless it has one of that name, or leaves it out.
+
+    That one has the main agent's skills, and its middleware that replaces a *usual* one.
     """
-    own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    if any(subagent.name == GENERAL_PURPOSE.name for subagent in own):
-        return own
-    shared = [part for part in middleware if isinstance(part, SHARED)]
-    return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *own]
+    names = {subagent.name for subagent in main.subagents}
+    if {GENERAL_PURPOSE.name, "task"} & {*(main.without or ())} or GENERAL_PURPOSE.name in names:
+        return main
+    shared = [part for part in main.middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
+    general = structs.replace(GENERAL_PURPOSE, skills=main.skills, middleware=shared)
+    return structs.replace(main, subagents=[general, *main.subagents])
 
 
 class _Defaults(Struct, frozen=True):
@@ -128,27 +143,43 @@ class _Defaults(Struct, frozen=True):
     limits: Limits | None
     usual: tuple[Middleware, ...]
     """The built-in middleware that all agents with this model share."""
-    interrupt_on: dict[str, bool] = {}
-    approvals: tuple[Middleware, ...] = ()
-    """The one of this agent, if some of its calls wait for a person."""
-    approvals_above: tuple[Middleware, ...] = ()
-    """Those of the agents above, whose `interrupt_on` this agent's own already contains, or changes."""
+    interrupt_on: dict[str, bool | Approval] = {}
+    permissions: "PermissionsMiddleware | None" = None
+    """Holds the rules of this agent and of those above, if there are any."""
+    guards: tuple[Middleware, ...] = ()
+    """Permissions and approvals of this agent, if it has any."""
+    guards_above: tuple[Middleware, ...] = ()
+    """Those of the agents above, which this agent's own already contain, or change."""
+    without: frozenset[str] = frozenset()
+    """The built-in tools that this agent has not."""
     budgets: tuple[tuple[str, Limits], ...] = ()
     """The limits of the agents above, by name. Each bounds the spending of all agents below it."""
 
     def of(self, subagent: Subagent) -> "_Defaults":
         """Return the settings of *subagent*: its own, and these for all others."""
         interrupt_on = self.interrupt_on | dict(subagent.interrupt_on or {})
+        permissions = self.permissions if subagent.inherit_permissions else None
+        if subagent.permissions:
+            from .middleware import PermissionsMiddleware
+
+            permissions = PermissionsMiddleware(subagent.permissions, self.files, within=permissions)
+        approvals = HumanInTheLoopMiddleware(interrupt_on) if any(interrupt_on.values()) else None
         model = resolve(subagent.model) if subagent.model else self.model
+        without = self.without
+        if subagent.without is not None:
+            without = _left_out(subagent) if subagent.without else frozenset[str]()
+        same = model is self.model and without == self.without
         return _Defaults(
             model,
             self.tools if subagent.tools is None else tuple(map(as_tool, subagent.tools)),
             self.files,
             subagent.limits or self.limits,
-            _usual(model, self.files) if model is not self.model else self.usual,
+            self.usual if same else _usual(model, self.files),
             interrupt_on,
-            (HumanInTheLoopMiddleware(interrupt_on),) if any(interrupt_on.values()) else (),
-            (*self.approvals_above, *self.approvals),
+            permissions,
+            tuple(guard for guard in (permissions, approvals) if guard is not None),
+            (*self.guards_above, *self.guards),
+            without,
             (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
 
@@ -159,9 +190,8 @@ class _Defaults(Struct, frozen=True):
                 problem = f"subagent {subagent.name!r} shares {shared!r}"
                 raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
         own = self.of(subagent)
-        children = [(child, *own.build(child)) for child in subagent.subagents]
-        delegation = [SubAgentMiddleware((child, agent) for child, agent, _ in children)] if children else []
-        stack = own.middleware(subagent, delegation)
+        children = [(child, *own.built(child)) for child in subagent.subagents]
+        stack = own.middleware(subagent, _delegation(children) if children else ())
         agent = Agent(
             own.model,
             own.tools,
@@ -171,18 +201,47 @@ class _Defaults(Struct, frozen=True):
             name=subagent.name,
             response_format=subagent.response_format,
         )
-        # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Approvals
-        # are inherited by other agents that a tool runs. Those from above are listed so that this agent does not
-        # inherit them again.
-        inherited = (*inheritable(subagent.middleware), *own.approvals, *own.approvals_above)
+        # The built-in list is not inherited: each agent has it, and its hooks would run twice in a subagent. Guards are
+        # inherited by other agents that a tool runs. Those from above are listed so that this agent does not inherit
+        # them again.
+        inherited = (*inheritable(subagent.middleware), *own.guards, *own.guards_above)
         agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
+        for child, built, _ in children:
+            if child.fork:
+                built.parent = agent
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
         known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
         _check_names(subagent, known)
+        if subagent.permissions:
+            check_operations(subagent.permissions, known, agent.spec.tools, f"agent {subagent.name!r}")
         if subagent.model:
             _check_profile(own.model, known)
         return agent, known
+
+    def built(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
+        """Return the agent of a subagent of this one, built if there is none yet, and the names of all its tools."""
+        if subagent.background:
+            self._check_background(subagent)
+        if subagent.fork:
+            from .middleware import Fork  # Few agents have one.
+
+            return Fork(subagent.name, subagent.limits), frozenset()
+        if subagent.agent is None:
+            return self.build(subagent)
+        spec: AgentSpec = subagent.agent.spec
+        for owner, limits in self.budgets:
+            check_prices(spec, limits, owner)
+        return Named(structs.replace(spec, name=subagent.name, share=tuple(subagent.share))), frozenset(spec.tools)
+
+    def _check_background(self, subagent: Subagent) -> None:
+        """Check that a subagent of this agent may work in the background."""
+        *above, parent = [name for name, _ in self.budgets]
+        if above:
+            problem = f"subagent {subagent.name!r} is to work in the background of {parent!r}, which ends with its call"
+            raise ConfigError(f"{problem}; only the main agent has such subagents")
+        if subagent.name == parent:
+            raise ConfigError(f"subagent {subagent.name!r} has the name of the main agent; give it another one")
 
     def middleware(self, subagent: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
         """Return the built-in list with the middleware of *subagent*: in place of a built-in of its class, or after."""
@@ -191,9 +250,41 @@ class _Defaults(Struct, frozen=True):
             others.append(SkillsMiddleware(subagent.skills, self.files))
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
-        usual, given = [todos, files, offload, *delegation, *others, environment], subagent.middleware
+        given = subagent.middleware
+        early = [part for part in given if getattr(part, "before_compaction", False)]
+        usual = [todos, files, offload, *delegation, *early, *others, environment]
+        if self.without:
+            from .middleware import left_out  # Few agents leave anything out.
+
+            usual = left_out(usual, self.without)
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
-        return [*own, *(part for part in given if part not in own), *self.approvals]
+        return [*own, *(part for part in given if part not in own), *self.guards]
+
+
+def _left_out(subagent: Subagent) -> frozenset[str]:
+    """Return what a subagent is to do without."""
+    assert subagent.without is not None
+    from .middleware import checked_names  # Few agents leave anything out.
+
+    if "task" in subagent.without and any(not child.background for child in subagent.subagents):
+        raise ConfigError(f"agent {subagent.name!r} has subagents and is without 'task', which runs them; drop one")
+    if "read_file" in subagent.without and subagent.skills:
+        raise ConfigError(f"agent {subagent.name!r} has skills and is without 'read_file', which reads them; drop one")
+    return checked_names(subagent.without, subagent.name)
+
+
+def _delegation(children: Sequence[tuple[Subagent, Runnable, object]]) -> list[Middleware]:
+    """Return the middleware that gives an agent its subagents."""
+    asked: list[tuple[Subagent, Runnable]] = []
+    background: list[tuple[Subagent, Runnable]] = []
+    for child, agent, _ in children:
+        (background if child.background else asked).append((child, agent))
+    parts: list[Middleware] = [SubAgentMiddleware(asked)] if asked else []
+    if background:
+        from .middleware import AsyncSubAgentMiddleware  # Few agents have one.
+
+        parts.append(AsyncSubAgentMiddleware(background))
+    return parts
 
 
 def _usual(model: Model, files: Backend) -> tuple[Middleware, ...]:
@@ -202,11 +293,21 @@ def _usual(model: Model, files: Backend) -> tuple[Middleware, ...]:
         TodoListMiddleware(),
         FilesystemMiddleware(files),
         OffloadMiddleware(files),
+        *_shell(files),
         SummarizationMiddleware(model, files),
         PromptCachingMiddleware(),
         PatchToolCallsMiddleware(),
         EnvironmentMiddleware(),
     )
+
+
+def _shell(files: Backend) -> Sequence[Middleware]:
+    """Return the middleware that runs commands, if *files* can: decided here, once, and never changed."""
+    if not hasattr(files, "execute"):
+        return ()
+    from .middleware import ShellMiddleware  # Few agents have a shell.
+
+    return (ShellMiddleware(cast("ShellBackend", files)),)
 
 
 def _check_names(subagent: Subagent, known: frozenset[str]) -> None:

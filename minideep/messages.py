@@ -4,8 +4,8 @@ Every value is frozen, holds only frozen values, and can be written to a log. Te
 all providers. Whatever else a provider sends is kept as its own bytes and goes back to that provider unchanged.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from operator import sub
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter, sub
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 
 from msgspec import structs
@@ -240,6 +240,9 @@ class Messages(Sequence[Message]):
     def __repr__(self) -> str:
         return repr(list(self))
 
+
+list_behind: Callable[[Messages], list[Message]] = attrgetter("_all")  # It runs in C, as it is asked at every step.
+"""Return the list that messages are a view of, to compare it with another; nobody changes it."""
 
 _Item = AnyBlock | Message | Mapping[str, Any]
 Input = str | UserMessage | Annotated[Iterable[_Item], Rule(iter, "a list of blocks or messages")]

@@ -25,7 +25,7 @@ WORDS: dict[str, dict[str, str]] = {
 }
 """Attributes that people look for, by the name of the class, and what to do instead."""
 PACKAGES = {
-    "backends": "FilesystemBackend StateBackend",
+    "backends": "CompositeBackend FilesystemBackend StateBackend StoreBackend",
     "blueprint": "Blueprint Role STOCK_ROLES",
     "evals": "Golden evaluate judge load",
     "events": "ModelReplied Noted TextDelta ToolEnded ToolReturned ToolStarted",
@@ -38,6 +38,7 @@ PACKAGES = {
         "Anthropic CodeExecution FallbackModel FileSearch OpenAI OpenAIChat Price Profile RateLimiter ScriptedModel "
         "WebSearch"
     ),
+    "permissions": "Allow Ask Deny ask_before_writes read_only workspace",
 }
 """Names that people look for in `minideep` itself, by the package that has them."""
 SYNONYMS = {

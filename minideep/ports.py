@@ -237,6 +237,8 @@ class FileInfo(Struct, frozen=True):
     """Bytes."""
     modified: float = 0.0
     """Seconds since 1970."""
+    sha256: str = ""
+    """Of the content, in hex; empty if the backend would have to read the file."""
 
 
 @remedy("write FilesystemBackend('folder') or StateBackend()")
@@ -244,7 +246,9 @@ class Backend(Protocol):
     """A place for files. Paths are absolute, with `/`. All methods are plain functions.
 
     Each raises `ToolError` for a file that is missing, forbidden or too large; its text tells the model what to do.
-    One member is optional: `about`, a sentence that tells the model what these files are.
+    Three members are optional: `about`, a sentence that tells the model what these files are; `in_state`, True if they
+    are those of `State.files`, under the same paths; and `execute`, which runs commands: see
+    `minideep.backends.ShellBackend`.
     """
 
     blocking: bool

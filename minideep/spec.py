@@ -60,6 +60,9 @@ class AgentSpec(Struct, frozen=True, eq=False):
     """Plain data about the agent, such as its version. A changed item is noted under `ABOUT` with the next input."""
     continues: frozenset[str] = frozenset()
     """Names of other agents whose threads this one may continue."""
+    background: Mapping[str, "Runnable"] = {}
+    """The agents of its background tasks, by name. A thread that one of them began goes on with it, not with this one.
+    """
     other_models: tuple[Model, ...] = ()
     """The models that the middleware asks besides `model`."""
     accept: Callable[[Input, Model], Said] = read_input

@@ -57,10 +57,11 @@ MUST_SAY = {
                   "header is not part of the file"],
     "write_file": ["create", "replace", "that you have read", "use `edit_file`", "whole file", "error if", "read it again"],
     "edit_file": ["replace text", "that you have read", "use `write_file`", "copied exactly", "exactly once",
-                  "without the `@@` header", "`replace_all`", "`new_string`", "error, and nothing changed, if"],
+                  "without the `@@` header", "`replace_all`", "`new_string`", "`edits`", "all made or none", "error, and nothing changed, if"],
     "delete": ["file", "folder", "for good", "only what the task asks for", "error if"],
     "glob": ["by name", "at most 1,000", "use `grep`", "`*.py`", "error if", "10 s", "narrow"],
-    "grep": ["literal", "no regular expressions", "use `glob`", "output_mode", "max_count", "error if", "15 s"],
+    "grep": ["literal text in a line", "with `regex`", "regular expression", "use `glob`", "output_mode", "lines round each",
+             "max_count", "error if", "15 s"],
     "task": ["subagent", "*description*", "not this conversation", "not for one or two", "in parallel", "error says why",
              "general-purpose", "comes to you alone", "tell the user", "whether to change files or only to report",
              "remembers no earlier one", "no two of them change the same file"],
@@ -100,8 +101,8 @@ def test_arguments_whose_name_is_not_enough_are_explained():
     for name, words in {
         "read_file": ["offset", "limit"],
         "write_file": ["content"],
-        "edit_file": ["old_string", "new_string", "replace_all"],
-        "grep": ["glob", "output_mode", "max_count"],
+        "edit_file": ["old_string", "new_string", "replace_all", "edits"],
+        "grep": ["glob", "regex", "output_mode", "context", "max_count"],
     }.items():
         assert all(f"`{word}`" in TOOLS[name].description for word in words)
 

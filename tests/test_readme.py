@@ -1,6 +1,7 @@
 """The pages are true: their blocks run, their tables and links match the code, their figures say where they are from."""
 
 import ast
+import asyncio
 import inspect
 import re
 import shutil
@@ -10,14 +11,33 @@ from pathlib import Path
 
 import pytest
 
-from minideep import Middleware, errors
+import minideep
+from minideep import (
+    Agent,
+    Middleware,
+    ToolContext,
+    Turn,
+    backends,
+    blueprint,
+    errors,
+    evals,
+    events,
+    mcp,
+    middleware,
+    models,
+    permissions,
+    testing,
+)
 from minideep.core import ALWAYS, TABLE
 from minideep.runtime.cancel import TurnScope
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minideep"
 README = ROOT / "README.md"
-PAGES = sorted([*PACKAGE.rglob("README.md"), *(ROOT / "bench").rglob("README.md"), ROOT / "tests/README.md"])
+COMING_FROM = sorted(PACKAGE.glob("COMING_FROM_*.md"))
+PAGES = sorted(
+    [*PACKAGE.rglob("README.md"), *COMING_FROM, *(ROOT / "bench").rglob("README.md"), ROOT / "tests/README.md"]
+)
 TEXT = README.read_text()
 
 
@@ -42,7 +62,7 @@ def run_program(program, folder):
     assert run.returncode == 0, run.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_python_blocks_of_a_page_run_in_order_in_one_program(page, tmp_path):
     run_program("\n".join(blocks("python", page.read_text())), tmp_path)
 
@@ -133,7 +153,7 @@ def test_what_the_reading_order_names_is_there():
 
 def test_every_page_names_the_modules_of_its_package():
     for page in PAGES:
-        if page.is_relative_to(PACKAGE):
+        if page.is_relative_to(PACKAGE) and page.name == "README.md":
             text = section("Modules", page.read_text()) if "\n## Modules\n" in page.read_text() else page.read_text()
             for module in page.parent.glob("[a-z]*.py"):
                 assert f"`{module.name}`" in text, f"{page}: {module.name}"
@@ -171,6 +191,97 @@ def test_the_table_of_errors_names_each_error_and_says_whose_child_it_is():
     for name, what in about.items():
         base = getattr(errors, name).__base__.__name__
         assert base == "MinideepError" or f"`{base}`" in what.split(":")[0].split(" of ")[0], name
+
+
+# ---- coming from elsewhere
+
+PARTS = (minideep, models, middleware, backends, permissions, mcp, evals, blueprint, testing)
+HERE = {name: getattr(part, name) for part in PARTS for name in part.__all__}
+HERE |= {"Noted": events.Noted, "StreamEvent": events.StreamEvent, "minideep": minideep, "asyncio": asyncio}
+HERE |= {"agent": Agent, "turn": Turn, "ctx": ToolContext, "event": events.StreamEvent}
+THEIRS = [
+    "Report",
+    "approvals",
+    "backend",
+    "call",
+    "call_id",
+    "message",
+    "messages",
+    "model",
+    "other",
+    "sandbox",
+    "store",
+    "thread",
+]
+THEIRS += ["is_large", "tools", "user", "value", "without_secrets"]
+"""What stands for something of the reader in the tables of the pages."""
+
+
+def resolved(node):
+    """What an expression names. Of what an object has, its class says enough."""
+    if isinstance(node, ast.Name):
+        return HERE.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = resolved(node.value)
+        if not hasattr(owner, node.attr):
+            assert node.attr in inspect.get_annotations(owner), f"{owner} has no {node.attr}"
+        return getattr(owner, node.attr, None)
+    assert isinstance(node, ast.Call), ast.dump(node)
+    called = resolved(node.func)
+    return called if inspect.isclass(called) else inspect.signature(called).return_annotation
+
+
+def check_code(code):
+    """Fail unless all that *code* names is there, and all that it calls takes the arguments that it gives."""
+    for node in ast.walk(ast.parse(code, mode="eval")):
+        if isinstance(node, ast.Name):
+            assert node.id in HERE or node.id in THEIRS, f"{code}: {node.id}"
+        elif isinstance(node, ast.Attribute):
+            resolved(node)
+        elif isinstance(node, ast.Call):
+            called = resolved(node.func)
+            above = [None] * (isinstance(node.func, ast.Attribute) and inspect.isclass(resolved(node.func.value)))
+            inspect.signature(called).bind(*above, *node.args, **{word.arg: word.value for word in node.keywords})
+
+
+def code_in(cell):
+    """The pieces of code in a cell that are calls, attributes or classes, and no commands or names of tools."""
+    return [code for code in re.findall(r"`([^`]+)`", cell) if re.search(r"\w[.(]|^[A-Z]\w+$", code)]
+
+
+@pytest.mark.parametrize("page", COMING_FROM, ids=lambda page: page.stem)
+def test_what_a_page_for_newcomers_says_is_here_is_here(page):
+    cells = [row[-2:] for row in rows(page.read_text())]
+    pieces = [code for cell in cells for text in cell for code in code_in(text)]
+    assert len(pieces) > 30
+    for code in pieces:
+        check_code(code)
+
+
+@pytest.mark.parametrize(
+    "code", ["agent.unknown(thread)", "Limits(stepz=1)", "Nothing(1)", "agent.run()", "turn.x", "agent.runs().y"]
+)
+def test_code_that_is_not_true_is_noticed(code):
+    with pytest.raises((AssertionError, TypeError)):
+        check_code(code)
+
+
+def test_the_47_features_of_langgraph_are_counted_and_each_has_its_answer():
+    (page,) = [page for page in COMING_FROM if "LANGGRAPH" in page.name]
+    table = [row for row in rows(section("47 features", page.read_text())) if row[0]]
+    assert [row[0] for row in table] == [str(number) for number in range(1, 48)]
+    assert {row[2] for row in table} == {"have", "differently", "not needed"}
+    for number, feature, answer, how in table:
+        assert answer == "not needed" or "`" in how, (number, feature)
+
+
+def test_the_programs_of_a_page_for_newcomers_are_of_one_size():
+    for page in COMING_FROM:
+        (theirs,), (ours,) = blocks("py", page.read_text()), blocks("python", page.read_text())
+        ast.parse(theirs)
+        theirs, ours = ([line for line in code.splitlines() if line.strip()] for code in (theirs, ours))
+        assert len(ours) <= 25, page.name
+        assert len(ours) <= len(theirs) + 5, page.name
 
 
 # ---- links and figures

@@ -9,7 +9,7 @@ the folder that was reached, even if somebody moves that folder meanwhile.
 import errno
 import os
 import stat
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,6 +27,12 @@ MAX_LINKS = 40
 NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 _TO_LIST: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_LINK
 _TO_PASS: int = _TO_LIST | getattr(os, "O_PATH", 0)  # Passing through a folder needs no permission to list it.
+
+
+Reach = Callable[[str, "os.stat_result | None"], None]
+"""Asked with the real path of a place, from the root, and its status, before the place is opened or made; raises if it
+must not be.
+"""
 
 
 class Unreachable(Exception):
@@ -51,6 +57,8 @@ class Place(Struct, frozen=True):
     """
     status: os.stat_result | None
     """None if nothing exists there."""
+    path: str
+    """The real path from the root, in which no part is a link but the last one may be."""
 
     def open(self, flags: int) -> int:
         """Open the file. A link that was created since is refused, and opening a pipe does not block."""
@@ -72,8 +80,12 @@ class Beneath:
         os.close(self._find_root(folders.claimed()))
 
     @contextmanager
-    def place(self, path: str, *, follow: bool = True, make: bool = False) -> Generator[Place]:
+    def place(
+        self, path: str, *, follow: bool = True, make: bool = False, check: Reach | None = None
+    ) -> Generator[Place]:
         """Reach *path*, which starts at the root: *follow* a final link, *make* missing folders.
+
+        What *check* raises is passed on.
 
         Raises:
             Unreachable: it leads out of the root, into a store, or in a circle.
@@ -81,7 +93,7 @@ class Beneath:
         """
         parts = [part for part in path.split("/") if part]
         for _ in range(MAX_LINKS):
-            place = self._descend(parts, follow, make)
+            place = self._descend(parts, follow, make, check)
             if isinstance(place, Place):
                 break
             parts = place
@@ -92,13 +104,20 @@ class Beneath:
         finally:
             os.close(place.folder)
 
-    def _descend(self, parts: list[str], follow: bool, make: bool) -> Place | list[str]:
+    def _descend(self, parts: list[str], follow: bool, make: bool, check: Reach | None) -> Place | list[str]:
         """Return the place at *parts*; or, if a link is in the way, the parts to try instead."""
         stores = folders.claimed()
         folder = self._open_root(stores)
         try:
             for at, part in enumerate(parts[:-1]):
-                inner = _enter(folder, part, make)
+                try:
+                    inner = _enter(folder, part)
+                except FileNotFoundError:
+                    if not make:
+                        raise
+                    if check is not None:  # Nothing is made on the way to a place that must not be reached.
+                        check(f"/{'/'.join(parts)}", None)
+                    inner = _made(folder, part)
                 if isinstance(inner, str):
                     return self._around(parts[:at], inner, parts[at + 1 :])
                 os.close(folder)
@@ -110,7 +129,10 @@ class Beneath:
                 return self._around(parts[:-1], name, [])
             if follow and status and stat.S_ISLNK(status.st_mode):
                 return self._around(parts[:-1], os.readlink(name, dir_fd=folder), [])
-            place, folder = Place(folder, name, status), -1  # The caller closes it now.
+            real = f"/{'/'.join(parts)}"
+            if check is not None:
+                check(real, status)
+            place, folder = Place(folder, name, status, real), -1  # The caller closes it now.
             return place
         finally:
             if folder >= 0:
@@ -193,17 +215,18 @@ def opened(place: Place, names: Sequence[str] = ()) -> Generator[int]:
             os.close(folder)
 
 
-def _enter(folder: int, name: str, make: bool) -> int | str:
+def _made(folder: int, name: str) -> int | str:
+    """Make the folder *name* in *folder*, and enter it."""
+    with suppress(FileExistsError):  # Another writer created it first.
+        os.mkdir(name, dir_fd=folder)
+    return _enter(folder, name)
+
+
+def _enter(folder: int, name: str) -> int | str:
     """Open the folder *name* in *folder*; or return the text of the link of that name. `..` counts as a link."""
     if name == "..":
         return name
     try:
-        return os.open(name, _TO_PASS, dir_fd=folder)
-    except FileNotFoundError:
-        if not make:
-            raise
-        with suppress(FileExistsError):  # Another writer created it first.
-            os.mkdir(name, dir_fd=folder)
         return os.open(name, _TO_PASS, dir_fd=folder)
     except OSError as exc:
         if exc.errno not in (errno.ENOTDIR, errno.ELOOP):  # Systems differ in the error for a link.

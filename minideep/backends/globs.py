@@ -23,38 +23,44 @@ class Glob:
 
     Without a `/` it matches a name at any depth; with one it is relative to *base*; with a leading one, to the root.
     `*`, `?` and `[abc]` match within one name, `**` matches any number of folders, `{a,b}` either choice. A name that
-    begins with a dot matches only if the pattern writes the dot. Case matters.
+    begins with a dot matches only if the pattern writes the dot, or if *dots*. Case matters.
 
     Raises:
         ToolError: the pattern is empty, has a `..`, is too long, or its braces expand to more than `MAX_CHOICES`.
     """
 
-    def __init__(self, pattern: str, base: str) -> None:
+    def __init__(self, pattern: str, base: str, *, dots: bool = False) -> None:
         if not pattern or ".." in pattern.split("/"):
             raise ToolError(
                 f"pattern {quoted(pattern[:200])} is refused: it is empty or has '..'; write one like 'src/**/*.py'"
             )
         self._base = "/" if pattern.startswith("/") else base
-        self._choices = [_parts(choice, anywhere="/" not in choice) for choice in _expanded(pattern)]
+        self._choices = [_parts(choice, "/" not in choice, dots) for choice in _expanded(pattern)]
         self.starts: list[str] = sorted(
             {join(self._base, "/".join(_literal(parts))).rstrip("/") or "/" for parts in self._choices}
         )
         """The folders, or files, below which all matches lie."""
+        self._insides = tuple(map(join, self.starts))
 
     def matches(self, path: str) -> bool:
-        """Return whether *path*, a file below the base or the base itself, matches."""
+        """Return whether *path* is below the base, or the base itself, and matches."""
+        if path not in self.starts and not path.startswith(self._insides):
+            return False
         names = (path[len(join(self._base)) :] or path.rpartition("/")[2]).split("/")
-        return any(_fits(parts, names) for parts in self._choices)
+        return any(fits(parts, names) for parts in self._choices)
 
 
-class _Part(Struct, frozen=True):
+class Part(Struct, frozen=True):
     """A pattern for one name of a path."""
 
     text: str
+    """`**` stands for any number of names."""
     regex: re.Pattern[str]
+    dots: bool = False
+    """True if it matches a name that begins with a dot though it does not write the dot."""
 
     def matches(self, name: str) -> bool:
-        if name.startswith(".") and not self.text.startswith("."):
+        if name.startswith(".") and not (self.dots or self.text.startswith(".")):
             return False
         return self.text == "**" or self.regex.match(name) is not None
 
@@ -76,21 +82,21 @@ def _expanded(pattern: str) -> list[str]:
     return done
 
 
-def _parts(pattern: str, anywhere: bool) -> list[_Part]:
+def _parts(pattern: str, anywhere: bool, dots: bool) -> list[Part]:
     texts = [text for text in pattern.split("/") if text not in ("", ".")]
     texts = ["**", *texts] if anywhere else texts
     texts += ["*"] if texts[-1:] == ["**"] else []  # `src/**` matches the files in `src`, not `src` itself.
-    return [_Part(text, re.compile(fnmatch.translate(text))) for text in texts]
+    return [Part(text, re.compile(fnmatch.translate(text)), dots) for text in texts]
 
 
-def _literal(parts: list[_Part]) -> list[str]:
+def _literal(parts: list[Part]) -> list[str]:
     """Return the names before the first part that needs a search."""
     texts = [part.text for part in parts]
     magic = (at for at, text in enumerate(texts) if re.search(_MAGIC, text))
     return texts[: next(magic, len(texts))]
 
 
-def _fits(parts: list[_Part], names: list[str]) -> bool:
+def fits(parts: list[Part], names: list[str]) -> bool:
     """Match *names* by following all positions in the pattern at once.
 
     Backtracking over `**` takes exponential time for some patterns. This way each name is compared with each part at
@@ -103,7 +109,7 @@ def _fits(parts: list[_Part], names: list[str]) -> bool:
     return len(parts) in positions
 
 
-def _with_skips(parts: list[_Part], positions: set[int]) -> set[int]:
+def _with_skips(parts: list[Part], positions: set[int]) -> set[int]:
     """Add the positions after each `**`, which may match no folder at all."""
     for at, part in enumerate(parts):
         if part.text == "**" and at in positions:

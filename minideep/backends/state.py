@@ -8,16 +8,17 @@ from ..errors import ToolError
 from ..ports import FileInfo
 from ..state import FileEntry, as_bytes
 from .names import encodable, quoted
-from .paths import Missing, changed, is_searched, join, normalized, not_a_file, not_a_folder, undeletable
+from .paths import Missing, changed, is_searched, join, normalized, not_a_file, not_a_folder, undeletable, walk_order
 
 
 class StateBackend:
     """Keeps files in `State.files`; every change is an event. A folder exists while a file is below it."""
 
     blocking = False
-    thread_only = True
     home = "/"
     """Relative paths start here."""
+    in_state = True
+    """The files are those of `State.files`, under the same paths."""
     about = "Files are kept with this conversation, not on a disk."
     """Tells the model what these files are."""
 
@@ -38,7 +39,7 @@ class StateBackend:
     def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
         """Yield every file below a folder, or the file itself; hidden and vendored folders are skipped."""
         path, files = normalized(path), ctx.state.files
-        found = [path] if path in files else sorted(_files_below(files, path))
+        found = [path] if path in files else sorted(_files_below(files, path), key=walk_order)
         if not found and path != "/":
             raise Missing(path)
         for file in found:
@@ -95,4 +96,4 @@ def _is_folder(files: Mapping[str, FileEntry], path: str) -> bool:
 
 
 def _info(path: str, entry: FileEntry) -> FileInfo:
-    return FileInfo(path, False, entry.size, entry.modified)
+    return FileInfo(path, False, entry.size, entry.modified, entry.sha256)

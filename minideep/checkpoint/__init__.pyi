@@ -9,6 +9,15 @@ from .adapter import threaded as threaded
 from .batch import Pending as Pending
 from .boundaries import STATUS_AFTER as STATUS_AFTER, Boundary as Boundary, recallable as recallable
 from .disk import DiskCheckpointer as DiskCheckpointer
+from .files import (
+    MAX_NAMESPACE as MAX_NAMESPACE,
+    MAX_PLACE as MAX_PLACE,
+    FileRow as FileRow,
+    Seen as Seen,
+    StoredFiles as StoredFiles,
+    namespace_name as namespace_name,
+    place as place,
+)
 from .format import (
     decode as decode,
     decode_recorded as decode_recorded,

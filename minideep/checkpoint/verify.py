@@ -13,7 +13,7 @@ from msgspec import structs
 from ..documented import Struct
 from ..errors import CheckpointError, CorruptSegment, HistoryCut
 from ..state import Path, State
-from . import layout
+from . import files, layout
 from .boundaries import beginning
 from .format import Header, encode_state, read_blob, read_segment, read_snapshot
 from .log import Log
@@ -55,6 +55,7 @@ def verify(store: CheckedStore) -> list[Damage]:
     for key in _between(store, "ref/"):
         thread_id = layout.run_path(key)[0]
         found += _lasting(store, thread_id, lambda key=key, thread_id=thread_id: _reference(store, thread_id, key))
+    found += [Damage("", key, problem) for key, problem in files.faults(store)]
     return found + _strays(store, sorted(f"{key.removeprefix('head/')}/" for key in heads if _is_head(key)))
 
 
@@ -258,7 +259,7 @@ def _reference(store: CheckedStore, thread_id: str, key: str) -> list[Damage]:
 
 def _strays(store: CheckedStore, threads: list[str]) -> list[Damage]:
     """Find the rows that belong to no thread. *threads* are the existing ones, as they stand in keys."""
-    kinds = sorted(["head", "blob", "ref", *layout.KINDS])
+    kinds = sorted(["head", "blob", "ref", *files.KINDS, *layout.KINDS])
     # Rows between the kinds, and within each between the threads: a list of all keys could fill the memory.
     gaps = list(zip(["", *(f"{kind}0" for kind in kinds)], [*(f"{kind}/" for kind in kinds), LAST], strict=True))
     for kind in layout.KINDS:

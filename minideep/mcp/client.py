@@ -29,12 +29,17 @@ from .tools import MCPTool, fitting_names
 
 CLOSE_SECONDS = 10.0
 """How long `close` waits: a server has two seconds to end by itself, two after SIGTERM, and is killed then."""
+MAX_COMMAND = 100_000
+"""Characters of a command: splitting a text into words is slow, and no system takes a much longer one."""
+_SERVER = Rule(
+    lambda server: 0 < len(server) <= MAX_COMMAND,
+    "the address of a server, such as 'https://example.com/mcp', or the command that starts one",
+)
 OVER_HTTP = ("auto",)
 OVER_PIPES = ("legacy", "auto")
 """The SDK's ways to begin. A command is not asked for the newer protocol first: many that do not know it end then, or
 say nothing for ten seconds: https://github.com/modelcontextprotocol/go-sdk/issues/1177
 """
-_SERVER = Rule(bool, "the address of a server, such as 'https://example.com/mcp', or the command that starts one")
 
 
 class MCPClient:

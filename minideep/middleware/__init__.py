@@ -7,29 +7,43 @@ are a promise to users.
 from .. import lazy_names
 
 _PUBLIC = (
-    "EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware Middleware "
-    "OffloadMiddleware PatchToolCallsMiddleware PromptCachingMiddleware ResponseFormat SkillsMiddleware "
-    "SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware"
+    "Approval AsyncSubAgentMiddleware ClearToolResults EnvironmentMiddleware FilesystemMiddleware "
+    "HumanInTheLoopMiddleware MemoryMiddleware Middleware OffloadMiddleware PatchToolCallsMiddleware "
+    "PermissionsMiddleware PlanApprovalMiddleware PromptCachingMiddleware ResponseFormat Rubric ShellMiddleware "
+    "SkillsMiddleware SubAgentMiddleware Subagent SummarizationMiddleware TodoListMiddleware ToolCallLimits "
+    "ToolResultCache ToolRetry ToolSelector"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
     __name__,
     {
         ".ports": "Middleware",
-        "approvals": "HumanInTheLoopMiddleware",
+        "approvals": "Approval HumanInTheLoopMiddleware PlanApprovalMiddleware",
+        "background": "AsyncSubAgentMiddleware",
+        "asking": "ANSWERS",
         "caching": "PromptCachingMiddleware",
+        "call_limits": "ToolCallLimits",
         "checking": "FINAL_ANSWER UNFINISHED ReplyCheck last_words refusals",
+        "context.clearing": "ClearToolResults",
         "context.compaction": "SummarizationMiddleware",
         "context.context_size": "SUMMARIES",
         "context.offload": "OffloadMiddleware",
         "context.spill": "write_new_file",
+        "continuing": "Fork",
         "environment": "EnvironmentMiddleware day_of",
-        "filesystem": "FilesystemMiddleware replacement",
+        "leaving_out": "checked_names left_out",
+        "filesystem": "FilesystemMiddleware edited",
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",
         "patching": "PatchToolCallsMiddleware",
+        "shell": "ShellMiddleware",
+        "permissions": "PermissionsMiddleware",
+        "result_cache": "ToolResultCache",
+        "rubric": "Rubric",
         "skills": "SkillsMiddleware",
-        "subagents": "SubAgentMiddleware Subagent as_subagent",
+        "subagents": "Named SubAgentMiddleware Subagent as_subagent",
         "todos": "TodoListMiddleware unfinished",
+        "tool_retry": "ToolRetry",
+        "tool_selector": "ToolSelector",
     },
 )

@@ -9,6 +9,7 @@ from msgspec import structs
 from ..checks import checked
 from ..context import ToolContext
 from ..ports import Cache, Middleware, Request
+from ..state import Path
 
 _Ttl = Literal["5m", "1h"]
 
@@ -29,11 +30,11 @@ class PromptCachingMiddleware(Middleware):
         self._ttl: _Ttl = ttl
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        key = ctx.scratch.get(self) or ctx.scratch.setdefault(self, _key("/".join((ctx.thread_id, *ctx.path))))
+        key = ctx.scratch.get(self) or ctx.scratch.setdefault(self, cache_key(ctx.thread_id, ctx.path))
         return structs.replace(request, cache=Cache(self._ttl, key, len(request.messages)))
 
 
 @lru_cache(maxsize=1000)
-def _key(run: str) -> str:
-    """Return a name for *run* that tells the provider nothing about the thread, and is short enough for it."""
-    return sha256(run.encode(errors="surrogatepass")).hexdigest()[:32]
+def cache_key(thread_id: str, path: Path) -> str:
+    """Return a name for a run that tells the provider nothing about the thread, and is short enough for it."""
+    return sha256("/".join((thread_id, *path)).encode(errors="surrogatepass")).hexdigest()[:32]

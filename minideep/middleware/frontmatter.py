@@ -1,5 +1,6 @@
 """Read the head of a `SKILL.md`: two texts from untrusted YAML. No other value is ever constructed from it."""
 
+import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -19,6 +20,8 @@ MAX_DESCRIPTION = 1024
 _MAX_DEPTH = 10
 _HEAD = rb"(?ms)\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$"
 _NAME = r"[a-z0-9]+(?:-[a-z0-9]+)*"
+_UNQUOTED = r"(?m)^([A-Za-z][\w-]*):[ \t]+(?![\"'|>])(.*\S)[ \t]*\r?$"
+"""A field whose text stands on its line, without quotation marks."""
 
 
 class Skill(Struct, frozen=True):
@@ -27,6 +30,8 @@ class Skill(Struct, frozen=True):
     name: str
     description: str
     """One line."""
+    remark: str = ""
+    """What is wrong with its head, though it can be used; empty if nothing is."""
 
 
 def parse_skill(folder: str, data: bytes) -> Skill | str:
@@ -41,11 +46,18 @@ def parse_skill(folder: str, data: bytes) -> Skill | str:
     return _parsed(folder, head[1])
 
 
+def body_of(data: bytes) -> str:
+    """Return the text of a skill's file without its head."""
+    head = re.match(_HEAD, data[:MAX_HEAD])
+    decoded = decode(data[head.end() if head else 0 :])
+    return decoded.text.strip() if decoded else ""
+
+
 @lru_cache(maxsize=512)
 def _parsed(folder: str, head: bytes) -> Skill | str:
     decoded = decode(head)
     fields = _fields(decoded.text) if decoded else "its head is binary"
-    return fields if isinstance(fields, str) else _checked(folder, fields)
+    return fields if isinstance(fields, str) else _checked(folder, *fields)
 
 
 def one_line(text: str) -> str:
@@ -53,41 +65,68 @@ def one_line(text: str) -> str:
     return " ".join("".join(char for char in text if char.isprintable() or char.isspace()).split())
 
 
-def _checked(folder: str, fields: dict[str | None, str | None]) -> Skill | str:
-    name, description = fields.get("name"), fields.get("description")
+def _checked(folder: str, fields: dict[str | None, str | None], remark: str) -> Skill | str:
+    """Return the skill that a head describes. What can be mended is, with a remark: these folders come from elsewhere,
+    where less is asked of them.
+    """
+    name, description = fields.get("name"), one_line(fields.get("description") or "")
+    remarks = [remark] if remark else []
+    if problem := _problem_of(name):
+        if _problem_of(folder):
+            return problem
+        remarks.append(f"{problem}, so it is named as its folder")
+        name = folder
+    elif name != folder:
+        remarks.append(f"its name {name!r} differs from that of its folder, {shown(folder)}")
+    if not description:
+        return "its head has no description (text)"
+    if len(description) > MAX_DESCRIPTION:
+        remarks.append(f"its description has {len(description):,} characters, of which {MAX_DESCRIPTION:,} are shown")
+        description = f"{description[: MAX_DESCRIPTION - 1]}…"
+    return Skill(name or folder, description, "; ".join(remarks))
+
+
+def _problem_of(name: str | None) -> str:
     if not name:
         return "its head has no name (text)"
     if len(name) > MAX_NAME or not re.fullmatch(_NAME, name):
         rule = f"at most {MAX_NAME} lowercase letters, digits and single hyphens between them"
         return f"its name {shown(name)} is not {rule}"
-    if name != folder:
-        return f"its name {name!r} differs from that of its folder, {shown(folder)}"
-    description = one_line(description or "")
-    if not description:
-        return "its head has no description (text)"
-    if len(description) > MAX_DESCRIPTION:
-        return f"its description has {len(description):,} characters, more than {MAX_DESCRIPTION:,}"
-    return Skill(name, description)
+    return ""
 
 
-def _fields(text: str) -> dict[str | None, str | None] | str:
-    """Return the top level of a YAML mapping, with None for anything but text; or its problem.
+def _fields(text: str) -> tuple[dict[str | None, str | None], str] | str:
+    """Return the top level of a YAML mapping, with None for anything but text, and a remark; or its problem.
 
-    This reads parser events, not values. So nothing is converted to a type, an alias cannot multiply its target, and
-    deep nesting cannot exhaust the stack.
+    Only the parser reads it: it gives events, not values. So nothing is converted to a type, an alias cannot multiply
+    its target, and deep nesting cannot exhaust the stack.
     """
     import yaml  # Takes 40 ms, which only agents with skills should pay.
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        nodes = list(_top(yaml.parse(text, Loader=loader)))
+        return _mapping(text), ""
     except _Refused as exc:
         return f"its head {exc}"
     except yaml.MarkedYAMLError as exc:
         line = exc.problem_mark.line + 2 if exc.problem_mark else 1
-        return f"its head is not YAML: line {line}: {one_line(exc.problem or '')}"
+        problem = f"its head is not YAML: line {line}: {one_line(exc.problem or '')}"
     except (yaml.YAMLError, ValueError, OverflowError):  # An impossible character or number.
         return "its head is not YAML"
+    try:  # `description: Use it for this: ...` is what people write.
+        return _mapping(re.sub(_UNQUOTED, _quoted, text)), f"{problem}; put the text in quotation marks"
+    except (yaml.YAMLError, ValueError, OverflowError, _Refused):
+        return problem
+
+
+def _quoted(field: re.Match[str]) -> str:
+    return f"{field[1]}: {json.dumps(field[2], ensure_ascii=False)}"
+
+
+def _mapping(text: str) -> dict[str | None, str | None]:
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    nodes = list(_top(yaml.parse(text, Loader=loader)))
     return dict(zip(nodes[::2], nodes[1::2], strict=False))
 
 

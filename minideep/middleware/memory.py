@@ -94,12 +94,10 @@ class MemoryMiddleware(Middleware):
         Raises:
             ToolError: it is missing, a folder, or too large.
         """
-        if self._in_state:
-            entry = ctx.state.files[path]
-            _check_size(path, entry.size)
-            return entry.sha256
         info = status(ctx, self._backend, path)
         _check_size(path, info.size)
+        if info.sha256:
+            return info.sha256
         settled = 0 < info.modified < time.time() - SETTLED
         return (info.size, info.modified) if settled else None
 

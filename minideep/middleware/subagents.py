@@ -3,20 +3,24 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
+from msgspec import Struct, structs
+
 from ..access import Access
 from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..export import as_plain
-from ..kinds import shown
-from ..messages import ToolMessage, ToolResult
+from ..kinds import having, shown
+from ..messages import Input, ToolMessage, ToolResult
 from ..parameters import Alias
+from ..permissions import Rule
 from ..plain_json import to_json
 from ..ports import Middleware, Model
-from ..spec import Runnable
+from ..spec import AgentSpec, Runnable
 from ..state import Limits
 from ..tools import Tool
 from ..turn import Turn
+from .approvals import Approval
 from .output import as_response_format
 
 PROMPT = """\
@@ -38,16 +42,27 @@ them change the same file. If it fails, the error says why: give a clearer or sm
 subagent_type is one of:
 """
 
+FRESH = "Each call starts a new subagent, which remembers no earlier one;"
+FRESH_OR_NOT = (
+    "Without `id` a call starts a new subagent, which remembers no earlier one; with the `id` at the end of an earlier "
+    "answer that subagent goes on, knowing all that it has read and said;"
+)
 
 # Other names, which models know from other tools of this kind. Some give a short and a full description.
-_Work = Annotated[str, Alias("prompt", "task", "instruction", "instructions", joined=True)]
-_NAMES = Alias("agent", "agent_name", "agent_type", "subagent", "subagent_name", "name", "type")
+WORK = Annotated[str, Alias("prompt", "task", "instruction", "instructions", joined=True)]
+TYPE_NAMES = Alias("agent", "agent_name", "agent_type", "subagent", "subagent_name", "name", "type")
+
+ID = Annotated[str, Alias("task_id", "session_id", "subagent_id")]
 
 
 class Subagent(UserWritten, frozen=True, kw_only=True):
     """A kind of subagent that an agent may delegate to.
 
-    It has its own system prompt and never sees its parent's messages or todos.
+    It has its own system prompt and never sees its parent's messages or todos. Its fields describe an agent that is
+    built like its parent; or *agent* is one that you have built.
+
+    Raises:
+        ConfigError: a field is not usable, or two of them contradict each other.
     """
 
     name: str
@@ -67,25 +82,63 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
     """None: the limits of the parent."""
     subagents: Sequence["Subagent"] = ()
     """The subagents that it may delegate to in turn."""
-    interrupt_on: Mapping[str, bool] | None = None
-    """Changes to the parent's `interrupt_on`: True makes calls of a tool wait for a person, False lets them run. None:
-    no changes.
+    interrupt_on: Mapping[str, bool | Approval] | None = None
+    """Changes to the parent's `interrupt_on`: True or an `Approval` makes calls of a tool wait for a person, False lets
+    them run. None: no changes.
     """
+    permissions: Sequence[Rule] = ()
+    """Rules beside those of the parent; of both, the stricter verdict counts."""
+    inherit_permissions: bool = True
+    """False: the rules of the parent do not hold here, only its own do."""
     response_format: Any = None
     """The form of its answer, which the delegating model reads as JSON; as for `Agent`. None: text."""
     share: Sequence[str] = ()
     """Owners of notes; each run starts with a copy of their notes. Files are always shared, messages and todos never.
     """
+    without: Sequence[str] | None = None
+    """The built-in tools that it has not, as for `create_deep_agent`. None: those that its parent has not."""
+    agent: None | Annotated[Any, having("spec", "an `Agent`")] = None  # noqa: RUF036  Most have none: it is tried first.
+    """An agent to run as it is, under this name. It works in its parent's thread, so it uses no store of its own."""
+    background: bool = False
+    """True: it is not for `task`, but works beside the main agent, in a thread of its own. See
+    `AsyncSubAgentMiddleware`.
+    """
+    persistent: bool = False
+    """True: its answers end with an id, and a later `task` with that id goes on with its messages."""
+    fork: bool = False
+    """True: it is the parent once more. It has the same prompt, tools and model, begins with the parent's messages, so
+    that the provider reads them from its cache, and cannot delegate. Only *limits* may be its own.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.agent is not None:
+            self._check_alone("agent", "share background persistent", "build it into the agent")
+        if self.fork:
+            self._check_alone("fork", "limits persistent", "a fork has all else of its parent")
+        if self.background and self.persistent:
+            problem = f"subagent {self.name!r} is both background and persistent"
+            raise ConfigError(f"{problem}; leave persistent out, as `update_task` always goes on with a task")
+
+    def _check_alone(self, field: str, besides: str, remedy: str) -> None:
+        """Check that besides *field* only the fields *besides* are given."""
+        for other in structs.fields(type(self)):
+            given = getattr(self, other.name)
+            if other.name not in ("name", "description", field, *besides.split()) and given != other.default:
+                raise ConfigError(f"subagent {self.name!r} has both {field}= and {other.name}=; {remedy}")
+
+
+class Named(Struct, frozen=True):
+    """An agent as it works for another one: under the name that it has there."""
+
+    spec: AgentSpec
 
 
 def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
     """Return *about* itself, or the `Subagent` described by a dict in deepagents' format.
 
-    Its keys are the fields. `prompt` is another name for `system_prompt`, and `subagents` may contain dicts in turn.
-    *place* names the dict in errors.
+    Its keys are the fields. `prompt` is another name for `system_prompt`, `runnable` for `agent`, and `mode` may be
+    `isolated` or `fork`; `subagents` may contain dicts in turn. *place* names the dict in errors.
 
     Raises:
         ConfigError: a key is unknown or missing, or a value is wrong.
@@ -93,8 +146,11 @@ def as_subagent(about: Subagent | Mapping[str, Any], place: str) -> Subagent:
     if isinstance(about, Subagent):
         return about
     given, known = dict(about), Subagent.__struct_fields__
-    if "prompt" in given and "system_prompt" not in given:
-        given["system_prompt"] = given.pop("prompt")
+    for theirs, ours in (("prompt", "system_prompt"), ("runnable", "agent")):
+        if theirs in given and ours not in given:
+            given[ours] = given.pop(theirs)
+    if given.get("mode") in ("isolated", "fork") and "fork" not in given:
+        given["fork"] = given.pop("mode") == "fork"
     for key in given:
         if key not in known:
             from ..mistakes import did_you_mean
@@ -121,32 +177,63 @@ class SubAgentMiddleware(Middleware):
 
     @checked
     def __init__(self, agents: Iterable[tuple[Subagent, Runnable]]) -> None:
-        self._agents: dict[str, Runnable] = {}
-        lines: list[str] = []
+        self._agents: dict[str, tuple[Subagent, Runnable]] = {}
+        lines, persistent = list[str](), False
         for about, agent in agents:
             if about.name in self._agents:
                 raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
-            self._agents[about.name] = agent
-            lines.append(f"- {about.name}: {about.description}{_form(about)}")
+            self._agents[about.name] = about, agent
+            lines.append(line_of(about))
+            persistent = persistent or about.persistent
         self.subagents: tuple[str, ...] = tuple(self._agents)
+        words = DESCRIPTION.replace(FRESH, FRESH_OR_NOT) if persistent else DESCRIPTION
+        function = self._task_with_id() if persistent else self._task()
         self.tools: Sequence[Tool] = (
-            Tool(self._task(), description=DESCRIPTION + "\n".join(lines), access=_access, thread_only=True),
+            Tool(function, description=words + "\n".join(lines), access=task_access, thread_only=True),
         )
 
     def _task(self) -> Callable[..., Any]:
         """Return the function of the tool. Its schema lists the names of the agents, so it is made for them."""
 
-        async def task(description: _Work, subagent_type: str, ctx: ToolContext) -> ToolResult:
-            if not description.strip():
-                raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
-            return _report(subagent_type, await ctx.run(self._agents[subagent_type], description))
+        async def task(description: WORK, subagent_type: str, ctx: ToolContext) -> ToolResult:
+            return await self._delegate(ctx, description, subagent_type)
 
+        return self._with_names(task)
+
+    def _task_with_id(self) -> Callable[..., Any]:
+        """Return the function of the tool if an agent is persistent."""
+
+        async def task(description: WORK, subagent_type: str, ctx: ToolContext, id: ID = "") -> ToolResult:
+            return await self._delegate(ctx, description, subagent_type, id)
+
+        return self._with_names(task)
+
+    def _with_names(self, task: Callable[..., Any]) -> Callable[..., Any]:
         names: Any = Literal[self.subagents] if self.subagents else str
-        task.__annotations__["subagent_type"] = Annotated[names, _NAMES]
+        task.__annotations__["subagent_type"] = Annotated[names, TYPE_NAMES]
         return task
 
+    async def _delegate(self, ctx: ToolContext, description: str, name: str, id: str = "") -> ToolResult:
+        if not description.strip():
+            raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
+        about, agent = self._agents[name]
+        if not (id or about.persistent or about.fork):
+            return report(name, await ctx.run(agent, description))
+        from . import continuing  # Most subagents begin with nothing.
 
-def _access(args: Mapping[str, Any]) -> tuple[Access, ...]:
+        work: Input = continuing.forked(ctx, description) if about.fork and not id else description
+        if id:
+            work = await continuing.continued(ctx, name, id, description)
+        result = report(name, await ctx.run(agent, work))
+        return continuing.with_id(ctx, name, id, result) if about.persistent else result
+
+
+def line_of(about: Subagent) -> str:
+    """Return the line by which the delegating model chooses a subagent."""
+    return f"- {about.name}: {about.description}{_form(about)}"
+
+
+def task_access(args: Mapping[str, Any]) -> tuple[Access, ...]:
     return (Access("task", args.get("subagent_type", "")),)
 
 
@@ -157,7 +244,7 @@ def _form(about: Subagent) -> str:
     return f"; it answers with JSON of this shape: {as_response_format(about.response_format).shape}"
 
 
-def _report(name: str, turn: Turn) -> ToolResult:
+def report(name: str, turn: Turn) -> ToolResult:
     """Return what the parent reads of a child's turn: its last words, and why it did not end well."""
     said = f" It said last: {turn.text}" if turn.text else ""
     match turn.status:

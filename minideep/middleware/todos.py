@@ -86,6 +86,13 @@ def unfinished(todos: Sequence[Todo]) -> list[Todo]:
     return [todo for todo in todos if todo.status != "completed"]
 
 
+def is_stale(state: AnyState) -> bool:
+    """Return whether the list is one of an earlier turn. If the beginning of this turn is not in context, it counts as
+    one of this turn.
+    """
+    return bool(state.todos) and state.said in state.messages and not _written_this_turn(state)
+
+
 def _check_kept(state: AnyState, todos: list[Todo]) -> None:
     """Check that *todos* keep the completed items unchanged, or start a new list.
 

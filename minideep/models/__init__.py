@@ -4,7 +4,7 @@ from .. import lazy_names
 
 _PUBLIC = (
     "Anthropic BatchModel CodeExecution FallbackModel FileSearch ModelInfo OfflineModel OpenAI OpenAIChat Price "
-    "Profile RateLimiter ScriptedModel Timeouts WebSearch add_model_info model_info register"
+    "Profile RateLimiter RedactPII RetryModel ScriptedModel Timeouts WebSearch add_model_info model_info register"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -23,11 +23,14 @@ __getattr__ = lazy_names(
         "profile": "Profile profile_of",
         "provider_tools": "CodeExecution FileSearch WebSearch",
         "rate_limit": "RateLimiter",
+        "redact_pii": "RedactPII",
         "registry": "register",
         "resolving": "resolve",
+        "retry": "RetryModel",
         "scripted": "Policy Say ScriptedModel as_reply",
         "servers": "SERVERS server_address",
         "timeouts": "Timeouts",
         "tool_check": "check_tools",
+        "wrapper": "ModelWrapper",
     },
 )

@@ -18,11 +18,14 @@ from .openai.responses import OpenAI as OpenAI
 from .profile import Profile as Profile, profile_of as profile_of
 from .provider_tools import CodeExecution as CodeExecution, FileSearch as FileSearch, WebSearch as WebSearch
 from .rate_limit import RateLimiter as RateLimiter
+from .redact_pii import RedactPII as RedactPII
 from .registry import register as register
 from .resolving import resolve as resolve
+from .retry import RetryModel as RetryModel
 from .scripted import Policy as Policy, Say as Say, ScriptedModel as ScriptedModel, as_reply as as_reply
 from .servers import SERVERS as SERVERS, server_address as server_address
 from .timeouts import Timeouts as Timeouts
 from .tool_check import check_tools as check_tools
+from .wrapper import ModelWrapper as ModelWrapper
 
 __all__: list[str]

@@ -12,7 +12,7 @@ from ..errors import ToolError
 from ..events import FILE_EVENTS, AnyEvent, Compacted, FileDeleted, FileWritten, Noted, TurnEscalated
 from ..kinds import Injected
 from ..messages import Content, Text, ToolCall, ToolResult, clean
-from ..middleware import SUMMARIES
+from ..middleware import ANSWERS, SUMMARIES
 from ..ports import Ask, Middleware, Reply, Request, RunTool
 from ..spec import AgentSpec
 from ..state import Edit
@@ -206,12 +206,14 @@ def _record(ctx: ToolContext, event: AnyEvent, before: Any = None) -> None:
 
 
 def _is_of_context(event: AnyEvent) -> bool:
-    """Return whether an event before a reply is what minideep itself does to keep a context small."""
+    """Return whether an event before a reply is what minideep itself does to keep a context small, or what another
+    model has said in this step: it is not asked again.
+    """
     match event:
         case Compacted():
             return event.asked
-        case Noted(owner=owner):
-            return owner == SUMMARIES
+        case Noted(owner=owner, key=key):
+            return owner == SUMMARIES or (owner, key) in ANSWERS
         case _:
             return isinstance(event, FileWritten)
 

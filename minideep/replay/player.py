@@ -60,6 +60,18 @@ async def play(recording: Recording, agent: Any, context: Any = None) -> Replay:
         return await _Player(recording, agent, context).play()
 
 
+async def say_at_once(agent: Any, given: RecordedInput) -> list[Any]:
+    """Say what was said before the first step of a turn, as soon as the turn runs. Return the turns that run then."""
+    running: list[Any] = []
+    for _ in range(SOON):
+        if running := turns_of(agent._turns):
+            break
+        await asyncio.sleep(0)
+    for live in running:  # Not by `say`, which takes a moment, and the first step comes at once.
+        live.inbox.extend((UserMessage(text), Future[bool]()) for text in given.said)
+    return running
+
+
 class _Player:
     """Gives a recording its inputs, one by one."""
 
@@ -87,13 +99,7 @@ class _Player:
 
     async def _at_once(self, given: RecordedInput) -> None:
         """Do what was done between an input and the first step: say something, or stop the turn."""
-        running: list[Any] = []
-        for _ in range(SOON):
-            if running := turns_of(self._agent._turns):
-                break
-            await asyncio.sleep(0)
-        for live in running:  # Not by `say`, which takes a moment, and the first step comes at once.
-            live.inbox.extend((UserMessage(text), Future[bool]()) for text in given.said)
+        running = await say_at_once(self._agent, given)
         if not given.is_begun:
             self._stop_now(given, running)
 

@@ -1,5 +1,6 @@
 """Running a recorded thread with other parts: another model, another prompt, or an agent that has changed since."""
 
+import asyncio
 import json
 from contextlib import nullcontext
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from ..state import Decision, Interrupt, Path, Reject, Respond
 from ..turn import Turn
 from .answers import RecordedAnswers, given_again
 from .comparison import Replay
-from .player import apart, replayed, say_again, say_beside
+from .player import apart, replayed, say_again, say_at_once, say_beside
 from .recording import RecordedCall, RecordedInput, Recording, as_given
 from .script import Script
 
@@ -98,7 +99,11 @@ class _Variant:
 
     async def _give(self, index: int, given: RecordedInput, last: Turn | None) -> Turn:
         if given.message is not None or last is None:
-            return await say_again(self.agent, self._recording, index, self._context)
+            early = asyncio.ensure_future(say_at_once(self.agent, given))
+            try:
+                return await say_again(self.agent, self._recording, index, self._context)
+            finally:
+                early.cancel()
         if last.status in ("failed", "cancelled", "exhausted"):
             return await self.agent.resume(self._thread, context=self._context)
         return last

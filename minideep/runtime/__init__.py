@@ -10,9 +10,11 @@ __getattr__ = lazy_names(
     __name__,
     {
         "alone": "LoneCall LoneRun",
+        "delegation": "messages_of_run",
         "feed": "position",
         "following": "ThreadStatus cancel_turn follow say_to_turn status_of",
         "handle": "Handle start",
+        "jobs": "Jobs job_id thread_of_job",
         "live": "turns_of",
         "options": "with_options",
         "overrides": "override with_model",

@@ -1,6 +1,7 @@
 """What the rest of the package uses of the runtime, for type checkers."""
 
 from .alone import LoneCall as LoneCall, LoneRun as LoneRun
+from .delegation import messages_of_run as messages_of_run
 from .feed import position as position
 from .following import (
     ThreadStatus as ThreadStatus,
@@ -10,6 +11,7 @@ from .following import (
     status_of as status_of,
 )
 from .handle import Handle as Handle, start as start
+from .jobs import Jobs as Jobs, job_id as job_id, thread_of_job as thread_of_job
 from .live import turns_of as turns_of
 from .options import with_options as with_options
 from .overrides import override as override, with_model as with_model

@@ -1,12 +1,15 @@
 """Delegation: running an agent below a tool call. Its run is opened or continued, bounded in number, and driven."""
 
 import time
+from collections.abc import Sequence
 from time import perf_counter
 
-from ..context import ChildPaused
+from msgspec import structs
+
+from ..context import DRIVEN, ChildPaused
 from ..errors import ConfigError, ToolError
 from ..events import Noted, Resumed, UserSaid
-from ..messages import Input, clean
+from ..messages import Input, Message, clean
 from ..spec import AgentSpec, Runnable, Said
 from ..state import BUDGETS, Path, State
 from ..turn import Turn
@@ -26,7 +29,7 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
     # Before the child begins, so that a second one under its key is refused.
     call.children[key] = ended = parent.loop.create_future()
     try:
-        child = open_child(call, below(overridden(agent.spec, parent.spec), parent.spec), key, said)
+        child = open_child(call, spec_below(agent, parent.spec), key, said)
         state = child.state
         try:
             if state.status == "running":
@@ -50,6 +53,16 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
         return child.turn()
     finally:
         ended.set_result(None)
+
+
+def spec_below(agent: Runnable, parent: AgentSpec) -> AgentSpec:
+    """Return the spec of *agent* as it works for *parent*: the guards of *parent* hold there too."""
+    return below(overridden(agent.spec, parent), parent)
+
+
+def spec_beside(agent: Runnable, parent: AgentSpec) -> AgentSpec:
+    """Return the spec of *agent* as it works for *parent* in a thread of its own, with the same version and tags."""
+    return structs.replace(spec_below(agent, parent), about=parent.about)
 
 
 def key_of(call: Call, key: str | None, attempt: int) -> str:
@@ -87,7 +100,7 @@ def open_child(call: Call, spec: AgentSpec, key: str, said: Said) -> Run:
     if not in_memory and path not in parent.journal.log.runs:
         for run in parent.budgets:
             check_prices(spec, run.state.limits, run.spec.name)
-        _count_child(parent, path)
+        count_child(parent, path)
     child = parent.child(spec, path, call)
     state = child.state
     if state.status == "ready":
@@ -122,8 +135,12 @@ def is_out_of_budget(child: State) -> bool:
     return child.status == "exhausted" and child.reason in BUDGETS
 
 
-def _count_child(parent: Run, path: Path) -> None:
-    """Count a run that begins at *path* for its parent and every run above, if the limits of all of them allow it."""
+def count_child(parent: Run, path: Path) -> None:
+    """Count a run that begins at *path* for its parent and every run above, if the limits of all of them allow it.
+
+    Raises:
+        ToolError: one of them does not; nothing was counted.
+    """
     line = [parent]
     while (above := line[-1].parent) is not None:
         line.append(above)
@@ -145,3 +162,17 @@ def _share_notes(child: Run, parent: State) -> None:
     for owner in child.spec.share:
         for name, value in parent.notes.get(owner, {}).items():
             child.record(Noted(owner, name, value))
+
+
+async def messages_of_run(call_id: str) -> Sequence[Message]:
+    """Return the messages in context of the run that an earlier call of the run that is driven here began; none if
+    there was no such run.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    run: Run = DRIVEN.get()
+    journal, path = run.journal, (*run.path, call_id)
+    if (state := journal.states.get(path)) is None:
+        state, _ = await journal.store.off_loop(lambda: journal.saved_run(path))
+    return tuple(state.messages)

@@ -1,7 +1,7 @@
 """Calling hooks: an error names the middleware and the hook, and no wrap can hide how a turn ends."""
 
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from types import NoneType
 from typing import Any, Union
 
@@ -149,7 +149,7 @@ class Wrap:
 
     async def __call__(self, value: Any, model: Model | None = None) -> Any:
         # A model that an outer wrap has chosen holds unless this one chooses another.
-        inner = self._inner if model is None else partial(self._inner, model=model)
+        inner = self._inner if model is None else _asking(self._inner, model)
         try:
             outcome = await self._hook(self._ctx, value, inner)
         except Exception as exc:  # What came from below is not this middleware's fault.
@@ -163,3 +163,12 @@ class Wrap:
         if outcome is not self._below.last or outcome is None:
             _check_outcome(self._part, self._hook.__name__, (self._kind,), outcome)
         return outcome
+
+
+def _asking(inner: Any, chosen: Model) -> Any:
+    """Return *inner*, which asks *chosen* if no model is given. A `partial` would refuse one without its name."""
+
+    def ask(request: Request, model: Model | None = None) -> Any:
+        return inner(request, chosen if model is None else model)
+
+    return ask

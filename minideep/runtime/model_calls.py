@@ -58,7 +58,7 @@ class WrappedModel(Innermost):
     """
 
     __slots__ = (
-        "_cost", "_model", "_outer", "_request", "_run", "_seconds", "_stopped", "_streamed", "_usage",
+        "_cost", "_earlier", "_model", "_outer", "_request", "_run", "_seconds", "_stopped", "_streamed", "_usage",
     )  # fmt: skip
 
     def __init__(self, run: Run, ctx: ToolContext) -> None:
@@ -80,6 +80,7 @@ class WrappedModel(Innermost):
         self._cost: float | None = 0.0
         self._seconds, self._streamed = 0.0, False
         self.last: Reply | None = None
+        self._earlier: list[tuple[Reply, Request, Model]] = []
         self._stopped: TurnExhausted | None = None
         reply: Any = None
         try:
@@ -103,6 +104,10 @@ class WrappedModel(Innermost):
         if self._usage is None:  # Nobody was asked.
             self._usage = NO_USAGE
             run.ledger.add_model(NO_USAGE, 0.0)
+        # A hook may have asked something else since, for example what is to be thought of this reply.
+        for earlier, request, asked in self._earlier:
+            if earlier.message is reply.message:
+                self._request, self._model = request, asked
         if run.live.listening and (self.last is None or reply.message is not self.last.message):
             self._stream_instead(reply.message.text)
         try:
@@ -149,6 +154,8 @@ class WrappedModel(Innermost):
         if self._usage is not None and (stopped := run.over_budget()):
             self._stopped = stopped
             raise BudgetSpent
+        if self.last is not None:
+            self._earlier.append((self.last, self._request, self._model))
         if request.tools is not self._request.tools:
             check_shown("wrap_model", request.tools, run.spec.tools)
         self._request, self._model = request, run.spec.model if model is None else run.model_for(model)

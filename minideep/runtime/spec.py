@@ -68,6 +68,7 @@ def build_spec(
         inheritable(middleware),
         other_models=tuple([model for part in middleware for model in part.models]),
         output=next((read for part in middleware if (read := getattr(part, "read_turn", None))), None),
+        background=next((part.background for part in middleware if hasattr(part, "background")), {}),  # pyright: ignore
         origin=object(),
         add_files=hooks["add_files"],
     )

@@ -89,6 +89,14 @@ class Stream(Generic[R]):
         finally:
             run_sync(self.aclose())
 
+    def __enter__(self) -> "Stream[R]":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        from .sync import run_sync
+
+        run_sync(self.aclose())
+
     async def _next(self) -> StreamEvent | None:
         return await anext(self, None)
 

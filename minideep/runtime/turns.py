@@ -80,6 +80,7 @@ class Turns:
         """The turns that were started and run on their own."""
         self._closing = False
         """True during `aclose`: a turn that was started and still waits for its thread must not get it now."""
+        self.blocks: int = 0  # That are open, of `async with agent:`. Outside, no tool may begin a turn beside its own.
 
     async def run(
         self, config: TurnConfig, input: Input, thread_id: str | None, key: str | None = None, files: Files = None
@@ -92,15 +93,14 @@ class Turns:
         """
         if key is not None and thread_id is None:
             raise ConfigError(f"key={key!r} needs a thread_id: a key belongs to its thread")
-        said = config.spec.accept(input, config.spec.model)
-        record = partial(_record_message, said, files, config.spec, key or "")
+        record = partial(_record_message, config.spec.accept(input, config.spec.model), files, key or "")
         return await self._turn(config, uuid.uuid4().hex if thread_id is None else thread_id, record, new=True)
 
     async def resume(self, config: TurnConfig, thread_id: str, decisions: Mapping[str, Decision]) -> Turn:
         """Resume a turn, or return the last one."""
         if (config.store, thread_id) not in self._kept and not await config.store.has(thread_id):
             raise unknown_thread(thread_id)  # Before anything is made for it.
-        return await self._turn(config, thread_id, partial(_record_decisions, decisions, config.spec), new=False)
+        return await self._turn(config, thread_id, partial(_record_decisions, decisions), new=False)
 
     async def aclose(self, grace: float) -> None:
         """Cut short, after *grace* seconds, the turns that run here. Those can be resumed."""
@@ -185,7 +185,11 @@ class Turns:
             ConfigError: the thread is another agent's.
         """
         spec, owner = config.spec, journal.root.agent
-        if owner and owner != spec.name and owner not in spec.continues:
+        if owner in spec.background and owner != spec.name:
+            from .delegation import spec_beside  # Seldom: somebody turns to a background task itself.
+
+            spec = spec_beside(spec.background[owner], spec)
+        elif owner and owner != spec.name and owner not in spec.continues:
             found = f"thread {journal.thread_id!r} is of agent {owner!r}, and this one is {spec.name!r}"
             raise ConfigError(f"{found}; to continue it all the same, make the agent with continues=[{owner!r}]")
         journal.set_redact(config.redact)
@@ -288,16 +292,16 @@ class Turns:
             self._kept.pop(key, None)
 
 
-async def _record_message(input: Said, files: Files, spec: AgentSpec, key: str, run: Run) -> Accepted:
+async def _record_message(input: Said, files: Files, key: str, run: Run) -> Accepted:
     """Record a user's message. Runs below calls that it answers are cancelled, in the same append."""
-    earlier, message = input
+    (earlier, message), spec = input, run.spec
     said = UserSaid(message, time.time(), spec.limits, agent=spec.name, key=key)
     if key:
         from .past import known_turn  # Most inputs have no key.
 
         if (past := await known_turn(run, said)) is not None:
             # It may have been cut short.
-            return await _record_decisions({}, spec, run) if past.status == "running" else Accepted(past)
+            return await _record_decisions({}, run) if past.status == "running" else Accepted(past)
     cut_off = unanswered(run)  # Before the message answers their calls.
     try:
         if earlier:
@@ -319,7 +323,7 @@ async def _record_message(input: Said, files: Files, spec: AgentSpec, key: str, 
     return Accepted()
 
 
-async def _record_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, run: Run) -> Accepted:
+async def _record_decisions(decisions: Mapping[str, Decision], run: Run) -> Accepted:
     """Record a person's decisions, or that a turn without them is resumed."""
     # A script that does not know how far a killed turn got may resume it, and nothing runs twice.
     if not decisions and run.state.status in ("ended", "escalated", "paused"):
@@ -330,7 +334,7 @@ async def _record_decisions(decisions: Mapping[str, Decision], spec: AgentSpec, 
 
     decided, was = match(run.state, decisions), run.state.status
     was_running, run.has_new_budget = was == "running", was == "exhausted"
-    for path, event in resumption(decided, spec.limits, run.seconds_before() if was_running else 0.0):
+    for path, event in resumption(decided, run.spec.limits, run.seconds_before() if was_running else 0.0):
         run.record_at(path, event)
     run.live.resumed = True
     if was_running:

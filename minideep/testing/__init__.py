@@ -6,8 +6,8 @@ Each name is loaded when it is first used. `README.md` beside this file shows al
 from .. import lazy_names
 
 _PUBLIC = (
-    "BackendContract DurableStoreContract ModelContract Recorded RecordingContext StoreContract forbid_requests "
-    "recorded tool_context"
+    "BackendContract DurableStoreContract ModelContract Recorded RecordingContext ShellContract StoreContract "
+    "forbid_requests recorded tool_context"
 )
 __all__ = _PUBLIC.split()  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = lazy_names(
@@ -19,6 +19,7 @@ __getattr__ = lazy_names(
         "durable_store": "DurableStoreContract",
         "model": "ModelContract",
         "recordings": "Recorded recorded",
+        "shell": "ShellContract",
         "store": "StoreContract",
     },
 )

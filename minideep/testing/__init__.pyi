@@ -6,6 +6,7 @@ from .context import RecordingContext as RecordingContext, tool_context as tool_
 from .durable_store import DurableStoreContract as DurableStoreContract
 from .model import ModelContract as ModelContract
 from .recordings import Recorded as Recorded, recorded as recorded
+from .shell import ShellContract as ShellContract
 from .store import StoreContract as StoreContract
 
 __all__: list[str]

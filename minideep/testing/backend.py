@@ -7,7 +7,7 @@ from time import time
 from typing import Any
 
 from ..agent import Agent
-from ..backends import FileInfo, Missing
+from ..backends import FileInfo, Missing, find
 from ..errors import ToolError
 from ..events import FileDeleted, FileWritten
 from ..messages import ToolCall, ToolMessage
@@ -26,51 +26,114 @@ REFUSED = ["..", "/../x", "a/../b", "/a/..", "~", "~/x", "a\0b", "/\ud800"]
 """Paths that could lead elsewhere, or that nothing can encode."""
 ODD_NAMES = ["/a..b.txt", "/...", "/..a", "/a~", "/ü ñ", "/😀", "/-f", "/a'b\"c"]
 
+GLOB_TREE = (
+    "/a.py",
+    "/b.md",
+    "/.env",
+    "/src/a.py",
+    "/src/.x.py",
+    "/src/lib/c.py",
+    "/src/lib/d.txt",
+    "/.ci/w.yml",
+    "/[z].py",
+)
+GLOBS: list[tuple[str, str, list[str]]] = [
+    ("*.py", "/", ["/[z].py", "/a.py", "/src/a.py", "/src/lib/c.py"]),
+    ("/*.py", "/src", ["/[z].py", "/a.py"]),
+    ("src/*.py", "/", ["/src/a.py"]),
+    ("./src//*.py", "/", ["/src/a.py"]),
+    ("lib/*", "/src", ["/src/lib/c.py", "/src/lib/d.txt"]),
+    ("lib/*", "/", []),
+    ("*", "/src/lib", ["/src/lib/c.py", "/src/lib/d.txt"]),
+    ("**/*.py", "/", ["/[z].py", "/a.py", "/src/a.py", "/src/lib/c.py"]),
+    ("src/**", "/", ["/src/a.py", "/src/lib/c.py", "/src/lib/d.txt"]),
+    ("**/lib/**/c.py", "/", ["/src/lib/c.py"]),
+    ("**/**/**/c.py", "/", ["/src/lib/c.py"]),
+    ("?.py", "/src", ["/src/a.py", "/src/lib/c.py"]),
+    ("[bc].*", "/", ["/b.md", "/src/lib/c.py"]),
+    ("[!a].py", "/", ["/src/lib/c.py"]),
+    ("[[]z].py", "/", ["/[z].py"]),
+    ("{a.py,lib/c.py}", "/src", ["/src/a.py", "/src/lib/c.py"]),
+    ("*.{md,t{x,}t}", "/", ["/b.md", "/src/lib/d.txt"]),
+    ("src/{lib/*,*}.py", "/", ["/src/a.py", "/src/lib/c.py"]),
+    (".*", "/", ["/.env", "/src/.x.py"]),
+    ("src/.*", "/", ["/src/.x.py"]),
+    (".ci/*.yml", "/", ["/.ci/w.yml"]),
+    ("*.yml", "/.ci", ["/.ci/w.yml"]),
+    ("{.ci,src}/*.{yml,py}", "/", ["/.ci/w.yml", "/src/a.py"]),
+    ("A.PY", "/", []),
+    ("src", "/", []),
+    ("a.py/**", "/", []),
+    ("a.py", "/a.py", ["/a.py"]),
+]
+"""Patterns, the folder that each begins in, and the files of `GLOB_TREE` that it finds."""
+
 
 class Files:
-    """A backend with a context, and what its tools do: whatever the state is to keep, they record."""
+    """A backend with a context, and what its tools do: whatever the state is to keep, they record. Paths begin at
+    *root*, a folder of the backend; "" is its own root.
+    """
 
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
+    def __init__(self, backend: Backend, root: str = "") -> None:
+        self.backend: Backend = backend
+        self.root: str = root
         self.ctx: RecordingContext = tool_context()
 
     def put(self, path: str, data: bytes = b"", expect: str | None = None) -> bool:
         """Write a file; return whether the state keeps it."""
+        path = self._full(path)
         kept = self.backend.write(self.ctx, path, data, expect)
         if kept:
             self.ctx.record(FileWritten(path, data, len(data), sha256(data).hexdigest(), time()))
         return kept
 
     def read(self, path: str) -> bytes:
-        return self.backend.read(self.ctx, path)
+        return self.backend.read(self.ctx, self._full(path))
 
     def remove(self, path: str) -> list[str]:
         """Delete a file or a folder; return the removed files."""
-        removed = self.backend.delete(self.ctx, path)
+        removed = self.backend.delete(self.ctx, self._full(path))
         for file in removed:
             self.ctx.record(FileDeleted(file, time()))
-        return removed
+        return [self._inner(file) for file in removed]
 
     def ls(self, path: str) -> list[str]:
-        return _paths(self.backend.ls(self.ctx, path))
+        return self._paths(self.backend.ls(self.ctx, self._full(path)))
 
     def walk(self, path: str) -> list[str]:
-        return sorted(_paths(self.backend.walk(self.ctx, path)))
+        """Return the files that a walk finds, in its order."""
+        return self._paths(self.backend.walk(self.ctx, self._full(path)))
+
+    def _paths(self, infos: Iterable[FileInfo]) -> list[str]:
+        """Return the paths, those of folders with a final `/`."""
+        return [self._inner(f"{info.path.rstrip('/')}/" if info.is_dir else info.path) for info in infos]
+
+    def _full(self, path: str) -> str:
+        if not self.root or path in REFUSED:
+            return path
+        return self.root + (path if path.startswith("/") else f"/{path}")
+
+    def _inner(self, path: str) -> str:
+        if not path.startswith(f"{self.root}/"):
+            raise AssertionError(f"{path!r} is not below {self.root!r}")
+        return path[len(self.root) :]
 
 
 class BackendContract:
     """The promises of every `Backend` whose `home` is `/`.
 
-    Paths that the contract writes begin at the root of an empty backend. A message is free as long as it is there: the
-    model reads it.
+    Paths that the contract writes begin at the root of an empty backend, or at its folder *root*, such as "/docs". A
+    message is free as long as it is there: the model reads it.
     """
+
+    root: str = ""
 
     def make(self, folder: Path) -> Backend:
         """Return an empty backend, which may use the empty *folder*."""
         raise NotImplementedError(f"{type(self).__name__}.make must return a backend")
 
     def _files(self, folder: Path, *paths: str) -> Files:
-        files = Files(self.make(folder))
+        files = Files(self.make(folder), self.root)
         for path in paths:
             files.put(path, path.encode())
         return files
@@ -113,13 +176,16 @@ class BackendContract:
         files = self._files(tmp_path, *TREE)
         same("ls /", files.ls("/"), ["/.env", "/a.md", "/b.py", "/src/", "/src2/"])
         same("ls /src/", files.ls("/src/"), ["/src/deep/", "/src/main.py"])
-        sizes = {info.path: info.size for info in files.backend.ls(files.ctx, "/src") if not info.is_dir}
-        same("sizes in /src", sizes, {"/src/main.py": len("/src/main.py")})
+        infos = [info for info in files.backend.ls(files.ctx, f"{self.root}/src") if not info.is_dir]
+        same("sizes in /src", [info.size for info in infos], [len("/src/main.py")])
+        content = sha256(b"/src/main.py").hexdigest()
+        same("the hash of a file, unless none is given", [info.sha256 or content for info in infos], [content])
 
     def test_a_walk_finds_every_file_below_but_hidden_and_vendored_folders(self, tmp_path: Path) -> None:
         files = self._files(tmp_path, *TREE, "/.git/config", "/src/node_modules/m.js", "/src/__pycache__/main.pyc")
-        same("walk /", files.walk("/"), sorted(TREE))
-        same("walk /src", files.walk("/src"), ["/src/deep/x.py", "/src/main.py"])
+        # Those of a folder before those in its folders: where a list is cut, the nearest are in it.
+        same("walk /", files.walk("/"), ["/.env", "/a.md", "/b.py", "/src/main.py", "/src/deep/x.py", "/src2/y.py"])
+        same("walk /src", files.walk("/src"), ["/src/main.py", "/src/deep/x.py"])
         same("walk a file", files.walk("/src/main.py"), ["/src/main.py"])
         same("walk a hidden folder", files.walk("/.git"), ["/.git/config"])
 
@@ -143,6 +209,13 @@ class BackendContract:
             with raises(ToolError, what):
                 act()
         same("the file after all that", files.read("/b.py"), b"/b.py")
+
+    def test_a_glob_means_the_same_everywhere(self, tmp_path: Path) -> None:
+        files = self._files(tmp_path, *GLOB_TREE)
+        for pattern, start, expected in GLOBS:
+            full = f"{self.root}{pattern}" if pattern.startswith("/") else pattern
+            found = find(files.ctx, files.backend, full, f"{self.root}{start}" if start != "/" else self.root or "/")
+            same(f"glob {pattern} in {start}", [path[len(self.root) :] for path in found.paths], expected)
 
     def test_a_deleted_file_is_gone_and_its_neighbour_is_not(self, tmp_path: Path) -> None:
         files = self._files(tmp_path, *TREE, "/src/node_modules/m.js")
@@ -181,21 +254,22 @@ class BackendContract:
         same("walk the odd names", files.walk("/"), sorted(ODD_NAMES))
 
     def test_the_file_tools_of_an_agent_work_on_it(self, tmp_path: Path) -> None:
+        path = f"{self.root}/notes/a.md"
         calls = [
-            ToolCall("write_file", {"file_path": "/notes/a.md", "content": "alpha beta\n"}),
-            ToolCall("edit_file", {"file_path": "/notes/a.md", "old_string": "beta", "new_string": "gamma"}),
+            ToolCall("write_file", {"file_path": path, "content": "alpha beta\n"}),
+            ToolCall("edit_file", {"file_path": path, "old_string": "beta", "new_string": "gamma"}),
             ToolCall("grep", {"pattern": "gamma"}),
             ToolCall("glob", {"pattern": "**/*.md"}),
-            ToolCall("read_file", {"file_path": "/notes/a.md"}),
-            ToolCall("delete", {"file_path": "/notes/a.md"}),
-            ToolCall("ls", {"path": "/"}),
+            ToolCall("read_file", {"file_path": path}),
+            ToolCall("delete", {"file_path": path}),
+            ToolCall("ls", {"path": self.root or "/"}),
         ]
         tools = FilesystemMiddleware(self.make(tmp_path))
         turn = Agent(ScriptedModel([*calls, "done"]), middleware=[tools]).run_sync("go")
         results = [message for message in turn.messages if isinstance(message, ToolMessage)]
         same("how the turn went", (turn.status, turn.text), ("ended", "done"))
         same("results that are errors", [message.text for message in results if message.is_error], [])
-        found = ["/notes/a.md" in results[2].text, "/notes/a.md" in results[3].text, "alpha gamma" in results[4].text]
+        found = [path in results[2].text, path in results[3].text, "alpha gamma" in results[4].text]
         same("grep, glob and read_file find the edited file", found, [True, True, True])
         same("ls finds the deleted file", "a.md" in results[6].text, False)
 
@@ -208,8 +282,3 @@ def _verbs(files: Files) -> list[tuple[str, Callable[[str], Any]]]:
         ("write", files.put),
         ("delete", files.remove),
     ]
-
-
-def _paths(infos: Iterable[FileInfo]) -> list[str]:
-    """Return the paths, those of folders with a final `/`."""
-    return [f"{info.path.rstrip('/')}/" if info.is_dir else info.path for info in infos]

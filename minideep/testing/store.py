@@ -68,7 +68,10 @@ class StoreContract(LeaseContract):
             same("no range", store.read(), [])
 
     def test_keys_are_ordered_by_their_characters_and_not_as_words(self, tmp_path: Path) -> None:
-        keys = [f"log/{name}" for name in ("A", "B", "a", "b", "_", "-", "%2F", "0", "10", "2", "~", ",", "a-", "aB")]
+        keys = [
+            f"log/{name}"
+            for name in ("A", "B", "a", "b", "_", "-", "%2F", "0", "10", "2", "~", ",", "a-", "aB", *'!"#$%&')
+        ]
         long = [f"log/{'k' * 1990}{number}" for number in range(3)]
         with PlainStore(self.make(tmp_path)) as store:
             store.append("t", None, b"1", dict.fromkeys([*keys, *long], b""))
@@ -102,6 +105,18 @@ class StoreContract(LeaseContract):
                 store.append(name, None, name.encode(), {})
             same("heads", {name: store.head(name) for name in ODD_NAMES}, {name: name.encode() for name in ODD_NAMES})
             same("number of heads", len(store.keys("head/", "head0")), len(ODD_NAMES))
+
+    def test_rows_that_belong_to_no_thread_are_changed_under_a_lease_alone(self, tmp_path: Path) -> None:
+        name = "files".ljust(501, "~")  # Longer than the id of any thread, as that of a namespace of files is.
+        with PlainStore(self.make(tmp_path)) as store:
+            for number, deletes in enumerate(([], ["file/n/!a"])):
+                opened = store.opened(name)
+                same("the head of what is no thread", opened.head, None)
+                row = {f"file/n/!{'ab'[number]}": b"1"}
+                store.append(name, None, None, row, deletes, lease=opened.lease, release=True)
+                with raises(ThreadConflict, "an append with a lease that was given up"):
+                    store.append(name, None, None, {"file/n/!c": b"1"}, lease=opened.lease)
+            same("rows without a thread, and heads", (store.keys("file/", "file0"), store.heads()), (["file/n/!b"], []))
 
     def test_an_append_deletes_puts_and_replaces_the_head(self, tmp_path: Path) -> None:
         with PlainStore(self.make(tmp_path)) as store:

@@ -8,6 +8,7 @@ import minideep.evals
 import minideep.mcp
 import minideep.middleware
 import minideep.models
+import minideep.permissions
 import minideep.testing
 
 MODULES = [
@@ -19,6 +20,7 @@ MODULES = [
     minideep.mcp,
     minideep.middleware,
     minideep.models,
+    minideep.permissions,
     minideep.testing,
 ]
 

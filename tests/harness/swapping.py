@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from harness.files import context
-from minideep.backends import FilesystemBackend
+from minideep.backends import CompositeBackend, FilesystemBackend, StateBackend
 from minideep.errors import ToolError
 
 SWAP = """
@@ -27,9 +27,11 @@ VERBS = ("read", "ls", "walk", "write", "edit", "delete")
 
 
 class Swapped:
-    """A root whose folder `door` is now and then a link to `outside`; an escape is whatever is seen or done there."""
+    """A root whose folder `door` is now and then a link to `outside`; an escape is whatever is seen or done there. With
+    *route*, such as "/in", the root is that folder of a composite.
+    """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, route: str = "") -> None:
         self.root, self.outside = folder / "root", folder / "outside"
         for inner in (self.root / "door" / "sub", self.outside / "sub"):
             inner.mkdir(parents=True)
@@ -39,6 +41,9 @@ class Swapped:
         (self.root / "link").symlink_to("../outside")
         self.before = self._outside()
         self.backend, self.ctx = FilesystemBackend(self.root), context()
+        self.route = route
+        if route:
+            self.backend = CompositeBackend(StateBackend(), {route: self.backend})
 
     def attack(self, tries: int, seed: int = 0) -> tuple[Counter[str], Counter[str]]:
         """How often each verb did what it was asked to, and how often outside."""
@@ -47,7 +52,7 @@ class Swapped:
             try:
                 assert swapper.stdout.readline(), "the swapper needs Linux"
                 for _ in range(tries):
-                    verb, folder = random.choice(VERBS), random.choice(("/door", "/door/sub"))
+                    verb, folder = random.choice(VERBS), self.route + random.choice(("/door", "/door/sub"))
                     with contextlib.suppress(ToolError):
                         escaped[verb] += getattr(self, verb)(folder)
                         done[verb] += 1

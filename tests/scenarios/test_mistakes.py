@@ -247,18 +247,6 @@ MISTAKES = [
         ["'Handle' object has no attribute 'text'", "await it first: `turn = await handle`"],
     ),
     (
-        "a stream in a plain for",
-        "for event in Agent(model).stream('Hello'): print(event)",
-        ConfigError,
-        ["a stream is read with `async for event in stream`", "use `agent.run_sync(...)` or `await agent.run(...)`"],
-    ),
-    (
-        "a stream in a plain with",
-        "with Agent(model).stream('Hello') as stream: print(stream)",
-        ConfigError,
-        ["a stream is read with `async for event in stream`", "inside `async with agent.stream(...) as stream`"],
-    ),
-    (
         "events followed in a plain for",
         "for event in ended().follow('t'): print(event)",
         TypeError,
@@ -430,9 +418,9 @@ MISTAKES = [
     ),
     (
         "a dict with an unknown key",
-        IN_AN_AGENT.format("subagents=[{'name': 'critic', 'description': 'd', 'runnable': model}]"),
+        IN_AN_AGENT.format("subagents=[{'name': 'critic', 'description': 'd', 'graph_id': 'g'}]"),
         ConfigError,
-        ["subagents[0]: 'runnable' is not a key of a subagent", "the keys are name, description, system_prompt"],
+        ["subagents[0]: 'graph_id' is not a key of a subagent", "the keys are name, description, system_prompt"],
     ),
     (
         "prompt in place of system_prompt",
@@ -806,7 +794,25 @@ MISTAKES = [
         "a word in interrupt_on",
         "create_deep_agent(model, [pay], interrupt_on={'pay': 'always'})",
         ConfigError,
-        ["create_deep_agent: interrupt_on['pay'] must be True or False, not 'always'"],
+        ["create_deep_agent: interrupt_on['pay'] must be True or False or an `Approval`, not 'always'"],
+    ),
+    (
+        "a rule from the package itself",
+        "from minideep import Deny",
+        ImportError,
+        ["there is no 'Deny' in `minideep` itself", "write `from minideep.permissions import Deny`"],
+    ),
+    (
+        "a misspelt operation of a rule",
+        "from minideep.permissions import Deny; create_deep_agent(model, [pay], permissions=[Deny('excute', 'rm *')])",
+        ConfigError,
+        ["agent 'main': Deny('excute', 'rm *') names 'excute'", "did you mean 'execute'?"],
+    ),
+    (
+        "a preset inside the list of rules",
+        "from minideep.permissions import read_only; create_deep_agent(model, [pay], permissions=[read_only()])",
+        ConfigError,
+        ["create_deep_agent: permissions[0] must be a `Rule`, not [Deny(", "write Allow('read', '/src/**'), Ask("],
     ),
     (
         "a decision under a tool's name",

@@ -10,6 +10,7 @@ import warnings
 
 import pytest
 from harness.names import MODULES, own_and_inherited
+from harness.sandboxes import FolderSandbox, bubblewrap_missing
 from msgspec import Struct, structs
 
 import minideep
@@ -20,6 +21,7 @@ import minideep.models
 import minideep.testing
 from minideep import (
     Agent,
+    Approval,
     Costs,
     DiskCheckpointer,
     Edit,
@@ -51,7 +53,17 @@ from minideep import (
     tool,
 )
 from minideep.access import no_access
-from minideep.backends import FilesystemBackend, StateBackend
+from minideep.backends import (
+    BubblewrapBackend,
+    CompositeBackend,
+    DockerSandbox,
+    FilesystemBackend,
+    LocalShellBackend,
+    PermittedBackend,
+    SandboxBackend,
+    StateBackend,
+    StoreBackend,
+)
 from minideep.blueprint import STOCK_ROLES, Blueprint, Role
 from minideep.checks import UserWritten
 from minideep.evals import Golden, evaluate
@@ -60,17 +72,27 @@ from minideep.events import Noted, TextDelta
 from minideep.kinds import shown
 from minideep.mcp import MCPClient
 from minideep.middleware import (
+    AsyncSubAgentMiddleware,
+    ClearToolResults,
     EnvironmentMiddleware,
     FilesystemMiddleware,
     HumanInTheLoopMiddleware,
     MemoryMiddleware,
     OffloadMiddleware,
     PatchToolCallsMiddleware,
+    PermissionsMiddleware,
+    PlanApprovalMiddleware,
     PromptCachingMiddleware,
+    Rubric,
+    ShellMiddleware,
     SkillsMiddleware,
     SubAgentMiddleware,
     SummarizationMiddleware,
     TodoListMiddleware,
+    ToolCallLimits,
+    ToolResultCache,
+    ToolRetry,
+    ToolSelector,
 )
 from minideep.models import (
     Anthropic,
@@ -85,6 +107,8 @@ from minideep.models import (
     Price,
     Profile,
     RateLimiter,
+    RedactPII,
+    RetryModel,
     ScriptedModel,
     Timeouts,
     WebSearch,
@@ -92,6 +116,7 @@ from minideep.models import (
     model_info,
     register,
 )
+from minideep.permissions import Allow, Ask, Deny, ask_before_writes, read_only, workspace
 from minideep.testing import recorded, tool_context
 
 PLAIN = (type(Struct), type(UserWritten))
@@ -365,14 +390,16 @@ def calls(world):
         "create_deep_agent": (
             create_deep_agent,
             {"model": model, "tools": [ping], "system_prompt": "", "subagents": [critic], "backend": files}
-            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **typed},
+            | {"memory": ["A.md"], "skills": ["s"], "interrupt_on": {"ls": False}, "middleware": [Quiet()], **typed}
+            | {"permissions": [Deny("read", "/x")], "approve_plan": False, "without": ["general-purpose"]},
             answers,
         ),
         "Subagent": (
             Subagent,
             {"name": "s", "description": "d", "system_prompt": "", "tools": [ping], "model": model, "middleware": ()}
             | {"memory": (), "skills": (), "limits": Limits(), "subagents": (), "interrupt_on": {}, "share": ()}
-            | {"response_format": None},
+            | {"permissions": (), "inherit_permissions": True}
+            | {"response_format": None, "without": [], "agent": None, "background": False, "persistent": False, "fork": False},
             lambda about: answers(create_deep_agent(ScriptedModel(["ok"]), subagents=[about])),
         ),
         "Stream": (Stream, {"start": lambda emit: agent.run("go")}),
@@ -391,7 +418,10 @@ def calls(world):
         "MemoryCheckpointer.size": (MemoryCheckpointer().size, {}),
         "Retention": (Retention, {"boundaries": 1, "seconds": 1.0}, lambda retention: kept(MemoryCheckpointer(retention=retention))),
         "Limits": (Limits, dict.fromkeys(Limits.__struct_fields__), lambda limits: answers(create_deep_agent(ScriptedModel(["ok"]), limits=limits))),
-        "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        **shells(),
+        "CompositeBackend": (CompositeBackend, {"default": files, "routes": {"/m/": files}}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "StoreBackend": (StoreBackend, {"checkpointer": MemoryCheckpointer(), "namespace": ("n",)}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
+        "FilesystemBackend": (FilesystemBackend, {"root_dir": ".", "virtual_mode": True, "gitignore": False}, lambda backend: answers(create_deep_agent(ScriptedModel(["ok"]), backend=backend))),
         "Blueprint": (
             Blueprint,
             {"model": model, "roles": STOCK_ROLES, "planner_model": model, "reflection_model": model, "max_reflection_depth": 1}
@@ -421,18 +451,33 @@ def calls(world):
         ),
         **evaluations(agent),
         **behaving(),
+        "AsyncSubAgentMiddleware": (AsyncSubAgentMiddleware, {"agents": [(critic, agent)]}, worn),
         "EnvironmentMiddleware": (EnvironmentMiddleware, {}, worn),
         "FilesystemMiddleware": (FilesystemMiddleware, {"backend": files}, worn),
         "HumanInTheLoopMiddleware": (HumanInTheLoopMiddleware, {"interrupt_on": {"ping": True}}, worn),
+        "PermissionsMiddleware": (PermissionsMiddleware, {"rules": [Deny("read")], "backend": None, "within": None}, worn),
+        "PlanApprovalMiddleware": (PlanApprovalMiddleware, {}, worn),
+        "Approval": (Approval, {"decisions": ("approve",), "when": plain, "describe": ""}, lambda approval: worn(HumanInTheLoopMiddleware({"ping": approval}))),
+        **{kind.__name__: (kind, {"operation": "read", "pattern": "/x", "when": plain}, lambda rule: worn(PermissionsMiddleware([rule]))) for kind in (Allow, Ask, Deny)},
+        "ask_before_writes": (ask_before_writes, {}),
+        "read_only": (read_only, {}),
+        "workspace": (lambda patterns: workspace(patterns), {"patterns": "/src/**"}),
+        "PermittedBackend": (PermittedBackend, {"backend": files}),
         "MemoryMiddleware": (MemoryMiddleware, {"sources": ["A.md"], "backend": files}, worn),
         "Middleware": (Middleware, {}, worn),
         "OffloadMiddleware": (OffloadMiddleware, {"backend": files, "result_tokens": 1000, "message_tokens": 1000}, worn),
         "PatchToolCallsMiddleware": (PatchToolCallsMiddleware, {}, worn),
         "PromptCachingMiddleware": (PromptCachingMiddleware, {"ttl": "5m"}, worn),
-        "SkillsMiddleware": (SkillsMiddleware, {"sources": ["s"], "backend": files}, worn),
+        "SkillsMiddleware": (SkillsMiddleware, {"sources": ["s"], "backend": files, "pinned": ["x"]}, worn),
         "SubAgentMiddleware": (SubAgentMiddleware, {"agents": [(critic, agent)]}, worn),
         "SummarizationMiddleware": (SummarizationMiddleware, {"model": model, "backend": files, "summarizer": None, "trigger": 1000, "keep": 6}, worn),
         "SummarizationMiddleware.meter": (SummarizationMiddleware(model, files).meter, {"agent": agent, "state": State()}),
+        "ClearToolResults": (ClearToolResults, {"above": 1000, "keep": 3, "exclude": ["ls"]}, worn),
+        "ToolCallLimits": (ToolCallLimits, {"limits": {"ls": 1}}, worn),
+        "ToolResultCache": (ToolResultCache, {"tools": ["ls"], "ttl": None}, worn),
+        "ToolRetry": (ToolRetry, {"tools": ["ls"], "retries": 2, "initial_backoff": 1.0, "max_backoff": 30.0, "when": None}, worn),
+        "ToolSelector": (ToolSelector, {"model": model, "keep": 10, "always": ["ls"]}, worn),
+        "Rubric": (Rubric, {"criteria": ["It is short."], "model": model, "retries": 2}, worn),
         "TodoListMiddleware": (TodoListMiddleware, {"nudge": False}, worn),
         "Anthropic": (Anthropic, {"name": "n", "client": None, "api_key": None, "base_url": None, "timeout": 60.0, "max_tokens": 100, **settings}, asked),
         "OpenAI": (OpenAI, {"name": "n", "client": None, "api_key": None, "base_url": None, "timeout": 60.0, **settings}, asked),
@@ -447,6 +492,8 @@ def calls(world):
         "FileSearch": (FileSearch, {"vector_store_ids": ["vs_1"], "max_results": 3}, held),
         "FallbackModel": (FallbackModel, {"models": [model, "offline:"]}, asked),
         "RateLimiter": (RateLimiter, {"model": model, "max_concurrency": 8, "initial_backoff": 1.0, "max_backoff": 60.0}, asked),
+        "RedactPII": (RedactPII, {"model": model, "kinds": ["email"], "patterns": None, "strategy": "mask", "secret": ""}, asked),
+        "RetryModel": (RetryModel, {"model": model, "retries": 5, "initial_backoff": 2.0, "max_backoff": 60.0}, asked),
         "ScriptedModel": (ScriptedModel, {"replies": ["ok"], "window": 100_000, "structured_output": False}, asked),
         "OfflineModel": (OfflineModel, {}, asked),
         "Timeouts": (Timeouts, {"connect": 5.0, "first_byte": 60.0, "between": 60.0, "total": 600.0}),
@@ -500,6 +547,28 @@ def calls(world):
 
 def resumed(world):
     return {"thread_id": "p", "decisions": {}, "context": None, "wait": False}
+
+
+def shells():
+    """Backends that run commands."""
+    local = {"root_dir": ".", "timeout": 5.0, "max_output": 1000, "env": {"A": "b"}}
+
+    def runs(backend):
+        call = ToolCall("execute", {"command": "true"})
+        answers(create_deep_agent(ScriptedModel([call, "ok"]), backend=backend))
+
+    return {
+        "LocalShellBackend": (LocalShellBackend, local, runs),
+        "BubblewrapBackend": (BubblewrapBackend, {**local, "network": False, "readable": ["."]}, runs),
+        "SandboxBackend": (
+            SandboxBackend,
+            {"sandbox": FolderSandbox(), "home": "/tmp", "timeout": 5.0, "max_output": 1000},
+            runs,
+        ),
+        "SandboxBackend.close": (SandboxBackend(FolderSandbox()).close, {}),
+        "DockerSandbox": (DockerSandbox, {"image": "busybox", "options": ["--cpus=1"], "program": "true"}),
+        "ShellMiddleware": (ShellMiddleware, {"backend": LocalShellBackend(".")}, worn),
+    }
 
 
 def evaluations(agent):
@@ -585,6 +654,10 @@ CALLED_BY_THE_LOOP = {
         f"FilesystemMiddleware.{name}": "a tool"
         for name in ("ls", "glob", "grep", "read_file", "write_file", "edit_file", "delete")
     },
+    **{
+        f"AsyncSubAgentMiddleware.{name}_task{'s' * (name == 'list')}": "a tool"
+        for name in ("check", "update", "cancel", "list")
+    },
     "TodoListMiddleware.write_todos": "a tool",
     "SummarizationMiddleware.compact_conversation": "a tool",
     "SummarizationMiddleware.exact_meter": "needs a provider",
@@ -605,9 +678,19 @@ CALLED_BY_THE_LOOP = {
     },
     **{
         f"{kind}.{verb}": "a backend's, which the file tools call"
-        for kind in ("FilesystemBackend", "StateBackend")
-        for verb in ("ls", "walk", "read", "write", "delete")
+        for kind in minideep.backends.__all__
+        if kind.endswith("Backend")
+        for verb in ("ls", "walk", "read", "write", "delete", "execute", "guarded")
     },
+    **{
+        f"{kind}.{verb}": "a sandbox's, which its backend calls"
+        for kind in ("Sandbox", "DockerSandbox")
+        for verb in ("start", "execute", "read", "write", "close")
+    },
+    "Sandbox": "a protocol",
+    "ShellBackend": "a protocol",
+    "ShellBackend.execute": "of a protocol",
+    "ShellMiddleware.execute": "a tool",
     "Handle": "made by `start`",
     **{f"ResponseFormat.{verb}": "asked of each reply" for verb in ("read_turn", "json_in")},
     "ToolContext": "made for each call",
@@ -627,7 +710,7 @@ CALLED_BY_THE_LOOP = {
     "Board.left": "of a record",
     "Board.version": "of a record",
     "Board.wave": "of a record",
-}
+} | ({"BubblewrapBackend": "needs bubblewrap"} if bubblewrap_missing() else {})
 """Public names that users do not call, and who does."""
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from minideep import (
     Agent,
+    Approval,
     Approve,
     AssistantMessage,
     Edit,
@@ -25,6 +26,7 @@ from minideep import (
     Request,
     Respond,
     ResponseFormat,
+    Subagent,
     Text,
     Tool,
     ToolCall,
@@ -42,7 +44,9 @@ from minideep import (
 )
 from minideep.evals import Assertion, Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
 from minideep.mcp import MCPClient
+from minideep.middleware import PermissionsMiddleware
 from minideep.models import CodeExecution, WebSearch
+from minideep.permissions import Allow, Ask, Deny, read_only
 from minideep.state import Status
 from minideep.testing import recorded
 
@@ -174,6 +178,22 @@ def an_agent() -> Agent:
     assert_type(pay(7), str)
     assert_type(create_deep_agent("offline:", tools, middleware=[Hooks()], interrupt_on={"pay": True}), Agent)
     return Agent("offline:", [pay, settle], middleware=[Hooks()])
+
+
+def a_guarded_agent() -> Agent:
+    def is_large(ctx: ToolContext, call: ToolCall) -> bool:
+        return bool(call.args["amount"] > 100)
+
+    approval = Approval(
+        when=is_large, describe=lambda ctx, call: f"{call.name} in {ctx.thread_id}?", decisions=["approve"]
+    )
+    rules = [Allow("write", "/src/**"), Ask("write", when=is_large), *read_only()]
+    reader = Subagent(name="reader", description="reads", permissions=rules, inherit_permissions=False)
+    deep = create_deep_agent(
+        "offline:", [pay], subagents=[reader], permissions=rules, interrupt_on={"pay": approval, "ls": True}
+    )
+    Agent("offline:", middleware=[PermissionsMiddleware([Deny("read", "/secret")])])
+    return assert_type(deep, Agent)
 
 
 class Finding(Struct):

@@ -4,7 +4,7 @@ import asyncio
 import pickle
 
 import pytest
-from harness.agents import hang, ok, pay, ping
+from harness.agents import hang, ok, pay, ping, sub, task
 from harness.media import PNG
 from harness.middleware import AskFirst
 from harness.processes import python
@@ -308,6 +308,40 @@ async def test_an_empty_or_wrong_input_is_refused_before_any_model_is_asked(give
     with pytest.raises(ConfigError, match=r"the input is empty|Agent\.run: input(\[0\])? must be "):
         await Agent(model).run(given)
     assert model.requests == []
+
+
+@pytest.mark.parametrize("verb", ["run", "run_sync", "start", "stream"])
+async def test_the_context_of_a_turn_reaches_the_tools_and_hooks_of_every_run_and_is_never_recorded(store, verb):
+    seen = []
+
+    class Watch(Middleware):
+        inherit = True
+
+        async def before_model(self, ctx, request):
+            seen.append((ctx.context, ctx.path))
+            return request
+
+    @tool
+    async def whoami(ctx: ToolContext) -> str:
+        """Say who asks."""
+        seen.append((ctx.context, ctx.path))
+        return "known"
+
+    user = object()  # It could not be stored.
+    script = [task("helper", "t1"), "done"]
+    child = sub("helper", ScriptedModel([ToolCall("whoami"), "asked"]), tools=[whoami])
+    agent = create_deep_agent(ScriptedModel(script), subagents=[child], middleware=[Watch()], checkpointer=store)
+    match verb:
+        case "run":
+            await agent.run("go", "t", context=user)
+        case "run_sync":
+            await asyncio.to_thread(agent.run_sync, "go", "t", context=user)
+        case "start":
+            await (await agent.start("go", "t", context=user))
+        case "stream":
+            assert [event async for event in agent.stream("go", "t", context=user)]
+    assert seen == [(user, path) for path in [(), ("t1",), ("t1",), ("t1",), ()]]
+    assert "object at" not in "".join(agent.export("t"))
 
 
 async def test_a_thread_without_an_id_gets_one_that_can_be_used_again():

@@ -5,6 +5,7 @@ from harness.agents import ping
 
 from minideep import (
     ConfigError,
+    Middleware,
     Subagent,
     ToolCall,
     create_deep_agent,
@@ -15,6 +16,7 @@ from minideep.middleware import (
     OffloadMiddleware,
     PromptCachingMiddleware,
     SkillsMiddleware,
+    SubAgentMiddleware,
     SummarizationMiddleware,
     TodoListMiddleware,
 )
@@ -96,6 +98,60 @@ def test_a_replaced_middleware_is_replaced_for_general_purpose_and_for_no_other_
     agent = create_deep_agent(model, subagents=[Subagent(name="other", description="o")], middleware=[Mine()])
     assert agent.run_sync("go").status == "ended"
     assert ["This list is mine." in request.system for request in model.requests] == [True, True, False, True]
+
+
+def names_of(agent):
+    return [part.name.removesuffix("Middleware") for part in agent._middleware]
+
+
+def test_the_middleware_stands_in_the_documented_order_with_the_users_behind_and_approvals_last():
+    class Theirs(Middleware): ...
+
+    worker = Subagent(name="worker", description="works", background=True)
+    agent = whole(ScriptedModel([]), subagents=[worker], middleware=[Theirs()], interrupt_on={"ping": True})
+    assert names_of(agent) == [
+        "TodoList", "Filesystem", "Offload", "SubAgent", "AsyncSubAgent", "Summarization", "PromptCaching",
+        "PatchToolCalls", "Skills", "Memory", "Environment", "Theirs", "HumanInTheLoop",
+    ]  # fmt: skip
+
+
+def subagent_of(agent, name):
+    (part,) = [part for part in agent._middleware if isinstance(part, SubAgentMiddleware)]
+    return part._agents[name][1]
+
+
+def test_general_purpose_has_the_skills_of_the_main_agent_and_no_other_subagent_has():
+    mine = Subagent(name="mine", description="has its own", skills=["/mine"])
+    agent = whole(ScriptedModel([]), subagents=[mine, Subagent(name="other", description="o")])
+    sources = {
+        name: [part._sources for part in subagent_of(agent, name)._middleware if isinstance(part, SkillsMiddleware)]
+        for name in ("general-purpose", "mine", "other")
+    }
+    assert {name: [list(one) for one in found] for name, found in sources.items()} == {
+        "general-purpose": [["/skills"]], "mine": [["/mine"]], "other": [],
+    }  # fmt: skip
+
+
+async def test_a_general_purpose_of_the_users_takes_the_place_of_the_built_in_one():
+    mine = Subagent(name="general-purpose", description="mine", model=ScriptedModel(["here I am"]))
+    model = ScriptedModel([ToolCall("task", {"description": "d", "subagent_type": "general-purpose"}), "ok"])
+    agent = create_deep_agent(model, subagents=[mine])
+    assert (await agent.run("go")).messages[2].text == "here I am"
+    assert agent.spec.tools["task"].description.count("general-purpose") == 1
+
+
+async def test_the_public_state_of_a_thread_is_messages_todos_files_and_background_jobs():
+    worker = Subagent(name="worker", description="works", background=True, model=ScriptedModel(["done"]))
+    todo = ToolCall("write_todos", {"todos": [{"content": "begin", "status": "pending"}]})
+    write = ToolCall("write_file", {"file_path": "/a", "content": "b"})
+    start = ToolCall("start_task", {"description": "d", "subagent_type": "worker"}, "s1")
+    agent = create_deep_agent(ScriptedModel([[todo, write, start], "ok"]), subagents=[worker])
+    async with agent:
+        await agent.run("go", "t")
+    state = agent.get_state("t")
+    assert (len(state.messages) >= 6, [one.content for one in state.todos], [*state.files]) == (True, ["begin"], ["/a"])
+    (job,) = state.notes["async_subagent_jobs"].values()
+    assert (job["agent"], job["call_id"]) == ("worker", "s1")
 
 
 def test_the_notes_of_summarization_cannot_be_shared():

@@ -10,7 +10,7 @@ from ...ports import Request
 from ...tools import tool
 from ..arithmetic import run_tests as results_of
 from ..checks import answers_with, changes_only, ends_with
-from ..shapes import Shape, body, call, edit, find, line_with, paths, read, search, todos, write
+from ..shapes import Shape, body, call, edit, find, line_with, paths, read, remove, search, todos, write
 from ..task import Task
 from ..workspace import left
 
@@ -318,6 +318,8 @@ def _leaves_the_binary(request: Request) -> Turn:
 def _writes_over_the_binary(request: Request) -> Turn:
     yield edit("/brand/letter.txt", "ACME", "Apex")
     yield read("/brand/logo.dat")
+    yield write("/brand/logo.dat", "Apex")
+    yield remove("/brand/logo.dat")
     yield write("/brand/logo.dat", "Apex")
     return "letter.txt and logo.dat say Apex now."
 

@@ -22,10 +22,11 @@ from ...ports import Ask, Backend, Middleware, Model, Reply, Request
 from ...spec import Runnable
 from ...state import State, behind
 from ...tools import Tool
+from ..aside import Aside
 from ..known import Known
 from . import spill, tokens
 from .context_size import OFFSET, OVERFLOW, SHORTENED, STUBS, ContextSize
-from .summarizer import Frame, Summary, frame, summarize, summary_in
+from .summarizer import Frame, Summary, frame_of, summarize, summary_in
 from .tokens import fitted
 from .transcript_text import extract, in_full
 
@@ -99,6 +100,8 @@ class SummarizationMiddleware(Middleware):
         self._backend = backend
         self._trigger = trigger if trigger is not None else _default_trigger(self._model)
         self._keep = keep
+        self.names_file: bool = True
+        """False if the agent has no tool to read the file that a summary names."""
         self._known = Known(partial(ContextSize, backend))
         self.tools: Sequence[Tool] = (
             Tool(self.compact_conversation, description=DESCRIPTION, access=no_access, thread_only=True),
@@ -111,7 +114,7 @@ class SummarizationMiddleware(Middleware):
         size: ContextSize = ctx.scratch.get(self._known) or self._begun(ctx, request)
         size.update(state, request)
         trigger = self._trigger if OVERFLOW not in size.notes else self._trigger_of(size)
-        if state.usage is not size.usage:  # A reply has come since, with the provider's count of the last request.
+        if size.reported:  # A reply has come since, with the provider's count of the last request.
             size.correct(ctx, trigger or TRIGGER)
         if trigger is not None and size.tokens > trigger and state.status == "running":
             added = request.messages[len(size.sizes) :]
@@ -119,17 +122,23 @@ class SummarizationMiddleware(Middleware):
             request = structs.replace(request, messages=[*size.messages, *added])
         elif size.changed:
             request = size.put_into(request)
-        size.last_counted, size.usage = size.counted, state.usage
+        size.last_counted, size.reported = size.counted, 0
         return request
 
     async def wrap_model(self, ctx: ToolContext, request: Request, ask: Ask) -> Reply:
-        try:
+        if isinstance(request, Aside):
             return await ask(request)
+        size: ContextSize = ctx.scratch.get(self._known) or self._known.of(ctx)
+        try:
+            reply = await ask(request)
         except ContextOverflow:
-            smaller = await self._shrink(ctx, self._known.of(ctx), request.messages)
+            smaller = await self._shrink(ctx, size, request.messages)
             if smaller is request.messages:  # Nothing could be made smaller.
                 raise
-        return await ask(structs.replace(request, messages=smaller))
+            reply = await ask(structs.replace(request, messages=smaller))
+        # Of this reply alone: the usage of the run may hold the tokens of others that hooks have asked in this step.
+        size.reported = getattr(reply.usage, "input", 0)
+        return reply
 
     async def before_finish(self, ctx: ToolContext) -> None:
         self._corrected(ctx)
@@ -147,6 +156,7 @@ class SummarizationMiddleware(Middleware):
     def meter(self, agent: Runnable, state: State) -> Meter:
         """Return how full the context of *state*, a run of *agent*, is."""
         size = ContextSize(self._backend)
+        size.ask(agent.spec.model.name)
         size.update(state, Request(agent.spec.system, state.messages, agent.spec.tool_list))
         folders = tuple(spill.path_in(folder, self._backend) for folder in (RESULTS, CONVERSATION))
         offloaded = tuple(file for file in sorted(state.files) if file.startswith(folders))
@@ -172,12 +182,14 @@ class SummarizationMiddleware(Middleware):
     def _begun(self, ctx: ToolContext, request: Request) -> ContextSize:
         """Return the size of this run's context at the first request of a turn."""
         size = self._known.of(ctx)
-        if size.recounted or not size.still_right(request.messages, ctx.state.files):
+        size.ask(ctx.model.name)
+        if not size.still_right(request.messages, ctx.state.files):
             size.restart(())
         return size
 
     def _corrected(self, ctx: ToolContext) -> ContextSize:
         size = self._known.of(ctx)
+        size.ask(ctx.model.name)
         size.correct(ctx, self._trigger_of(size) or TRIGGER)
         return size
 
@@ -197,7 +209,7 @@ class SummarizationMiddleware(Middleware):
         await self._reduce(ctx, size, before * EMERGENCY_TARGET, MIN_REPLACED, last=True)
         if size.tokens >= before:
             return messages
-        size.last_counted, size.usage = size.counted, ctx.state.usage
+        size.last_counted = size.counted
         return [*size.messages, *added]
 
     async def _reduce(
@@ -217,7 +229,7 @@ class SummarizationMiddleware(Middleware):
     def _shorten_arguments(self, ctx: ToolContext, size: ContextSize, end: int, target: float) -> bool:
         """Shorten the arguments of the calls before message *end*, if that leaves at most *target* tokens."""
         begin = size.shortened
-        saved = sum(
+        saved = size.ratio * sum(
             counted - tokens.of_message(spill.with_short_arguments(message))
             for counted, message in zip(size.sizes[begin:end], size.messages[begin:end], strict=True)
         )
@@ -234,8 +246,7 @@ class SummarizationMiddleware(Middleware):
         earlier = summary_in(state.messages[0])
         old, kept = state.messages[int(earlier is not None) : end], state.messages[end:]
         replaced = sum(size.sizes[:end])
-        wanted = "" if state.said is None or state.said in kept else state.said.text
-        framed = partial(frame, replaced, wanted, tuple(state.todos))
+        framed = frame_of(state, kept, replaced, names_file=self.names_file)
         path = self._transcript_path(ctx)
         expected = framed(path)
         # The model may ask for two summaries in one reply: the second must not summarize what the first replaces.
@@ -290,7 +301,7 @@ class SummarizationMiddleware(Middleware):
             if left <= target or counted <= spill.MIN_STUBBED:
                 break
             stub = await self._spilled(ctx, messages[index], stubs, last)
-            left -= counted - tokens.of_message(stub) if stub else 0
+            left -= size.ratio * (counted - tokens.of_message(stub)) if stub else 0
         size.note(ctx, STUBS, stubs)
         size.recount(ctx.state)
 

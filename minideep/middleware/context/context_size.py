@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ...context import ToolContext
 from ...events import Noted
-from ...messages import Message, ToolMessage, Usage, UserMessage
+from ...messages import Message, Messages, ToolMessage, UserMessage, list_behind
 from ...ports import Backend, Request
 from ...state import AnyState, FileEntry, behind
 from . import tokens
@@ -16,10 +16,16 @@ from .view import View
 
 DRIFT = 0.02
 """The error of a count, as a share of the tokens allowed, above which a correction is recorded."""
+LEARNT_FROM = 4_000
+"""Tokens. In a smaller request the fixed part, such as the provider's own prompt for tools, says more than the text."""
+RATIOS = 0.5, 2.5
+"""The bounds of a ratio: what lies beyond is the offset's."""
 SUMMARIES = "summarization"
 """The owner of the notes with these keys:"""
+RATIO = "ratio"
+"""Tokens that the provider counts for one of ours, by the name of the model. What is new is expected to as well."""
 OFFSET = "offset"
-"""Tokens that the provider counts more than we do."""
+"""Tokens that the provider counts besides."""
 SHORTENED = "shortened"
 """The index of the message before which the arguments of calls are shortened."""
 STUBS = "stubs"
@@ -37,8 +43,8 @@ class ContextSize(View):
     What concerns the last request is not kept from turn to turn: *before* may be of a turn that was cut short.
     """
 
-    __slots__ = ("_head", "_system", "_tools", "counted", "last_counted", "notes", "offset", "overflow", "recounted",
-        "shortened", "sizes", "stubs", "summarizing", "usage")  # fmt: skip
+    __slots__ = ("_head", "_system", "_tools", "counted", "last_counted", "model", "notes", "offset", "overflow",
+        "ratio", "ratios", "recounted", "reported", "shortened", "sizes", "stubs", "summarizing")  # fmt: skip
 
     def __init__(self, backend: Backend, before: "ContextSize | None" = None) -> None:
         super().__init__(backend, before)
@@ -49,8 +55,11 @@ class ContextSize(View):
         """True if the messages were counted as they are, not as hooks before show them."""
         self.last_counted: float = 0.0
         """Our count of the last request; 0 if there was none."""
-        self.usage: Usage = Usage()
-        """The run's usage before the reply to the last request."""
+        self.reported: int = 0
+        """The provider's count of the last request; 0 if it reported none."""
+        self.model: str = ""
+        """The name of the model that is asked."""
+        self.ratio: float = 1.0
         self.summarizing: bool = False
         self.counted: float = 0.0
         """Our count of the next request."""
@@ -69,17 +78,24 @@ class ContextSize(View):
             self._system, self._tools = request.system, request.tools
             self._head, before = tokens.of_head(request), self._head
             self.counted += self._head - before
-        history = behind(state).messages
-        if self.history is not history:
+        history, given = behind(state).messages, request.messages
+        source = list_behind(given) if type(given) is Messages else self.source
+        if self.history is not history or self.source is not source:
             self._restart(state)
-        self.given: Sequence[Message] = request.messages
-        self._add(state, request.messages[len(self.messages) : len(history)])
+        self.given: Sequence[Message] = given
+        self.source = source
+        self._add(state, given[len(self.messages) : len(history)])
 
     def recount(self, state: AnyState) -> None:
         """Count all messages again, because they, or notes on how they are shown, have changed."""
+        given, source, end = self.given, self.source, len(self.messages)
+        # How hooks before show the messages of a new list is not known before the next request.
+        as_given = self.history is behind(state).messages and not self.recounted
         self._restart(state)
-        self.recounted = True
-        self._add(state, state.messages)
+        self.recounted = not as_given
+        self._add(state, given[:end] if as_given else state.messages)
+        if as_given:
+            self.given, self.source = given, source
 
     def _restart(self, state: AnyState) -> None:
         self.restart(behind(state).messages)
@@ -103,15 +119,25 @@ class ContextSize(View):
     @property
     def tokens(self) -> float:
         """The tokens of the next request as the provider will count them, as far as is known."""
-        return self.counted + self.offset
+        return self.counted * self.ratio + self.offset
+
+    def ask(self, model: str) -> None:
+        """Count as the model of this name does."""
+        self.model = model
+        self.ratio = self.ratios.get(model, 1.0)
 
     def correct(self, ctx: ToolContext, most: float) -> None:
         """Record by how much the provider's count of the last request differs, if that matters for *most* tokens."""
-        counted, self.last_counted = self.last_counted, 0.0
-        reported = ctx.state.usage.input - self.usage.input
+        counted, reported = self.last_counted, self.reported
+        self.last_counted, self.reported = 0.0, 0
         # A reply that reports nothing, or a request that was never counted, says nothing about our error.
-        if abs(reported - counted - self.offset) > DRIFT * most and counted and reported > 0:
-            self.note(ctx, OFFSET, round(reported - counted))
+        if not counted or reported <= 0 or abs(reported - counted * self.ratio - self.offset) <= DRIFT * most:
+            return
+        if counted >= LEARNT_FROM:
+            lowest, highest = RATIOS
+            ratio = round(min(max(reported / counted, lowest), highest), 3)
+            self.note(ctx, RATIO, {**self.ratios, self.model: ratio})
+        self.note(ctx, OFFSET, round(reported - counted * self.ratio))
 
     def note(self, ctx: ToolContext, key: str, value: Any) -> None:
         """Record *value*, or delete the note if it is empty. A turn that has ended takes no more notes."""
@@ -121,6 +147,8 @@ class ContextSize(View):
 
     def _read_notes(self, notes: Mapping[str, Mapping[str, Any]]) -> None:
         self.notes: dict[str, Any] = dict(notes.get(SUMMARIES, {}))
+        self.ratios: Mapping[str, float] = self.notes.get(RATIO, {})
+        self.ratio = self.ratios.get(self.model, 1.0)
         self.offset: int = self.notes.get(OFFSET, 0)
         self.shortened: int = self.notes.get(SHORTENED, 0)
         self.stubs: Mapping[str, str] = self.notes.get(STUBS, {})

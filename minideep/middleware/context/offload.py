@@ -7,7 +7,7 @@ from msgspec import structs
 from ...checks import checked
 from ...context import ToolContext
 from ...kinds import Positive
-from ...messages import ToolCall, ToolResult, UserMessage
+from ...messages import Messages, ToolCall, ToolResult, UserMessage, list_behind
 from ...ports import Backend, Middleware, Request
 from ...state import behind
 from ..known import Known
@@ -57,10 +57,13 @@ class OffloadMiddleware(Middleware):
 
     async def before_model(self, ctx: ToolContext, request: Request) -> Request:
         history, view = behind(ctx.state).messages, ctx.scratch.get(self._known) or self._begun(ctx, request)
-        if view.history is not history:  # Nothing is known of the run, or it was compacted.
+        given = request.messages
+        source = list_behind(given) if type(given) is Messages else view.source
+        # Nothing is known of the run, or it was compacted, or results were cleared.
+        if view.history is not history or view.source is not source:
             view.restart(history)
-        view.given = request.messages
-        for message in request.messages[len(view.messages) : len(history)]:
+        view.given, view.source = given, source
+        for message in given[len(view.messages) : len(history)]:
             shown = await self._shown(ctx, view, message) if type(message) is UserMessage else message
             view.messages.append(shown)
             view.changed = view.changed or shown is not message

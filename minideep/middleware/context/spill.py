@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Any, cast
 
 from ...backends import CONVERSATION, MAX_FILE, RESULTS, Missing, escaped, join, quoted
 from ...context import ToolContext
@@ -183,10 +184,13 @@ def _is_long(block: AnyBlock) -> bool:
 def _short(block: AnyBlock) -> AnyBlock:
     if not (isinstance(block, ToolCall) and _is_long(block)):
         return block
-    args = {
-        name: f"{value[:SHOWN_ARGUMENT]}...({len(value):,} characters, cut)"
-        if isinstance(value, str) and len(value) > LONG_ARGUMENT
-        else value
-        for name, value in block.args.items()
-    }
-    return ToolCall(block.name, args, block.id)
+    return ToolCall(block.name, {name: _cut(value) for name, value in block.args.items()}, block.id)
+
+
+def _cut(value: Any) -> Any:
+    """Return an argument with long texts cut, in lists too: an edit may be one of several."""
+    if isinstance(value, list):
+        return [_cut(one) for one in cast(list[Any], value)]
+    if not isinstance(value, str) or len(value) <= LONG_ARGUMENT:
+        return value
+    return f"{value[:SHOWN_ARGUMENT]}...({len(value):,} characters, cut)"

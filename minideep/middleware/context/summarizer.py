@@ -1,7 +1,7 @@
 """Summarize messages in pieces that fit the summarizer, and frame the summary as the message that replaces them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from msgspec import Struct, field
@@ -10,8 +10,9 @@ from ...backends import quoted
 from ...errors import ContextOverflow, ModelError
 from ...messages import Message, Text, Usage, UserMessage, clean
 from ...ports import Model, Request
-from ...state import Todo
+from ...state import AnyState, Todo
 from ..room import fitting
+from ..todos import is_stale
 from . import tokens
 from .tokens import clipped, fitted
 from .transcript_text import excerpts, labelled
@@ -138,8 +139,23 @@ class Frame(Struct, frozen=True):
         return UserMessage((Text(self.head), Text(fitted(text, self.room)), Text(self.todos)))
 
 
-def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Frame:
-    """Return the frame of a message that replaces *replaced* tokens and is smaller. It quotes *wanted*, cut to fit."""
+def frame_of(state: AnyState, kept: Sequence[Message], replaced: float, *, names_file: bool) -> Callable[[str], Frame]:
+    """Return the frame of a summary that replaces *replaced* tokens and leaves the messages *kept*, by the path of its
+    file, which the summary tells unless *names_file* is False.
+    """
+    wanted = "" if state.said is None or state.said in kept else state.said.text
+    todos, stale = tuple(state.todos), is_stale(state)
+
+    def framed(path: str) -> Frame:
+        return frame(replaced, wanted, todos, path if names_file else "", stale=stale)
+
+    return framed
+
+
+def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str, *, stale: bool = False) -> Frame:
+    """Return the frame of a message that replaces *replaced* tokens and is smaller. It quotes *wanted*, cut to fit.
+    *stale* todos are those of an earlier request.
+    """
     whole = min(max(MAX_SUMMARY, replaced * SHARE / ASKED), replaced * 0.75)
     where = (
         f"; in full in {quoted(path)}, for `read_file` and `grep`: look there before you ask or guess" if path else ""
@@ -147,7 +163,8 @@ def frame(replaced: float, wanted: str, todos: Sequence[Todo], path: str) -> Fra
     head = f"{_HEAD}{where}.]\n\n"
     if wanted:
         head += f"The user's last message:\n{fitted(wanted, whole / 4)}\n\n"
-    listed = f"\n\nTodos now:\n{fitted(_listed(todos, whole / 4), whole / 4)}" if todos else ""
+    title = "Todos of an earlier request; if it is done with, clear them with []:" if stale else "Todos now:"
+    listed = f"\n\n{title}\n{fitted(_listed(todos, whole / 4), whole / 4)}" if todos else ""
     used = tokens.MESSAGE + tokens.of_text(head) + tokens.of_text(listed)
     room = whole - used
     return Frame(head, listed, room, min(room * ASKED, max(USUAL, replaced * SHARE)))

@@ -1,6 +1,7 @@
 """The messages of a run as its model is shown them. Each is looked at once, however many steps and turns follow."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -16,13 +17,15 @@ class View:
     A new one goes on with a copy of *before*, the view of the turn before, if there is one.
     """
 
-    __slots__ = ("_backend", "_in_files", "_large", "changed", "given", "history", "messages")
+    __slots__ = ("_backend", "_in_files", "_large", "changed", "given", "history", "messages",
+        "source")  # fmt: skip
 
     def __init__(self, backend: Backend, before: "View | None" = None) -> None:
         self._backend = backend
         self.restart(())
         if before is not None:
             self.history, self.given, self.changed = before.history, before.given, before.changed
+            self.source = before.source
             self.messages = before.messages.copy()
             self._large, self._in_files = before._large.copy(), before._in_files.copy()
 
@@ -32,6 +35,10 @@ class View:
         """The list of the state whose first messages were looked at: a compaction begins another one."""
         self.given: Sequence[Message] = ()
         """The messages of the last request, as hooks before have left them."""
+        self.source: Any = None
+        """The list that they are a view of. If the next ones are a view of another list, hooks before have changed
+        some.
+        """
         self.messages: list[Message] = []
         self.changed: bool = False
         self._large: set[str] = set()

@@ -2,20 +2,27 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
 
-from ...backends import GLOB_SECONDS, GREP_SECONDS, Decoded, Found, Hits, decode, escaped, quoted
+from ...backends import GLOB_SECONDS, GREP_SECONDS, Found, Hit, Hits, decode, escaped, quoted
 from ...errors import ToolError
 from ...media import IMAGES, media_type
-from ...messages import Document, Image, Text
-from ...tools import MAX_RESULT
+from ...messages import AnyBlock, Document, Image, Text
 from ..room import fitting
+
+if TYPE_CHECKING:
+    from .notebooks import Shown
 
 MAX_PAGE = 80_000
 """The most characters of a result."""
 MAX_ENTRIES = 1000
 """The most entries of a list."""
+MAX_SHOWN = 3_900_000
+"""The most bytes of an image or a PDF. In base64 they become 5.2 million, and a provider refuses an image of more than
+5,242,880: https://github.com/earendil-works/pi/pull/424
+"""
 OutputMode = Literal["files_with_matches", "content", "count"]
 
 _BODY = MAX_PAGE - 500  # Leaves room for a header, or for the lines about what was left out.
@@ -26,8 +33,8 @@ _SUFFIXES = {
 _REGEX = r"\.[*+]|\\[\w.()\[\]|]|\[[^\]]+\][*+]?|\(.*\)|\w\|\w|\A\^|\$\Z"
 
 
-def render_file(path: str, data: bytes, offset: int, limit: int) -> str | tuple[Text, Image | Document]:
-    """Return *limit* lines of a text file from line *offset* (counted from 0) on; or an image, or a document.
+def render_file(path: str, data: bytes, offset: int, limit: int) -> str | tuple[AnyBlock, ...]:
+    """Return *limit* lines of a text file or notebook from line *offset* (counted from 0) on; or an image, or a PDF.
 
     Raises:
         ToolError: *offset* is past the end, or the file is binary, or too large to be shown.
@@ -38,7 +45,15 @@ def render_file(path: str, data: bytes, offset: int, limit: int) -> str | tuple[
     if decoded is None:
         found = f"{quoted(path)} is binary ({len(data):,} bytes)"
         raise ToolError(f"{found} and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can")
-    return _page(path, decoded, offset, limit) if decoded.text else f"{quoted(path)} exists and is empty"
+    if not decoded.text:
+        return f"{quoted(path)} exists and is empty"
+    if path.lower().endswith(".ipynb") and (shown := _notebook(decoded.text)):
+        page, end = _page(path, shown.lines, offset, limit, "cells of a notebook; grep shows its JSON")
+        images = (image for at, image in shown.images.items() if offset <= at < end)
+        return (Text(page), *_fitting_images(images)) if shown.images else page
+    lines = decoded.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    encoding = "" if decoded.encoding.startswith("utf-8") else f"not UTF-8: read as {decoded.encoding}"
+    return _page(path, lines, offset, limit, encoding)[0]
 
 
 def render_list(lines: Sequence[str], most: int = MAX_ENTRIES) -> str:
@@ -61,7 +76,7 @@ def render_hits(found: Hits, mode: OutputMode, most: int) -> str:
     """Return the hits of a search in one of three forms, and what was left out."""
     match mode:
         case "content":
-            lines = [f"{escaped(hit.path)}:{hit.line}: {hit.text}" for hit in found.hits]
+            lines = list(_with_gaps(found.hits))
         case "count":
             lines = [f"{escaped(path)}: {count}" for path, count in Counter(hit.path for hit in found.hits).items()]
         case "files_with_matches":
@@ -74,11 +89,27 @@ def render_hits(found: Hits, mode: OutputMode, most: int) -> str:
     return "\n".join(filter(None, (render_list(lines, len(lines)), *notes)))
 
 
-def explain_no_hits(found: Hits, pattern: str, path: str, glob: str) -> str:
-    """Say that nothing was found, with a hint if the pattern looks like a regular expression."""
-    missed = not (glob or found.late or found.skipped)
-    hint = "; the pattern is literal text, not a regular expression"
-    return f"no line below {quoted(path)} contains {pattern!r}{hint if missed and re.search(_REGEX, pattern) else ''}"
+def explain_no_hits(found: Hits, pattern: str, path: str, *, glob: str, regex: bool) -> str:
+    """Say that nothing was found, with a hint if the pattern looks like one of the other kind."""
+    missed, hint = not (glob or found.late or found.skipped), ""
+    if regex and r"\n" in pattern:
+        hint = "; each line is matched by itself, so no pattern finds a line break"
+    elif missed and not regex and re.search(_REGEX, pattern):
+        hint = "; the pattern is literal text, and a regular expression only with regex=true"
+    return f"no line below {quoted(path)} {'matches' if regex else 'contains'} {pattern!r}{hint}"
+
+
+def _with_gaps(hits: Sequence[Hit]) -> Iterator[str]:
+    """Yield lines as `path:line: text`, and those near a match as `path-line- text`, with `--` where lines are left out
+    between them.
+    """
+    gaps = any(hit.near for hit in hits)
+    for before, hit in pairwise([None, *hits]):
+        assert hit
+        if gaps and before and (before.path, before.line) != (hit.path, hit.line - 1):
+            yield "--"
+        mark = "-" if hit.near else ":"
+        yield f"{escaped(hit.path)}{mark}{hit.line}{mark} {hit.text}"
 
 
 def _media(path: str, data: bytes) -> str:
@@ -89,15 +120,27 @@ def _media(path: str, data: bytes) -> str:
 
 def _media_view(path: str, data: bytes, kind: str) -> tuple[Text, Image | Document]:
     header = f"{escaped(path)}: {kind}, {len(data):,} bytes"
-    if len(data) + len(header) > MAX_RESULT:
-        raise ToolError(f"{header}, more than the {MAX_RESULT:,} that can be shown; make a smaller one")
+    if len(data) > MAX_SHOWN:
+        raise ToolError(f"{header}, more than the {MAX_SHOWN:,} that can be shown; make a smaller one")
     if kind == "application/pdf":
         return Text(header), Document(data, kind, escaped(path.rpartition("/")[2]))
     return Text(header), Image(data, kind)
 
 
-def _page(path: str, decoded: Decoded, offset: int, limit: int) -> str:
-    lines = decoded.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+def _notebook(text: str) -> "Shown | None":
+    from .notebooks import notebook  # Few files are one.
+
+    return notebook(text)
+
+
+def _fitting_images(images: Iterable[Image]) -> list[Image]:
+    """Return the first *images*, as many as a model can be shown at once. The page names the others, too."""
+    found = [image for image in images if len(image.data) <= MAX_SHOWN]
+    return found[: fitting((len(image.data) for image in found), MAX_SHOWN)]
+
+
+def _page(path: str, lines: Sequence[str], offset: int, limit: int, about: str) -> tuple[str, int]:
+    """Return a page of *lines*, and the number of the line after it. The header says what they are *about*."""
     total = len(lines)
     if offset >= total:
         raise ToolError(f"{quoted(path)} has {total} lines, so offset must be from 0 to {total - 1}, not {offset}")
@@ -108,10 +151,9 @@ def _page(path: str, decoded: Decoded, offset: int, limit: int) -> str:
         cut = f"line cut: {_BODY:,} of its {len(wanted[0]):,} characters"
         page = [wanted[0][:_BODY]]
     end = offset + len(page)
-    encoding = "not UTF-8: read as latin-1" if decoded.encoding == "latin-1" else ""
     further = f"next offset {end}" if end < total else ""
-    fields = (f"lines {offset + 1}-{end} of {total}", encoding, cut, further)
-    return f"@@ {' | '.join(filter(None, fields))} @@\n" + "\n".join(page)
+    fields = (f"lines {offset + 1}-{end} of {total}", about, cut, further)
+    return f"@@ {' | '.join(filter(None, fields))} @@\n" + "\n".join(page), end
 
 
 def _fitting(lines: Sequence[str]) -> list[str]:

@@ -11,18 +11,29 @@ from msgspec import Meta, Struct, json
 
 from ... import backends
 from ...access import Access
-from ...backends import Missing, decode, encodable, encode, escaped, is_within, quoted, unescaped
+from ...backends import (
+    Hits,
+    Missing,
+    PermittedBackend,
+    decode,
+    encodable,
+    encode,
+    escaped,
+    is_within,
+    quoted,
+    unescaped,
+)
 from ...checks import checked
 from ...context import ToolContext
 from ...errors import ToolError
 from ...events import FileDeleted, FileEdited, FileWritten, Noted
-from ...messages import Document, Image, Text, ToolCall
+from ...messages import AnyBlock, ToolCall
 from ...parameters import Alias
 from ...ports import Backend, Middleware
 from ...state import Edit, OpenCall
 from ...tools import Tool
 from ...workers import in_thread
-from .edits import replacement
+from .edits import Replacement, edited, steps
 from .pages import OutputMode, explain_no_hits, render_file, render_found, render_hits, render_list
 
 OWNER = "files"
@@ -30,6 +41,8 @@ OWNER = "files"
 
 _NOTED = 16  # Hex digits. 64 bits tell the versions of a file apart, and the notes stay small.
 _CHANGES = frozenset({"write_file", "edit_file", "delete"})
+_UNREAD = "you have not read it; read it, then decide whether to make this change"
+_UNREADABLE = "it is binary, and you have not made it; leave it, or delete it first if it is to go"
 _ORDER = ("ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep")
 _PROMPT = """\
 Files: paths are absolute, and the working folder is {home}. {about}Find with `glob` and `grep`, read what you need, \
@@ -67,11 +80,11 @@ class FilesystemMiddleware(Middleware):
 
     @checked
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self._backend = PermittedBackend(backend)
         self._home: str = backend.home
         self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
         reads, writes = (self.ls, self.read_file, self.glob, self.grep), (self.write_file, self.edit_file, self.delete)
-        here = getattr(backend, "thread_only", False)
+        here = getattr(backend, "in_state", False)
         by_name = {
             function.__name__: Tool(function, access=partial(self._access, operation), thread_only=here)
             for operation, functions in (("read", reads), ("write", writes))
@@ -99,13 +112,12 @@ class FilesystemMiddleware(Middleware):
 
     async def read_file(
         self, ctx: ToolContext, file_path: _File, offset: _Offset = 0, limit: _Lines = 100
-    ) -> str | tuple[Text, Image | Document]:
-        """Read a text file, or look at an image or PDF. To search use `grep`.
+    ) -> str | tuple[AnyBlock, ...]:
+        """Read a text file or notebook, or look at an image or PDF. To search use `grep`.
 
-        `offset`: lines to skip; `limit`: lines to read, so give more for a file that you need whole; 80,000 characters
-        at most. The answer begins with a header, `@@ lines 1-100 of 250 | next offset 100 @@`; below it the text stands
-        exactly as in the file. The header is not part of the file: go on from its next offset. Error if missing (try
-        `glob`), binary or over 10 MB.
+        `offset`: lines to skip; `limit`: lines to read, more if you need it whole; 80,000 characters at most. A header
+        comes first, `@@ lines 1-100 of 250 | next offset 100 @@`; below it stands the exact text. The header is not
+        part of the file: go on from its next offset. Error if missing (try `glob`), binary or over 10 MB.
         """
         path = self._path(file_path)
         digest, page = await self._hop(ctx, self._read, ctx, path, offset, limit)
@@ -119,23 +131,32 @@ class FilesystemMiddleware(Middleware):
         read it (read it again), or an earlier call of this reply changes it (wait for its result).
         """
         path = self._target(ctx, file_path)
-        event, said = await self._hop(ctx, self._write, ctx, path, content)
+        event, said = await self._hop(ctx, self._write, ctx, path, content, self._is_known(ctx, path))
         self._record(ctx, event)
         return said
 
     async def edit_file(
-        self, ctx: ToolContext, file_path: _File, old_string: _Old, new_string: _New, replace_all: bool = False
+        self,
+        ctx: ToolContext,
+        file_path: _File,
+        old_string: _Old,
+        new_string: _New,
+        replace_all: bool = False,
+        edits: Sequence[Sequence[str]] = (),
     ) -> str:
         """Replace text in a file that you have read; for all of it use `write_file`.
 
-        `old_string`: copied exactly from what `read_file` showed, with spaces, indentation and line breaks, without the
-        `@@` header. It must be there exactly once: add the lines round it until it is, or set `replace_all` to change
-        every place. `new_string` stands there instead; empty deletes it. Error, and nothing changed, if it is not there
-        (read again, copy exactly), there more often, or as for `write_file`.
+        `old_string`: copied exactly from what `read_file` showed, with spaces and line breaks, without the `@@` header.
+        It must be there exactly once: add lines round it, or set `replace_all` for every place. `new_string` stands
+        there instead; empty deletes it. `edits`: more `[old, new]` pairs, all made or none. Error, and nothing changed,
+        if it is not there (read again), there more often, or as for `write_file`.
         """
         path = self._target(ctx, file_path)
-        event, said = await self._hop(ctx, self._edit, ctx, path, old_string, new_string, replace_all)
-        self._record(ctx, event)
+        pairs = [(old_string, new_string), *edits]
+        events, said = await self._hop(ctx, self._edit, ctx, path, pairs, replace_all, self._is_known(ctx, path))
+        for event in events[:-1]:
+            ctx.record(event)
+        self._record(ctx, events[-1])
         return said
 
     async def delete(self, ctx: ToolContext, file_path: _File) -> str:
@@ -160,7 +181,7 @@ class FilesystemMiddleware(Middleware):
 
         `pattern`: `*.py` at any depth below `path`; with a `/` relative to it (`src/**/*.{py,md}`), with a leading one
         from the root; also `?`, `[abc]`. Hidden names, node_modules and __pycache__ must be written out. Error if
-        `path` is missing (try `ls`). Stops after 10 s, saying so: narrow it.
+        `path` is missing. Stops after 10 s, saying so: narrow it.
         """
         path = self._path(path)
         found = await self._hop(ctx, backends.find, ctx, self._backend, unescaped(pattern), path)
@@ -172,27 +193,47 @@ class FilesystemMiddleware(Middleware):
         pattern: Annotated[str, Alias("query", "search")],
         path: _Folder = ".",
         glob: Annotated[str, Alias("include", "include_pattern", "file_pattern")] = "",
+        regex: Annotated[bool, Alias("is_regex", "use_regex", "regexp")] = False,
+        ignore_case: Annotated[bool, Alias("-i", "case_insensitive", "insensitive")] = False,
         output_mode: OutputMode = "files_with_matches",
+        context: Annotated[int, Meta(ge=0), Alias("-C", "context_lines")] = 0,
         max_count: _Matches = 1000,
     ) -> str:
-        """Search files for literal text in a line; no regular expressions. For names use `glob`.
+        """Search files for literal text in a line, or with `regex` a Python regular expression. For names use `glob`.
 
         `path`: folder or file; `glob`: only such files (`*.py`); `output_mode`: paths, `content` as `path:line: text`,
-        or `count`; `max_count`: matches in all. Case counts. Skips binaries, files over 10 MB, hidden folders,
-        node_modules and __pycache__ (name one as `path`). Error if `path` is missing (try `ls`). Stops after 15 s or
-        80,000 characters, saying so: narrow it.
+        or `count`; `context`: lines round each; `max_count`: matches in all. Skips binaries, files over 10 MB, hidden
+        folders, node_modules and __pycache__ (name one as `path`). Error if `path` is missing. Stops after 15 s or
+        80,000 characters.
         """
         path = self._path(path)
         if not pattern or "\n" in pattern:
             raise ToolError(f"pattern must be text within one line, not {pattern[:200]!r}; give one line of it")
-        once = output_mode == "files_with_matches"
-        found = await self._hop(
-            ctx, backends.grep, ctx, self._backend, pattern, path, glob=unescaped(glob), most=max_count, once=once
+        if context and output_mode == "files_with_matches":
+            output_mode = "content"  # Lines round a match are asked for to be seen.
+        search = partial(
+            backends.grep,
+            pattern=pattern,
+            path=path,
+            glob=unescaped(glob),
+            regex=regex,
+            ignore_case=ignore_case,
+            context=context if output_mode == "content" else 0,
+            most=max_count,
+            once=output_mode == "files_with_matches",
         )
+        found = await self._search(ctx, path, search, slow=regex)
         lines = render_hits(found, output_mode, max_count)
-        return lines if found.hits else f"{explain_no_hits(found, pattern, path, glob)}\n{lines}".rstrip()
+        none = "" if found.hits else explain_no_hits(found, pattern, path, glob=glob, regex=regex)
+        return "\n".join(filter(None, (none, lines)))
 
     # ---- the work, on a thread if the backend blocks
+
+    async def _search(self, ctx: ToolContext, path: str, search: Callable[..., Hits], slow: bool) -> Hits:
+        if not slow or self._backend.blocking:
+            return await self._hop(ctx, search, ctx, self._backend)
+        files = await self._hop(ctx, backends.InMemory, ctx, self._backend, path)
+        return await in_thread(search, ctx, files)  # It waits for another process, even if the backend does not block.
 
     async def _hop(self, ctx: ToolContext, work: Callable[..., _T], *args: object, **named: object) -> _T:
         def here() -> _T:
@@ -203,38 +244,42 @@ class FilesystemMiddleware(Middleware):
 
         return await in_thread(here) if self._backend.blocking else here()
 
-    def _read(
-        self, ctx: ToolContext, path: str, offset: int, limit: int
-    ) -> tuple[str, str | tuple[Text, Image | Document]]:
+    def _read(self, ctx: ToolContext, path: str, offset: int, limit: int) -> tuple[str, str | tuple[AnyBlock, ...]]:
         data = self._backend.read(ctx, path)
         return _digest(data), render_file(path, data, offset, limit)
 
-    def _write(self, ctx: ToolContext, path: str, content: str) -> tuple[FileWritten, str]:
+    def _write(self, ctx: ToolContext, path: str, content: str, known: bool) -> tuple[FileWritten, str]:
         data = encode(path, content)
         try:
             before, expect = self._current(ctx, path)
+            if before not in (b"", data) and not known:
+                raise ToolError(f"{quoted(path)} was not changed: {_UNREAD if decode(before) else _UNREADABLE}")
             said = f"replaced {quoted(path)} ({len(data):,} bytes, {len(before):,} before)"
         except Missing:
             expect, said = None, f"created {quoted(path)} ({len(data):,} bytes)"
         return _written(ctx, path, data, self._backend.write(ctx, path, data, expect)), said
 
     def _edit(
-        self, ctx: ToolContext, path: str, old: str, new: str, replace_all: bool
-    ) -> tuple[FileWritten | FileEdited, str]:
+        self, ctx: ToolContext, path: str, pairs: Sequence[Sequence[str]], replace_all: bool, known: bool
+    ) -> tuple[list[FileWritten | FileEdited], str]:
         before, expect = self._current(ctx, path)
         decoded = decode(before)
         if decoded is None:
             raise ToolError(f"{quoted(path)} is binary and cannot be edited as text; leave it, or write a new file")
-        edit = replacement(path, decoded.text, old, new, replace_all)
-        data = encode(path, decoded.text.replace(edit.old, edit.new), decoded.encoding)
+        done = edited(path, decoded.text, pairs, replace_all)
+        count = sum(part.count for part in done.parts)
+        if count > len(pairs) and not known:
+            raise ToolError(f"{quoted(path)} was not changed: it has {count} such places, and {_UNREAD}")
+        data = encode(path, done.text, decoded.encoding)
         kept = self._backend.write(ctx, path, data, expect)
-        said = f"replaced {edit.count} occurrence{'s' if edit.count > 1 else ''} in {quoted(path)}"
+        said = f"replaced {count} occurrence{'s' if count > 1 else ''} in {quoted(path)}"
         entry = ctx.state.files.get(path)
         # An edit is recorded by its two texts, which a replay can only repeat on the text that the state holds.
-        if not (kept and entry and isinstance(entry.content, str)):
-            return _written(ctx, path, data, kept), said
-        stamp = (len(data), _digest(data), time.time(), ctx.path)
-        return FileEdited(path, edit.old, edit.new, edit.count > 1, *stamp), said
+        texts = steps(decoded.text, done) if kept and entry and isinstance(entry.content, str) else None
+        if texts is None:
+            return [_written(ctx, path, data, kept)], said
+        stages = zip(done.parts, (encode(path, text, decoded.encoding) for text in texts), strict=True)
+        return [_step(ctx, path, *stage) for stage in stages], said
 
     def _current(self, ctx: ToolContext, path: str) -> tuple[bytes, str]:
         """Return the content of a file that is about to change, and its SHA-256.
@@ -249,6 +294,14 @@ class FilesystemMiddleware(Middleware):
         return data, digest
 
     # ---- on the event loop
+
+    def _is_known(self, ctx: ToolContext, path: str) -> bool:
+        """Return whether this run has read or written the file, or a person answers for the call. What neither has seen
+        must not be replaced.
+
+        A text that is replaced once needs no such proof: to give it, the run must have seen it somewhere.
+        """
+        return encodable(path) in _notes(ctx) or ctx.decision is not None
 
     def _path(self, path: str) -> str:
         return backends.parsed(path, self._home)
@@ -333,6 +386,10 @@ def _written(ctx: ToolContext, path: str, data: bytes, kept: bool) -> FileWritte
     return FileWritten(
         encodable(path), backends.as_content(data) if kept else None, len(data), _digest(data), time.time(), ctx.path
     )
+
+
+def _step(ctx: ToolContext, path: str, part: Replacement, data: bytes) -> FileEdited:
+    return FileEdited(path, part.old, part.new, part.count > 1, len(data), _digest(data), time.time(), ctx.path)
 
 
 def _deletions(ctx: ToolContext, path: str, gone: list[str]) -> list[str]:

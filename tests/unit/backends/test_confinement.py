@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from harness.files import context, paths
+from harness.paths import campaign
 from harness.swapping import Swapped
 
 from minideep.backends import FilesystemBackend
@@ -17,10 +18,15 @@ def names(folder):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="two names are exchanged at once by a call of Linux")
-def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_outside(tmp_path):
-    done, escaped = Swapped(tmp_path).attack(500)
+@pytest.mark.parametrize("route", ["", "/in"])
+def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_outside(tmp_path, route):
+    done, escaped = Swapped(tmp_path, route).attack(500)
     assert not escaped
     assert min(done["read"], done["write"]) > 0
+
+
+def test_no_path_leads_out_of_any_backend_and_none_crashes_a_run():
+    assert "nothing outside was seen or changed" in campaign(30)
 
 
 @pytest.fixture

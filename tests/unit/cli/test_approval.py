@@ -35,6 +35,10 @@ def edit(path, old, new):
     return ToolCall("edit_file", {"file_path": path, "old_string": old, "new_string": new})
 
 
+def read(path):
+    return ToolCall("read_file", {"file_path": path})
+
+
 def delete(path):
     return ToolCall("delete", {"file_path": path})
 
@@ -83,8 +87,8 @@ def test_without_a_person_to_ask_no_file_of_the_person_is_changed(root, change, 
 )
 def test_yes_allows_the_change(root, change):
     before = snapshot(root)
-    done, told, _, _ = turn(root, [change], allowed=True)
-    assert (done.messages[2].is_error, told) == (False, [])
+    done, told, _, _ = turn(root, [read("/NOTES.md")], [change], allowed=True)
+    assert (done.messages[4].is_error, told) == (False, [])
     assert snapshot(root) != before
 
 
@@ -129,9 +133,7 @@ def test_a_file_that_somebody_else_has_changed_needs_approval_again(root):
         count = len(request.messages)
         if count == 3:
             (root / "a.md").write_text("the person's now\n")
-        return {1: [write("/a.md")], 3: [ToolCall("read_file", {"file_path": "/a.md"})], 5: [write("/a.md", "x")]}.get(
-            count, "Done."
-        )
+        return {1: [write("/a.md")], 3: [read("/a.md")], 5: [write("/a.md", "x")]}.get(count, "Done.")
 
     _, told, _, _ = turn(root, model=ScriptedModel(model))
     assert len(told) == 1
@@ -157,7 +159,7 @@ def test_each_change_of_the_persons_file_needs_approval(root):
 )
 def test_a_file_that_the_goal_names_needs_no_approval(root, goal):
     (root / "link.md").symlink_to("NOTES.md")
-    _, told, _, _ = turn(root, [write("/NOTES.md")], goal=goal.replace("{root}", str(root)))
+    _, told, _, _ = turn(root, [read("/NOTES.md")], [write("/NOTES.md")], goal=goal.replace("{root}", str(root)))
     assert (told, (root / "NOTES.md").read_text()) == ([], "changed\n")
 
 
@@ -214,7 +216,9 @@ def test_a_subagent_is_guarded_too_and_its_files_belong_to_the_thread(root):
             return "child is done" if len(request.messages) > 1 else [write("/NOTES.md"), write("/child.md")]
         if len(request.messages) == 1:
             return [ToolCall("task", {"description": "Replace NOTES.md", "subagent_type": "general-purpose"})]
-        return [write("/child.md", "parent's\n")] if last == "child is done" else "Done."
+        if last == "child is done":
+            return [read("/child.md")]
+        return [write("/child.md", "parent's\n")] if last.startswith("@@") else "Done."
 
     done, told, agent, _ = turn(root, model=ScriptedModel(model))
     assert done.status == "ended"
@@ -284,6 +288,9 @@ def test_a_preview_is_a_short_diff(root):
         "-the person's NOTES.md",
         "+nobody's NOTES.md",
     ]
+    several = edit("/NOTES.md", "the", "a").args | {"edits": [["person's", "reader's"]]}
+    assert preview(ToolCall("edit_file", several), guard)[4] == "+a reader's NOTES.md"
+    assert preview(ToolCall("edit_file", several | {"edits": [7]}), guard)[0].startswith("cannot be shown: edits[0]")
     assert preview(edit("/NOTES.md", "dragons", "x"), guard)[0].startswith(
         "cannot be shown: '/NOTES.md' was not changed"
     )
@@ -302,7 +309,8 @@ def test_a_person_is_asked_call_by_call_and_the_turn_goes_on_in_the_same_command
         call("delete", file_path="/docs/GUIDE.md.gone"),
         call("delete", file_path="/.git"),
     ]
-    with scripted(calls, [call("write_file", file_path="/OLD.md", content="new\n")], "All done.") as env:
+    again = [call("read_file", file_path="/OLD.md")], [call("write_file", file_path="/OLD.md", content="new\n")]
+    with scripted(calls, *again, "All done.") as env:
         code, shown = at_a_terminal("run", "go", *MODEL, cwd=root, env=env, typed="huh?\ny\nn\nall\nn\n")
     assert code == 0, shown
     assert "All done." in shown

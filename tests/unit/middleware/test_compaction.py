@@ -1,7 +1,6 @@
 """Compaction: when a conversation is compacted, what is left of it, what it costs, and what cannot go wrong."""
 
 import asyncio
-import itertools
 import re
 
 import pytest
@@ -46,6 +45,7 @@ from minideep.middleware import (
 )
 from minideep.middleware.context import tokens
 from minideep.middleware.context.compaction import EXTRACT, first_kept
+from minideep.middleware.context.spill import with_short_arguments
 from minideep.middleware.context.summarizer import PROMPT, frame
 from minideep.models import ScriptedModel
 from minideep.ports import Request
@@ -186,21 +186,62 @@ async def test_the_count_is_corrected_by_what_the_provider_reports():
         assert corrections == []
 
 
-async def test_corrections_are_recorded_rarely_not_at_every_step(store):
+async def test_a_ratio_is_learnt_once_and_recorded_not_at_every_step(store):
     model = Windowed(many(60), window=200_000, factor=1.3)
     helper = agent(model, looking(1_600), store=store)
-    noted = [event.value async for event in helper.stream("go", "t") if isinstance(event, Noted)]
-    assert len(noted) == 2
-    assert helper.get_state("t").notes == {"summarization": {"offset": noted[-1]}}
-    assert abs(noted[-1] - model.sizes[-1] * 0.3 / 1.3) < 0.02 * 170_000
+    noted = [(event.key, event.value) async for event in helper.stream("go", "t") if isinstance(event, Noted)]
+    assert noted == [("ratio", {"windowed": 1.3})]
+    assert helper.get_state("t").notes == {"summarization": {"ratio": {"windowed": 1.3}}}
 
 
-async def test_a_correction_shrinks_with_the_context():
+async def test_new_messages_are_expected_to_count_as_those_before_them():
+    batch = [ToolCall("look", {}, f"b{number}") for number in range(4)]
+    model = Windowed([*many(4)[:-1], batch, "done"], window=200_000, factor=1.5)
+    turn = await agent(model, looking(60_000)).run("go")
+    assert turn.status == "ended", turn.error
+    assert max(model.sizes) < 170_000 < (size_of(model.requests[-1]) + 4 * 15_000) * 1.5
+
+
+async def test_a_ratio_belongs_to_one_model(store):
+    first = Windowed([*many(10)[:-1], "done"], window=200_000, factor=1.5, name="first")
+    assert (await agent(first, looking(8_000), store=store).run("go", "t")).status == "ended"
+    second = Windowed([*(LOOK for _ in range(20)), "done"], window=200_000, name="second")
+    helper = agent(second, looking(8_000), store=store)
+    assert (await helper.run("go on", "t")).status == "ended"
+    assert helper.get_state("t").notes["summarization"]["ratio"] == {"first": 1.5}  # The second counts as we do.
+
+
+async def test_small_requests_teach_no_ratio():
+    model = Windowed(many(3), window=8_000, factor=2.0)
+    helper = agent(model, looking(400))
+    await helper.run("go", "t")
+    notes = helper.get_state("t").notes["summarization"]
+    assert notes.keys() == {"offset"}
+    assert notes["offset"] > 0
+
+
+async def test_what_other_models_read_in_a_step_is_no_error_of_the_count():
+    class Asks(Middleware):
+        async def wrap_model(self, ctx, request, ask):
+            reply = await ask(request)
+            await ask(Request("", [UserMessage("x" * 400_000)]))
+            return reply
+
+    model = Windowed(["one", "aside", "two", "aside"], window=200_000)
+    helper = Agent(model, middleware=[SummarizationMiddleware(model, StateBackend()), Asks()])
+    await helper.run("go", "t")
+    await helper.run("go on", "t")
+    assert helper.get_state("t").notes == {}
+
+
+async def test_a_ratio_outlives_a_compaction_and_a_correction_shrinks_with_the_context():
     model = Windowed(many(60), window=20_000, factor=1.6)
-    events = [event async for event in agent(model).stream("go", "t") if isinstance(event, Compacted | Noted)]
-    after = [after.value for before, after in itertools.pairwise(events) if isinstance(before, Compacted)]
-    assert len(after) == len(model.summaries) > 2
-    assert max(after) < 3_000 < max(event.value for event in events if isinstance(event, Noted))
+    helper = agent(model)
+    events = [event async for event in helper.stream("go", "t") if isinstance(event, Compacted | Noted)]
+    assert len(model.summaries) > 2
+    offsets = [event.value or 0 for event in events if isinstance(event, Noted) and event.key == "offset"]
+    assert max(offsets, default=0) < 3_000
+    assert 1.5 < helper.get_state("t").notes["summarization"]["ratio"]["windowed"] < 1.7
 
 
 async def test_a_prompt_that_fills_the_window_does_not_cause_a_summary_at_every_step():
@@ -388,6 +429,14 @@ async def test_long_arguments_of_old_calls_are_cut_before_a_summary_is_made():
     assert helper.read_file("t", "/f0") == "0" + "x" * 5_900
 
 
+def test_the_texts_of_several_edits_are_cut_too():
+    edits = [["old", "x" * 5_900], ["short", "y"]]
+    call = ToolCall("edit_file", {"file_path": "/f", "old_string": "a", "new_string": "b", "edits": edits}, "c")
+    [cut] = with_short_arguments(AssistantMessage((call,))).calls
+    assert cut.args["edits"] == [["old", "xxxxxxxxxxxxxxxxxxxx...(5,900 characters, cut)"], ["short", "y"]]
+    assert cut.args | {"edits": edits} == call.args
+
+
 async def test_the_summary_contains_the_todos_verbatim():
     todos = [{"content": "look", "status": "in_progress"}, {"content": "tell", "status": "pending"}]
     model = Windowed([ToolCall("write_todos", {"todos": todos}), *many(12)])
@@ -395,6 +444,21 @@ async def test_the_summary_contains_the_todos_verbatim():
     await helper.run("go", "t")
     assert summary_of(helper.get_state("t")).endswith("Goal: to look.\n\nTodos now:\n- [>] look\n- [ ] tell")
     assert "[>]" not in "".join(request.messages[0].text for request in model.summaries)
+
+
+async def test_todos_of_an_earlier_request_are_kept_marked_as_such_and_cleared_by_an_empty_list():
+    todos = [{"content": "look", "status": "in_progress"}]
+    clear = ToolCall("write_todos", {"todos": []})
+    model = Windowed([ToolCall("write_todos", {"todos": todos}), "stopped", *many(8)[:-1], clear, "done"])
+    helper = agent(model)
+    await helper.run("go", "t")
+    turn = await helper.run("something else", "t")
+    assert turn.status == "ended", turn.error
+    # A second summary no longer knows when the turn began.
+    first = next(request for request in model.requests if request.messages[0].text.startswith("[Summary"))
+    marked = "Todos of an earlier request; if it is done with, clear them with []:\n- [>] look"
+    assert first.messages[0].text.endswith(marked)
+    assert helper.get_state("t").todos == []
 
 
 async def test_completed_todos_are_left_out_of_a_summary_if_there_are_too_many():

@@ -1,22 +1,26 @@
 """The file tools, called as the loop calls them, on both backends."""
 
+import asyncio
+import itertools
 import json
 import re
 import subprocess
 import sys
+from base64 import b64encode
+from hashlib import sha256
 
 import pytest
 from harness.files import Desk, RunAlone
-from harness.media import PNG
+from harness.media import JPEG, PDF, PNG
 from hypothesis import given, settings, strategies as st
 
-from minideep.backends import FilesystemBackend, StateBackend
-from minideep.backends.search import Found, Hit, Hits
+from minideep.backends import FilesystemBackend, Hit, Hits, StateBackend
+from minideep.backends.search import Found
 from minideep.core import apply
 from minideep.errors import ToolError
-from minideep.events import FileDeleted, FileEdited, FileWritten, Noted, UserSaid
-from minideep.messages import Document, Image, Text, UserMessage
-from minideep.middleware import FilesystemMiddleware, replacement
+from minideep.events import FileDeleted, FileEdited, FileWritten, ModelReplied, Noted, UserSaid
+from minideep.messages import AssistantMessage, Document, Image, Text, ToolCall, UserMessage
+from minideep.middleware import FilesystemMiddleware, edited
 from minideep.middleware.filesystem.pages import explain_no_hits, render_found, render_hits
 from minideep.state import Edit, State
 
@@ -32,7 +36,7 @@ def desk(request, tmp_path):
 def test_the_tools_and_the_prompt_cost_little_room():
     files = FilesystemMiddleware(StateBackend())
     told = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in files.tools]
-    assert len(json.dumps(told, separators=(",", ":"))) <= 4200
+    assert len(json.dumps(told, separators=(",", ":"))) <= 4400
     assert len(files.prompt) <= 700
 
 
@@ -44,15 +48,15 @@ def test_the_tools_and_the_prompt_cost_little_room():
         ("write_file", ["file_path", "content"], ["replace all", "`edit_file`", "read it again"]),
         (
             "edit_file",
-            ["file_path", "old_string", "new_string", "replace_all"],
-            ["exactly once", "`replace_all`", "`write_file`"],
+            ["file_path", "old_string", "new_string", "replace_all", "edits"],
+            ["exactly once", "all made or none", "`replace_all`", "`write_file`"],
         ),
         ("delete", ["file_path"], ["for good", "`write_file`", "`ls`"]),
         ("glob", ["pattern", "path"], ["any depth", "`grep`", "1,000", "10 s"]),
         (
             "grep",
-            ["pattern", "path", "glob", "output_mode", "max_count"],
-            ["literal", "no regular", "`glob`", "10 MB", "15 s"],
+            ["pattern", "path", "glob", "regex", "ignore_case", "output_mode", "context", "max_count"],
+            ["literal", "`regex`", "`glob`", "10 MB", "15 s"],
         ),
     ],
 )
@@ -125,7 +129,7 @@ def test_the_error_for_an_offset_past_the_end_names_the_number_of_lines(desk):
     assert desk("read_file", file_path="/f", offset=250) == error
 
 
-@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
 def test_an_empty_file_is_said_to_be_there(desk, data):
     desk.put("/f", data)
     assert desk("read_file", file_path="/f") == "'/f' exists and is empty"
@@ -180,9 +184,11 @@ def test_pages_together_are_the_file(parts, limit):
             b"a\0b",
             "error: '/f' is binary (3 bytes) and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can",
         ),
+        ("\ufeffhi\r\né".encode("utf-16-le"), "@@ lines 1-2 of 2 | not UTF-8: read as utf-16-le @@\nhi\né"),
+        ("\ufeffhi".encode("utf-16-be"), "@@ lines 1-1 of 1 | not UTF-8: read as utf-16-be @@\nhi"),
         (
-            "hi".encode("utf-16"),
-            "error: '/f' is binary (6 bytes) and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can",
+            b"\xff\xfea",
+            "error: '/f' is binary (3 bytes) and cannot be shown; only text, PDFs, and PNG, JPEG, GIF and WebP images can",
         ),
     ],
     ids=ascii,
@@ -223,10 +229,80 @@ def test_a_file_that_is_an_image_by_name_only_is_not_sent_as_one(desk):
     assert desk("read_file", file_path="/zeros.png").startswith("error: '/zeros.png' is binary")
 
 
-def test_an_image_that_is_too_large_is_an_error(desk):
-    desk.put("/a.png", PNG + b"\0" * 1_000_000)
-    error = "error: /a.png: image/png, 1,000,070 bytes, more than the 1,000,000 that can be shown; make a smaller one"
-    assert desk("read_file", file_path="/a.png") == error
+@pytest.mark.parametrize(("name", "start"), [("a.png", PNG), ("a.pdf", PDF)])
+def test_an_image_or_a_pdf_that_providers_would_refuse_is_an_error(desk, name, start):
+    desk.put(f"/{name}", start + bytes(3_900_000 - len(start)))
+    [shown] = desk.ask(("read_file", {"file_path": f"/{name}"}))
+    assert (len(b64encode(shown.content[1].data)) <= 5 * 2**20, shown.is_error) == (True, False)
+    desk.put(f"/{name}", start + bytes(3_900_001 - len(start)))
+    said = desk("read_file", file_path=f"/{name}")
+    assert said.endswith(", 3,900,001 bytes, more than the 3,900,000 that can be shown; make a smaller one")
+
+
+def notebook(*cells):
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def code(source, *outputs):
+    return {"cell_type": "code", "source": source, "outputs": outputs, "execution_count": 1, "metadata": {}}
+
+
+def plot(data, kind="image/png"):
+    forms = {kind: b64encode(data).decode(), "text/plain": ["<Figure>"]}
+    return {"output_type": "display_data", "data": forms, "metadata": {}}
+
+
+def test_a_notebook_is_shown_as_its_cells_and_their_results(desk):
+    error = {"output_type": "error", "ename": "E", "evalue": "x", "traceback": ["\x1b[0;31mE\x1b[0m: x", "at line 1"]}
+    desk.put("/n.ipynb", notebook(
+        {"cell_type": "markdown", "source": ["# Title\n", "text"], "metadata": {}},
+        code("print(1)\n1/0", {"output_type": "stream", "name": "stdout", "text": ["1\n"]}, error),
+        code("table", {"output_type": "execute_result", "data": {"text/html": "<b>", "text/plain": ["a\n", "b"]}}),
+        code("map", {"output_type": "display_data", "data": {"application/x-map": {}}}),
+        code("big", {"output_type": "stream", "name": "stdout", "text": "x" * 3000}),
+    ))  # fmt: skip
+    assert desk("read_file", file_path="/n.ipynb") == (
+        "@@ lines 1-25 of 25 | cells of a notebook; grep shows its JSON @@\n"
+        "--- cell 1: markdown ---\n# Title\ntext\n--- cell 2: code ---\nprint(1)\n1/0\n--- output ---\n1\n"
+        "--- output ---\nE: x\nat line 1\n--- cell 3: code ---\ntable\n--- output ---\na\nb\n--- cell 4: code ---\nmap\n"
+        "--- output ---\n[application/x-map]\n--- cell 5: code ---\nbig\n--- output ---\n"
+        + "x" * 2000 + "\n... 1,000 characters more"
+    )  # fmt: skip
+
+
+def test_images_of_a_notebook_are_shown_with_the_page_that_they_stand_on(desk):
+    large = PNG + bytes(3_899_900)
+    cells = code("a", plot(PNG)), code("b", plot(JPEG, "image/jpeg"), plot(b"none")), code("c", plot(large))
+    desk.put("/n.ipynb", notebook(*cells))
+    [all_of_it] = desk.ask(("read_file", {"file_path": "/n.ipynb"}))
+    assert [block for block in all_of_it.content if isinstance(block, Image)] == [
+        Image(PNG, "image/png"), Image(JPEG, "image/jpeg")
+    ]  # fmt: skip
+    assert f"\n[image/png, {len(large):,} bytes]" in all_of_it.text  # It is named, though there was no room for it.
+    assert "\n<Figure>\n" in all_of_it.text
+    [rest] = desk.ask(("read_file", {"file_path": "/n.ipynb", "offset": 12}))
+    assert [len(block.data) for block in rest.content if isinstance(block, Image)] == [len(large)]
+    [first] = desk.ask(("read_file", {"file_path": "/n.ipynb", "limit": 2}))
+    assert [type(block) for block in first.content] == [Text]
+
+
+@pytest.mark.parametrize("text", ["not JSON", "[1]", '{"cells": [7]}', '{"worksheets": []}', "[" * 100_000])
+def test_a_file_that_is_a_notebook_by_name_only_is_shown_as_it_is(desk, text):
+    desk.put("/n.ipynb", text.encode())
+    assert desk("read_file", file_path="/n.ipynb").startswith("@@ lines 1-1 of 1")
+
+
+def test_a_cell_that_is_edited_as_it_was_shown_gets_a_remedy_that_works(desk):
+    desk.put("/n.ipynb", notebook(code('print("1")')))
+    desk("read_file", file_path="/n.ipynb")
+    said = desk("edit_file", file_path="/n.ipynb", old_string='print("1")', new_string='print("2")')
+    assert said.endswith("read_file shows the cells, so copy the line of JSON that grep shows")
+    line = desk("grep", pattern="print", path="/n.ipynb", output_mode="content")
+    found = re.search(r'"source": ("print.*?[^\\]")', line)[1]
+    assert not desk.ask(("edit_file", {
+        "file_path": "/n.ipynb", "old_string": found, "new_string": '"two"'
+    }))[0].is_error  # fmt: skip
+    assert "\ntwo" in desk("read_file", file_path="/n.ipynb")
 
 
 # ---- writing
@@ -256,6 +332,14 @@ def test_files_written_in_one_reply_all_land_and_are_read_in_the_next(desk):
     assert [result.text for result in read] == [f"@@ lines 1-1 of 1 @@\n{number}" for number in range(20)]
 
 
+def test_files_edited_in_one_reply_all_change(desk):
+    for number in range(20):
+        desk.put(f"/f{number}", b"old")
+    edits = (("edit_file", {"file_path": f"/f{n}", "old_string": "old", "new_string": str(n)}) for n in range(20))
+    assert [result.is_error for result in desk.ask(*edits)] == [False] * 20
+    assert [desk.bytes(f"/f{number}") for number in range(20)] == [b"%d" % number for number in range(20)]
+
+
 # ---- editing
 
 
@@ -269,6 +353,8 @@ def test_files_written_in_one_reply_all_land_and_are_read_in_the_next(desk):
         (b"a\r\nb\n", "b", "x\ny", b"a\r\nx\ny\n"),
         (b"\xef\xbb\xbfa b", "a", "x", b"\xef\xbb\xbfx b"),
         (b"\xe9 a", "a", "\xfc", b"\xe9 \xfc"),
+        ("\ufeffa\r\nb".encode("utf-16-le"), "a\nb", "é\n\u20ac", "\ufeffé\r\n\u20ac".encode("utf-16-le")),
+        ("\ufeffa b".encode("utf-16-be"), "a", "x", "\ufeffx b".encode("utf-16-be")),
         ("né".encode(), "é", "ü", "nü".encode()),
         (b"a b", "a ", "", b"b"),
     ],
@@ -282,6 +368,7 @@ def test_an_edit_changes_only_what_it_replaces(desk, before, old, new, after):
 
 def test_every_occurrence_is_replaced_when_asked(desk):
     desk.put("/f", b"a b a\r\na")
+    desk("read_file", file_path="/f")
     edit = {"file_path": "/f", "old_string": "a", "new_string": "x\ny"}
     assert desk("edit_file", **edit) == (
         "error: '/f' was not changed: old_string is there 3 times; "
@@ -312,6 +399,68 @@ def test_an_edit_that_cannot_be_made_says_why_and_changes_nothing(desk, before, 
     assert (answer.startswith("error: "), why in answer, desk.bytes("/f")) == (True, True, before)
 
 
+def test_several_edits_are_made_in_one_call(desk):
+    desk.put("/f", b"one\r\ntwo\r\nthree\r\n")
+    edits = [["one\n", ""], ["two", "2\n2"]]
+    assert desk("edit_file", file_path="/f", old_string="three", new_string="3", edits=edits) == (
+        "replaced 3 occurrences in '/f'"
+    )
+    assert desk.bytes("/f") == b"2\r\n2\r\n3\r\n"
+
+
+def test_the_order_of_edits_does_not_matter(desk):
+    """Each is looked for in the file as it was, so one text may become the other and the other way round."""
+    for number, pairs in enumerate(itertools.permutations([["a", "b"], ["b", "a"], ["c", "ab"]])):
+        desk.put(f"/{number}", b"a b c")
+        (old, new), *edits = pairs
+        desk("edit_file", file_path=f"/{number}", old_string=old, new_string=new, edits=edits)
+        assert desk.bytes(f"/{number}") == b"b a ab"
+
+
+@pytest.mark.parametrize(
+    ("edits", "why"),
+    [
+        ([["x", "y"]], "edits[0]: '/f' was not changed: old_string is not there; read the file"),
+        ([["two", "2"], ["x", "y"]], "edits[1]: '/f' was not changed: old_string is not there; read the file"),
+        ([["t", "T"]], "edits[0]: '/f' was not changed: old_string is there 2 times; add the lines"),
+        ([["two", "two"]], "edits[0]: old_string and new_string are the same"),
+        ([["", "two"]], "edits[0]: old_string is empty"),
+        (
+            [["e t", "x"]],
+            "edits[0]: '/f' was not changed: old_string overlaps another edit of this call; make one of the two",
+        ),
+        (
+            [["one", "x"]],
+            "edits[0]: '/f' was not changed: old_string overlaps another edit of this call; make one of the two",
+        ),
+        ([["1", "x"]], "without the @@ header; all edits of a call are looked for in the file as it was before it"),
+        ([["two"]], "edits[0]: it has 1 texts; give two, the old and the new one"),
+    ],
+    ids=str,
+)
+def test_if_one_edit_cannot_be_made_none_is(desk, edits, why):
+    desk.put("/f", b"one two three")
+    answer = desk("edit_file", file_path="/f", old_string="one", new_string="1", edits=edits)
+    assert (answer.startswith("error: "), why in answer, desk.bytes("/f")) == (True, True, b"one two three")
+
+
+PAIRS = st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.text("abcd", max_size=3)), min_size=1, max_size=4)
+
+
+@given(st.text("abc", max_size=30), PAIRS, st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_several_edits_are_recorded_so_that_a_replay_makes_the_same_file(text, pairs, every):
+    desk = Desk(StateBackend())
+    desk("write_file", file_path="/f", content=text)
+    (old, new), *edits = pairs
+    [result] = desk.ask(("edit_file", {
+        "file_path": "/f", "old_string": old, "new_string": new, "edits": edits, "replace_all": every
+    }))  # fmt: skip
+    kept = desk.state.files["/f"]
+    assert result.is_error == (kept.content == text)
+    assert kept.sha256 == sha256(kept.content.encode()).hexdigest()
+
+
 def test_a_missing_file_is_not_edited(desk):
     answer = desk("edit_file", file_path="/f", old_string="a", new_string="b")
     assert answer == "error: '/f' does not exist; find it with ls or glob"
@@ -325,11 +474,12 @@ SOME = st.text(alphabet="ab\r\né", max_size=8)
 def test_text_outside_the_replacement_stays_byte_for_byte(left, old, right, new):
     text = left + old + right
     try:
-        edit = replacement("/f", text, old, new, replace_all=False)
+        done = edited("/f", text, [(old, new)], replace_all=False)
     except ToolError:
         return
+    (edit,) = done.parts
     start = text.index(edit.old)
-    assert text.replace(edit.old, edit.new) == text[:start] + edit.new + text[start + len(edit.old) :]
+    assert done.text == text[:start] + edit.new + text[start + len(edit.old) :]
     assert edit.old.replace("\r\n", "\n") == old.replace("\r\n", "\n")
 
 
@@ -347,11 +497,39 @@ def test_a_file_that_another_run_changed_must_be_read_again(desk):
     assert desk("edit_file", file_path="/f", old_string="two", new_string="three") == "replaced 1 occurrence in '/f'"
 
 
-def test_a_file_that_this_run_never_read_may_be_changed(desk):
+UNREAD = "you have not read it; read it, then decide whether to make this change"
+
+
+def test_a_file_that_this_run_has_not_read_is_not_replaced(desk):
     desk.put("/f", b"one")
-    assert desk("edit_file", file_path="/f", old_string="one", new_string="two") == "replaced 1 occurrence in '/f'"
-    desk.put("/g", b"one")
-    assert desk("write_file", file_path="/g", content="two") == "replaced '/g' (3 bytes, 3 before)"
+    write = {"file_path": "/f", "content": "two"}
+    assert (desk("write_file", **write), desk.bytes("/f")) == (f"error: '/f' was not changed: {UNREAD}", b"one")
+    desk("read_file", file_path="/f")
+    assert desk("write_file", **write) == "replaced '/f' (3 bytes, 3 before)"
+    assert desk("write_file", **write | {"content": "three"}) == "replaced '/f' (5 bytes, 3 before)"
+
+
+def test_what_a_file_loses_nothing_by_needs_no_reading(desk):
+    desk.put("/empty", b"")
+    desk.put("/same", b"same")
+    assert desk("write_file", file_path="/empty", content="x") == "replaced '/empty' (1 bytes, 0 before)"
+    assert desk("write_file", file_path="/same", content="same") == "replaced '/same' (4 bytes, 4 before)"
+
+
+def test_a_text_that_is_there_once_proves_that_it_was_seen(desk):
+    """In what a search or the prompt showed, for example."""
+    desk.put("/f", b"one two two")
+    assert desk("edit_file", file_path="/f", old_string="one", new_string="1") == "replaced 1 occurrence in '/f'"
+    desk.put("/g", b"one two two")
+    every = {"file_path": "/g", "old_string": "two", "new_string": "2", "replace_all": True}
+    assert desk("edit_file", **every) == f"error: '/g' was not changed: it has 2 such places, and {UNREAD}"
+    desk("read_file", file_path="/g")
+    assert desk("edit_file", **every) == "replaced 2 occurrences in '/g'"
+
+
+def test_what_another_run_of_the_thread_wrote_must_be_read_before_it_is_replaced(desk):
+    desk.beside()("write_file", file_path="/f", content="one")
+    assert UNREAD in desk("write_file", file_path="/f", content="two")
 
 
 def test_a_file_deleted_since_it_was_read_may_be_written_again(desk):
@@ -384,8 +562,8 @@ def test_a_change_between_looking_and_writing_is_not_lost(tmp_path):
     desk = Desk(Contested(tmp_path))
     stale = "error: '/f' changed since you read it; read it again, then decide whether to repeat the change"
     for name, args in (
-        ("write_file", {"content": "mine"}),
         ("edit_file", {"old_string": "old", "new_string": "mine"}),
+        ("edit_file", {"old_string": "ol", "new_string": "mine", "replace_all": True}),
     ):
         (tmp_path / "f").write_text("old")
         assert (desk(name, file_path="/f", **args), (tmp_path / "f").read_text()) == (stale, "theirs")
@@ -413,7 +591,7 @@ def test_deleting_a_folder_conflicts_with_changes_in_it(desk):
 
 
 def test_reading_a_file_that_the_same_reply_changes_is_allowed(desk):
-    desk.put("/f", b"before")
+    desk("write_file", file_path="/f", content="before")
     read = ("read_file", {"file_path": "/f"})
     refused = [("write_file", {"file_path": ".."}), ("write_file", {}), ("write_file", {"file_path": 7})]
     results = desk.ask(*refused, read, *writes("/f"), read)
@@ -518,9 +696,59 @@ def test_no_more_matches_are_shown_than_were_asked_for(library):
 
 @pytest.mark.parametrize("pattern", [r"def \w+", "a.*b", "[a-z]+z", "foo|bar", "(a|b)", "^import", "end$"])
 def test_a_pattern_that_looks_like_a_regular_expression_and_finds_nothing_gets_a_hint(library, pattern):
-    hint = "; the pattern is literal text, not a regular expression"
+    hint = "; the pattern is literal text, and a regular expression only with regex=true"
     assert library("grep", pattern=pattern).endswith(hint)
     assert not library("grep", pattern=pattern, glob="*.md").endswith(hint)
+
+
+def test_a_regular_expression_is_searched_for_when_asked(library):
+    assert library("grep", pattern=r"^y = \w+$", regex=True, output_mode="content") == "/a.py:2: y = axb"
+    assert library("grep", pattern="A.B", regex=True, ignore_case=True) == "/a.py\n/src/b.md"
+    assert library("grep", pattern="A.B", ignore_case=True) == "/a.py\n/src/b.md"
+    assert library("grep", pattern="z+", regex=True) == "no line below '/' matches 'z+'"
+    assert library("grep", pattern="z+", path="/nope", regex=True) == (
+        "error: '/nope' does not exist; find it with ls or glob"
+    )
+
+
+def test_an_invalid_regular_expression_is_one_clear_line(library):
+    assert library("grep", pattern="a(", regex=True) == (
+        "error: pattern 'a(' is no valid regular expression: missing ), unterminated subpattern at position 1; "
+        "correct it, or leave out regex"
+    )
+
+
+def test_a_pattern_that_would_have_to_match_two_lines_is_told_that_none_can(library):
+    assert library("grep", pattern=r"1\ny", regex=True).endswith(
+        "; each line is matched by itself, so no pattern finds a line break"
+    )
+
+
+def test_lines_round_a_match_are_shown_when_asked(desk):
+    desk.put("/f", "".join(f"line {number}\n" for number in range(1, 10)).encode())
+    desk.put("/g", b"line 5\r\nlast")
+    search = {"pattern": "line [28]", "regex": True, "context": 1}
+    assert desk("grep", **search, path="/f") == (
+        "/f-1- line 1\n/f:2: line 2\n/f-3- line 3\n--\n/f-7- line 7\n/f:8: line 8\n/f-9- line 9"
+    )
+    assert desk("grep", pattern="line 5", context=1) == (
+        "/f-4- line 4\n/f:5: line 5\n/f-6- line 6\n--\n/g:1: line 5\n/g-2- last"
+    )
+    assert desk("grep", pattern="line 5", context=99, output_mode="count") == "/f: 1\n/g: 1"
+    everything = desk("grep", pattern="line", context=10**9, max_count=1).split("\n")
+    assert (everything[0], everything[1], everything[8]) == ("/f:1: line 1", "/f-2- line 2", "/f-9- line 9")
+    assert everything[9:] == ["... stopped at 1 matches; narrow pattern, path or glob to see others"]
+
+
+async def test_a_regular_expression_does_not_hold_the_loop_though_its_backend_does_not_block():
+    desk = Desk(StateBackend())
+    desk.put("/f", b"text")
+    desk.run.record(ModelReplied(AssistantMessage((ToolCall("grep", {"pattern": "t", "regex": True}, "c"),))))
+    (entry,) = desk.state.open.values()
+    answer = asyncio.ensure_future(desk.answer(entry))
+    await asyncio.sleep(0)
+    assert not answer.done()
+    assert (await answer).text == "/f"
 
 
 @pytest.mark.parametrize("pattern", ["", "a\nb"])
@@ -553,10 +781,16 @@ def test_files_that_cannot_be_searched_are_counted(tmp_path):
 def test_a_search_that_ran_out_of_time_says_so():
     seconds = "... stopped after {} seconds; narrow {} the rest"
     assert render_found(Found(["/a"], late=True), "*", "/") == "/a\n" + seconds.format(10, "pattern or path to see")
+    long = Hits([Hit(f"/{number}", 1, "x" * 400) for number in range(500)], full=True, late=True, skipped=7)
+    cut = render_hits(long, "content", 500).split("\n")[-4:]
+    assert [line.partition(" more")[1] or line.split(";")[0] for line in cut] == [
+        " more", "... stopped at 500 matches", "... stopped after 15 seconds",
+        "... files skipped as too large or unreadable: 7",
+    ]  # fmt: skip
     late = Hits([Hit("/a", 1, "x")], full=False, late=True, skipped=0)
     assert render_hits(late, "files_with_matches", 10) == "/a\n" + seconds.format(15, "path or glob to search")
     nothing = Hits([], full=False, late=True, skipped=0)
-    assert explain_no_hits(nothing, "a.*b", "/", glob="") == "no line below '/' contains 'a.*b'"
+    assert explain_no_hits(nothing, "a.*b", "/", glob="", regex=False) == "no line below '/' contains 'a.*b'"
 
 
 # ---- what is recorded
@@ -574,6 +808,23 @@ def test_the_state_holds_the_text_and_an_edit_costs_what_it_changes():
     assert (wrote.file, wrote.content, wrote.size, wrote.by) == ("/f", "one\r\ntwo\r\n", 10, ("p",))
     assert (edited.old, edited.new, edited.all, edited.size) == ("one\r\ntwo", "1\r\n2", False, 6)
     assert desk.state.files["/f"].content == "1\r\n2\r\n"
+
+
+def test_edits_that_would_make_another_text_one_after_the_other_are_recorded_as_the_whole_file():
+    desk = Desk(StateBackend())
+    desk("write_file", file_path="/f", content="baa")
+    desk("edit_file", file_path="/f", old_string="b", new_string="a", edits=[["aa", "x"]])
+    assert desk.state.files["/f"].content == "ax"
+
+
+def test_several_edits_cost_what_they_change():
+    desk = Desk(StateBackend())
+    desk("write_file", file_path="/f", content="\ufeffone " + "x" * 1000 + " two")
+    desk("edit_file", file_path="/f", old_string="one", new_string="1", edits=[["two", "2"]])
+    desk("edit_file", file_path="/f", old_string="1", new_string="2", edits=[["2", "1"]])
+    _, first, second, whole = [event for event in plain(desk.run.events) if not isinstance(event, Noted)]
+    assert [(event.old, event.new, event.size) for event in (first, second)] == [("one", "1", 1009), ("two", "2", 1007)]
+    assert whole.content == "\ufeff2 " + "x" * 1000 + " 1"  # One after the other they would make another text.
 
 
 def test_content_that_is_not_utf8_is_kept_as_bytes():

@@ -174,7 +174,7 @@ async def test_a_result_that_cannot_be_written_is_shown_whole(tmp_path, caplog):
         assert "c1 was not written" in caplog.text
 
 
-async def test_results_beside_an_escalation_are_shown_whole():
+async def test_results_beside_an_escalation_are_offloaded_as_any_other():
     @tool
     async def ask(ctx: ToolContext) -> str:
         """Ask the person."""
@@ -183,7 +183,9 @@ async def test_results_beside_an_escalation_are_shown_whole():
 
     script = [[ToolCall("ask", {}, "a"), ToolCall("report", {}, "c1")], "done"]
     turn = await agent(script, StateBackend(), ask, answering("x" * 80_001)).run("go")
-    assert (turn.status, turn.messages[3].text) == ("escalated", "x" * 80_001)
+    assert turn.status == "escalated"
+    assert turn.messages[3].text.startswith("This result is too large to be shown")
+    assert [entry.content for entry in turn.artifacts.values()] == ["x" * 80_001]
 
 
 def test_without_virtual_mode_results_are_still_written_below_the_folder(tmp_path):

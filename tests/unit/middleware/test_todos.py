@@ -341,6 +341,13 @@ def test_the_rules_are_said_and_cost_little_room():
 # ---- who sees it
 
 
+async def test_the_json_of_a_todo_is_its_content_and_its_status(store):
+    agent = Agent(ScriptedModel([write(("a", "pending")), "ok"]), middleware=[TodoListMiddleware()], checkpointer=store)
+    heard = [event async for event in agent.stream("go", "t") if isinstance(event, TodosWritten)]
+    assert json.loads(heard[0].json())["todos"] == [{"content": "a", "status": "pending"}]
+    assert agent.get_state("t").todos[0].__struct_fields__ == ("content", "status")
+
+
 def task(description, id):
     return ToolCall("task", {"description": description, "subagent_type": "critic"}, id)
 

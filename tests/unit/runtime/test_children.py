@@ -16,6 +16,7 @@ from minideep import (
     ConfigError,
     DiskCheckpointer,
     Limits,
+    MemoryCheckpointer,
     Middleware,
     Overloaded,
     Reply,
@@ -167,6 +168,86 @@ async def test_the_result_of_a_task_says_how_the_subagent_ended(script, told, is
     assert message.text.startswith(told or "said")
     assert message.is_error == bool(is_error)
     assert (turn.status, turn.text) == ("ended", "ok")
+
+
+@pytest.mark.parametrize("verb", ["run", "run_sync"])
+@pytest.mark.parametrize("fault", [Overloaded("busy"), ToolCall("burn")], ids=["its provider fails", "its tool raises"])
+async def test_of_parallel_subagents_one_that_fails_costs_the_others_nothing_now_or_later(store, verb, fault):
+    """Their work is done once: whatever comes next, a message or another process, it stands in the thread."""
+    seen = []
+
+    @tool
+    async def look(at: str) -> str:
+        """Look at something."""
+        await asyncio.sleep(0.01)  # It ends after the one that fails has failed.
+        seen.append(at)
+        return f"saw {at}"
+
+    @tool
+    def burn() -> str:
+        """Burn."""
+        raise OSError("fire")
+
+    def work(request):
+        what = request.messages[0].text
+        if what == "bad":
+            return fault if len(request.messages) == 1 else "it burned"
+        return ToolCall("look", {"at": what}) if len(request.messages) == 1 else request.messages[-1].text
+
+    script = [[task("one", id="a"), task("bad", id="b"), task("two", id="c")], "so be it"]
+    child = sub("critic", ScriptedModel(work), tools=[look, burn])
+    agent = create_deep_agent(ScriptedModel(script), subagents=[child], checkpointer=store)
+    turn = await agent.run("go", "t") if verb == "run" else await asyncio.to_thread(agent.run_sync, "go", "t")
+    told = answers(turn)
+    assert (turn.status, told[0], told[2]) == ("ended", "saw one", "saw two")
+    assert told[1] in ("subagent critic failed: busy.", "it burned")
+    model = ScriptedModel(["thanks"])
+    await create_deep_agent(model, checkpointer=store).run("What came out?", "t")  # Another process, a new message.
+    shown = [message.text for message in model.requests[0].messages if isinstance(message, ToolMessage)]
+    assert (shown, sorted(seen)) == (told, ["one", "two"])
+
+
+ENDS = {
+    "ended": ["done"],
+    "failed": [Overloaded("busy")],
+    "exhausted": [ToolCall("look", {"at": "a"}), ToolCall("look", {"at": "b"})],
+    "paused": [ToolCall("pay", {}, "p1")],
+}
+
+
+@pytest.mark.parametrize("status", ENDS)
+async def test_the_run_of_a_subagent_is_listed_with_how_it_ended_and_its_history_is_kept(store, status):
+    child = critic(*ENDS[status], limits=Limits(steps=2), interrupt_on={"pay": True}, tools=[look, pay])
+    agent = create_deep_agent(ScriptedModel([task("judge it", id="t1"), "ok"]), subagents=[child], checkpointer=store)
+    turn = await agent.run("go", "t")
+    (run,) = Agent("offline:", checkpointer=store).runs("t")
+    assert (run.agent, run.call_id, run.path, run.status) == ("critic", "t1", ("t1",), status)
+    assert run.steps == len(ENDS[status]) - (status == "failed")
+    assert run.updated >= run.created > 0
+    assert run.bytes_stored > 0
+    assert agent.transcript("t", run.call_id)[0].text == "judge it"
+    assert turn.messages[1].calls[0].id == run.call_id  # So an interface can open it from the parent's call.
+
+
+async def test_the_run_of_a_subagent_that_a_kill_cut_short_is_listed_as_running_and_its_history_is_kept():
+    copies, store = [], MemoryCheckpointer()
+
+    @tool
+    async def keep() -> str:
+        """Keep what a kill would leave."""
+        copies.append(copy_of(store))
+        return "kept"
+
+    def agent(store):
+        child = critic(ToolCall("keep"), "done", tools=[keep])
+        script = ScriptedModel([task("judge it", id="t1"), "ok"])
+        return create_deep_agent(script, subagents=[child], checkpointer=store, durability="tool")
+
+    await agent(store).run("go", "t")
+    reader = agent(copies[0])
+    assert (await reader.status("t")).status == "interrupted"
+    assert [(run.call_id, run.status, run.steps) for run in reader.runs("t")] == [("t1", "running", 1)]
+    assert reader.transcript("t", "t1")[0].text == "judge it"
 
 
 async def test_the_answer_of_a_subagent_is_its_last_text_that_is_not_empty():

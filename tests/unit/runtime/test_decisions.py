@@ -150,6 +150,17 @@ async def test_waiting_calls_of_one_reply_are_answered_in_any_order(office, orde
     assert office.did == ["note 0", *(f"pay {number}" for number in order)]
 
 
+async def test_without_a_checkpointer_a_call_that_waits_is_resumed_by_its_agent():
+    """The thread lives as long as the agent: an approval never leads nowhere."""
+    agent = create_deep_agent(
+        ScriptedModel([ToolCall("pay", {}, "p1"), "done"]), [pay_tool], interrupt_on={"pay": True}
+    )
+    turn = await agent.run("go", "t")
+    assert (turn.status, agent.checkpointer) == ("paused", None)
+    turn = await agent.resume("t", {"p1": Approve()})
+    assert (turn.status, turn.messages[-2].text) == ("ended", "paid")
+
+
 async def test_a_later_reply_of_the_same_turn_may_wait_again(office):
     turn = await office.run([pay(1)], [work("a", [pay(2)], [pay(3)])])
     for number in (1, 2, 3):
@@ -343,6 +354,32 @@ def test_another_process_decides_a_call_two_levels_down(tmp_path):
     assert (names, did) == (["b/a/p2"], ["note 5", "note 0", "note 4", "note 1", "note 3"])
     said = f"[[noted 0] [[noted 1] [{edited('paid 7', 7)}] [noted 3]] [noted 4]] [noted 5]"
     assert json.loads(python(code, tmp_path)) == ["ended", said, ["pay 7"]]
+
+
+@pytest.mark.parametrize("durability", ["turn", "tool"])
+def test_two_subagents_that_pause_beside_a_finished_one_go_on_by_one_resume_in_another_process(tmp_path, durability):
+    async def ask():
+        with DiskCheckpointer(tmp_path) as store:
+            office = Office(store, durability=durability)
+            return waiting(await office.run(*PARALLEL)), office.did
+
+    names, did = asyncio.run(ask())
+    assert (names, sorted(did)) == (["a/p2", "c/p5"], ["note 3", "note 4"])
+    code = """
+        import asyncio, json, sys
+        from harness.office import Office
+        from minideep import DiskCheckpointer, Approve
+
+        async def answer():
+            with DiskCheckpointer(sys.argv[1]) as store:
+                office = Office(store)
+                turn = await office.resume({"a/p2": Approve(), "c/p5": Approve()})
+                print(json.dumps([turn.status, turn.text, sorted(office.did)]))
+
+        asyncio.run(answer())
+    """
+    said = "[[paid 2] [noted 1]] [[noted 3]] [[noted 4] [paid 5]]"
+    assert json.loads(python(code, tmp_path)) == ["ended", said, ["note 1", "pay 2", "pay 5"]]
 
 
 # ---- any plan, answered in any pieces

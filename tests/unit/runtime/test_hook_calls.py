@@ -55,6 +55,22 @@ async def test_hooks_run_in_list_order_and_after_tool_in_reverse():
     ]  # fmt: skip
 
 
+async def test_middlewares_stand_around_the_two_steps_of_the_loop_and_add_none():
+    """A turn is models and tools by turns, with the same events, however many middlewares there are."""
+
+    async def events(*middlewares):
+        agent = Agent(ScriptedModel([pings("a"), "done"]), [ping], middleware=middlewares)
+        return [type(event).__name__ async for event in agent.stream("go")]
+
+    log = []
+    bare = await events()
+    assert bare == [
+        "UserSaid", "ModelReplied", "ToolStarted", "ToolReturned", "ToolEnded", "TextDelta", "ModelReplied", "TurnEnded",
+    ]  # fmt: skip
+    assert await events(*(Spy(str(number), log) for number in range(9))) == bare
+    assert len(log) == 9 * (2 + 1 + 1 + 1)
+
+
 async def test_a_hook_may_change_a_call_answer_it_or_change_the_result():
     class Rewrite(Middleware):
         async def before_tool(self, ctx, call):

@@ -6,6 +6,7 @@ from time import perf_counter
 
 import msgspec
 import pytest
+from harness.agents import ping
 from harness.stores import plain
 from msgspec import structs
 
@@ -29,10 +30,11 @@ from minideep import (
     UserMessage,
     tool,
 )
-from minideep.events import FileWritten, Noted, Restarted, TextDelta, TodosWritten
+from minideep.events import FileWritten, ModelReplied, Noted, Restarted, TextDelta, TodosWritten
 from minideep.messages import AssistantMessage
 from minideep.middleware import HumanInTheLoopMiddleware, SubAgentMiddleware
 from minideep.models import ScriptedModel
+from minideep.ports import Request
 
 
 def said(text, tokens=10, cost=0.5):
@@ -199,11 +201,25 @@ async def test_the_first_in_the_list_is_the_outermost():
 
 
 async def test_an_outer_choice_of_a_model_holds_unless_an_inner_one_chooses():
-    first, second = ScriptedModel(["first"]), ScriptedModel(["second"])
+    first = ScriptedModel(["first"])
     outer = Wrap(lambda request, ask: ask(request, model=first))
     assert (await Agent(ScriptedModel([]), middleware=[outer, Wrap()]).run("go")).text == "first"
-    inner = Wrap(lambda request, ask: ask(request, model=second))
-    assert (await Agent(ScriptedModel([]), middleware=[outer, inner]).run("go")).text == "second"
+    second = ScriptedModel(["second", "second"])
+    for choose in (lambda request, ask: ask(request, model=second), lambda request, ask: ask(request, second)):
+        assert (await Agent(ScriptedModel([]), middleware=[outer, Wrap(choose)]).run("go")).text == "second"
+
+
+async def test_a_reply_keeps_its_model_and_its_tools_though_something_else_was_asked_since():
+    async def ask_beside(request, ask):
+        reply = await ask(request)
+        await ask(Request("", [UserMessage("Is it good?")]), model=other)
+        return reply
+
+    own, other = ScriptedModel([ToolCall("ping"), "ok"]), ScriptedModel(["yes", "yes"])
+    own.name, other.name = "own", "other"
+    stream = Agent(own, [ping], middleware=[Wrap(ask_beside)]).stream("go")
+    assert [event.model async for event in stream if isinstance(event, ModelReplied)] == ["own", "own"]
+    assert stream.turn.messages[2].text == "pong"  # It was shown, if not to the other one.
 
 
 async def test_what_the_model_raised_is_not_blamed_on_the_wraps():

@@ -255,3 +255,10 @@ def test_a_recording_that_nobody_attended_is_a_test():
     payer([], AskFirst(), store=store).with_options(unattended=Approve()).run_sync("go", "t")
     again = recorded(store, "t").run_sync(payer(paid := [], AskFirst()))
     assert (again.turn.text, paid) == ("done", [])
+
+
+def test_leaving_a_plain_with_cancels_the_turn_and_waits_until_it_is_saved():
+    agent = Agent(ScriptedModel([ToolCall("pay", {"amount": 5}), "done"]), [paying([])])
+    with agent.stream("hi", "t") as stream:
+        next(iter(stream))
+    assert agent.get_state("t").status in ("cancelled", "ended")

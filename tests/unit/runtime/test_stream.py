@@ -19,6 +19,7 @@ from minideep import (
     Agent,
     ConfigError,
     MemoryCheckpointer,
+    Overloaded,
     Reply,
     ThreadBusy,
     ToolCall,
@@ -41,6 +42,7 @@ from minideep.events import (
     ToolReturned,
     ToolStarted,
     TurnEnded,
+    TurnFailed,
     UserSaid,
     with_path,
 )
@@ -134,6 +136,31 @@ async def test_the_todos_and_texts_of_a_subagent_are_told_apart_from_those_of_it
     assert lists == {(): ["the parent's"], ("t1",): ["the child's"]}
     assert text == {(): "ok", ("t1",): "I plandone"}
     assert [todo.content for todo in agent.get_state("t").todos] == ["the parent's"]
+
+
+async def test_a_stream_says_which_subagent_did_what_and_how_each_ended():
+    """Two at once, one of which fails: their calls and their ends are told apart by their paths."""
+
+    def work(request):
+        if len(request.messages) == 1:
+            return ToolCall("ping", {"text": request.messages[0].text})
+        if request.messages[0].text == "bad":
+            raise Overloaded("busy")
+        return "fine"
+
+    script = [[task("critic", "a", "good"), task("critic", "b", "bad")], "ok"]
+    agent = create_deep_agent(ScriptedModel(script), subagents=[sub("critic", ScriptedModel(work), tools=[ping])])
+    seen = [event async for event in agent.stream("go")]
+    below = {path: [event for event in seen if event.path == path] for path in (("a",), ("b",))}
+    assert [[type(events[0]), type(events[-1])] for events in below.values()] == [
+        [UserSaid, TurnEnded],
+        [UserSaid, TurnFailed],
+    ]
+    called = [
+        event.call.args["text"] for events in below.values() for event in events if isinstance(event, ToolStarted)
+    ]
+    assert called == ["good", "bad"]
+    assert below["b",][-1].text == "busy"
 
 
 async def test_usage_and_cost_of_the_replies_add_up_to_the_ledger_of_the_turn():
