@@ -19,6 +19,7 @@ from harness.sse_mcp_server import streaming
 
 from minideep import (
     Agent,
+    Approve,
     Audio,
     ConfigError,
     Document,
@@ -32,6 +33,7 @@ from minideep import (
 )
 from minideep.mcp import MCPClient
 from minideep.models import ScriptedModel
+from minideep.permissions import Ask, Deny
 
 SERVER = [sys.executable, mcp_server.__file__]
 NAME_OF_AN_ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -177,6 +179,18 @@ def test_two_tools_of_one_name_are_refused_with_the_remedy(library):
         Agent("offline:", [search, *library.tools])
     with pytest.raises(ConfigError, match=r"two tools are named 'search'; .*prefix="):
         Agent("offline:", [*library.tools, search])
+
+
+def test_rules_and_approvals_hold_for_the_tools_of_a_server_by_their_names(library):
+    model = ScriptedModel([[ToolCall("refuse"), ToolCall("search", {"query": "Austen"})], "done"])
+    rules = [Deny("refuse"), *(Ask(tool.name) for tool in library.tools if tool.read_only)]
+    agent = create_deep_agent(model, library.tools, permissions=rules)
+    turn = agent.run_sync("Go.", "t")
+    assert [waiting.call.name for waiting in turn.interrupts] == ["search"]
+    turn = agent.resume_sync("t", {turn.interrupts[0].key: Approve()})
+    refused, found = results(turn)
+    assert "forbids it" in refused.text
+    assert found.text == "Austen: Emma"
 
 
 # ---- services
