@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Annotated, Any, Protocol, TypeVar
 
 from msgspec import structs
@@ -124,8 +125,8 @@ class ToolContext(Injected):
 
     @property
     def tools(self) -> Mapping[str, Any]:
-        """The tools of the run, by name, those of middleware among them. Read them only."""
-        return self._run.spec.tools
+        """The tools of the run, by name, those of middleware among them; read-only."""
+        return MappingProxyType(self._run.spec.tools)
 
     @property
     def spent(self) -> Spent:

@@ -165,7 +165,9 @@ class _Defaults(Struct, frozen=True):
             permissions = PermissionsMiddleware(subagent.permissions, self.files, within=permissions)
         approvals = HumanInTheLoopMiddleware(interrupt_on) if any(interrupt_on.values()) else None
         model = resolve(subagent.model) if subagent.model else self.model
-        without = self.without if subagent.without is None else _left_out(subagent)
+        without = self.without
+        if subagent.without is not None:
+            without = _left_out(subagent) if subagent.without else frozenset[str]()
         same = model is self.model and without == self.without
         return _Defaults(
             model,
@@ -189,7 +191,7 @@ class _Defaults(Struct, frozen=True):
                 raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
         own = self.of(subagent)
         children = [(child, *own.built(child)) for child in subagent.subagents]
-        stack = own.middleware(subagent, _delegation([(child, agent) for child, agent, _ in children]))
+        stack = own.middleware(subagent, _delegation(children) if children else ())
         agent = Agent(
             own.model,
             own.tools,
@@ -204,8 +206,9 @@ class _Defaults(Struct, frozen=True):
         # them again.
         inherited = (*inheritable(subagent.middleware), *own.guards, *own.guards_above)
         agent.spec = structs.replace(agent.spec, share=tuple(subagent.share), inherited=inherited)
-        for fork in [built for child, built, _ in children if child.fork]:
-            fork.parent = agent
+        for child, built, _ in children:
+            if child.fork:
+                built.parent = agent
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
         known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
@@ -218,12 +221,8 @@ class _Defaults(Struct, frozen=True):
 
     def built(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
         """Return the agent of a subagent of this one, built if there is none yet, and the names of all its tools."""
-        *above, parent = [name for name, _ in self.budgets]
-        if subagent.background and above:
-            problem = f"subagent {subagent.name!r} is to work in the background of {parent!r}, which ends with its call"
-            raise ConfigError(f"{problem}; only the main agent has such subagents")
-        if subagent.background and subagent.name == parent:
-            raise ConfigError(f"subagent {subagent.name!r} has the name of the main agent; give it another one")
+        if subagent.background:
+            self._check_background(subagent)
         if subagent.fork:
             from .middleware import Fork  # Few agents have one.
 
@@ -234,6 +233,15 @@ class _Defaults(Struct, frozen=True):
         for owner, limits in self.budgets:
             check_prices(spec, limits, owner)
         return Named(structs.replace(spec, name=subagent.name, share=tuple(subagent.share))), frozenset(spec.tools)
+
+    def _check_background(self, subagent: Subagent) -> None:
+        """Check that a subagent of this agent may work in the background."""
+        *above, parent = [name for name, _ in self.budgets]
+        if above:
+            problem = f"subagent {subagent.name!r} is to work in the background of {parent!r}, which ends with its call"
+            raise ConfigError(f"{problem}; only the main agent has such subagents")
+        if subagent.name == parent:
+            raise ConfigError(f"subagent {subagent.name!r} has the name of the main agent; give it another one")
 
     def middleware(self, subagent: Subagent, delegation: Sequence[Middleware]) -> list[Middleware]:
         """Return the built-in list with the middleware of *subagent*: in place of a built-in of its class, or after."""
@@ -255,8 +263,7 @@ class _Defaults(Struct, frozen=True):
 
 def _left_out(subagent: Subagent) -> frozenset[str]:
     """Return what a subagent is to do without."""
-    if not subagent.without:
-        return frozenset()
+    assert subagent.without is not None
     from .middleware import checked_names  # Few agents leave anything out.
 
     if "task" in subagent.without and any(not child.background for child in subagent.subagents):
@@ -266,10 +273,12 @@ def _left_out(subagent: Subagent) -> frozenset[str]:
     return checked_names(subagent.without, subagent.name)
 
 
-def _delegation(children: Sequence[tuple[Subagent, Runnable]]) -> list[Middleware]:
+def _delegation(children: Sequence[tuple[Subagent, Runnable, object]]) -> list[Middleware]:
     """Return the middleware that gives an agent its subagents."""
-    asked = [child for child in children if not child[0].background]
-    background = [child for child in children if child[0].background]
+    asked: list[tuple[Subagent, Runnable]] = []
+    background: list[tuple[Subagent, Runnable]] = []
+    for child, agent, _ in children:
+        (background if child.background else asked).append((child, agent))
     parts: list[Middleware] = [SubAgentMiddleware(asked)] if asked else []
     if background:
         from .middleware import AsyncSubAgentMiddleware  # Few agents have one.

@@ -12,10 +12,11 @@ from unicodedata import normalize
 from msgspec import Struct
 
 from .access import Access
-from .backends import Glob, is_within
+from .backends import Glob, is_within, join
 from .checks import UserWritten, check_fields
 from .context import ToolContext
 from .errors import ConfigError, ToolError
+from .kinds import remedy
 from .messages import ToolCall
 from .tools import Tool
 
@@ -28,6 +29,7 @@ OPERATIONS = ("read", "write", "execute", "task", "*")
 When = Callable[[ToolContext, ToolCall], bool]
 
 
+@remedy("write Allow('read', '/src/**'), Ask('write') or Deny('execute', 'rm *')")
 class Rule(UserWritten, frozen=True):
     """What `Allow`, `Ask` and `Deny` have in common.
 
@@ -134,14 +136,14 @@ class Policy:
         """Return whether *folder* may be listed: it, or something that may be below it, is not denied."""
         access = Access("read", folder)
         return all(
-            self._first(rules, asked, access, None).strictness < Deny.strictness
-            or any(_meets(self._starts(rule), folder) for rule in _about(rules, "read") if not isinstance(rule, Deny))
+            self._first(rules, asked, access, None).strictness < 2
+            or any(_meets(self._starts(rule), folder) for rule in _about(rules, asked, "read") if rule.strictness < 2)
             for rules in self.lists
         )
 
-    def asks_below(self, operation: str, folder: str) -> Rule | None:
+    def asks_below(self, asked: Asked, operation: str, folder: str) -> Rule | None:
         """Return the first `Ask` that is about paths in *folder* only, if there is one."""
-        asking = [rule for rules in self.lists for rule in _about(rules, operation) if isinstance(rule, Ask)]
+        asking = [rule for rules in self.lists for rule in _about(rules, asked, operation) if isinstance(rule, Ask)]
         return next((rule for rule in asking if _inside(self._starts(rule), folder)), None)
 
     def _first(self, rules: Sequence[Rule], asked: Asked, access: Access | None, piece: "Command | None") -> Rule:
@@ -170,10 +172,21 @@ class Policy:
         if piece is not None:
             return piece.fits(rule.pattern, restricts=restricts)
         if operation in ("read", "write"):
+            if access.below:
+                return self._describes_below(rule, access.subject)
             return _reaches(_glob(rule.pattern, self._home, restricts), access.subject, restricts)
         from .commands import fits
 
         return fits(rule.pattern, access.subject)
+
+    def _describes_below(self, rule: Rule, folder: str) -> bool | None:
+        """Return whether *rule* is about everything below *folder*; None if it is about some of it, or may be."""
+        if rule.strictness > 0:
+            everything = _reaches(_glob(rule.pattern, self._home, True), folder, True)
+            return everything or (None if _meets(self._starts(rule), folder) else False)
+        starts = _glob(rule.pattern, self._home, False).starts
+        whole = join(starts[0], EVERYTHING) in (rule.pattern, join(self._home, rule.pattern))
+        return whole and is_within(folder, starts[0])
 
     def _starts(self, rule: Rule) -> list[str]:
         """Return the folded paths below which all that *rule* describes lies."""
@@ -185,14 +198,14 @@ def strictest(rules: Sequence[Rule]) -> Rule:
     return max(rules, key=lambda rule: rule.strictness)
 
 
-def _about(rules: Sequence[Rule], operation: str) -> Iterator[Rule]:
-    return (rule for rule in rules if rule.operation in ("*", operation))
+def _about(rules: Sequence[Rule], asked: Asked, operation: str) -> Iterator[Rule]:
+    return (rule for rule in rules if rule.operation in ("*", operation, asked.call.name))
 
 
 @lru_cache(maxsize=1024)
 def _glob(pattern: str, home: str, restricts: bool) -> Glob:
     base = home if "/" in pattern else "/"  # A bare name is one at any depth, wherever `home` is.
-    return Glob(_folded(pattern) if restricts else pattern, _folded(base) if restricts else base, hidden=True)
+    return Glob(_folded(pattern) if restricts else pattern, _folded(base) if restricts else base, dots=True)
 
 
 def _reaches(glob: Glob, path: str, restricts: bool) -> bool:
@@ -200,11 +213,13 @@ def _reaches(glob: Glob, path: str, restricts: bool) -> bool:
     if not restricts:
         return glob.matches(path)
     path = _folded(path)
-    while not glob.matches(path):
-        if path in ("", "/"):
-            return False
-        path = path.rpartition("/")[0] or "/"
-    return True
+    return glob.matches(path) or _is_in_match(glob, path.rpartition("/")[0])
+
+
+@lru_cache(maxsize=4096)
+def _is_in_match(glob: Glob, folder: str) -> bool:
+    """Return whether *folder* or one above it matches. All files of a folder ask the same."""
+    return glob.matches(folder or "/") or (folder != "" and _is_in_match(glob, folder.rpartition("/")[0]))
 
 
 def _folded(text: str) -> str:

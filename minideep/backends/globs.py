@@ -23,26 +23,29 @@ class Glob:
 
     Without a `/` it matches a name at any depth; with one it is relative to *base*; with a leading one, to the root.
     `*`, `?` and `[abc]` match within one name, `**` matches any number of folders, `{a,b}` either choice. A name that
-    begins with a dot matches only if the pattern writes the dot, or if *hidden*. Case matters.
+    begins with a dot matches only if the pattern writes the dot, or if *dots*. Case matters.
 
     Raises:
         ToolError: the pattern is empty, has a `..`, is too long, or its braces expand to more than `MAX_CHOICES`.
     """
 
-    def __init__(self, pattern: str, base: str, *, hidden: bool = False) -> None:
+    def __init__(self, pattern: str, base: str, *, dots: bool = False) -> None:
         if not pattern or ".." in pattern.split("/"):
             raise ToolError(
                 f"pattern {quoted(pattern[:200])} is refused: it is empty or has '..'; write one like 'src/**/*.py'"
             )
         self._base = "/" if pattern.startswith("/") else base
-        self._choices = [_parts(choice, "/" not in choice, hidden) for choice in _expanded(pattern)]
+        self._choices = [_parts(choice, "/" not in choice, dots) for choice in _expanded(pattern)]
         self.starts: list[str] = sorted(
             {join(self._base, "/".join(_literal(parts))).rstrip("/") or "/" for parts in self._choices}
         )
         """The folders, or files, below which all matches lie."""
+        self._insides = tuple(map(join, self.starts))
 
     def matches(self, path: str) -> bool:
-        """Return whether *path*, a file below the base or the base itself, matches."""
+        """Return whether *path* is below the base, or the base itself, and matches."""
+        if path not in self.starts and not path.startswith(self._insides):
+            return False
         names = (path[len(join(self._base)) :] or path.rpartition("/")[2]).split("/")
         return any(fits(parts, names) for parts in self._choices)
 
@@ -79,11 +82,11 @@ def _expanded(pattern: str) -> list[str]:
     return done
 
 
-def _parts(pattern: str, anywhere: bool, hidden: bool) -> list[Part]:
+def _parts(pattern: str, anywhere: bool, dots: bool) -> list[Part]:
     texts = [text for text in pattern.split("/") if text not in ("", ".")]
     texts = ["**", *texts] if anywhere else texts
     texts += ["*"] if texts[-1:] == ["**"] else []  # `src/**` matches the files in `src`, not `src` itself.
-    return [Part(text, re.compile(fnmatch.translate(text)), hidden) for text in texts]
+    return [Part(text, re.compile(fnmatch.translate(text)), dots) for text in texts]
 
 
 def _literal(parts: list[Part]) -> list[str]:

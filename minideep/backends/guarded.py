@@ -5,7 +5,7 @@ A path may lead elsewhere than it says, and to another place once it was checked
 it lists.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, cast
 
 from ..checks import checked
@@ -100,27 +100,30 @@ def guarded(backend: Backend, guard: Guard) -> Backend:
     """Return *backend* as *guard* lets a call reach it."""
     if hasattr(backend, "guarded"):
         return cast(CanGuard, backend).guarded(guard)
-    return _Guarded(backend, guard)
+    return NamedFiles(backend, guard)
 
 
-class _Guarded:
-    """A backend whose paths lead where they say: it is enough to check them by name."""
+class NamedFiles:
+    """A backend as *guards* let a call reach it. *place* returns the place to which a path leads; by default a path
+    leads where it says, and is checked by its name alone.
+    """
 
-    def __init__(self, backend: Backend, guard: Guard) -> None:
-        self._backend, self._guard = backend, guard
+    def __init__(self, backend: Backend, *guards: Guard, place: Callable[[str], str] = str) -> None:
+        self._backend, self._guards, self._place = backend, guards, place
         self.blocking, self.home = backend.blocking, backend.home
 
     def guarded(self, guard: Guard) -> Backend:
-        return _Guarded(self, guard)
+        return NamedFiles(self._backend, *self._guards, guard, place=self._place)
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
         path = normalized(path, self.home)
-        self._guard.check_folder(path, path)
-        return [info for info in self._backend.ls(ctx, path) if self._guard.shows(info.path, info.is_dir)]
+        place = self._place(path)
+        for guard in self._guards:
+            guard.check_folder(path, place)
+        return list(self._shown(self._backend.ls(ctx, path)))
 
     def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:
-        found: Iterable[FileInfo] = self._backend.walk(ctx, path)
-        return (info for info in found if self._guard.shows(info.path, info.is_dir))
+        return self._shown(self._backend.walk(ctx, path))
 
     def read(self, ctx: ToolContext, path: str) -> bytes:
         self._check(path, "read")
@@ -131,18 +134,24 @@ class _Guarded:
         return self._backend.write(ctx, path, data, expect)
 
     def delete(self, ctx: ToolContext, path: str) -> list[str]:
-        path = self._check(path, "write")
+        path, place = self._check(path, "write")
         for count, below in enumerate(_below(ctx, self._backend, path)):
             if count >= MAX_CHECKED:
                 problem = f"{quoted(path)} was not deleted: over {MAX_CHECKED:,} entries below it have to be checked"
                 raise ToolError(f"{problem}; delete the folders in it by name")
-            self._guard.check(below, below, "write")
+            for guard in self._guards:
+                guard.check(below, place + below[len(path) :], "write")
         return self._backend.delete(ctx, path)
 
-    def _check(self, path: str, operation: str) -> str:
+    def _check(self, path: str, operation: str) -> tuple[str, str]:
         path = normalized(path, self.home)
-        self._guard.check(path, path, operation)
-        return path
+        place = self._place(path)
+        for guard in self._guards:
+            guard.check(path, place, operation)
+        return path, place
+
+    def _shown(self, found: Iterable[FileInfo]) -> Iterator[FileInfo]:
+        return (info for info in found if all(guard.shows(info.path, info.is_dir) for guard in self._guards))
 
 
 def _below(ctx: ToolContext, backend: Backend, path: str) -> Iterator[str]:

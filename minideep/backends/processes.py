@@ -22,6 +22,8 @@ from .commands import Executed, Window
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
+_PYTHON = sys.executable if sys.executable and not getattr(sys, "frozen", False) else "python3"
+"""A frozen program is its own `sys.executable`, and would be started again."""
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _CHUNK = 65_536
 _POLL = 0.5
@@ -115,7 +117,7 @@ def _started(
     """Start a supervisor that reports to the descriptor *reported*."""
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, *args],
+            [_PYTHON, "-I", "-S", _SUPERVISOR, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -11,10 +11,11 @@ from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..kinds import Positive, remedy
-from ..ports import FileInfo
+from ..ports import Backend, FileInfo
 from ..workers import in_thread, start_thread
 from . import scripts
 from .commands import MAX_OUTPUT, CommandSeconds, Executed, Window, check_command
+from .guarded import Guard, NamedFiles
 from .names import quoted
 from .paths import (
     MAX_FILE,
@@ -34,6 +35,8 @@ FILE_SECONDS = 60.0
 """The time of a command that looks at files, or deletes them."""
 STOP_SECONDS = 10.0
 """The time of a command that ends another one."""
+STOPS = 10
+"""How often a cancelled command is stopped, a second apart, until it has ended."""
 
 
 @remedy("write DockerSandbox('image')")
@@ -125,9 +128,12 @@ class SandboxBackend:
         try:
             found: Executed = await asyncio.shield(work)
         except asyncio.CancelledError:
-            if work.begun:
-                await self._stop(key)
-                await asyncio.wait([work], timeout=STOP_SECONDS)
+            tries = STOPS if work.begun else 0
+            while tries and not work.done():  # Again, for the command may only be about to begin.
+                # What goes wrong there must not take the place of the cancellation.
+                await asyncio.gather(self._stop(key), return_exceptions=True)
+                await asyncio.wait([work], timeout=1.0)
+                tries -= 1
             work.cancel()
             raise
         if found.timed_out:
@@ -177,6 +183,16 @@ class SandboxBackend:
         if is_within(self.home, path):
             raise undeletable(path)
         return sorted(info.path for info in scripts.entries(path, self._files(scripts.DELETE, path)))
+
+    def guarded(self, guard: Guard) -> Backend:
+        """Return the same files as *guard* lets a call reach them. It is asked about the place to which links lead just
+        before that is reached; a command that replaces a folder by a link at that very moment is not noticed.
+        """
+        return NamedFiles(self, guard, place=self._resolved)
+
+    def _resolved(self, path: str) -> str:
+        """Return the place to which *path* leads, or would lead if it existed."""
+        return self._files(scripts.RESOLVE, path).decode(errors="surrogateescape") or path
 
     def _files(self, script: str, path: str, *args: str) -> bytes:
         """Run a script about *path*, and return what it says.

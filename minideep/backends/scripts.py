@@ -103,6 +103,15 @@ mv -f -- "$2" "$target"
 """Put the file $2 in the place of $1, if that has the SHA-256 $3, or if none is given. A link stays one.
 
 The `x` keeps line breaks at the end of a name, which `$(...)` would drop."""
+RESOLVE = """
+d=$1
+rest=
+while [ ! -d "$d" ] && [ ! -L "$d" ] && [ -n "$d" ]; do rest=/${d##*/}$rest; d=${d%/*}; done
+d=$(readlink -f -- "${d:-/}" && echo x)
+d=${d%?x}
+printf '%s' "${d%/}$rest" | base64
+"""
+"""Say to which place $1 leads: as far as it exists, with all links followed."""
 DELETE = f"""{_EXISTS}
 list() {{
   if [ -d "$1" ] && [ ! -L "$1" ]; then

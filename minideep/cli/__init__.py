@@ -68,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     decision = commands.choices["resume"].add_mutually_exclusive_group()
     decision.add_argument("--approve", action="store_true", help="approve every pending call")
     decision.add_argument("--reject", metavar="REASON", help="reject every pending call, with a reason")
+    decision.add_argument("--respond", metavar="TEXT", help="answer every pending call or question yourself")
     decision.add_argument(
         "--plan", type=Path, metavar="FILE", help="replace the pending plan by a JSON file, and run it"
     )
@@ -92,11 +93,11 @@ def _positive(text: str) -> int:
 
 _TURN = "goal --model --thread --drop-waiting --limit-steps --json"
 _COMMANDS = {
-    "run": ("let an agent work on a goal, in a folder of files", f"{_TURN} --yes --agent"),
+    "run": ("let an agent work on a goal, in a folder of files", f"{_TURN} --yes --permissions --agent"),
     "plan": ("plan a goal, let subagents do it, and judge the result", f"{_TURN} --approve"),
     "resume": (
         "resume a paused, failed, cancelled or interrupted turn",
-        "thread --model --limit-steps --json --yes --agent",
+        "thread --model --limit-steps --json --yes --permissions --agent",
     ),
     "eval": (
         "run a golden set with the stock blueprint or an agent of your own, or --behaviours with a model; exit with 1 "
@@ -153,6 +154,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--approve": {
         "action": argparse.BooleanOptionalAction,
         "help": "show each plan and wait for `resume --approve` (default: the thread's own setting, or no)",
+    },
+    "--permissions": {
+        "choices": ("default", "ask", "read-only"),
+        "help": "ask before every change of a file, or change none (default: the thread's own setting, or only the "
+        "guard of your own files)",
     },
     "--yes": {"action": _FLAG, "help": "change and delete your files without asking (never what is in .git)"},
     "--agent": {"metavar": "MODULE:NAME", "help": "an agent of your own: an Agent, or a function that returns one"},

@@ -14,12 +14,14 @@ from ..backends import FilesystemBackend
 from ..blueprint import STOCK_ROLES, Blueprint
 from ..errors import ConfigError
 from ..middleware import FilesystemMiddleware
+from ..permissions import ask_before_writes, read_only
 from ..ports import Store
 from .settings import Settings, with_settings
 
 if TYPE_CHECKING:  # Loaded for `eval`.
     from ..evals import Golden
 
+PERMISSIONS = {"ask": ask_before_writes, "read-only": read_only}
 READING = frozenset({"ls", "read_file", "glob", "grep"})
 
 
@@ -29,6 +31,7 @@ def deep_agent(settings: Settings, store: Store | None, guard: Middleware) -> Ag
         settings.model,
         backend=FilesystemBackend(settings.root),
         middleware=[guard],
+        permissions=PERMISSIONS[settings.permissions]() if settings.permissions in PERMISSIONS else (),
         limits=Limits(steps=settings.limit_steps),
         checkpointer=store,
     )

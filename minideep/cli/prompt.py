@@ -15,6 +15,7 @@ from .approval import AskBeforeChanges
 from .text import safe
 
 QUESTION = "run it? [y]es, [n]o, [a]ll from now on, except .git: "
+REFUSE = "it cannot be approved; [n]o: "
 MOST_LINES, WIDTH = 40, 160
 """The most lines and columns of a change that are shown."""
 MOST_COMPARED = 200_000
@@ -30,7 +31,8 @@ def ask(interrupts: Sequence[Interrupt], guard: AskBeforeChanges) -> dict[str, D
     """Ask about each call; return the decisions by path and id of the call, without the calls that stay pending."""
     decisions: dict[str, Decision] = {}
     for wait in interrupts:
-        decision = Approve() if guard.allowed and not guard.needs_decision(wait.call) else _asked(wait, guard)
+        runs = guard.allowed and _can_run(wait) and not guard.needs_decision(wait.call)
+        decision = Approve() if runs else _asked(wait, guard)
         if decision is None:
             break
         decisions["/".join((*wait.path, wait.call_id))] = decision
@@ -42,9 +44,9 @@ def _asked(wait: Interrupt, guard: AskBeforeChanges) -> Decision | None:
     _say(f"{wait.call.name}: {wait.reason}")
     for line in preview(wait.call, guard):
         _say(f"  {line if len(line) <= WIDTH else line[:WIDTH] + '…'}")
-    while answer := _typed():
+    while answer := _typed(QUESTION if _can_run(wait) else REFUSE):
         word = answer.strip().lower()
-        if word in ("y", "yes", "a", "all"):
+        if _can_run(wait) and word in ("y", "yes", "a", "all"):
             guard.allowed = guard.allowed or word[0] == "a"
             return Approve()
         if word in ("n", "no"):
@@ -52,9 +54,13 @@ def _asked(wait: Interrupt, guard: AskBeforeChanges) -> Decision | None:
     return None
 
 
-def _typed() -> str:
+def _can_run(wait: Interrupt) -> bool:
+    return not wait.decisions or "approve" in wait.decisions
+
+
+def _typed(question: str) -> str:
     """Return the line that the person types; an empty string at the end of the input."""
-    sys.stderr.write(QUESTION)
+    sys.stderr.write(question)
     sys.stderr.flush()
     answer = ""
     try:

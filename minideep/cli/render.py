@@ -17,7 +17,20 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from .. import AssistantMessage, Boundary, Citation, Costs, Damage, State, ThreadInfo, Todo, ToolCall, ToolMessage, Turn
+from .. import (
+    AssistantMessage,
+    Boundary,
+    Citation,
+    Costs,
+    Damage,
+    Interrupt,
+    State,
+    ThreadInfo,
+    Todo,
+    ToolCall,
+    ToolMessage,
+    Turn,
+)
 from ..costs import in_words
 from ..errors import LimitExceeded
 from ..events import (
@@ -114,7 +127,7 @@ class Screen:
             self._print(f"todos: {left} of {len(written)} not done", style="yellow")
         self.costs(turn.costs)
         hints = dict.fromkeys(("failed", "cancelled", "exhausted"), f"resume with `{again}`") | {
-            "paused": f"decide with `{again} --approve` or `--reject REASON`",
+            "paused": f"decide with {options(turn.interrupts, again)}",
             "escalated": f"continue with `--thread {shlex.quote(turn.thread_id)}`, with your answer as the goal",
         }
         if again and turn.saved and turn.status in hints:  # A turn that was not saved has been logged as such.
@@ -225,6 +238,15 @@ class Screen:
         if self._midline:
             self.console.print()
             self._midline = False
+
+
+def options(interrupts: Sequence[Interrupt], again: str) -> str:
+    """Return the options of `resume` that all pending calls take."""
+    flags = {"approve": "--approve", "reject": "--reject REASON"}
+    if any(wait.question for wait in interrupts):  # To answer in place of a tool, one must know what it would say.
+        flags["respond"] = "--respond TEXT"
+    taken = [flags[kind] for kind in flags if all(not wait.decisions or kind in wait.decisions for wait in interrupts)]
+    return " or ".join([f"`{again} {taken[0]}`", *(f"`{flag}`" for flag in taken[1:])] if taken else ["`Agent.resume`"])
 
 
 def sources(citations: Sequence[Citation]) -> list[str]:

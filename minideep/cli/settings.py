@@ -33,6 +33,8 @@ class Settings(Struct, frozen=True):
     command: Literal["run", "plan"] = "run"
     approve: bool = False
     """True if a plan waits for a person."""
+    permissions: Literal["default", "ask", "read-only"] = "default"
+    """Rules for files, besides those that guard the person's own."""
 
     def __str__(self) -> str:
         return f"model {self.model}, root {self.root}"
@@ -107,9 +109,11 @@ def of_thread(state: State, directory: Path | None, thread: str, options: Namesp
 
 def with_flags(settings: Settings, options: Namespace) -> Settings:
     """Return *settings*, changed by the flags of the command."""
-    given: dict[str, Any] = {name: getattr(options, name, None) for name in ("model", "limit_steps")}
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in ("model", "limit_steps", "permissions")}
     if options.root is not None:
         given["root"] = str(checked_root(options.root))
+    if given["permissions"] and settings.command != "run":
+        raise ConfigError("--permissions applies to threads of `minideep run` only; omit it")
     if settings.command == options.command:  # For `resume`, --approve is a decision.
         given["approve"] = getattr(options, "approve", None)
     return structs.replace(settings, **{name: value for name, value in given.items() if value is not None})

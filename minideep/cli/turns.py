@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from .. import Agent, Approve, Edit, Interrupt, MemoryCheckpointer, Reject, State
+from .. import Agent, Approve, Edit, Interrupt, MemoryCheckpointer, Reject, Respond, State
 from ..checkpoint import finish_work, wait_for
 from ..content import checked_message
 from ..errors import ConfigError, UnknownThread
@@ -56,7 +56,7 @@ def resume(options: argparse.Namespace) -> int:
         state = reader(store).get_state(options.thread, subagents=True)
         session = _session(agent, state, store, options, state.said.text if state.said else "")
         decisions = {"/".join((*wait.path, wait.call_id)): _decision(wait, options) for wait in state.interrupts}
-        if not decisions and (options.approve or options.reject is not None or options.plan):
+        if not decisions and (options.approve or options.plan or {options.reject, options.respond} != {None}):
             raise ConfigError(
                 f"no call of thread {options.thread!r} waits for a decision; its status is {state.status!r}"
             )
@@ -68,6 +68,8 @@ def _decision(wait: Interrupt, options: argparse.Namespace) -> Decision | None:
     """Return the decision about a pending call that the options state, if any."""
     if options.reject is not None:
         return Reject(options.reject)
+    if options.respond is not None:
+        return Respond(options.respond)
     if options.plan is None:
         return Approve() if options.approve else None
     if "plan" not in wait.call.args:
@@ -143,7 +145,7 @@ def opened(
 
 
 def _library_agent(options: argparse.Namespace) -> Agent:
-    for flag in ("model", "limit_steps", "yes"):
+    for flag in ("model", "limit_steps", "yes", "permissions"):
         if getattr(options, flag, None):
             name = flag.replace("_", "-")
             raise ConfigError(f"--{name} applies to this command's own agents only; omit it, or omit --agent")

@@ -9,11 +9,12 @@ import atexit
 import os
 import shlex
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, ExitStack
 from importlib import import_module
 from pathlib import PurePath
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from ..checks import checked
@@ -26,7 +27,6 @@ from ..workers import in_thread
 from .session import Session
 from .tools import MCPTool, fitting_names
 
-T = TypeVar("T")
 CLOSE_SECONDS = 10.0
 """How long `close` waits: a server has two seconds to end by itself, two after SIGTERM, and is killed then."""
 MAX_COMMAND = 100_000
@@ -35,6 +35,11 @@ _SERVER = Rule(
     lambda server: 0 < len(server) <= MAX_COMMAND,
     "the address of a server, such as 'https://example.com/mcp', or the command that starts one",
 )
+OVER_HTTP = ("auto",)
+OVER_PIPES = ("legacy", "auto")
+"""The SDK's ways to begin. A command is not asked for the newer protocol first: many that do not know it end then, or
+say nothing for ten seconds: https://github.com/modelcontextprotocol/go-sdk/issues/1177
+"""
 
 
 class MCPClient:
@@ -70,10 +75,10 @@ class MCPClient:
         timeout: Seconds | None = 60.0,
     ) -> None:
         self._is_url = isinstance(server, str) and server.startswith(("http://", "https://"))
-        unused = [name for name, given in (("env", env), ("cwd", cwd)) if given] if self._is_url else ["headers"]
-        if problem := [name for name in unused if name != "headers" or headers]:
+        foreign = {"env": env, "cwd": cwd} if self._is_url else {"headers": headers}
+        if given := [name for name, value in foreign.items() if value]:
             kind = "the address of a server" if self._is_url else "a command"
-            raise ConfigError(f"MCPClient: {kind} takes no {' and no '.join(problem)}; leave it out")
+            raise ConfigError(f"MCPClient: {kind} takes no {' and no '.join(given)}; leave it out")
         self._only, self._prefix, self._timeout = tuple(only), prefix, timeout
         self._words = [str(server)] if self._is_url else _words(server)
         secrets = {**(headers or env or {})}
@@ -86,11 +91,13 @@ class MCPClient:
                 return transports.http(self._words[0], secrets, connect_timeout, noted, ended)
             return transports.stdio(self._words, secrets, place, noted, ended)
 
-        self._session = Session(f"the MCP server {self._place!r}", transport, secrets, connect_timeout, self._show)
+        modes = OVER_HTTP if self._is_url else OVER_PIPES
+        name = f"the MCP server {self._place!r}"
+        self._session = Session(name, transport, modes, secrets, connect_timeout, self._show)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._tools: tuple[Tool, ...] = ()
+        self._tools: dict[str, MCPTool] = {}
         self._names: list[str] = []
         """The names of the tools, as the server says them."""
 
@@ -114,7 +121,7 @@ class MCPClient:
         """
         if self._thread is None:
             raise ConfigError(f"{self!r} is not connected; use its tools inside `with MCPClient(...) as server:`")
-        return list(self._tools)
+        return list(self._tools.values())
 
     @property
     def instructions(self) -> str:
@@ -124,29 +131,19 @@ class MCPClient:
     # ---- its life
 
     def connect(self) -> Self:
-        """Start the server, or reach it, and read the list of its tools; in plain code, or by `await` of `async with`.
+        """Start the server, or reach it, and read the list of its tools. In a coroutine use `async with`: this blocks.
 
         Raises:
             ConfigError: it cannot be reached, does not answer in time, or lacks a tool that `only` names; or the client
                 is connected already.
         """
-        try:
-            import_module(".transports", __package__)  # Here, as it takes a second.
-        except ModuleNotFoundError as exc:
-            raise ConfigError(f"MCPClient needs the package {exc.name!r}: pip install 'minideep[mcp]'") from None
-        with self._lock:
-            if self._loop is not None:
-                raise ConfigError(f"{self!r} is connected already; make another client for another connection")
-            self._loop = asyncio.new_event_loop()
-        # A daemon: a server that hangs must not keep the program from ending.
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="minideep-mcp")
-        self._thread.start()
+        _load_sdk()
+        opening = self._begin()
         with ExitStack() as failed:
             failed.callback(self.close)
-            self._wait(self._session.open())
+            opening.result()
             self._check_only()
             failed.pop_all()
-        atexit.register(self.close)
         return self
 
     def close(self) -> None:
@@ -173,35 +170,46 @@ class MCPClient:
         self.close()
 
     async def __aenter__(self) -> Self:
-        return await in_thread(self.connect)
+        await in_thread(_load_sdk)
+        opening = self._begin()
+        async with AsyncExitStack() as failed:
+            failed.push_async_callback(in_thread, self.close)
+            await asyncio.wrap_future(opening)
+            self._check_only()
+            failed.pop_all()
+        return self
 
     async def __aexit__(self, *exc: object) -> None:
         await in_thread(self.close)
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        assert self._loop is not None
-        outcome = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return outcome.result()
-        finally:
-            outcome.cancel()  # After Ctrl-C nobody waits for it any more.
+    def _begin(self) -> "Future[Any]":
+        """Begin to open the connection, on a loop of its own; the future is that of another thread."""
+        with self._lock:
+            if self._loop is not None:
+                raise ConfigError(f"{self!r} is connected already; make another client for another connection")
+            self._loop = asyncio.new_event_loop()
+            # A daemon: a server that hangs must not keep the program from ending.
+            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="minideep-mcp")
+            self._thread.start()
+            atexit.register(self.close)
+            return asyncio.run_coroutine_threadsafe(self._session.open(), self._loop)
 
     # ---- its tools
 
     def _show(self, listed: Sequence[Any]) -> None:
         """Make tools of those that the server lists: when it was reached, and when it says that they have changed."""
-        before, self._names = {tool.name for tool in self._tools}, [tool.name for tool in listed]
-        chosen = [tool for tool in listed if not self._only or tool.name in self._only]
+        by_name = {tool.name: tool for tool in listed}
+        self._names = list(by_name)
+        chosen = [tool for name, tool in by_name.items() if not self._only or name in self._only]
         names = fitting_names([tool.name for tool in chosen], self._prefix)
-        self._tools = tuple(
-            [
-                MCPTool(name, tool, self._session.name, self._timeout, self._call)
-                for name, tool in zip(names, chosen, strict=True)
-            ]
-        )
-        now = {tool.name for tool in self._tools}
-        if before and before != now:
-            changes = f"new: {sorted(now - before)}, gone: {sorted(before - now)}"
+        before, now = self._tools, dict[str, MCPTool]()
+        for name, tool in zip(names, chosen, strict=True):
+            now[name] = MCPTool(name, tool, self._session.name, self._timeout, self._call)
+            if name in before and before[name].listed == tool:
+                now[name] = before[name]  # It may have been given a timeout of its own.
+        self._tools = now
+        if before and before.keys() != now.keys():
+            changes = f"new: {sorted(now.keys() - before.keys())}, gone: {sorted(before.keys() - now.keys())}"
             logger.warning("%r has changed its tools (%s); agents keep those that they were built with", self, changes)
 
     def _check_only(self) -> None:
@@ -212,19 +220,22 @@ class MCPClient:
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Call a tool of the server from any event loop. Cancelling this cancels the request."""
-        loop = self._loop
-        # A forked process has the client, but not its thread.
-        if loop is None or self._thread is None or not self._thread.is_alive():
-            raise ToolError(
-                f"the connection to {self._session.name} is closed: its block has ended, or is another process's"
-            )
-        work = self._session.call(name, arguments)
-        try:
-            outcome = asyncio.run_coroutine_threadsafe(work, loop)
-        except RuntimeError:  # The loop was closed a moment ago.
-            work.close()
-            raise ToolError(f"the connection to {self._session.name} is closed") from None
+        with self._lock:  # No call may begin on a loop that is about to stop.
+            loop = self._loop
+            # A forked process has the client, but not its thread.
+            if loop is None or self._thread is None or not self._thread.is_alive():
+                closed = f"the connection to {self._session.name} is closed"
+                raise ToolError(f"{closed}: its block has ended, or is another process's")
+            outcome = asyncio.run_coroutine_threadsafe(self._session.call(name, arguments), loop)
         return await asyncio.wrap_future(outcome)
+
+
+def _load_sdk() -> None:
+    """Import the SDK, which takes a second."""
+    try:
+        import_module(".transports", __package__)
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"MCPClient needs the package {exc.name!r}: pip install 'minideep[mcp]'") from None
 
 
 def _words(server: str | Sequence[str]) -> list[str]:

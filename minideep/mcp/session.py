@@ -59,23 +59,19 @@ class Connection:
         assert client is not None
         return client
 
-    async def run(self, transport: Transport, connect_timeout: float, show: Callable[["Client", Listed], None]) -> None:
+    async def run(
+        self,
+        transport: Transport,
+        modes: Sequence[str],
+        connect_timeout: float,
+        show: Callable[["Client", Listed], None],
+    ) -> None:
         """Connect, tell *show* which tools there are, and stay until the connection is over."""
-        from mcp import Client
-        from mcp.types import Implementation
-
-        about = Implementation(name="minideep", version=VERSION)
         changed = asyncio.Event()
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(connect_timeout):
-                    client = Client(
-                        transport(self.noted, self.over.set),
-                        client_info=about,
-                        message_handler=_noticing(changed),
-                        cache=None,
-                    )
-                    await stack.enter_async_context(client)
+                    client = await self._entered(stack, transport, modes, changed)
                     show(client, await _listed(client))
                 await stack.enter_async_context(_beside(_follow(client, changed, show)))
                 self.opened.set_result(client)
@@ -87,6 +83,26 @@ class Connection:
             if not self.opened.done():
                 self.opened.set_result(None)
 
+    async def _entered(
+        self, stack: AsyncExitStack, transport: Transport, modes: Sequence[str], changed: asyncio.Event
+    ) -> "Client":
+        """Return the SDK's client, entered in the first of the *modes* that the server does not refuse."""
+        from mcp import Client, MCPError
+        from mcp.types import CONNECTION_CLOSED, Implementation
+
+        about = Implementation(name="minideep", version=VERSION)
+        for mode in modes:
+            way = transport(self.noted, self.over.set)
+            client = Client(way, mode=mode, client_info=about, message_handler=_noticing(changed), cache=None)
+            try:
+                return await stack.enter_async_context(client)
+            except (MCPError, ExceptionGroup) as exc:
+                codes = [getattr(leaf, "code", CONNECTION_CLOSED) for leaf in _leaves(exc)]
+                if mode == modes[-1] or CONNECTION_CLOSED in codes:
+                    raise
+                self.over.clear()  # Only this attempt is.
+        raise AssertionError  # The last one returns or raises.
+
     async def leave(self) -> None:
         """End the connection, and wait until it has ended."""
         self.over.set()
@@ -97,7 +113,7 @@ class Connection:
 
 
 class Session:
-    """Calls the tools of a server, to which *transport* leads.
+    """Calls the tools of a server, to which *transport* leads, in the first of the SDK's *modes* that it speaks.
 
     *show* is given its tools when it was reached, and when it says that they have changed. No error shows a value of
     *secrets*.
@@ -107,6 +123,7 @@ class Session:
         self,
         name: str,
         transport: Transport,
+        modes: Sequence[str],
         secrets: Mapping[str, str],
         connect_timeout: float,
         show: Callable[[Listed], None],
@@ -114,8 +131,9 @@ class Session:
         self.name: str = name
         """The server as errors name it: as it calls itself, once it has said so."""
         self.instructions: str = ""
-        self._transport = transport
-        self._secrets = [value for value in secrets.values() if len(value) > 3]
+        self._transport, self._modes = transport, modes
+        words = [word for value in secrets.values() for word in (value, *value.split())]
+        self._secrets = [word for word in words if len(word) > 7]  # A shorter one may be any word of an error.
         self._connect_timeout = connect_timeout
         self._show_tools = show
         self._connection: Connection | None = None
@@ -129,7 +147,8 @@ class Session:
         connection = self._connection
         if connection is None or connection.over.is_set():
             connection = self._connection = Connection()
-            connection.task = asyncio.create_task(connection.run(self._transport, self._connect_timeout, self._show))
+            life = connection.run(self._transport, self._modes, self._connect_timeout, self._show)
+            connection.task = asyncio.create_task(life)
         # Shielded: another call may wait for the same connection.
         if await asyncio.shield(connection.opened) is None:
             raise ConfigError(f"{self.name} cannot be reached: {self._words(connection)}")
@@ -198,7 +217,7 @@ def _reason(exc: BaseException, connect_timeout: float) -> str:
         case TimeoutError():
             return f"it did not answer within {connect_timeout:g} s; `connect_timeout` gives it longer"
         case FileNotFoundError():
-            return f"there is no command {exc.filename!r}"
+            return f"there is no {exc.filename!r}"
         case asyncio.CancelledError():
             return "it was left"
         case _:
@@ -275,3 +294,5 @@ async def _beside(work: Any) -> AsyncGenerator[None]:
     finally:
         task.cancel()
         await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # A list that could not be read: the next call says what is wrong with the server.

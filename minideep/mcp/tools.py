@@ -36,6 +36,8 @@ class MCPTool(Tool):
     """
 
     def __init__(self, name: str, listed: Any, server: str, timeout: float | None, call: CallTool) -> None:
+        self.listed: Any = listed
+        """The tool as the SDK has it."""
         own: str = listed.name
         title = listed.title or getattr(listed.annotations, "title", None)
 

@@ -91,12 +91,15 @@ async def http(
 
     # Calls have limits of their own, and a stream may be silent for as long as a call takes. A proxy cannot reach this
     # machine, and must not see what stays on it.
-    timeout = httpx2.Timeout(connect_timeout, read=None)
-    hooks: Any = {"response": [note]}
+    client = httpx2.AsyncClient(
+        headers=dict(headers),
+        timeout=httpx2.Timeout(None, connect=connect_timeout),
+        limits=httpx2.Limits(max_connections=None),
+        event_hooks=cast(Any, {"response": [note]}),
+        trust_env=not loopback_host(url),
+    )
     async with (
-        httpx2.AsyncClient(
-            headers=dict(headers), timeout=timeout, event_hooks=hooks, trust_env=not loopback_host(url)
-        ) as client,
+        client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_EVENT) as streams,
     ):
         messages, requests = streams

@@ -34,9 +34,9 @@ Long work that the user need not wait for goes to `start_task`: it returns at on
 task has ended. Until then do other work, or end your turn and say what still runs; do not check again and again."""
 
 START = """\
-Begin a task in the background and get its id at once. *description* is all that it knows: the goal, facts, paths, and \
-what to answer. It shares none of this conversation. When it has ended you are given a notice; then call `check_task`. \
-subagent_type is one of:
+Begin a task in the background and get its id at once. *description* is all that it knows: it sees nothing of this \
+conversation, nor of files that are kept with it. Write the goal, facts, and what to answer: its answer is all that \
+you get. When it has ended you are given a notice; then call `check_task`. subagent_type is one of:
 """
 
 NEWS = {
@@ -88,9 +88,8 @@ class AsyncSubAgentMiddleware(Middleware):
                 raise ToolError("the description is empty; say what the task is to do and what it is to answer")
             jobs, job = Jobs(), job_id(ctx)
             jobs.check_may_begin()
-            if job not in _notes(ctx):  # Otherwise this call runs again, after a crash.
-                jobs.count(job)
-                _note(ctx, job, {"agent": subagent_type, "description": description[:200], "call_id": ctx.call_id})
+            jobs.count(job)
+            _note(ctx, job, {"agent": subagent_type, "description": description[:200], "call_id": ctx.call_id})
             await jobs.start(self.background[subagent_type], description, thread_of_job(ctx.thread_id, job), job)
             return f"task {job} ({subagent_type}) has begun"
 

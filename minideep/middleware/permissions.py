@@ -14,6 +14,7 @@ from ..permissions import Allow, Ask, Asked, Deny, Policy, Rule, strictest
 from ..ports import Backend, Middleware
 from ..state import Interrupt
 from ..tools import Tool
+from .filesystem import FilesystemMiddleware
 
 PROMPT = """\
 Rules forbid some calls, and let others wait for a person. Do not look for a way round a rule that forbids a call: do \
@@ -48,14 +49,16 @@ class PermissionsMiddleware(Middleware):
         if tool is None:
             return call
         try:
-            arguments = tool.bind(call, ctx)
+            arguments = {name: value for name, value in tool.bind(call, ctx).items() if value is not ctx}
         except ToolError:  # It never runs, and its own error says why.
             return call
         try:
             accesses = tuple(map(self._plain, tool.access(arguments) if tool.access else ()))
         except ToolError as exc:  # What cannot be told cannot be allowed.
             return ToolResult(f"{call.name} was not run: {exc}", is_error=True)
-        permit = _Permit(self.policy, Asked(ctx, call, tool.thread_only), accesses)
+        # Our file tools ask again wherever they arrive; what another tool does below a folder, nobody sees.
+        seen = isinstance(getattr(tool.function, "__self__", None), FilesystemMiddleware)
+        permit = _Permit(self.policy, Asked(ctx, call, tool.thread_only), accesses, seen)
         rule = permit.verdict()
         if isinstance(rule, Deny):
             return ToolResult(permit.refusal(rule), is_error=True)
@@ -78,8 +81,8 @@ class PermissionsMiddleware(Middleware):
 class _Permit:
     """What one call may reach. It is left with the call, as the guard of the files that it uses."""
 
-    def __init__(self, policy: Policy, asked: Asked, accesses: tuple[Access, ...]) -> None:
-        self._policy, self._asked, self._accesses = policy, asked, accesses
+    def __init__(self, policy: Policy, asked: Asked, accesses: tuple[Access, ...], seen: bool) -> None:
+        self._policy, self._asked, self._accesses, self._seen = policy, asked, accesses, seen
         self._changes = {access.operation for access in accesses} == {"write"}
         """True if all that it does to files is part of a change: `edit_file` reads what it edits."""
 
@@ -88,24 +91,25 @@ class _Permit:
         return strictest([self._verdict(access) for access in self._accesses or (None,)])
 
     def _verdict(self, access: Access | None) -> Rule:
-        found = self._policy.verdict(self._asked, access)
-        if access is None or not access.below or access.operation not in ("read", "write"):
-            return found
+        if access is None or not access.below or not self._seen:
+            return self._policy.verdict(self._asked, access)
+        found = self._policy.verdict(self._asked, structs.replace(access, below=False))
         if access.operation == "read":  # What is listed or found is filtered.
             listed = isinstance(found, Deny) and self._policy.may_list(self._asked, access.subject)
             return Allow("read") if listed else found
         if isinstance(found, Allow):  # Whether something below is denied is seen when the folder is deleted.
-            return self._policy.asks_below(access.operation, access.subject) or found
+            return self._policy.asks_below(self._asked, access.operation, access.subject) or found
         return found
 
     def refusal(self, rule: Rule) -> str:
         """Return what the model reads of a call that *rule* forbids."""
-        commands = [access.subject for access in self._accesses if access.operation == "execute"]
         remedy = "do without it, or say that you need it and why"
-        if commands and rule.pattern not in ("**", "*"):
-            remedy += (
-                "; a line is refused too if a command in it cannot be told: write it out, without `$(...)` or `sh -c`"
-            )
+        lines = [access.subject for access in self._accesses if access.operation == "execute"]
+        if lines:
+            from ..commands import commands
+
+            if any(one.opaque for line in lines for one in commands(line)):
+                remedy = f"a command in it cannot be told: write it without `$(...)`, loops and `sh -c`, or {remedy}"
         return f"{self._asked.call.name} was not run: {rule} forbids it; {remedy}"
 
     # ---- the guard

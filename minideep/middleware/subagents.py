@@ -97,7 +97,7 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
     """
     without: Sequence[str] | None = None
     """The built-in tools that it has not, as for `create_deep_agent`. None: those that its parent has not."""
-    agent: Annotated[Any, having("spec", "an `Agent`")] | None = None
+    agent: None | Annotated[Any, having("spec", "an `Agent`")] = None  # noqa: RUF036  Most have none: it is tried first.
     """An agent to run as it is, under this name. It works in its parent's thread, so it uses no store of its own."""
     background: bool = False
     """True: it is not for `task`, but works beside the main agent, in a thread of its own. See
@@ -178,13 +178,14 @@ class SubAgentMiddleware(Middleware):
     @checked
     def __init__(self, agents: Iterable[tuple[Subagent, Runnable]]) -> None:
         self._agents: dict[str, tuple[Subagent, Runnable]] = {}
+        lines, persistent = list[str](), False
         for about, agent in agents:
             if about.name in self._agents:
                 raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
             self._agents[about.name] = about, agent
+            lines.append(line_of(about))
+            persistent = persistent or about.persistent
         self.subagents: tuple[str, ...] = tuple(self._agents)
-        lines = [line_of(about) for about, _ in self._agents.values()]
-        persistent = any(about.persistent for about, _ in self._agents.values())
         words = DESCRIPTION.replace(FRESH, FRESH_OR_NOT) if persistent else DESCRIPTION
         function = self._task_with_id() if persistent else self._task()
         self.tools: Sequence[Tool] = (

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
+from ..models import check_tools
 from ..ports import Model
 from ..spec import AgentSpec
 from ..state import Limits
@@ -20,8 +21,7 @@ def with_options(
             although there is a budget of it.
     """
     if model is not None:
-        if check_tools := getattr(model, "check_tools", None):
-            check_tools(spec.tools.keys())
+        check_tools(model, spec.tools.values())
         spec = structs.replace(spec, model=model)
     if tags is not None:
         spec = structs.replace(spec, about={**spec.about, "tags": dict(tags)})

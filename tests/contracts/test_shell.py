@@ -1,7 +1,7 @@
 """The contracts of all backends that can run commands: those of this machine, bubblewrap, and sandboxes."""
 
 import pytest
-from harness.sandboxes import IMAGE, AtHome, bubblewrap_missing, docker_missing, in_folder, needs
+from harness.sandboxes import IMAGE, AtHome, bubblewrap_missing, docker_here, docker_missing, in_folder, needs
 
 from minideep.backends import BubblewrapBackend, DockerSandbox, LocalShellBackend, SandboxBackend
 from minideep.testing import BackendContract, ShellContract
@@ -26,6 +26,19 @@ class TestSandbox(ShellContract):
 class TestFilesOfASandbox(BackendContract):
     def make(self, folder):
         return AtHome(in_folder(folder))
+
+
+class TestDockerHere(ShellContract):
+    @pytest.fixture(autouse=True)
+    def closed(self):
+        self.made = []
+        yield
+        for backend in self.made:
+            backend.close()
+
+    def make(self, folder):
+        self.made.append(docker_here(folder))
+        return self.made[-1]
 
 
 class InContainer:

@@ -1,15 +1,17 @@
 """A server of the Model Context Protocol without any SDK, which can so do what no SDK lets it: `python odd_mcp_server.py
-KIND`. It speaks the protocol of 2025-11-25 over standard input and output.
+KIND`. It speaks the protocol of 2025-11-25 over standard input and output, or a little of that of 2026-07-28.
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 OFFERED = ["echo"]
+MODERN = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
 OPEN = {"type": "object", "properties": {}}
 BAD_SCHEMAS = {
     "empty": {},
@@ -44,7 +46,8 @@ def tools(kind, cursor):
         return {"tools": [{"name": name, "inputSchema": schema} for name, schema in BAD_SCHEMAS.items()]}
     if kind == "names":
         names = ["a.b", "a/b", "a_b", "x" * 100, "x" * 99 + "y", "größe"]
-    return {"tools": [{"name": name, "description": "Echo.", "inputSchema": OPEN} for name in names]}
+    more = MODERN if kind == "modern" else {}
+    return {"tools": [{"name": name, "description": "Echo.", "inputSchema": OPEN} for name in names], **more}
 
 
 def call(kind, number, params):
@@ -72,7 +75,8 @@ def call(kind, number, params):
         OFFERED.append("more")
         send(method="notifications/tools/list_changed")
     text = json.dumps([params["name"], params.get("arguments")])
-    send(id=number, result={"content": [{"type": "text", "text": text}]})
+    more = {"resultType": "complete"} if kind == "modern" else {}
+    send(id=number, result={"content": [{"type": "text", "text": text}], **more})
 
 
 def begin(kind):
@@ -80,25 +84,46 @@ def begin(kind):
         time.sleep(600)
     if kind == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])  # It ignores signals as well.
+    if kind == "chatty":
+        sys.stderr.write("Still here.\n" * 1_000_000)
     if kind == "leaves":
         sys.exit("no license found for key sk-secret-123")
 
 
+def chatter():
+    """Write what no client asked for."""
+    print("Listening on port 80 ...\n{]\n\x00", flush=True)
+    sys.stdout.buffer.write(b"\xff\xfe\n")
+    sys.stdout.buffer.flush()
+    send(method="notifications/unheard_of", params={})
+    send(method="notifications/progress", params={"progressToken": 99, "progress": 1})
+    send(id=12345, result={})
+
+
+def greet(kind, method, number):
+    if kind == "modern" and method == "initialize":
+        supported = {"supported": ["2026-07-28"], "requested": "2025-11-25"}
+        send(id=number, error={"code": -32022, "message": "Unsupported protocol version", "data": supported})
+    elif kind == "modern":
+        send(id=number, result={"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **MODERN})
+    else:
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}
+        send(id=number, result={**result, "serverInfo": {"name": "odd", "version": "1"}})
+
+
 def main(kind):
     begin(kind)
-    for line in sys.stdin:
+    greetings = ("initialize", "server/discover") if kind == "modern" else ("initialize",)
+    for place, line in enumerate(sys.stdin):
         asked = json.loads(line)
         method, number = asked.get("method"), asked.get("id")
         if kind == "garbage":
-            print("Listening on port 80 ...\n{]\n\x00", flush=True)
-            sys.stdout.buffer.write(b"\xff\xfe\n")
-            sys.stdout.buffer.flush()
-            send(method="notifications/unheard_of", params={})
-            send(method="notifications/progress", params={"progressToken": 99, "progress": 1})
-            send(id=12345, result={})
-        if method == "initialize":
-            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}
-            send(id=number, result={**result, "serverInfo": {"name": "odd", "version": "1"}})
+            chatter()
+        if kind == "strict" and place == 0 and method != "initialize":
+            sys.exit("ExpectedInitializeRequest")
+        if method in greetings:
+            greet(kind, method, number)
         elif method == "tools/list":
             send(id=number, result=tools(kind, (asked.get("params") or {}).get("cursor")))
         elif method == "tools/call":

@@ -797,6 +797,24 @@ MISTAKES = [
         ["create_deep_agent: interrupt_on['pay'] must be True or False or an `Approval`, not 'always'"],
     ),
     (
+        "a rule from the package itself",
+        "from minideep import Deny",
+        ImportError,
+        ["there is no 'Deny' in `minideep` itself", "write `from minideep.permissions import Deny`"],
+    ),
+    (
+        "a misspelt operation of a rule",
+        "from minideep.permissions import Deny; create_deep_agent(model, [pay], permissions=[Deny('excute', 'rm *')])",
+        ConfigError,
+        ["agent 'main': Deny('excute', 'rm *') names 'excute'", "did you mean 'execute'?"],
+    ),
+    (
+        "a preset inside the list of rules",
+        "from minideep.permissions import read_only; create_deep_agent(model, [pay], permissions=[read_only()])",
+        ConfigError,
+        ["create_deep_agent: permissions[0] must be a `Rule`, not [Deny(", "write Allow('read', '/src/**'), Ask("],
+    ),
+    (
         "a decision under a tool's name",
         "await (await waiting()).resume('t', {'pay': Approve()})",
         ConfigError,

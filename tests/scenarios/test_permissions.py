@@ -5,6 +5,7 @@ import sys
 from random import Random
 
 import pytest
+from harness.forbidden import Forbidden
 from harness.swapping import SWAP
 
 from minideep import ToolCall, create_deep_agent
@@ -65,6 +66,11 @@ async def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_arou
     assert not [result for result in results if "secret" in result or "of the vault" in result.partition("'")[0]]
     assert tree(tmp_path / "vault") == before
     assert 0 < refused < CALLS
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_no_call_reaches_what_the_rules_forbid_by_any_name_or_link(tmp_path, seed):
+    assert await Forbidden(tmp_path, seed).attack() == []
 
 
 def tree(folder):

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from minideep import (
     Agent,
+    Approval,
     Approve,
     AssistantMessage,
     Edit,
@@ -25,6 +26,7 @@ from minideep import (
     Request,
     Respond,
     ResponseFormat,
+    Subagent,
     Text,
     Tool,
     ToolCall,
@@ -41,6 +43,10 @@ from minideep import (
     tool,
 )
 from minideep.evals import Assertion, Golden, Report, Score, Trajectory, calls_in_order, evaluate, judge
+from minideep.mcp import MCPClient
+from minideep.middleware import PermissionsMiddleware
+from minideep.models import CodeExecution, WebSearch
+from minideep.permissions import Allow, Ask, Deny, read_only
 from minideep.state import Status
 from minideep.testing import recorded
 
@@ -174,6 +180,22 @@ def an_agent() -> Agent:
     return Agent("offline:", [pay, settle], middleware=[Hooks()])
 
 
+def a_guarded_agent() -> Agent:
+    def is_large(ctx: ToolContext, call: ToolCall) -> bool:
+        return bool(call.args["amount"] > 100)
+
+    approval = Approval(
+        when=is_large, describe=lambda ctx, call: f"{call.name} in {ctx.thread_id}?", decisions=["approve"]
+    )
+    rules = [Allow("write", "/src/**"), Ask("write", when=is_large), *read_only()]
+    reader = Subagent(name="reader", description="reads", permissions=rules, inherit_permissions=False)
+    deep = create_deep_agent(
+        "offline:", [pay], subagents=[reader], permissions=rules, interrupt_on={"pay": approval, "ls": True}
+    )
+    Agent("offline:", middleware=[PermissionsMiddleware([Deny("read", "/secret")])])
+    return assert_type(deep, Agent)
+
+
 class Finding(Struct):
     title: str
 
@@ -250,3 +272,12 @@ async def evaluated(agent: Agent, goldens: list[Golden]) -> None:
     report = assert_type(await evaluate(agent, goldens, checks, repeat=2), Report)
     await evaluate(fresh, goldens, [lambda trajectory: trajectory.turn.status == "ended"])
     assert_type(report.compare(Report.from_json(report.json())).goldens[0].steps.change, float | None)
+
+
+async def tools_of_others() -> None:
+    with MCPClient("uvx some-server", only=["search"], env={"TOKEN": "x"}) as plain:
+        assert_type(plain, MCPClient)
+        create_deep_agent("offline:", [*plain.tools, WebSearch(max_uses=3), CodeExecution()])
+    async with MCPClient("https://example.com/mcp", headers={"Authorization": "x"}, timeout=None) as other:
+        assert_type(other.instructions, str)
+        Agent("offline:", other.tools)

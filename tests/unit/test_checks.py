@@ -139,7 +139,7 @@ def test_a_subagent_may_be_a_dict_as_deepagents_writes_it(prompt):
             {"graph_id": 5},
             "subagents[0]: 'graph_id' is not a key of a subagent; the keys are name, description, system_prompt, ",
         ),
-        ({"runnable": 5}, "Subagent: agent must be an `Agent`, or None, not 5"),
+        ({"runnable": 5}, "Subagent: agent must be None or an `Agent`, not 5"),
         ({"tools": 5}, "Subagent: tools must be a list, or None, not 5"),
         ({"interrupt_on": {"ping": {"allowed_decisions": ["approve"]}}}, "interrupt_on['ping'] must be True or False"),
         ({"prompt": "x", "system_prompt": "y"}, "subagents[0]: 'prompt' is not a key of a subagent"),

@@ -53,6 +53,7 @@ def test_the_first_rule_that_describes_a_call_decides_and_without_one_it_is_allo
         ("**", "/.env", True),
         ("docs/**", "/home/me/docs/a", True),
         ("docs/**", "/docs/a", False),
+        ("docs/**", "/home123/docs/a", False),  # As long as the folder that it is relative to.
         ("*.env", "/elsewhere/.env", True),
         ("/a[bc]", "/ab", True),
     ],
@@ -121,6 +122,28 @@ def test_a_tool_is_described_by_its_name_and_by_what_it_says_that_it_reaches():
 def test_a_pattern_for_a_tool_that_tells_nothing_of_its_calls_is_a_doubt():
     assert verdict([Deny("send", "x*")], "", tool="send") == "deny"
     assert verdict([Allow("send", "x*"), Deny("send")], "", tool="send") == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rules", "folder", "found"),
+    [
+        ([Deny("write", "/data/keep")], "/data", "deny"),
+        ([Deny("write", "/data/keep")], "/data/keep/deep", "deny"),
+        ([Deny("write", "/data/keep")], "/other", "allow"),
+        ([Deny("write", "*.env")], "/data", "deny"),
+        ([Ask("write", "/data/keep/**")], "/data", "ask"),
+        ([Allow("write", "/data/**"), Deny("write")], "/data", "allow"),
+        ([Allow("write", "/data/**"), Deny("write")], "/data/deep", "allow"),
+        ([Allow("write", "/data/*"), Deny("write")], "/data", "deny"),
+        ([Allow("write", "/data/**"), Deny("write")], "/", "deny"),
+        ([Allow("write", "/data/**"), Deny("write", "/data/keep")], "/data", "allow"),
+        ([Allow("write", "data/**"), Deny("write")], "/data", "allow"),
+        ([Allow("write"), Deny("write")], "/", "allow"),
+    ],
+)
+def test_a_call_that_reaches_all_below_a_folder_gets_the_strictest_verdict_of_what_may_be_there(rules, folder, found):
+    rule = Policy([rules]).verdict(asked(), Access("write", folder, below=True))
+    assert type(rule).__name__.lower() == found
 
 
 def test_a_star_is_every_call_that_reaches_beyond_its_thread():

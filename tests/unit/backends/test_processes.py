@@ -6,12 +6,11 @@ import secrets
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from harness.processes import python
-from harness.sandboxes import running
+from harness.sandboxes import ends, running
 
 from minideep.backends import LocalShellBackend
 from minideep.backends.commands import Window
@@ -65,6 +64,21 @@ def test_whatever_a_command_has_started_is_gone_when_its_time_is_over(shell, mar
 
 
 @linux
+def test_a_command_that_forks_ignores_sigterm_and_prints_without_end_is_stopped(shell, mark):
+    """`bench/shell.py` has more of it, with a clock."""
+    child = f"trap '' TERM; sleep {mark} & setsid sleep {mark} & env -i setsid sleep {mark} &"
+    found = run(
+        shell,
+        f'trap "" TERM; (sh -c "{child} sleep {mark}" &); {child} yes "$(head -c 9000 /dev/zero | tr "\\0" x)"',
+        1.0,
+    )
+    assert found.timed_out
+    assert found.dropped > 1_000_000
+    assert len(found.output) < 110_000
+    assert running(mark) == []
+
+
+@linux
 def test_whatever_a_command_leaves_behind_is_gone_when_it_ends(shell, mark):
     found = run(shell, f"setsid sleep {mark} & nohup sleep {mark} & echo done")
     assert (found.output, found.exit_code, found.timed_out) == ("done\n", 0, False)
@@ -89,14 +103,17 @@ def test_what_still_writes_when_the_shell_ends_has_a_moment_to_do_so(shell):
 
 @linux
 def test_a_command_that_kills_its_parent_does_not_end_the_agent_and_ends_itself(shell, mark):
-    found = run(shell, f"kill -9 $PPID; sleep {mark}")
+    found = run(shell, f"sleep {mark} & kill -9 $PPID; sleep {mark}")
     assert (found.exit_code, found.timed_out) == (137, False)
-    assert running(mark) == []
-    assert run(shell, "kill -TERM $PPID; kill -INT $PPID; echo on").output == "on\n"
+    assert ends(mark)
+    assert run(shell, "kill -TERM $PPID; kill -INT $PPID; sleep 0.3; echo on").output == "on\n"
 
 
-def test_a_command_that_signals_its_group_reaches_only_itself(shell):
+@linux
+def test_a_command_that_signals_its_group_reaches_only_itself(shell, mark):
     assert run(shell, "kill -TERM 0; echo never").exit_code == 128 + signal.SIGTERM
+    assert run(shell, f"setsid sleep {mark} & sleep 0.1; kill -KILL 0").exit_code == 128 + signal.SIGKILL
+    assert running(mark) == []
 
 
 @linux
@@ -118,11 +135,7 @@ def test_a_command_ends_with_the_process_of_its_agent(tmp_path, mark):
         """,
         tmp_path,
     )
-    for _ in range(100):
-        if not running(mark):
-            break
-        time.sleep(0.1)
-    assert running(mark) == []
+    assert ends(mark)
 
 
 @linux
@@ -135,11 +148,7 @@ async def test_a_command_that_is_cancelled_twice_is_still_stopped(shell, mark, t
     work.cancel()
     await asyncio.wait([work])
     assert work.cancelled()
-    for _ in range(100):
-        if not running(mark):
-            break
-        await asyncio.sleep(0.1)
-    assert running(mark) == []
+    assert ends(mark)
 
 
 # ---- output

@@ -2,18 +2,24 @@
 
 import asyncio
 import os
+import secrets
 import stat
 import threading
+import time
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from harness.sandboxes import FolderSandbox, in_folder
+from harness.agents import results
+from harness.sandboxes import FolderSandbox, in_folder, running
 from hypothesis import given, settings, strategies as st
 
+from minideep import ToolCall, create_deep_agent
 from minideep.backends import Executed, SandboxBackend
 from minideep.backends.scripts import decoded, entries
 from minideep.errors import ConfigError, ToolError
+from minideep.models import ScriptedModel
+from minideep.permissions import Deny
 from minideep.testing import tool_context
 
 NAMES = ["a b", "a\nb", "a\n", "\n", "'q\"", "$(touch x)", "`id`", "-rf", "--", "*", "?", "[a]", "\\\\", "a\tb", "ü 😀", "#", "~",
@@ -123,6 +129,46 @@ def test_an_answer_that_is_no_listing_is_an_error(output):
         decoded(output)
 
 
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/x", "/x"),
+        ("/new/below/x", "/new/below/x"),
+        ("/folder/file", "/folder/file"),
+        ("/to folder/file", "/folder/file"),
+        ("/to folder/new/x\n", "/folder/new/x\n"),
+        ("/to file", "/folder/file"),
+        ("/to new", "/folder/new"),
+        ("/twice/file", "/folder/file"),
+    ],
+)
+def test_links_are_resolved_as_far_as_a_path_exists(backend, ctx, path, place):
+    backend.write(ctx, "folder/file", b"data")
+    links = {"to file": "folder/file", "to folder": "folder", "to new": "folder/new", "twice": "to folder"}
+    for name, target in links.items():
+        Path(backend.home, name).symlink_to(target)
+    assert backend._resolved(backend.home + path) == backend.home + place
+
+
+def test_permissions_hold_for_the_places_to_which_links_lead(backend, ctx):
+    backend.write(ctx, "secret/key", b"key")
+    backend.write(ctx, "open/x", b"x")
+    for name, target in (("open/link", "../secret"), ("open/key", "../secret/key"), ("twin", "secret")):
+        Path(backend.home, name).symlink_to(target)
+
+    def is_refused(tool, **args):
+        rules = [Deny("read", f"{backend.home}/secret/**"), Deny("write", f"{backend.home}/secret/**")]
+        agent = create_deep_agent(ScriptedModel([ToolCall(tool, args), "done"]), backend=backend, permissions=rules)
+        return results(agent.run_sync("go"))[0].is_error
+
+    for path in ("open/link/key", "open/key", "secret/key", "twin/key"):
+        assert is_refused("read_file", file_path=path)
+        assert is_refused("write_file", file_path=path, content="mine")
+    assert is_refused("delete", file_path="open/link/key")
+    assert not is_refused("read_file", file_path="open/x")
+    assert backend.read(ctx, "open/link/key") == b"key"
+
+
 # ---- what may go wrong in a sandbox
 
 
@@ -155,6 +201,44 @@ def test_a_folder_for_work_that_cannot_be_made_is_an_error(ctx, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ToolError, match="the sandbox has no folder"):
         SandboxBackend(FolderSandbox(), home=f"{tmp_path}/file/home").ls(ctx, ".")
+
+
+class BeginsLate(FolderSandbox):
+    """Takes a while to begin a command, as one far away does."""
+
+    def execute(self, command, timeout):
+        if "sleep 1000" in command:
+            time.sleep(0.8)
+        return super().execute(command, timeout)
+
+
+async def test_a_command_that_is_cancelled_before_it_has_begun_does_not_run_on(tmp_path):
+    backend, mark = SandboxBackend(BeginsLate(), home=str(tmp_path / "home")), f"1000.{secrets.randbelow(10**9):09}"
+    backend.ls(tool_context(), ".")
+    work = asyncio.ensure_future(backend.execute(tool_context(), f"sleep {mark}", 60.0))
+    await asyncio.sleep(0.1)
+    work.cancel()
+    await asyncio.wait([work])
+    assert work.cancelled()
+    assert running(mark) == []
+
+
+class Fails(FolderSandbox):
+    """Can begin commands, and not end them."""
+
+    def execute(self, command, timeout):
+        if "minideep" in command and "sleep 0.4" not in command:
+            raise ConnectionError("gone")
+        return super().execute(command, timeout)
+
+
+async def test_a_cancelled_command_stays_cancelled_if_it_cannot_be_stopped(tmp_path):
+    backend = SandboxBackend(Fails(), home=str(tmp_path / "home"))
+    work = asyncio.ensure_future(backend.execute(tool_context(), "sleep 0.4", 60.0))
+    await asyncio.sleep(0.1)
+    work.cancel()
+    await asyncio.wait([work])
+    assert work.cancelled()
 
 
 # ---- its life

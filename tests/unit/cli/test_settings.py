@@ -67,6 +67,7 @@ def test_the_log_holds_the_settings_and_each_turn_prints_them(root, tmp_path):
     )
     assert f"\nmodel offline:, root {root}\n" in run.stdout
     expected = {"model": "offline:", "root": str(root), "limit_steps": 2, "command": "run", "approve": False}
+    expected["permissions"] = "default"
     assert settings_of(tmp_path / "s") == expected
     assert not (tmp_path / "s" / "settings").exists()
     again = minideep("resume", "t", "--limit-steps", "50", "--state", "s", cwd=tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from harness import mcp_server, odd_mcp_server
 from harness.agents import answers, results
 from harness.processes import python
+from harness.sse_mcp_server import streaming
 
 from minideep import (
     Agent,
@@ -228,6 +229,20 @@ async def test_the_block_of_a_coroutine_does_not_hold_up_its_event_loop():
     assert turn.text == "Austen: Emma"
 
 
+async def test_a_block_that_is_cancelled_while_it_connects_leaves_nothing_behind(tmp_path):
+    async def enter():
+        async with MCPClient([*ODD, "silent"], cwd=tmp_path):
+            raise AssertionError
+
+    entering = asyncio.create_task(enter())
+    while not processes_in(tmp_path):
+        await asyncio.sleep(0.02)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert not processes_in(tmp_path)
+
+
 async def test_cancelling_a_turn_cancels_the_request(library):
     agent = Agent(ScriptedModel([ToolCall("wait", {"seconds": 100})]), library.tools, checkpointer=MemoryCheckpointer())
     turn = asyncio.create_task(agent.run("Go.", "t"))
@@ -238,6 +253,17 @@ async def test_cancelling_a_turn_cancels_the_request(library):
         await turn
     while "wait cancelled" not in logged(library):
         await asyncio.sleep(0.02)
+
+
+async def test_calls_that_are_cancelled_do_not_disturb_those_beside_them():
+    async with MCPClient([*ODD, "plain"]) as client:
+        calls = [asyncio.create_task(client.tools[0](n=number)) for number in range(100)]
+        await asyncio.sleep(0)
+        for call in calls[::3]:
+            call.cancel()
+        found = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in found[::3])
+    assert [result.text for result in found[1::3]] == [f'["echo", {{"n": {number}}}]' for number in range(1, 100, 3)]
 
 
 def test_a_call_that_takes_longer_than_its_timeout_is_an_error_and_the_server_goes_on():
@@ -278,6 +304,13 @@ def test_what_a_server_says_as_it_dies_is_in_the_error_and_not_on_the_terminal(t
     assert capfd.readouterr().err == ""
 
 
+def test_a_tool_keeps_its_own_limit_when_its_server_is_started_anew(tmp_path):
+    with MCPClient([*ODD, "once", str(tmp_path / "mark")]) as client:
+        client.tools[0].timeout = 7
+        ask(client, ToolCall("echo"), ToolCall("echo"))
+        assert client.tools[0].timeout == 7
+
+
 def test_a_server_that_always_dies_is_an_error_each_time():
     with MCPClient([*ODD, "dies"]) as client:
         assert all(result.is_error for result in ask(client, ToolCall("echo"), ToolCall("echo")))
@@ -290,7 +323,7 @@ def test_calls_beside_the_one_that_kills_the_server_get_an_error_and_none_hangs(
 
 
 def test_a_command_that_does_not_exist_or_ends_at_once_says_why_without_its_secrets():
-    with pytest.raises(ConfigError, match="'no-such-server' cannot be reached: there is no command 'no-such-server'"):
+    with pytest.raises(ConfigError, match="'no-such-server' cannot be reached: there is no 'no-such-server'"):
         MCPClient("no-such-server --port 1").connect()
     with pytest.raises(ConfigError, match=r"it said: no license found for key \*\*\*"):
         MCPClient([*ODD, "leaves"], env={"KEY": "sk-secret-123"}).connect()
@@ -301,11 +334,17 @@ def test_a_server_that_says_nothing_is_given_up_after_the_limit_for_connecting()
         MCPClient([*ODD, "silent"], connect_timeout=0.3).connect()
 
 
-def test_a_server_that_ignores_signals_is_gone_when_the_block_ends(tmp_path):
+def test_a_server_that_ignores_signals_is_gone_with_its_children_when_the_block_ends(tmp_path):
     with MCPClient([*ODD, "stubborn"], cwd=tmp_path) as client:
         assert not ask(client, ToolCall("echo"))[0].is_error
-        assert processes_in(tmp_path)
-    assert not processes_in(tmp_path)
+        assert len(processes_in(tmp_path)) == 2
+    until(lambda: not processes_in(tmp_path))
+
+
+def test_a_server_that_says_much_beside_the_protocol_is_neither_held_up_nor_kept():
+    with MCPClient([*ODD, "chatty"]) as client:
+        assert not ask(client, ToolCall("echo"))[0].is_error
+        assert 0 < len(client._session._connection.noted.text) <= 2_000
 
 
 def processes_in(folder):
@@ -395,10 +434,27 @@ with MCPClient(sys.argv[1:]) as client:
 # ---- odd servers
 
 
-def test_lines_that_are_no_messages_and_messages_that_nobody_asked_for_do_no_harm(capfd):
-    with MCPClient([*ODD, "garbage"]) as client:
-        assert ask(client, ToolCall("echo"))[0].text == '["echo", {}]'
-    assert capfd.readouterr().err == ""
+def test_lines_that_are_no_messages_do_no_harm_and_reach_no_terminal():
+    code = """
+import asyncio, sys
+from minideep.mcp import MCPClient
+with MCPClient(sys.argv[1:]) as client:
+    print(asyncio.run(client.tools[0]()).text)
+"""
+    assert python(code, *ODD, "garbage") == '["echo", {}]\n'
+
+
+@pytest.mark.parametrize("kind", ["strict", "modern"])
+def test_a_server_that_knows_only_one_generation_of_the_protocol_is_reached(kind):
+    with MCPClient([*ODD, kind]) as client:
+        assert ask(client, ToolCall("echo", {"a": 1}))[0].text == '["echo", {"a": 1}]'
+
+
+def test_a_client_can_be_connected_anew_after_it_was_closed():
+    client = MCPClient([*ODD, "plain"])
+    for _ in range(2):
+        with client:
+            assert not ask(client, ToolCall("echo"))[0].is_error
 
 
 def test_a_list_in_pages_is_read_whole_and_one_without_end_is_cut():
@@ -419,8 +475,9 @@ def test_a_changed_list_is_seen_by_new_agents_and_old_ones_keep_theirs(caplog):
     assert "has changed its tools (new: ['more'], gone: [])" in caplog.text
 
 
-def test_a_changed_list_is_seen_in_the_newer_protocol_too(caplog):
-    with MCPClient(SERVER) as client:
+def test_a_changed_list_is_seen_in_the_newer_protocol_too(tmp_path):
+    port = free_port()
+    with over_http(port, tmp_path / "log"), MCPClient(f"http://127.0.0.1:{port}/mcp") as client:
         ask(client, ToolCall("grow"))
         until(lambda: "grown" in [tool.name for tool in client.tools])
 
@@ -494,6 +551,21 @@ def test_over_http_a_server_that_dies_in_a_call_is_an_error_and_cancelling_reach
     assert died.is_error
     assert gone.is_error
     assert logged(client).count("die") == 1
+
+
+def test_a_session_that_the_server_has_forgotten_is_begun_anew_and_the_call_made_once():
+    with streaming() as server, MCPClient(server.url, headers={"X-Team": "library"}) as client:
+        assert ask(client, ToolCall("say", {"size": 3}))[0].text == "xxx"
+        server.session += 1
+        assert ask(client, ToolCall("say", {"size": 4}))[0].text == "xxxx"
+        assert server.calls == 2
+        assert all(headers["X-Team"] == "library" for headers in server.headers)
+
+
+def test_an_answer_that_is_streamed_may_be_as_large_as_media_are():
+    with streaming() as server, MCPClient(server.url) as client:
+        server.padding = 20_000_000
+        assert ask(client, ToolCall("say", {"size": 3}))[0].text == "xxx"
 
 
 def test_an_address_that_is_no_server_says_what_it_answered(tmp_path):

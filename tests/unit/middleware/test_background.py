@@ -23,6 +23,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.backends import FilesystemBackend
 from minideep.checkpoint import open_store
 from minideep.middleware import AsyncSubAgentMiddleware
 from minideep.models import ScriptedModel
@@ -279,7 +280,7 @@ async def test_a_task_that_failed_says_why_and_goes_on_without_a_message():
         assert answers(await boss.turn(about("check_task", boss.job))) == ["12 pens"]
 
 
-async def test_a_task_is_cancelled_and_nobody_is_told_of_it():
+async def test_a_task_that_the_agent_cancels_is_over_and_the_agent_is_not_told_of_it():
     job = Job()
     boss = Boss(job)
     async with boss.agent:
@@ -290,7 +291,22 @@ async def test_a_task_is_cancelled_and_nobody_is_told_of_it():
         assert (await boss.agent.status(boss.thread)).status == "cancelled"
         turn = await boss.turn(about("cancel_task", boss.job))
     assert answers(turn) == [f"task {boss.job} had stopped before: cancelled"]
-    assert len([message for message in turn.messages if message.role == "user"]) == 1
+    assert [message.text for message in boss.agent.transcript("t") if message.role == "user"] == ["go"] * 3
+
+
+async def test_a_task_that_was_cut_short_can_be_cancelled_and_goes_on_after_all_with_a_message():
+    job = Job()
+    boss = Boss(job)
+    async with boss.agent:
+        await boss.turn(start())
+        await job.begun.wait()
+    turn = await boss.turn(about("cancel_task", boss.job), ToolCall("list_tasks"))
+    assert answers(turn) == [f"task {boss.job} is cancelled", f"{boss.job} worker cancelled: count the pens"]
+    job.let.set()
+    async with boss.agent:
+        turn = await boss.turn(about("update_task", boss.job, message="Count all the same."))
+        assert answers(turn) == [f"task {boss.job} goes on with the message"]
+        await boss.until("ended")
 
 
 async def test_a_call_that_waits_in_a_task_is_told_with_its_thread_and_decided_there(store):
@@ -407,6 +423,22 @@ async def test_a_wrong_call_is_answered_with_what_would_be_right(call, told):
     async with boss.agent:
         assert told in answers(await boss.turn(call))[0]
     assert not boss.notes
+
+
+async def test_a_task_shares_the_files_of_a_folder_and_not_those_of_the_thread(tmp_path):
+    write = ToolCall("write_file", {"file_path": "/pens.txt", "content": "12"})
+    read = ToolCall("read_file", {"file_path": "/pens.txt"})
+    for backend, seen in ((None, "does not exist"), (FilesystemBackend(tmp_path), "12")):
+        worker = Job(read, "read")
+        worker.let.set()
+        about = sub("worker", worker.model, background=True)
+        agent = create_deep_agent(ScriptedModel([write, start(), "ok", "ok"]), subagents=[about], backend=backend)
+        async with agent:
+            await agent.run("go", "t")
+            (thread,) = agent.threads(prefix="t/bg/")
+            async for _ in agent.follow(thread.thread_id):
+                pass
+        assert seen in worker.requests[1].messages[-1].text
 
 
 async def test_limits_on_children_count_tasks_too():
@@ -542,3 +574,19 @@ async def test_a_task_has_the_tags_and_the_decision_beforehand_of_the_turn_that_
         await boss.agent.with_options(tags={"user": "ann"}, unattended=Approve()).run("go", "t")
         await boss.until("ended")
     assert [thread.thread_id for thread in boss.agent.threads(tags={"user": "ann"}, prefix="t/bg/")] == [boss.thread]
+
+
+async def test_after_a_deploy_without_its_subagent_a_task_is_listed_and_says_so():
+    job = Job()
+    boss = Boss(job)
+    async with boss.agent:
+        await boss.turn(start())
+        await job.begun.wait()
+    other = sub("other", ScriptedModel([]), background=True)
+    script = [ToolCall("list_tasks"), about("update_task", boss.job), about("check_task", boss.job), "ok"]
+    newer = create_deep_agent(ScriptedModel(script), subagents=[other], checkpointer=boss.store)
+    async with newer:
+        listed, updated, checked = answers(await newer.run("go", "t"))
+    assert listed == f"{boss.job} worker interrupted: count the pens"
+    assert updated == "there is no subagent 'worker' any more, so nobody can go on with its tasks"
+    assert "was cut short" in checked

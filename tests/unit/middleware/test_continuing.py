@@ -17,6 +17,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.blueprint import Blueprint
 from minideep.models import ScriptedModel
 
 
@@ -243,10 +244,17 @@ async def test_a_given_deep_agent_keeps_its_own_subagents():
     assert [run.agent for run in agent.runs("t")] == ["builder", "helper"]
 
 
+async def test_a_blueprint_is_a_subagent_too():
+    about = Subagent(name="team", description="works in a team", agent=Blueprint("offline:"))
+    agent = create_deep_agent(ScriptedModel([task("team"), "ok"]), subagents=[about])
+    await agent.run("go", "t")
+    assert [run.agent for run in agent.runs("t")] == ["team", "planner", "research-specialist", "reflection"]
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"agent": 3}, "agent must be an `Agent`"),
+        ({"agent": 3}, "agent must be None or an `Agent`, not 3"),
         ({"agent": Agent("offline:"), "model": "offline:"}, "has both agent= and model=; build it into the agent"),
         ({"agent": Agent("offline:"), "fork": True}, "has both agent= and fork="),
         ({"fork": True, "system_prompt": "x"}, "has both fork= and system_prompt="),

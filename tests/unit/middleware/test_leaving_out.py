@@ -52,6 +52,12 @@ def test_nothing_else_of_the_texts_changes():
     assert without().system.endswith(without("write_todos").system)
 
 
+def test_an_argument_of_the_name_of_a_tool_that_is_left_out_stays_described():
+    described = without("glob").tools["grep"].description
+    assert "`glob`: only such files" in described
+    assert "For names use `glob`" not in described
+
+
 def test_a_read_only_kit_says_nothing_of_changing_files():
     said = words(without(*CHANGING))
     assert not re.search(r"before you edit|then change it|make only the files", said)

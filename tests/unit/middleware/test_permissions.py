@@ -13,6 +13,7 @@ from minideep import (
     Edit,
     MemoryCheckpointer,
     Middleware,
+    Reject,
     Subagent,
     Tool,
     ToolCall,
@@ -248,6 +249,25 @@ def tree(folder):
     return {path.relative_to(folder).as_posix(): path.is_dir() or path.read_text() for path in Path(folder).rglob("*")}
 
 
+async def test_files_that_must_not_be_read_take_no_place_among_those_that_are_found(disk, tmp_path):
+    (tmp_path / "many").mkdir()
+    for number in range(1_100):
+        (tmp_path / "many" / f"{number}.py").write_text("alpha")
+    found, searched = await Bench([Deny("read", "/many")], disk)(glob("*.py"), grep())
+    assert found == "/src/a.py"
+    assert sorted(searched.split("\n")) == ["/pub/f", "/secret/sub/y", "/secret/x", "/src/.env", "/src/a.py"]
+
+
+@pytest.mark.parametrize("path", ["secret/x", "{root}/secret/x", "pub/file", "{root}/elsewhere/x"])
+async def test_where_paths_are_those_of_the_machine_relative_patterns_start_at_the_root(links, tmp_path, path):
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "secret")
+    machine = FilesystemBackend(tmp_path, virtual_mode=False)
+    bench = Bench([Allow("read", "src/**"), Deny("read", "secret/**"), Deny("write")], machine)
+    bench.asked = 1  # The files are there.
+    said = await bench(read(path.format(root=tmp_path)), read("src/a.py"), read(str(tmp_path / "src" / "a.py")))
+    assert ["forbids it" in text for text in said] == [True, False, False]
+
+
 # ---- a person
 
 
@@ -323,6 +343,14 @@ async def test_a_denied_call_is_refused_before_anybody_is_asked(backend):
     assert "forbids it" in said
 
 
+@pytest.mark.parametrize(("decision", "said"), [(Approve(), "created '/n' (3 bytes)"), (Reject("alone"), "alone")])
+async def test_where_nobody_attends_the_decision_made_beforehand_counts(backend, decision, said):
+    bench = Bench([Ask("write"), Deny("write")], backend)
+    bench.agent = bench.agent.with_options(unattended=decision)
+    (result,) = await bench(write("/n"))
+    assert said in result
+
+
 # ---- other tools
 
 
@@ -342,6 +370,32 @@ async def test_a_tool_of_ones_own_is_held_by_what_it_says_that_it_reaches_and_by
     ):
         (said,) = await Bench(rules, backend, tools=[seen])(("opened", {"path": path}))
         assert said.startswith("opened /") is runs
+
+
+async def test_a_rule_may_name_a_file_tool_and_its_paths(links):
+    rules = [Allow("read_file", "/src/**"), Deny("read_file"), Deny("ls", "/secret")]
+    bench = Bench(rules, links)
+    said = await bench(read("/src/a.py"), read("/pub/file"), read("/pub/f"), ls("/secret"), ls(), grep("/secret"))
+    assert ["forbids it" in text for text in said] == [False, True, True, True, False, False]
+    assert said[4] == "/pub/\n/src/"
+
+
+async def test_a_tool_that_takes_all_of_a_folder_is_refused_if_something_may_be_there_that_it_must_not_reach(backend):
+    def pack(folder: str) -> str:
+        """Pack a folder."""
+        return "packed"
+
+    packing = Tool(pack, access=lambda args: [Access("read", args["folder"], below=True)])
+    bench = Bench([Deny("read", "/secret/sub")], backend, tools=[packing])
+    said = await bench(*(("pack", {"folder": folder}) for folder in ("/", "/secret", "/pub")), ls("/secret"))
+    assert ["forbids it" in text for text in said] == [True, True, False, False]
+
+
+async def test_what_says_what_a_call_reaches_is_given_its_arguments_and_nothing_else(backend):
+    given = []
+    seen = Tool(opened, access=lambda args: given.append(args) or ())
+    await Bench([Deny("read", "/secret")], backend, tools=[seen])(("opened", {"path": "/pub/f"}))
+    assert given == [{"path": "/pub/f"}]
 
 
 async def test_a_tool_that_reaches_several_things_gets_the_strictest_verdict(backend):
@@ -423,6 +477,47 @@ async def test_files_that_come_with_an_input_are_written_whatever_the_rules_say(
     bench = Bench([Deny("write")], backend)
     (said,) = await bench(read("/pub/f"))
     assert "alpha" in said
+
+
+# ---- commands
+
+
+def shell():
+    """A tool that runs commands, and the commands that it was given."""
+    ran = []
+
+    def execute(command: str) -> str:
+        """Run a command."""
+        ran.append(command)
+        return "ran"
+
+    return Tool(execute, access=lambda args: [Access("execute", args["command"])]), ran
+
+
+def runs(command):
+    return "execute", {"command": command}
+
+
+async def test_commands_run_wait_or_are_refused_by_the_strictest_of_their_parts(backend):
+    rules = [Deny("execute", "rm *"), Allow("execute", "git *"), Ask("execute")]
+    execute, ran = shell()
+    bench = Bench(rules, backend, tools=[execute])
+    said = await bench(runs("git status"), runs("git status && rm -rf ."), runs("git status\nsudo rm x"), runs("$(x)"))
+    assert said[0] == "ran"
+    assert all("Deny('execute', 'rm *') forbids it" in text for text in said[1:])
+    assert ["write it without `$(...)`" in text for text in said] == [False, False, False, True]
+    await bench(runs("make"))
+    await bench.decide(Approve())
+    assert ran == ["git status", "make"]
+
+
+async def test_a_command_that_a_person_edits_is_checked_anew(backend):
+    execute, ran = shell()
+    bench = Bench([Deny("execute", "rm *"), Ask("execute")], backend, tools=[execute])
+    await bench(runs("make"))
+    (said,) = await bench.decide(Edit({"command": "make; rm x"}))
+    assert "forbids it" in said
+    assert ran == []
 
 
 # ---- runs below

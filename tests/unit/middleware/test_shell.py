@@ -130,20 +130,13 @@ def test_the_tools_stay_the_same_from_request_to_request(shell):
     assert "execute" in names[0]
 
 
-def test_one_of_your_own_takes_its_place_in_the_general_purpose_agent_too(shell):
-    class Careful(ShellMiddleware):
-        """Lets nothing run."""
-
-        async def before_tool(self, ctx, call):
-            from minideep import ToolResult
-
-            return ToolResult("not today", is_error=True) if call.name == "execute" else call
-
+def test_one_of_your_own_takes_its_place_in_the_general_purpose_agent_too(shell, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = ShellMiddleware(LocalShellBackend(tmp_path / "other"))
     task = ToolCall("task", {"subagent_type": "general-purpose", "description": "run it"})
-    model = ScriptedModel([execute("touch ran"), task, execute("touch ran"), "tried", "done"])
-    agent = create_deep_agent(model, backend=shell, middleware=[Careful(shell)])
-    assert agent.run_sync("go").status == "ended"
-    assert shell.ls(None, "/") == []
+    model = ScriptedModel([execute("touch one"), task, execute("touch two"), "tried", "done"])
+    assert create_deep_agent(model, backend=shell, middleware=[other]).run_sync("go").status == "ended"
+    assert [info.path for info in shell.walk(None, "/")] == ["/other/one", "/other/two"]
 
 
 def test_it_stands_without_file_tools(shell):
