@@ -256,7 +256,7 @@ class _Defaults(Struct, frozen=True):
         if self.without:
             from .middleware import left_out  # Few agents leave anything out.
 
-            usual = left_out(usual, self.without)
+            usual = left_out(usual, self.without, given)
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.guards]
 

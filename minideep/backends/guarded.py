@@ -110,7 +110,8 @@ class NamedFiles:
 
     def __init__(self, backend: Backend, *guards: Guard, place: Callable[[str], str] = str) -> None:
         self._backend, self._guards, self._place = backend, guards, place
-        self.blocking, self.home = backend.blocking, backend.home
+        self.blocking: bool = backend.blocking
+        self.home: str = backend.home
 
     def guarded(self, guard: Guard) -> Backend:
         return NamedFiles(self._backend, *self._guards, guard, place=self._place)

@@ -95,7 +95,8 @@ class ContextSize(View):
         self.recounted = not as_given
         self._add(state, given[:end] if as_given else state.messages)
         if as_given:
-            self.given, self.source = given, source
+            self.given = given
+            self.source: Any = source
 
     def _restart(self, state: AnyState) -> None:
         self.restart(behind(state).messages)

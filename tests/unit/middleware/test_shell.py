@@ -115,7 +115,7 @@ def test_an_agent_has_it_if_its_backend_runs_commands_and_subagents_too(shell, t
     def tools(backend):
         agent = create_deep_agent(ScriptedModel(ok), subagents=[child], backend=backend)
         below = [part for part in agent._middleware if type(part).__name__ == "SubAgentMiddleware"]
-        agents = [agent, *(other for part in below for other in part._agents.values())]
+        agents = [agent, *(other for part in below for _, other in part._agents.values())]
         return ["execute" in one.spec.tools for one in agents]
 
     assert tools(shell) == [True, True, True]
