@@ -253,7 +253,7 @@ class _Defaults(Struct, frozen=True):
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
         given = subagent.middleware
-        early = [part for part in given if getattr(part, "before_compaction", False)]
+        early = [part for part in given if getattr(part, "before_compaction", False)] if given else []
         usual = [todos, files, offload, *delegation, *early, *others, environment]
         if self.without:
             from .middleware import left_out  # Few agents leave anything out.

@@ -703,6 +703,7 @@ CALLED_BY_THE_LOOP = {
         for hook in ("before", "after")
     },
     "Tool.bind": "asked at each call",
+    **{f"{kind}.decides_about": "asked once, of the tools of an agent" for kind in minideep.middleware.__all__},
     "Tool.normalized": "asked at each call",
     "ToolCall.as_json": "asked at each call",
     "Costs.add": "asked after each run",
