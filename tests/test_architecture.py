@@ -80,6 +80,7 @@ THIRD_PARTY = {
     "yaml",
     "jsonschema",
     "mcp",
+    "cryptography",
 }
 TYPE_CHECKERS_OWN = {"typing_extensions"}
 """Every type checker brings it along; it is imported under `TYPE_CHECKING` only."""
