@@ -92,7 +92,7 @@ def create_deep_agent(
     parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
     parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
     parts["subagents"] = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    parts["middleware"] = (*middleware, *_plan_approval(approve_plan))
+    parts["middleware"] = (*middleware, *_plan_approval(approve_plan, without))
     agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
@@ -113,9 +113,11 @@ def _built(
     return agent
 
 
-def _plan_approval(wanted: bool) -> list[Middleware]:
+def _plan_approval(wanted: bool, without: Sequence[str]) -> list[Middleware]:
     if not wanted:
         return []
+    if "write_todos" in without:
+        raise ConfigError("approve_plan waits for 'write_todos', which `without` leaves out; drop one")
     from .middleware import PlanApprovalMiddleware  # Guards are loaded by those who use them.
 
     return [PlanApprovalMiddleware()]
@@ -251,12 +253,12 @@ class _Defaults(Struct, frozen=True):
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
         given = subagent.middleware
-        early = [part for part in given if getattr(part, "before_compaction", False)]
+        early = [part for part in given if getattr(part, "before_compaction", False)] if given else []
         usual = [todos, files, offload, *delegation, *early, *others, environment]
         if self.without:
             from .middleware import left_out  # Few agents leave anything out.
 
-            usual = left_out(usual, self.without)
+            usual = left_out(usual, self.without, given)
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.guards]
 

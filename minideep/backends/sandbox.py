@@ -157,7 +157,7 @@ class SandboxBackend:
         """Yield every regular file below a folder, or the file itself. Links to folders are not followed."""
         path = normalized(path, self.home)
         found = scripts.entries(path, self._files(scripts.WALK, path))
-        yield from sorted(found, key=lambda info: info.path.split("/"))
+        yield from sorted(found, key=_nearest_first)
 
     def read(self, ctx: ToolContext, path: str) -> bytes:
         """Return a file's bytes. Only a regular file of at most `MAX_FILE` bytes is read."""
@@ -234,3 +234,9 @@ class SandboxBackend:
             made = self._sandbox.execute(f"mkdir -p -- {shlex.quote(self.home)}", FILE_SECONDS)
             if made.exit_code != 0:
                 raise ToolError(f"the sandbox has no folder {self.home!r}: {made.output.strip()[-500:]}")
+
+
+def _nearest_first(info: FileInfo) -> list[tuple[bool, str]]:
+    """Return what sorts the files of a folder before those in its folders."""
+    *folders, name = info.path.split("/")
+    return [*((True, folder) for folder in folders), (False, name)]

@@ -201,7 +201,7 @@ class MCPClient:
         by_name = {tool.name: tool for tool in listed}
         self._names = list(by_name)
         chosen = [tool for name, tool in by_name.items() if not self._only or name in self._only]
-        names = fitting_names([tool.name for tool in chosen], self._prefix)
+        names = fitting_names([f"{self._prefix}{tool.name}" for tool in chosen])
         before, now = self._tools, dict[str, MCPTool]()
         for name, tool in zip(names, chosen, strict=True):
             now[name] = MCPTool(name, tool, self._session.name, self._timeout, self._call)

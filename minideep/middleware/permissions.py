@@ -44,6 +44,11 @@ class PermissionsMiddleware(Middleware):
         self._home = backend.home if backend else "/"
         self.policy: Policy = Policy((*above, rules), self._home)
 
+    def decides_about(self, tool: str) -> bool:
+        """Return whether a rule restricts calls of *tool* by its name, or as one of all tools."""
+        rules = [rule for rules in self.policy.lists for rule in rules if not isinstance(rule, Allow)]
+        return any(rule.operation in ("*", tool) for rule in rules)
+
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
         tool: Tool | None = ctx.tools.get(call.name)
         if tool is None:

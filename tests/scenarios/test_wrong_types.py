@@ -303,7 +303,7 @@ FILTERS = {"prefix": "t", "limit": 3, "status": "ended", "tags": {"user": "ann"}
 def stored_verbs(name, agent):
     """The verbs of an agent for threads as they are saved."""
     return {
-        f"{name}.get_state": (agent.get_state, {"thread_id": "t", "subagents": False, "at": 1}),
+        f"{name}.get_state": (agent.get_state, {"thread_id": "t", "subagents": False, "at": 1, "after": None}),
         f"{name}.history": (agent.history, {"thread_id": "t", "call_id": None}),
         f"{name}.transcript": (agent.transcript, {"thread_id": "t", "call_id": None}),
         f"{name}.runs": (agent.runs, {"thread_id": "t"}),
@@ -312,7 +312,7 @@ def stored_verbs(name, agent):
         f"{name}.export": (agent.export, {"thread_id": "t"}),
         f"{name}.threads": (agent.threads, FILTERS),
         f"{name}.athreads": (agent.athreads, FILTERS),
-        f"{name}.aget_state": (agent.aget_state, {"thread_id": "t", "subagents": False, "at": 1}),
+        f"{name}.aget_state": (agent.aget_state, {"thread_id": "t", "subagents": False, "at": 1, "after": None}),
         f"{name}.ahistory": (agent.ahistory, {"thread_id": "t", "call_id": None}),
         f"{name}.atranscript": (agent.atranscript, {"thread_id": "t", "call_id": None}),
         f"{name}.aruns": (agent.aruns, {"thread_id": "t"}),
@@ -330,7 +330,7 @@ def stored_verbs(name, agent):
                 "context": None,
             },
         ),
-        f"{name}.fork": (agent.fork, {"source": "t", "at": 1, "thread_id": None}),
+        f"{name}.fork": (agent.fork, {"source": "t", "at": 1, "thread_id": None, "after": None}),
         f"{name}.delete": (agent.delete, {"thread_id": "gone"}),
     }
 
@@ -723,6 +723,7 @@ CALLED_BY_THE_LOOP = {
         for hook in ("before", "after")
     },
     "Tool.bind": "asked at each call",
+    **{f"{kind}.decides_about": "asked once, of the tools of an agent" for kind in minideep.middleware.__all__},
     "Tool.normalized": "asked at each call",
     "ToolCall.as_json": "asked at each call",
     "Costs.add": "asked after each run",
