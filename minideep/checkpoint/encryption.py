@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 UNREADABLE = b"\xc1" * 64
 """Given instead of a row that does not open, among others that do: no decoder takes it, whatever the kind of row."""
-INLINE = 2**18
-"""The most bytes that are sealed or opened on the OS thread of an event loop: a fraction of a millisecond."""
+INLINE = 2**16
+"""The most bytes that are sealed or opened on the OS thread of an event loop, as with the appends of a disk."""
 REMEMBERED = 10_000
 """Heads that are kept as they are sealed; a thread that is not among them costs its append one trip more."""
 TAG, NONCE = 4, 12
