@@ -76,7 +76,7 @@ def _wait(call: Call, interrupts: tuple[Interrupt, ...]) -> None:
 
         # A hook that asks again about a call that it has a decision about would ask for ever, as a tool that its answer
         # does not satisfy.
-        again = asks_again(run, call.entry.call.id) if call.asked else was_decided
+        again = asks_again(run, call.entry) if call.asked else was_decided
         if not again and (decision := decided_beforehand(call.entry, run.live.unattended)):
             run.record(Decided(call.entry.call.id, decision))
 
@@ -174,7 +174,7 @@ def _edited(run: Run, entry: OpenCall, asked: ToolCall) -> tuple[ToolCall, bool]
     from .questions import arguments_of, note_answer
 
     if isinstance(entry.decision, Answer):
-        note_answer(run, asked.id, clean(entry.decision.text))
+        note_answer(run, entry, clean(entry.decision.text))
     if (raw := arguments_of(run, entry)) is None:
         return asked, False
     call, tool = ToolCall(asked.name, raw, asked.id), run.spec.tools.get(asked.name)
