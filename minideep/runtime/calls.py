@@ -196,7 +196,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
 
     async def run_once(again: ToolCall) -> ToolResult:
         nonlocal attempts
-        attempts += 1
+        attempts, call.asked = attempts + 1, 0  # It asks from its first line, and has the answers.
         # Keys of a further attempt are its own: the children of the first one are over.
         own = ctx if attempts == 1 else ToolContext(call.run, call, attempts)
         call.run.scope.check()

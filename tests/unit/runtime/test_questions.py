@@ -21,6 +21,7 @@ from minideep import (
     Respond,
     ToolCall,
     ToolContext,
+    ToolError,
     tool,
 )
 from minideep.events import Noted, ToolWaiting
@@ -302,3 +303,36 @@ async def test_whoever_decides_again_about_a_call_that_was_cut_short_after_its_a
     assert turn.interrupts[0].reason == "Really?"  # The first one has its answer.
     await later.resume("t", {"p": Respond("yes")})
     assert deeds == [paid]
+
+
+def test_a_tool_that_a_middleware_runs_again_has_the_answers_that_it_had():
+    class Retry(Middleware):
+        async def wrap_tool(self, ctx, call, run):
+            result = await run(call)
+            return await run(call) if result.is_error else result
+
+    answers = []
+
+    @tool
+    async def book(city: str, ctx: ToolContext) -> str:
+        """Book a trip."""
+        answers.append(ctx.interrupt("Hotel?"))
+        if len(answers) == 1:
+            raise ToolError("full")
+        return "booked"
+
+    booking = agent(book, middleware=[Retry()])
+    booking.run_sync("Book Rome.", "t")
+    assert booking.resume_sync("t", {"b": Respond("Grand")}).status == "ended"
+    assert answers == ["Grand", "Grand"]
+
+
+def test_a_call_is_not_given_the_answer_to_another_one_that_had_its_id():
+    store = MemoryCheckpointer()
+    first = agent(asking([], "Hotel?", "Nights?"), store)
+    first.run_sync("Book Rome.", "t")
+    first.resume_sync("t", {"b": Respond("Grand")})
+    first.run_sync("Never mind.", "t")
+    asyncio.run(first.update_state("t", messages=[]))  # As a compaction does: nothing in context has the id now.
+    turn = agent(asking([], "Hotel?"), store).run_sync("Book Rome.", "t")
+    assert (turn.interrupts[0].call_id, turn.interrupts[0].reason) == ("b", "Hotel?")
