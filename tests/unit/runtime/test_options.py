@@ -21,6 +21,7 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.blueprint import Blueprint
 from minideep.events import Noted
 from minideep.models import ScriptedModel
 from minideep.testing import recorded
@@ -287,3 +288,8 @@ def test_whatever_a_tool_notes_in_place_of_tags_the_thread_can_be_read(store, va
     (info,) = agent.threads()
     assert (info.status, dict(info.tags)) == ("ended", {"team": "a"} if isinstance(value, dict) else {})
     assert Agent(ScriptedModel([]), checkpointer=store).get_state("t").turn == 2
+
+
+def test_another_model_is_refused_where_its_parts_ask_their_own():
+    with pytest.raises(ConfigError, match=r"another model would have no effect; `override\(model=\.\.\.\)`"):
+        Blueprint(ScriptedModel([])).with_options(model=ScriptedModel(["42"]))
