@@ -11,7 +11,7 @@ from msgspec import structs
 from .checks import checked
 from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosWritten, TurnEscalated
-from .kinds import Injected, Rule, having
+from .kinds import Check, Injected, having
 from .ledger import Spent
 from .messages import Input
 from .state import Interrupt, OpenCall, Path, RecordedDecision, StateView
@@ -175,7 +175,7 @@ class ToolContext(Injected):
 
     @checked
     def recall(
-        self, file: str, sha256: Annotated[str, Rule(str.isascii, "a SHA-256 in hex digits")]
+        self, file: str, sha256: Annotated[str, Check(str.isascii, "a SHA-256 in hex digits")]
     ) -> str | bytes | None:
         """Return the content that a file had when its hash was *sha256*, even if the file has since been changed or
         deleted. Return None if no event in the log holds that content.
