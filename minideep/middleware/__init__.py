@@ -31,7 +31,7 @@ __getattr__ = lazy_names(
         "context.spill": "write_new_file",
         "continuing": "Fork",
         "environment": "EnvironmentMiddleware day_of",
-        "leaving_out": "checked_names left_out",
+        "leaving_out": "checked_names trimmed",
         "filesystem": "FilesystemMiddleware edited",
         "memory": "MemoryMiddleware",
         "output": "RequestSchema ResponseFormat as_response_format",
