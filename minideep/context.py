@@ -33,7 +33,7 @@ class ThreadFiles(Protocol):
     def recall(self, file: str, sha256: str) -> str | bytes | None: ...
 
 
-class ChildPaused(BaseException):
+class CallPaused(BaseException):
     """Raised through a tool that waits: for a person, for a child that does, or for a new budget of a run above.
 
     Not an `Exception`: many tools catch those.
@@ -246,7 +246,7 @@ class ToolContext(Injected):
         answers: list[str | None] = []
         self._on_loop(lambda text: answers.append(call.answer_to(text)), question)
         if (answer := answers[0]) is None:
-            raise ChildPaused
+            raise CallPaused
         return answer
 
     def _check_open(self) -> None:
