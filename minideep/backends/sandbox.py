@@ -90,6 +90,7 @@ class SandboxBackend:
     def __init__(
         self,
         sandbox: Sandbox,
+        *,
         home: str = "/workspace",
         timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
