@@ -22,7 +22,7 @@ from .messages import ToolCall
 from .tools import Tool
 
 if TYPE_CHECKING:
-    from .commands import Command
+    from .command_lines import Command
 
 __all__ = ["Allow", "Ask", "Deny", "ask_before_writes", "read_only", "workspace"]
 EVERYTHING = "**"
@@ -128,7 +128,7 @@ class Policy:
         """Return the rule that decides about one *access* of a call; None for a call that tells nothing of itself."""
         pieces: Sequence[Command | None] = (None,)
         if access is not None and access.operation == "execute":
-            from .commands import commands  # Few agents have a shell.
+            from .command_lines import commands  # Few agents have a shell.
 
             pieces = commands(access.subject)
         found = [self._first(rules, asked, access, piece) for rules in self.lists for piece in pieces]
@@ -179,7 +179,7 @@ class Policy:
             if access.below:
                 return self._describes_below(rule, access.subject)
             return _reaches(_glob(rule.pattern, self._home, restricts), access.subject, restricts)
-        from .commands import fits
+        from .command_lines import fits
 
         return fits(rule.pattern, access.subject)
 

@@ -17,7 +17,7 @@ LAYERS = [
         "errors",
         "kinds",
         "access",
-        "commands",
+        "command_lines",
         "mistakes",
         "documented",
         "field_docs",
