@@ -239,7 +239,7 @@ def _notes(ctx: ToolContext) -> Mapping[str, dict[str, Any]]:
 
 
 def _is_whole(about: Any) -> TypeGuard[dict[str, Any]]:
-    return isinstance(about, dict) and about.keys() >= FIELDS  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(about, dict) and about.keys() >= FIELDS
 
 
 def _known(ctx: ToolContext, id: str) -> dict[str, Any]:
