@@ -250,7 +250,7 @@ def _known(ctx: ToolContext, id: str) -> dict[str, Any]:
     """
     notes = _notes(ctx)
     if id not in notes:
-        raise ToolError(f"no task has the id {shown(id)}; `list_tasks` shows those that there are")
+        raise ToolError(f"no task has the id {shown(id)}; `list_tasks` shows all tasks")
     return notes[id]
 
 
