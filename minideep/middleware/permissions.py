@@ -111,7 +111,7 @@ class _Permit:
         remedy = "do without it, or say that you need it and why"
         lines = [access.subject for access in self._accesses if access.operation == "execute"]
         if lines:
-            from ..commands import commands
+            from ..command_lines import commands
 
             if any(one.opaque for line in lines for one in commands(line)):
                 remedy = f"a command in it cannot be told: write it without `$(...)`, loops and `sh -c`, or {remedy}"

@@ -698,6 +698,22 @@ def test_permissions_that_could_not_work_are_refused_when_the_agent_is_built(rul
         create_deep_agent(ScriptedModel([]), [send], permissions=rules)
 
 
+@pytest.mark.parametrize(
+    ("rules", "warns"),
+    [
+        ([Deny("read", "/secret")], True),
+        ([Deny("read", "/secret"), Allow("execute")], False),
+        ([Deny("read", "/secret"), Ask("*")], False),
+        ([Allow("read", "/src/**")], False),
+    ],
+)
+def test_rules_that_hold_files_and_forget_commands_are_warned_of(tmp_path, caplog, rules, warns):
+    create_deep_agent(ScriptedModel([]), backend=FilesystemBackend(tmp_path), permissions=rules)
+    assert not caplog.records
+    create_deep_agent(ScriptedModel([]), backend=LocalShellBackend(tmp_path), permissions=rules)
+    assert ["its rules hold files, but not commands" in record.message for record in caplog.records] == [True] * warns
+
+
 def test_rules_may_name_tools_that_only_a_subagent_has():
     def send(to: str) -> str:
         """Send a mail."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies
 
-from minideep.commands import MAX_CARRIED, MAX_LENGTH, OPAQUE, commands, fits
+from minideep.command_lines import MAX_CARRIED, MAX_LENGTH, OPAQUE, commands, fits
 
 
 def texts(line):
