@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from ..errors import ConfigError
-from ..models import check_guards, check_tools, profile_of
+from ..models import check_tools, profile_of
 from ..ports import Middleware, Model
 from ..spec import AgentSpec, ToolHook
 from ..state import Limits
@@ -53,7 +53,7 @@ def build_spec(
     if profile.descriptions:
         by_name = {name: profile.worded(tool) for name, tool in by_name.items()}
     check_tools(model, by_name.values())
-    check_guards(by_name.values(), middleware)
+    _check_guards(by_name.values(), middleware)
     return AgentSpec(
         name,
         model,
@@ -100,6 +100,15 @@ def _tools_by_name(middleware: tuple[Middleware, ...], tools: Iterable[Tool | Ca
             raise ConfigError(f"{problem}; {other.rename if tool.rename is Tool.rename else tool.rename}")
         by_name[tool.name] = tool
     return by_name
+
+
+def _check_guards(tools: Iterable[Tool], middleware: tuple[Middleware, ...]) -> None:
+    """Refuse a guard in *middleware* that means to decide about calls which it will never see."""
+    for name in [tool.name for tool in tools if tool.is_hosted]:
+        for part in middleware:
+            if (decides := getattr(part, "decides_about", None)) and decides(name):
+                problem = f"{part.name} decides about {name!r}, which the provider of the model runs"
+                raise ConfigError(f"{problem}, so that its calls are seen by no guard; leave out the tool or the rule")
 
 
 @lru_cache(maxsize=256)
