@@ -68,8 +68,8 @@ def build_spec(
         tuple(by_name.values()),
         inheritable(middleware),
         other_models=tuple([model for part in middleware for model in part.models]),
-        output=next((read for part in middleware if (read := getattr(part, "read_turn", None))), None),
-        background=next((part.background for part in middleware if hasattr(part, "background")), {}),  # pyright: ignore
+        output=_first(middleware, "read_turn"),
+        background=_first(middleware, "background_agents") or {},
         origin=object(),
         add_files=hooks["add_files"],
     )
@@ -100,6 +100,11 @@ def _tools_by_name(middleware: tuple[Middleware, ...], tools: Iterable[Tool | Ca
             raise ConfigError(f"{problem}; {other.rename if tool.rename is Tool.rename else tool.rename}")
         by_name[tool.name] = tool
     return by_name
+
+
+def _first(middleware: tuple[Middleware, ...], member: str) -> Any:
+    """Return the optional *member* of the first middleware that has it."""
+    return next((found for part in middleware if (found := getattr(part, member, None)) is not None), None)
 
 
 def _check_guards(tools: Iterable[Tool], middleware: tuple[Middleware, ...]) -> None:
