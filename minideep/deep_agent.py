@@ -89,27 +89,27 @@ def create_deep_agent(
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
-    parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
-    parts["subagents"] = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    parts["middleware"] = (*middleware, *_plan_approval(approve_plan, without))
-    agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
+    own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
+    given = (*middleware, *_plan_approval(approve_plan, without))
+    model, files = resolve(model), backend or StateBackend()
+    usual = _usual(model, files)
+    main = Subagent(
+        name=name,
+        description="",
+        system_prompt=system_prompt,
+        memory=memory,
+        skills=skills,
+        interrupt_on=interrupt_on,
+        permissions=permissions,
+        middleware=given,
+        subagents=_with_general_purpose(own, skills, given, without, usual),
+        response_format=response_format,
+        without=without,
+    )
+    agent, known = _Defaults(model, tuple(map(as_tool, tools)), files, limits, usual).build(main)
+    _check_profile(model, known)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
-    return agent
-
-
-def _built(
-    main: Subagent,
-    model: str | Model,
-    tools: Iterable[Tool | Callable[..., Any]],
-    files: Backend,
-    limits: Limits | None,
-) -> Agent[Any]:
-    model = resolve(model)
-    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    agent, known = defaults.build(_with_general_purpose(main, defaults.usual))
-    _check_profile(model, known)
     return agent
 
 
@@ -123,17 +123,24 @@ def _plan_approval(wanted: bool, without: Sequence[str]) -> list[Middleware]:
     return [PlanApprovalMiddleware()]
 
 
-def _with_general_purpose(main: Subagent, usual: Sequence[Middleware]) -> Subagent:
-    """Return *main* with the subagent `general-purpose`, unless it has one of that name, or leaves it out.
+def _with_general_purpose(
+    subagents: Sequence[Subagent],
+    skills: Sequence[str],
+    middleware: Sequence[Middleware],
+    without: Sequence[str],
+    usual: Sequence[Middleware],
+) -> Sequence[Subagent]:
+    """Return *subagents* after `general-purpose`, unless one of them has that name, or the agent leaves it out.
 
-    That one has the main agent's skills, and its middleware that replaces a *usual* one.
+    It has the main agent's skills, and its middleware that replaces a *usual* one.
     """
-    names = {subagent.name for subagent in main.subagents}
-    if {GENERAL_PURPOSE.name, "task"} & {*(main.without or ())} or GENERAL_PURPOSE.name in names:
-        return main
-    shared = [part for part in main.middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
-    general = structs.replace(GENERAL_PURPOSE, skills=main.skills, middleware=shared)
-    return structs.replace(main, subagents=[general, *main.subagents])
+    names = {subagent.name for subagent in subagents}
+    if {GENERAL_PURPOSE.name, "task"} & {*without} or GENERAL_PURPOSE.name in names:
+        return subagents
+    shared = [part for part in middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
+    if not (skills or shared):
+        return [GENERAL_PURPOSE, *subagents]
+    return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *subagents]
 
 
 class _Defaults(Struct, frozen=True):
@@ -213,7 +220,7 @@ class _Defaults(Struct, frozen=True):
                 built.parent = agent
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
-        known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
+        known = frozenset[str]().union(agent.spec.tools, *(names for *_, names in children))
         _check_names(subagent, known)
         if subagent.permissions:
             check_operations(subagent.permissions, known, agent.spec.tools, f"agent {subagent.name!r}")

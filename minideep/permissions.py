@@ -166,11 +166,13 @@ class Policy:
     def _describes(self, rule: Rule, asked: Asked, access: Access | None, piece: "Command | None") -> bool | None:
         """Return whether *rule* is about the access; None if that cannot be told."""
         operation = access.operation if access is not None else "" if asked.thread_only else "*"
-        if rule.operation not in (asked.call.name, operation) and (rule.operation != "*" or not operation):
+        restricts = rule.strictness > 0
+        # A server may name a tool `read` that does anything: what allows reading does not allow that.
+        named = rule.operation == asked.call.name and (restricts or rule.operation not in OPERATIONS)
+        if not named and rule.operation != operation and (rule.operation != "*" or not operation):
             return False
         if rule.when is not None and not rule.when(asked.ctx, asked.call):
             return False
-        restricts = rule.strictness > 0
         if rule.pattern == EVERYTHING:
             return True
         if access is None:

@@ -29,6 +29,7 @@ def _names_a_thread(text: str) -> bool:
 
 ThreadId = Annotated[str, Check(_names_a_thread, "text of 1 to 500 characters")]
 ThreadPrefix = Annotated[str, Check(lambda text: clean(text) == text, "text that UTF-8 can encode")]
+TagText = ThreadPrefix
 InputKey = Annotated[str, Check(lambda text: _names_a_thread(text) and len(text) <= 200, "text of 1 to 200 characters")]
 BoundaryNumber = Annotated[int, Meta(ge=1)]
 """Boundaries of a thread are numbered from 1."""

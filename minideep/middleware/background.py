@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from msgspec import structs
 
@@ -22,6 +22,7 @@ from .subagents import TYPE_NAMES, WORK, Named, Subagent, line_of, report, task_
 
 OWNER = "async_subagent_jobs"
 """The owner of the notes about the tasks of a thread: by the id of the task, what `_note` makes."""
+FIELDS = {"agent", "description", "call_id", "status"}
 OPEN = ("running", "paused", "interrupted")
 """The statuses that may change without the agent's doing."""
 HEARS = 60.0
@@ -232,7 +233,13 @@ def _check_goes_on(id: str, status: str, message: str, thread: str) -> None:
 
 
 def _notes(ctx: ToolContext) -> Mapping[str, dict[str, Any]]:
-    return ctx.state.notes.get(OWNER, {})
+    noted: Mapping[str, Any] = ctx.state.notes.get(OWNER, {})
+    # `redact` may have removed what another process noted.
+    return {id: about for id, about in noted.items() if _is_whole(about)}
+
+
+def _is_whole(about: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(about, dict) and about.keys() >= FIELDS
 
 
 def _known(ctx: ToolContext, id: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Persistent subagents: they go on, by an id, with the messages of an earlier run of theirs."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import structs
 
@@ -38,7 +38,8 @@ def with_id(ctx: ToolContext, name: str, id: str, result: ToolResult) -> ToolRes
 
 async def _messages(ctx: ToolContext, name: str, id: str) -> Sequence[Message]:
     """Return the messages that the subagent *id* has in context."""
-    known: dict[str, Any] = ctx.state.notes.get(OWNER, {}).get(id, {})
+    noted: Any = ctx.state.notes.get(OWNER, {}).get(id)
+    known = cast(dict[str, Any], noted) if isinstance(noted, dict) else {}  # `redact` may have removed it.
     if known.get("agent") != name:
         found = f"which is a {known['agent']}" if known else "which nobody has"
         raise ToolError(f"no {name} has the id {shown(id)}, {found}; to begin a new one, leave `id` out")

@@ -89,7 +89,7 @@ class _Permit:
     def __init__(self, policy: Policy, asked: Asked, accesses: tuple[Access, ...], seen: bool) -> None:
         self._policy, self._asked, self._accesses, self._seen = policy, asked, accesses, seen
         self._changes = {access.operation for access in accesses} == {"write"}
-        """True if all that it does to files is part of a change: `edit_file` reads what it edits."""
+        """True if all that it does to files is part of a change: `write_file` reads what it replaces."""
 
     def verdict(self) -> Rule:
         """Return the strictest rule about anything that the call reaches."""

@@ -130,6 +130,16 @@ async def test_a_rule_against_writing_stops_every_tool_that_changes_a_file(backe
     assert "alpha" in (await bench(read("/secret/x"), read("/secret/sub/y")))[0]
 
 
+async def test_a_file_that_must_not_be_read_is_not_edited_either_as_the_error_would_tell_what_is_in_it(backend):
+    guess = "edit_file", {"file_path": "/src/.env", "old_string": "beta", "new_string": "alp"}
+    (said,) = await Bench([Deny("read", "*.env")], backend)(guess)
+    assert said.startswith("edit_file was not run: Deny('read', '*.env') forbids it")
+    bench = Bench([Ask("read", "*.env"), Ask("write")], backend)
+    await bench(edit("/src/.env"))
+    assert len(bench.waits) == 1
+    assert (await bench.decide(Approve())) == ["replaced 1 occurrence in '/src/.env'"]
+
+
 async def test_the_results_of_ls_glob_and_grep_leave_out_what_must_not_be_read(backend):
     bench = Bench([Deny("read", "/secret"), Deny("read", "*.env")], backend)
     listed, found, searched, counted, below, hidden = await bench(

@@ -136,7 +136,7 @@ def test_a_composite_runs_commands_where_its_first_backend_does(shell):
     model = ScriptedModel([execute("touch here; ls"), "done"])
     [found] = results(create_deep_agent(model, backend=parts).run_sync("go"))
     assert found.text == "here\n[exit code 0]"
-    agent = create_deep_agent(ScriptedModel(ok), backend=CompositeBackend(StateBackend(), {"/work/": shell}))
+    agent = create_deep_agent(ScriptedModel(ok), backend=CompositeBackend(StateBackend(), {"/desk/": shell}))
     assert "execute" not in agent.spec.tools
 
 
