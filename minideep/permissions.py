@@ -138,8 +138,12 @@ class Policy:
         """Return whether *folder* may be listed: it, or something that may be below it, is not denied."""
         access = Access("read", folder)
         return all(
-            self._first(rules, asked, access, None).strictness < 2
-            or any(_meets(self._starts(rule), folder) for rule in _about(rules, asked, "read") if rule.strictness < 2)
+            not isinstance(self._first(rules, asked, access, None), Deny)
+            or any(
+                _meets(self._starts(rule), folder)
+                for rule in _about(rules, asked, "read")
+                if not isinstance(rule, Deny)
+            )
             for rules in self.lists
         )
 

@@ -60,7 +60,7 @@ class Job:
 
 
 class Boss:
-    """An agent that does what each test has it do; `{job}` in an id stands for the first task."""
+    """An agent with one background subagent, which does what each test has it do."""
 
     def __init__(self, job, *, store=None, tools=(), middleware=(), durability="turn", limits=None, **more):
         self.turns, self.requests = [], []
