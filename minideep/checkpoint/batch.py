@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import sha256
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -320,9 +321,10 @@ class Batch:
 
 
 def _tags(state: State) -> dict[str, str]:
-    tags = state.notes.get(ABOUT, {}).get("tags")
     # A tool may have noted anything there, and `redact` may have left anything: no head could be read that holds it.
-    return {name: tag for name, tag in tags.items() if type(name) is type(tag) is str} if type(tags) is dict else {}
+    tags: Any = state.notes.get(ABOUT, {}).get("tags")
+    given = cast(dict[Any, Any], tags if isinstance(tags, dict) else {})
+    return {name: tag for name, tag in given.items() if isinstance(name, str) and isinstance(tag, str)}
 
 
 def _with_parts(row: RunRow, parts: list[_Part]) -> RunRow:

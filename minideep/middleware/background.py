@@ -233,9 +233,13 @@ def _check_goes_on(id: str, status: str, message: str, thread: str) -> None:
 
 
 def _notes(ctx: ToolContext) -> Mapping[str, dict[str, Any]]:
-    noted = ctx.state.notes.get(OWNER, {})
+    noted: Mapping[str, Any] = ctx.state.notes.get(OWNER, {})
     # `redact` may have removed what another process noted.
-    return {id: about for id, about in noted.items() if isinstance(about, dict) and about.keys() >= FIELDS}
+    return {id: about for id, about in noted.items() if _is_whole(about)}
+
+
+def _is_whole(about: Any) -> bool:
+    return isinstance(about, dict) and about.keys() >= FIELDS
 
 
 def _known(ctx: ToolContext, id: str) -> dict[str, Any]:

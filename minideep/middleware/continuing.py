@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from msgspec import structs
 
@@ -55,8 +55,8 @@ def with_id(ctx: ToolContext, name: str, id: str, result: ToolResult) -> ToolRes
 
 async def _messages(ctx: ToolContext, name: str, id: str) -> Sequence[Message]:
     """Return the messages that the subagent *id* has in context."""
-    noted = ctx.state.notes.get(OWNER, {}).get(id)
-    known: dict[str, Any] = noted if isinstance(noted, dict) else {}  # `redact` may have removed it.
+    noted: Any = ctx.state.notes.get(OWNER, {}).get(id)
+    known = cast(dict[str, Any], noted if isinstance(noted, dict) else {})  # `redact` may have removed it.
     if known.get("agent") != name:
         found = f"which is a {known['agent']}" if known else "which nobody has"
         raise ToolError(f"no {name} has the id {shown(id)}, {found}; to begin a new one, leave `id` out")
