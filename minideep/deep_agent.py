@@ -89,49 +89,58 @@ def create_deep_agent(
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
-    parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
-    parts["subagents"] = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    parts["middleware"] = (*middleware, *_plan_approval(approve_plan))
-    agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
+    own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
+    given = (*middleware, *_plan_approval(approve_plan, without))
+    model, files = resolve(model), backend or StateBackend()
+    usual = _usual(model, files)
+    main = Subagent(
+        name=name,
+        description="",
+        system_prompt=system_prompt,
+        memory=memory,
+        skills=skills,
+        interrupt_on=interrupt_on,
+        permissions=permissions,
+        middleware=given,
+        subagents=_with_general_purpose(own, skills, given, without, usual),
+        response_format=response_format,
+        without=without,
+    )
+    agent, known = _Defaults(model, tuple(map(as_tool, tools)), files, limits, usual).build(main)
+    _check_profile(model, known)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
     return agent
 
 
-def _built(
-    main: Subagent,
-    model: str | Model,
-    tools: Iterable[Tool | Callable[..., Any]],
-    files: Backend,
-    limits: Limits | None,
-) -> Agent[Any]:
-    model = resolve(model)
-    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    agent, known = defaults.build(_with_general_purpose(main, defaults.usual))
-    _check_profile(model, known)
-    return agent
-
-
-def _plan_approval(wanted: bool) -> list[Middleware]:
+def _plan_approval(wanted: bool, without: Sequence[str]) -> list[Middleware]:
     if not wanted:
         return []
+    if "write_todos" in without:
+        raise ConfigError("approve_plan waits for 'write_todos', which `without` leaves out; drop one")
     from .middleware import PlanApprovalMiddleware  # Guards are loaded by those who use them.
 
     return [PlanApprovalMiddleware()]
 
 
-def _with_general_purpose(main: Subagent, usual: Sequence[Middleware]) -> Subagent:
-    """Return *main* with the subagent `general-purpose`, unless it has one of that name, or leaves it out.
+def _with_general_purpose(
+    subagents: Sequence[Subagent],
+    skills: Sequence[str],
+    middleware: Sequence[Middleware],
+    without: Sequence[str],
+    usual: Sequence[Middleware],
+) -> Sequence[Subagent]:
+    """Return *subagents* after `general-purpose`, unless one of them has that name, or the agent leaves it out.
 
-    That one has the main agent's skills, and its middleware that replaces a *usual* one.
+    It has the main agent's skills, and its middleware that replaces a *usual* one.
     """
-    names = {subagent.name for subagent in main.subagents}
-    if {GENERAL_PURPOSE.name, "task"} & {*(main.without or ())} or GENERAL_PURPOSE.name in names:
-        return main
-    shared = [part for part in main.middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
-    general = structs.replace(GENERAL_PURPOSE, skills=main.skills, middleware=shared)
-    return structs.replace(main, subagents=[general, *main.subagents])
+    names = {subagent.name for subagent in subagents}
+    if {GENERAL_PURPOSE.name, "task"} & {*without} or GENERAL_PURPOSE.name in names:
+        return subagents
+    shared = [part for part in middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
+    if not (skills or shared):
+        return [GENERAL_PURPOSE, *subagents]
+    return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *subagents]
 
 
 class _Defaults(Struct, frozen=True):
@@ -167,7 +176,7 @@ class _Defaults(Struct, frozen=True):
         model = resolve(subagent.model) if subagent.model else self.model
         without = self.without
         if subagent.without is not None:
-            without = _left_out(subagent) if subagent.without else frozenset[str]()
+            without = _checked_without(subagent) if subagent.without else frozenset[str]()
         same = model is self.model and without == self.without
         return _Defaults(
             model,
@@ -190,7 +199,7 @@ class _Defaults(Struct, frozen=True):
                 problem = f"subagent {subagent.name!r} shares {shared!r}"
                 raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
         own = self.of(subagent)
-        children = [(child, *own.built(child)) for child in subagent.subagents]
+        children = [(child, *own.child(child)) for child in subagent.subagents]
         stack = own.middleware(subagent, _delegation(children) if children else ())
         agent = Agent(
             own.model,
@@ -211,7 +220,7 @@ class _Defaults(Struct, frozen=True):
                 built.parent = agent
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
-        known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
+        known = frozenset[str]().union(agent.spec.tools, *(names for *_, names in children))
         _check_names(subagent, known)
         if subagent.permissions:
             check_operations(subagent.permissions, known, agent.spec.tools, f"agent {subagent.name!r}")
@@ -219,7 +228,7 @@ class _Defaults(Struct, frozen=True):
             _check_profile(own.model, known)
         return agent, known
 
-    def built(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
+    def child(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
         """Return the agent of a subagent of this one, built if there is none yet, and the names of all its tools."""
         if subagent.background:
             self._check_background(subagent)
@@ -251,17 +260,17 @@ class _Defaults(Struct, frozen=True):
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
         given = subagent.middleware
-        early = [part for part in given if getattr(part, "before_compaction", False)]
+        early = [part for part in given if getattr(part, "before_compaction", False)] if given else []
         usual = [todos, files, offload, *delegation, *early, *others, environment]
         if self.without:
-            from .middleware import left_out  # Few agents leave anything out.
+            from .middleware import trimmed  # Few agents leave anything out.
 
-            usual = left_out(usual, self.without)
+            usual = trimmed(usual, self.without, given)
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.guards]
 
 
-def _left_out(subagent: Subagent) -> frozenset[str]:
+def _checked_without(subagent: Subagent) -> frozenset[str]:
     """Return what a subagent is to do without."""
     assert subagent.without is not None
     from .middleware import checked_names  # Few agents leave anything out.

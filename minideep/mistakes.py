@@ -44,6 +44,7 @@ PACKAGES = {
 SYNONYMS = {
     "AgentMiddleware": "Middleware",
     "DeepAgent": "create_deep_agent",
+    "EncryptedSerializer": "EncryptedCheckpointer",
     "InMemorySaver": "MemoryCheckpointer",
     "MemorySaver": "MemoryCheckpointer",
     "SqliteSaver": "DiskCheckpointer",

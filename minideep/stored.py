@@ -24,8 +24,12 @@ class StoredThreads:
 
     _turns: Turns
 
-    def get_state(self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None) -> State:
-        """Return the thread's state as it was last saved, or at its boundary *at*.
+    def get_state(
+        self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None,
+        after: Annotated[int, Meta(ge=1)] | None = None,
+    ) -> State:  # fmt: skip
+        """Return the thread's state as it was last saved, at its boundary *at*, or after the event of number *after*,
+        which may be in the middle of a turn.
 
         A thread with a turn running in this process is shown as it is now, unless the agent that runs it has a
         `redact`. If *subagents* is True, `State.subagents` holds the state of every run below, nested, under that run's
@@ -33,10 +37,10 @@ class StoredThreads:
 
         Raises:
             UnknownThread, CheckpointError
-            ConfigError: boundary number *at* does not exist.
+            ConfigError: the boundary or the event does not exist.
             HistoryCut: retention has removed it.
         """
-        return checkpoint.get_state(self._store, thread_id, subagents=subagents, at=at)
+        return checkpoint.get_state(self._store, thread_id, subagents=subagents, at=at, after=after)
 
     def history(self, thread_id: ThreadId, call_id: str | Path | None = None) -> "list[Boundary]":
         """Return the boundaries of the thread's main run, oldest first; with *call_id*, those of the subagent run that
@@ -108,16 +112,22 @@ class StoredThreads:
         """
         return checkpoint.threads(self._store, prefix, limit, status, tags)
 
-    def fork(self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None) -> str:
-        """Create the thread *thread_id* (default: a new id) as a copy of *source* at boundary *at*, or as last saved,
-        and return its id. The copy includes history, subagents and files; large files are shared, not copied.
+    def fork(
+        self, source: ThreadId, *, at: BoundaryNumber | None = None, thread_id: ThreadId | None = None,
+        after: Annotated[int, Meta(ge=1)] | None = None,
+    ) -> str:  # fmt: skip
+        """Create the thread *thread_id* (default: a new id) as a copy of *source* and return its id: as last saved, at
+        boundary *at*, or after the event of number *after* (`event.number`). The copy includes history, subagents and
+        files; large files are shared, not copied.
+
+        After an event in the middle of a turn, the copy is a turn that was cut short there: `resume` goes on with it.
 
         Raises:
             UnknownThread, CheckpointError, HistoryCut
-            ConfigError: boundary number *at* does not exist, or a thread of that id exists.
+            ConfigError: the boundary or the event does not exist, or a thread of that id exists.
         """
         new_id = checked_thread_id(thread_id)
-        checkpoint.fork(self._store, source, at, new_id)
+        checkpoint.fork(self._store, source, at, new_id, after)
         return new_id
 
     async def replay(

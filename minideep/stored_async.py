@@ -21,10 +21,11 @@ class AsyncStoredThreads(StoredThreads):
     """The part of `Agent` that reads threads without blocking the event loop."""
 
     async def aget_state(
-        self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None
-    ) -> State:
+        self, thread_id: ThreadId, *, subagents: bool = False, at: BoundaryNumber | None = None,
+        after: Annotated[int, Meta(ge=1)] | None = None,
+    ) -> State:  # fmt: skip
         """Return what `get_state` returns."""
-        return await self._read(lambda: self.get_state(thread_id, subagents=subagents, at=at))
+        return await self._read(lambda: self.get_state(thread_id, subagents=subagents, at=at, after=after))
 
     async def ahistory(self, thread_id: ThreadId, call_id: str | Path | None = None) -> "list[Boundary]":
         """Return what `history` returns."""

@@ -40,13 +40,14 @@ class BubblewrapBackend(LocalShellBackend):
     def __init__(
         self,
         root_dir: Pathname,
+        *,
         network: bool = False,
         readable: Iterable[Pathname] = (),
         timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
         env: Environment | None = None,
     ) -> None:
-        super().__init__(root_dir, timeout, max_output, env)
+        super().__init__(root_dir, timeout=timeout, max_output=max_output, env=env)
         program = shutil.which("bwrap")
         if sys.platform != "linux" or not program:
             remedy = "install it (`apt-get install bubblewrap`), or use a SandboxBackend"

@@ -321,10 +321,10 @@ class Batch:
 
 
 def _tags(state: State) -> dict[str, str]:
-    # A tool may have noted anything there, and `redact` may have left anything: no head could be read that holds it.
     tags: Any = state.notes.get(ABOUT, {}).get("tags")
-    given = cast(dict[Any, Any], tags if isinstance(tags, dict) else {})
-    return {name: tag for name, tag in given.items() if isinstance(name, str) and isinstance(tag, str)}
+    # A tool may have noted anything there, and `redact` may have left anything: no head could be read that holds it.
+    given = cast(dict[Any, Any], tags) if type(tags) is dict else {}
+    return {name: tag for name, tag in given.items() if type(name) is type(tag) is str}
 
 
 def _with_parts(row: RunRow, parts: list[_Part]) -> RunRow:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..core import attach_subagent, share_files
 from ..documented import Struct
-from ..errors import CheckpointError, ConfigError
+from ..errors import CheckpointError, ConfigError, HistoryCut
 from ..events import (
     FILE_EVENTS,
     AnyEvent,
@@ -116,17 +116,32 @@ def run_at(log: Log, path: Path, extent: int) -> State:
     return state
 
 
-def read_state(log: Log, at: int | None, subagents: bool) -> State:
-    """Return the thread at a boundary, or as it was last saved; with *subagents* each run stands in its parent."""
-    root, extent = root_at(log, at)
+def read_state(log: Log, at: int | None, subagents: bool, after: int | None = None) -> State:
+    """Return the thread as `root_at` finds it; with *subagents* each run stands in its parent."""
+    root, extent = root_at(log, at, after)
     if subagents:
         attach(root, ((path, run_at(log, path, extent)) for path in runs_at(log, extent)))
     return root
 
 
-def root_at(log: Log, at: int | None) -> tuple[State, int]:
-    """Return `state_at(log, at)`, or the main run as last saved if *at* is None."""
-    return (read_run(log, ())[0], log.head.number) if at is None else state_at(log, at)
+def root_at(log: Log, at: int | None, after: int | None = None) -> tuple[State, int]:
+    """Return the main run at its boundary *at*, after the thread's event *after*, or as last saved if both are None;
+    and the number of the thread's last event that belongs to it.
+
+    Raises:
+        ConfigError: the boundary or the event does not exist, or both are given.
+        HistoryCut: retention removed it.
+    """
+    if after is None:
+        return (read_run(log, ())[0], log.head.number) if at is None else state_at(log, at)
+    if at is not None:
+        raise ConfigError(f"at={at} names a boundary and after={after} an event; give one of them")
+    if after > log.head.number:
+        raise ConfigError(f"thread {log.thread_id!r} has no event {after}; its last one is {log.head.number}")
+    if log.head.truncation is not None and after < log.head.truncation.number:
+        first = log.head.truncation.number
+        raise HistoryCut(f"thread {log.thread_id!r}: retention removed event {after}; the first left is {first}")
+    return run_at(log, (), after), after
 
 
 def runs_at(log: Log, extent: int) -> list[Path]:

@@ -194,9 +194,9 @@ def _finished(log: Log, state: State, extent: int) -> list[Path]:
 # ---- forks
 
 
-def fork(store: CheckedStore, source: str, at: int | None, new_id: str) -> None:
-    """Begin the thread *new_id* as *source* was at boundary *at*, or as it was last saved. Compressed rows are copied
-    as they are; blobs are shared.
+def fork(store: CheckedStore, source: str, at: int | None, new_id: str, after: int | None = None) -> None:
+    """Begin the thread *new_id* as *source* was at boundary *at*, after event *after*, or as it was last saved.
+    Compressed rows are copied as they are; blobs are shared.
 
     Raises:
         UnknownThread: the store has no thread *source*.
@@ -204,7 +204,7 @@ def fork(store: CheckedStore, source: str, at: int | None, new_id: str) -> None:
         HistoryCut: retention removed the boundary.
         CheckpointError: the thread cannot be read, or the store failed.
     """
-    batch = read_consistently(store, source, lambda log: _copied(log, at, new_id))
+    batch = read_consistently(store, source, lambda log: _copied(log, at, new_id, after))
     if batch is None:
         raise unknown_thread(source)
     try:
@@ -213,9 +213,9 @@ def fork(store: CheckedStore, source: str, at: int | None, new_id: str) -> None:
         raise ConfigError(f"thread {new_id!r} exists already; give the fork another id") from None
 
 
-def _copied(log: Log, at: int | None, new_id: str) -> Rewrite:
+def _copied(log: Log, at: int | None, new_id: str, after: int | None) -> Rewrite:
     """Collect the rows of the new thread."""
-    root, extent = root_at(log, at)
+    root, extent = root_at(log, at, after)
     head = structs.replace(log.head, number=extent, epoch=os.urandom(8), bytes_raw=0, bytes_stored=0, snapshot=0)
     paths = runs_at(log, extent)
     rows = {path: structs.replace(log.runs[path], bytes_raw=0, bytes_stored=0, snapshot=0) for path in paths}

@@ -88,17 +88,20 @@ class Difference(Struct, frozen=True):
 # ---- the verbs
 
 
-def get_state(store: CheckedStore, thread_id: str, *, subagents: bool = False, at: int | None = None) -> State:
-    """Return the thread as it is now, or at its boundary *at*; with *subagents* each run stands in its parent's state.
+def get_state(
+    store: CheckedStore, thread_id: str, *, subagents: bool = False, at: int | None = None, after: int | None = None
+) -> State:
+    """Return the thread as it is now, at its boundary *at*, or after its event *after*; with *subagents* each run
+    stands in its parent's state.
 
     Raises:
         UnknownThread, CheckpointError
         ConfigError: boundary number *at* does not exist.
         HistoryCut: retention removed it.
     """
-    if at is None and (pending := _pending(store, thread_id)):
+    if at is None and after is None and (pending := _pending(store, thread_id)):
         return _read(store, thread_id, lambda log: _live_state(log, pending, subagents))
-    return _read(store, thread_id, lambda log: read_state(log, at, subagents))
+    return _read(store, thread_id, lambda log: read_state(log, at, subagents, after))
 
 
 def history(store: CheckedStore, thread_id: str, call_id: str | Path | None = None) -> list[Boundary]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from msgspec import structs
 
@@ -238,7 +238,7 @@ def _notes(ctx: ToolContext) -> Mapping[str, dict[str, Any]]:
     return {id: about for id, about in noted.items() if _is_whole(about)}
 
 
-def _is_whole(about: Any) -> bool:
+def _is_whole(about: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(about, dict) and about.keys() >= FIELDS
 
 

@@ -12,6 +12,7 @@ from ..tools import Tool
 from .context.compaction import SummarizationMiddleware
 from .context.offload import OffloadMiddleware
 from .filesystem import FilesystemMiddleware
+from .shell import ShellMiddleware
 from .todos import TodoListMiddleware
 
 FILES = ("ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep")
@@ -21,6 +22,7 @@ WHOLE: dict[type[Middleware], str] = {
     TodoListMiddleware: "write_todos",
     FilesystemMiddleware: "read_file",
     OffloadMiddleware: "read_file",
+    ShellMiddleware: "execute",
 }
 """Middleware that goes with its tool: large results are not put into files that nothing reads."""
 CHANGES = ("write_file", "edit_file")
@@ -52,15 +54,23 @@ def checked_names(without: Iterable[str], owner: str) -> frozenset[str]:
     return names
 
 
-def left_out(parts: Iterable[Middleware], names: Collection[str]) -> list[Middleware]:
-    """Return *parts*, which only agents without these *names* have, without the tools and the words about them."""
-    kept = [part for part in parts if not any(isinstance(part, kind) for kind, name in WHOLE.items() if name in names)]
+def trimmed(parts: Iterable[Middleware], names: Collection[str], given: Collection[Middleware]) -> list[Middleware]:
+    """Return *parts*, which only agents without these *names* have, without the tools and the words about them. Those
+    that the user has *given* stay as they are.
+    """
+    kept = [part for part in parts if part in given or not any(isinstance(part, kind) for kind in _whole(names))]
     for part in kept:
+        if part in given:
+            continue
         part.prompt = reworded(part.prompt, names)
         part.tools = [_reworded(tool, names) for tool in part.tools if tool.name not in names]
         if isinstance(part, SummarizationMiddleware):
             part.names_file = "read_file" not in names
     return kept
+
+
+def _whole(names: Collection[str]) -> list[type[Middleware]]:
+    return [kind for kind, name in WHOLE.items() if name in names]
 
 
 def _reworded(tool: Tool, names: Collection[str]) -> Tool:

@@ -217,11 +217,15 @@ class SubAgentMiddleware(Middleware):
         if not description.strip():
             raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
         about, agent = self._agents[name]
-        if not (id or about.persistent or about.fork):
-            return report(name, await ctx.run(agent, description))
-        from . import continuing  # Most subagents begin with nothing.
+        work: Input = description
+        if about.fork and not id:
+            from .forking import forked  # Few agents have one.
 
-        work: Input = continuing.forked(ctx, description) if about.fork and not id else description
+            work = forked(ctx, description)
+        if not about.persistent and not id:
+            return report(name, await ctx.run(agent, work))
+        from . import continuing  # Most subagents begin anew each time.
+
         if id:
             work = await continuing.continued(ctx, name, id, description)
         result = report(name, await ctx.run(agent, work))

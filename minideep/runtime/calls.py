@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ..context import ChildPaused, ToolContext
+from ..context import CallPaused, ToolContext
 from ..errors import IllegalEvent, MinideepError, SegmentTooLarge, ToolError
 from ..events import CallStarted, Decided, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
@@ -204,7 +204,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
             # A wrap may pass on a call of its own making; the result still answers this one.
             below.last = await _execute(call, own, structs.replace(again, id=asked.id))
         if call.paused or call.stopped:
-            raise ChildPaused  # A wrap must not take the pause for a result.
+            raise CallPaused  # A wrap must not take the pause for a result.
         return below.last
 
     outer: Any = run_once
@@ -212,7 +212,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
         outer = Wrap(call.run.scope, part, "wrap_tool", ToolResult, ctx, below, outer)
     try:
         result = await outer(asked)
-    except ChildPaused:
+    except CallPaused:
         result = ToolResult("")
     # A wrap may have caught the cancellation, and must not make a result of it.
     call.run.scope.check()
@@ -255,7 +255,7 @@ async def _execute(call: Call, ctx: ToolContext | None, asked: ToolCall) -> Tool
         if run.scope.cancel_requested():
             raise
         return ToolResult(f"{asked.name}: the tool cancelled itself", is_error=True)
-    except ChildPaused:
+    except CallPaused:
         return ToolResult("")  # Nobody reads it: the call stays open.
     except KeyboardInterrupt:  # Ctrl-C is for the program, not for the model.
         raise

@@ -1,6 +1,6 @@
 """Questions that a tool asks a person while it runs, and the answers that it is given when it starts again."""
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..context import CallView, RunView
 from ..events import Noted
@@ -77,5 +77,5 @@ def _note(run: RunView, entry: OpenCall) -> dict[str, Any]:
     return note if _is_whole(note) and note["by"] == entry.requested_by else NOTHING
 
 
-def _is_whole(note: Any) -> bool:
+def _is_whole(note: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(note, dict) and note.keys() == NOTHING.keys()  # `redact` may have removed it.

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from ..errors import ConfigError
-from ..models import check_tools, profile_of
+from ..models import check_guards, check_tools, profile_of
 from ..ports import Middleware, Model
 from ..spec import AgentSpec, ToolHook
 from ..state import Limits
@@ -43,8 +43,8 @@ def build_spec(
 
     Raises:
         ConfigError: two tools have one name, the model's settings declare one that does not fit the agent's, the model
-            has not one that it should run, a hook is misspelt or not `async def`, or the model's `profile` is not a
-            `Profile`.
+            has not one that it should run, a guard decides about one that the provider runs, a hook is misspelt or not
+            `async def`, or the model's `profile` is not a `Profile`.
     """
     _check_middleware(middleware)
     hooks = _overridden(middleware)
@@ -53,6 +53,7 @@ def build_spec(
     if profile.descriptions:
         by_name = {name: profile.worded(tool) for name, tool in by_name.items()}
     check_tools(model, by_name.values())
+    check_guards(by_name.values(), middleware)
     return AgentSpec(
         name,
         model,

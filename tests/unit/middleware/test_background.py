@@ -29,6 +29,7 @@ from minideep.checkpoint import open_store
 from minideep.events import Noted
 from minideep.middleware import AsyncSubAgentMiddleware
 from minideep.models import ScriptedModel
+from minideep.permissions import Ask, Deny
 from minideep.runtime.live import find
 
 OWNER = "async_subagent_jobs"
@@ -592,6 +593,26 @@ async def test_after_a_deploy_without_its_subagent_a_task_is_listed_and_says_so(
     assert listed == f"{boss.job} worker interrupted: count the pens"
     assert updated == "there is no subagent 'worker' any more, so nobody can go on with its tasks"
     assert "was cut short" in checked
+
+
+async def test_the_permissions_of_the_main_agent_hold_in_its_tasks_and_for_beginning_them():
+    write = ToolCall("write_file", {"file_path": "/secret/a", "content": "x"}, "w1")
+    job = Job(write, ToolCall("write_file", {"file_path": "/open/a", "content": "x"}, "w2"), "written")
+    job.let.set()
+    kinds = [sub("worker", job.model, background=True), sub("other", ScriptedModel(hang), background=True)]
+    rules = [Deny("task", "other"), Deny("write", "/secret/**"), Ask("write", "/open/**")]
+    model = ScriptedModel([[start("other"), start("worker")], "ok", "ok"])
+    agent = create_deep_agent(model, subagents=kinds, permissions=rules)
+    async with agent:
+        refused, begun = results(await agent.run("go", "t"))
+        assert (refused.is_error, begun.is_error) == (True, False)
+        (thread,) = agent.threads(prefix="t/bg/")
+        async for _ in agent.follow(thread.thread_id):
+            pass
+        assert job.requests[1].messages[-1].is_error
+        assert [wait.call_id for wait in agent.get_state(thread.thread_id).interrupts] == ["w2"]
+        assert (await agent.resume(thread.thread_id, {"w2": Approve()})).text == "written"
+    assert [*agent.get_state(thread.thread_id).files] == ["/open/a"]
 
 
 async def test_where_redact_removes_the_notes_another_process_goes_on_without_the_tasks():

@@ -6,8 +6,9 @@ from itertools import combinations
 import pytest
 from harness.agents import answers, ping, sub, task
 
-from minideep import ConfigError, Subagent, ToolCall, create_deep_agent, tool
-from minideep.middleware import OffloadMiddleware
+from minideep import ConfigError, Middleware, Subagent, ToolCall, create_deep_agent, tool
+from minideep.backends import LocalShellBackend
+from minideep.middleware import OffloadMiddleware, TodoListMiddleware
 from minideep.middleware.leaving_out import BUILT_IN, FILES, PHRASES
 from minideep.models import ScriptedModel
 
@@ -133,3 +134,23 @@ async def test_an_agent_without_task_may_have_background_tasks():
     agent = create_deep_agent(ScriptedModel([task("worker"), "ok"]), subagents=[worker], without=["task"])
     assert "start_task" in agent.spec.tools
     assert answers(await agent.run("go"))[0].startswith("no tool named 'task'")
+
+
+def test_a_shell_can_be_left_out_of_a_backend_that_has_one(tmp_path):
+    usual, less = without(backend=LocalShellBackend(tmp_path)), without("execute", backend=LocalShellBackend(tmp_path))
+    assert ("execute" in usual.tools, "execute" in less.tools) == (True, False)
+    assert "`execute`" not in words(less)
+
+
+def test_a_middleware_of_the_users_keeps_its_tools_and_its_words():
+    class Theirs(TodoListMiddleware):
+        prompt = "Write with `write_todos`."
+
+    class Early(Middleware):
+        prompt, before_compaction = "See `write_todos` first.", True
+
+    mine, early = Theirs(), Early()
+    agent = create_deep_agent(ScriptedModel([]), middleware=[mine, early], without=["write_todos"])
+    assert "write_todos" in agent.spec.tools
+    assert mine.prompt in agent.spec.system
+    assert early.prompt in agent.spec.system

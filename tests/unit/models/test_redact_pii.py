@@ -138,6 +138,15 @@ async def test_a_message_without_any_stays_the_same_object_and_bytes():
     assert all(one is other for one, other in zip(asked.messages, messages, strict=True))
 
 
+async def test_a_message_is_redacted_once_and_is_the_same_object_in_every_request():
+    model = ScriptedModel(["ok", "ok"])
+    safe, asked = RedactPII(model), request(UserMessage(f"I am {MAIL}"), ToolMessage(f"{CARD}", "c1", "pay"))
+    await safe.complete(asked, None)
+    await safe.complete(structs.replace(asked, messages=[*asked.messages, UserMessage("go on")]), None)
+    first, second = (list(one.messages) for one in model.requests)
+    assert all(one is other for one, other in zip(first, second, strict=False))
+
+
 async def test_the_part_of_the_prompt_that_never_changes_keeps_its_end():
     asked = await sent(
         request(UserMessage("go"), system=f"For {MAIL}.\n\nMemory: {ADDRESS}", stable=len(f"For {MAIL}."))
