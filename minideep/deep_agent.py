@@ -21,6 +21,7 @@ from .middleware import (
     OffloadMiddleware,
     PatchToolCallsMiddleware,
     PromptCachingMiddleware,
+    Rule,
     SkillsMiddleware,
     Subagent,
     SubAgentMiddleware,
@@ -29,7 +30,6 @@ from .middleware import (
     as_subagent,
 )
 from .models import profile_of, resolve
-from .permissions import Rule, check_operations
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
 from .spec import AgentSpec, Runnable
@@ -92,7 +92,7 @@ def create_deep_agent(
     parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
     parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
     parts["subagents"] = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    parts["middleware"] = (*middleware, *_plan_approval(approve_plan, without, name))
+    parts["middleware"] = (*middleware, *_plan_approval(approve_plan, without))
     agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
@@ -108,32 +108,34 @@ def _built(
 ) -> Agent[Any]:
     model = resolve(model)
     defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
-    agent, known = defaults.build(_with_general_purpose(main, defaults.usual))
+    agent, known = defaults.build(main, _below(main, defaults.usual))
     _check_profile(model, known)
     return agent
 
 
-def _plan_approval(wanted: bool, without: Sequence[str], owner: str) -> list[Middleware]:
+def _plan_approval(wanted: bool, without: Sequence[str]) -> list[Middleware]:
     if not wanted:
         return []
     if "write_todos" in without:
-        raise ConfigError(f"agent {owner!r} has approve_plan and is without 'write_todos', which writes it; drop one")
+        raise ConfigError("approve_plan waits for 'write_todos', which `without` leaves out; drop one")
     from .middleware import PlanApprovalMiddleware  # Guards are loaded by those who use them.
 
     return [PlanApprovalMiddleware()]
 
 
-def _with_general_purpose(main: Subagent, usual: Sequence[Middleware]) -> Subagent:
-    """Return *main* with the subagent `general-purpose`, unless it has one of that name, or leaves it out.
+def _below(main: Subagent, usual: Sequence[Middleware]) -> Sequence[Subagent]:
+    """Return the subagents of *main*, after `general-purpose`, unless one has that name, or *main* leaves it out.
 
-    That one has the main agent's skills, and its middleware that replaces a *usual* one.
+    It has the main agent's skills, and its middleware that replaces a *usual* one.
     """
     names = {subagent.name for subagent in main.subagents}
     if {GENERAL_PURPOSE.name, "task"} & {*(main.without or ())} or GENERAL_PURPOSE.name in names:
-        return main
+        return main.subagents
     shared = [part for part in main.middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
-    general = structs.replace(GENERAL_PURPOSE, skills=main.skills, middleware=shared)
-    return structs.replace(main, subagents=[general, *main.subagents])
+    general = GENERAL_PURPOSE
+    if main.skills or shared:
+        general = structs.replace(general, skills=main.skills, middleware=shared)
+    return [general, *main.subagents]
 
 
 class _Defaults(Struct, frozen=True):
@@ -169,7 +171,7 @@ class _Defaults(Struct, frozen=True):
         model = resolve(subagent.model) if subagent.model else self.model
         without = self.without
         if subagent.without is not None:
-            without = _left_out(subagent) if subagent.without else frozenset[str]()
+            without = _checked_without(subagent) if subagent.without else frozenset[str]()
         same = model is self.model and without == self.without
         return _Defaults(
             model,
@@ -185,14 +187,14 @@ class _Defaults(Struct, frozen=True):
             (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
 
-    def build(self, subagent: Subagent) -> tuple[Agent, frozenset[str]]:
-        """Build the agent that *subagent* describes, and those below it. Return it, and the names of all tools."""
+    def build(self, subagent: Subagent, below: Iterable[Subagent]) -> tuple[Agent, frozenset[str]]:
+        """Build the agent that *subagent* describes, and those *below* it. Return it, and the names of all tools."""
         for shared in subagent.share:
             if shared in NEVER_SHARED:
                 problem = f"subagent {subagent.name!r} shares {shared!r}"
                 raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
         own = self.of(subagent)
-        children = [(child, *own.built(child)) for child in subagent.subagents]
+        children = [(child, *own.child(child)) for child in below]
         stack = own.middleware(subagent, _delegation(children) if children else ())
         agent = Agent(
             own.model,
@@ -213,15 +215,17 @@ class _Defaults(Struct, frozen=True):
                 built.parent = agent
         for owner, limits in self.budgets:
             check_prices(agent.spec, limits, owner)
-        known = frozenset(agent.spec.tools).union(*(names for *_, names in children))
+        known = frozenset[str]().union(agent.spec.tools, *(names for *_, names in children))
         _check_names(subagent, known)
         if subagent.permissions:
+            from .permissions import check_operations  # Guards are loaded by those who use them.
+
             check_operations(subagent.permissions, known, agent.spec.tools, f"agent {subagent.name!r}")
         if subagent.model:
             _check_profile(own.model, known)
         return agent, known
 
-    def built(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
+    def child(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
         """Return the agent of a subagent of this one, built if there is none yet, and the names of all its tools."""
         if subagent.background:
             self._check_background(subagent)
@@ -230,7 +234,7 @@ class _Defaults(Struct, frozen=True):
 
             return Fork(subagent.name, subagent.limits), frozenset()
         if subagent.agent is None:
-            return self.build(subagent)
+            return self.build(subagent, subagent.subagents)
         spec: AgentSpec = subagent.agent.spec
         for owner, limits in self.budgets:
             check_prices(spec, limits, owner)
@@ -253,17 +257,17 @@ class _Defaults(Struct, frozen=True):
         if subagent.memory:
             others.append(MemoryMiddleware(subagent.memory, self.files))
         given = subagent.middleware
-        early = [part for part in given if getattr(part, "before_compaction", False)]
+        early = [part for part in given if getattr(part, "before_compaction", False)] if given else []
         usual = [todos, files, offload, *delegation, *early, *others, environment]
         if self.without:
-            from .middleware import left_out  # Few agents leave anything out.
+            from .middleware import trimmed  # Few agents leave anything out.
 
-            usual = left_out(usual, self.without, given)
+            usual = trimmed(usual, self.without, given)
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.guards]
 
 
-def _left_out(subagent: Subagent) -> frozenset[str]:
+def _checked_without(subagent: Subagent) -> frozenset[str]:
     """Return what a subagent is to do without."""
     assert subagent.without is not None
     from .middleware import checked_names  # Few agents leave anything out.

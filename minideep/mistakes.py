@@ -53,6 +53,7 @@ SYNONYMS = {
     "CompiledSubAgent": "Subagent",
     "ContextEditingMiddleware": "ClearToolResults",
     "DeepAgent": "create_deep_agent",
+    "EncryptedSerializer": "EncryptedCheckpointer",
     "InMemorySaver": "MemoryCheckpointer",
     "InterruptOnConfig": "Approval",
     "LLMToolSelectorMiddleware": "ToolSelector",

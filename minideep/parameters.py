@@ -168,7 +168,7 @@ def _source(function: Callable[..., Any]) -> tuple[CodeType | None, list[Any]]:
 
 def _names_are_text(function: Callable[..., Any], hints: dict[str, Any]) -> bool:
     written = function.__annotations__
-    return any(hint is not written[name] and hint is not NoneType for name, hint in hints.items())
+    return any(hint != written[name] and hint is not NoneType for name, hint in hints.items())
 
 
 def _check_kind(name: str, function: Callable[..., Any]) -> None:

@@ -3,14 +3,16 @@
 import heapq
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..checks import checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..ports import Backend, FileInfo
+from .guarded import Guard, guarded
 from .names import quoted
 from .paths import Missing, configured, is_searched, is_within, join, normalized, not_a_file, undeletable, walk_order
 
@@ -29,7 +31,26 @@ class Route(Struct, frozen=True):
         return self.root + path[len(self.folder) :] or "/"
 
     def outer(self, path: str) -> str:
+        """Return a path of the backend as it is called here; one that is not below its root stays as it is."""
+        if not is_within(path, self.root or "/"):
+            return path
         return self.folder + path[len(self.root) :].rstrip("/") or "/"
+
+
+class _Outside:
+    """A guard of a composite, as the backend of one route asks it."""
+
+    def __init__(self, route: Route, guard: Guard) -> None:
+        self._route, self._guard = route, guard
+
+    def check(self, named: str, real: str, operation: str) -> None:
+        self._guard.check(self._route.outer(named), self._route.outer(real), operation)
+
+    def check_folder(self, named: str, real: str) -> None:
+        self._guard.check_folder(self._route.outer(named), self._route.outer(real))
+
+    def shows(self, path: str, is_dir: bool) -> bool:
+        return self._guard.shows(self._route.outer(path), is_dir)
 
 
 class CompositeBackend:
@@ -58,6 +79,7 @@ class CompositeBackend:
             Route(folder, backend, folder if _in_state(backend) else backend.home.rstrip("/"))
             for folder, backend in sorted(zip(folders, routes.values(), strict=True))
         ]
+        self._guards: tuple[Guard, ...] = ()
         self.blocking: bool = any(route.backend.blocking for route in (self._default, *self._routes))
         self.home: str = default.home
         """Relative paths start here."""
@@ -71,13 +93,24 @@ class CompositeBackend:
         routes = {join(route.folder): route.backend for route in self._routes}
         return f"CompositeBackend({self._default.backend!r}, {routes!r})"
 
+    def guarded(self, guard: Guard) -> "CompositeBackend":
+        """Return the same files as *guard* lets a call reach them. It is asked about paths as they are called here."""
+        view = copy(self)
+        view._guards = (*self._guards, guard)
+        view._default, *view._routes = [
+            structs.replace(route, backend=guarded(route.backend, _Outside(route, guard)))
+            for route in (self._default, *self._routes)
+        ]
+        return view
+
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
         """List the direct entries of a folder, sorted; those that lead to a route are folders."""
         path = normalized(path, self.home)
         found = {info.path: info for info in self._entries(ctx, path)}
         for route in self._below(path):
             name = join(path, route.folder[len(join(path)) :].partition("/")[0])
-            found[name] = FileInfo(name, is_dir=True)
+            if all(guard.shows(name, True) for guard in self._guards):
+                found[name] = FileInfo(name, is_dir=True)
         return [found[name] for name in sorted(found)]
 
     def walk(self, ctx: ToolContext, path: str) -> Iterator[FileInfo]:

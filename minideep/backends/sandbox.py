@@ -15,7 +15,7 @@ from ..ports import Backend, FileInfo
 from ..workers import in_thread, start_thread
 from . import scripts
 from .commands import MAX_OUTPUT, CommandSeconds, Executed, Window, check_command
-from .guarded import Guard, NamedFiles
+from .guarded import Guard, GuardedFiles
 from .names import quoted
 from .paths import (
     MAX_FILE,
@@ -90,6 +90,7 @@ class SandboxBackend:
     def __init__(
         self,
         sandbox: Sandbox,
+        *,
         home: str = "/workspace",
         timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
@@ -157,7 +158,7 @@ class SandboxBackend:
         """Yield every regular file below a folder, or the file itself. Links to folders are not followed."""
         path = normalized(path, self.home)
         found = scripts.entries(path, self._files(scripts.WALK, path))
-        yield from sorted(found, key=lambda info: info.path.split("/"))
+        yield from sorted(found, key=_nearest_first)
 
     def read(self, ctx: ToolContext, path: str) -> bytes:
         """Return a file's bytes. Only a regular file of at most `MAX_FILE` bytes is read."""
@@ -188,7 +189,7 @@ class SandboxBackend:
         """Return the same files as *guard* lets a call reach them. It is asked about the place to which links lead just
         before that is reached; a command that replaces a folder by a link at that very moment is not noticed.
         """
-        return NamedFiles(self, guard, place=self._resolved)
+        return GuardedFiles(self, guard, place=self._resolved)
 
     def _resolved(self, path: str) -> str:
         """Return the place to which *path* leads, or would lead if it existed."""
@@ -234,3 +235,9 @@ class SandboxBackend:
             made = self._sandbox.execute(f"mkdir -p -- {shlex.quote(self.home)}", FILE_SECONDS)
             if made.exit_code != 0:
                 raise ToolError(f"the sandbox has no folder {self.home!r}: {made.output.strip()[-500:]}")
+
+
+def _nearest_first(info: FileInfo) -> list[tuple[bool, str]]:
+    """Return what sorts the files of a folder before those in its folders."""
+    *folders, name = info.path.split("/")
+    return [*((True, folder) for folder in folders), (False, name)]

@@ -18,7 +18,11 @@ from ..tools import Tool
 
 CallTool = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
 MAX_NAME = 64
-"""Characters that every provider takes in the name of a tool."""
+"""Characters that every provider takes in the name of a tool, and of one of its arguments."""
+NOT_IN_NAMES, NOT_IN_KEYS = re.compile(r"[^a-zA-Z0-9_-]"), re.compile(r"[^a-zA-Z0-9_.-]")
+"""What some provider does not take in these; a name of an argument that has it makes every request fail as well:
+https://github.com/twilio-labs/mcp/issues/56
+"""
 CHOICES = ("anyOf", "oneOf", "allOf", "not", "enum")
 """Keywords that no provider takes at the top of a schema; one tool that has them makes every request fail:
 https://github.com/makenotion/notion-mcp-server/issues/340
@@ -42,11 +46,11 @@ class MCPTool(Tool):
         title = listed.title or getattr(listed.annotations, "title", None)
 
         async def function(**arguments: Any) -> ToolResult:
-            return await call(own, arguments)
+            return await call(own, {self._keys.get(name, name): value for name, value in arguments.items()})
 
         super().__init__(_declared, name=name, description=listed.description or title or own, timeout=timeout)
         self.function = function
-        self._schema: dict[str, Any] = listed.input_schema
+        self._schema, self._keys = _with_fitting_keys(listed.input_schema)
         self.read_only: bool = bool(getattr(listed.annotations, "read_only_hint", False))
         """Whether the server says that a call changes nothing. It is the server's word, so trust it as you trust it."""
         self.rename: str = f"connect to {server} with `MCPClient(..., prefix=...)`"
@@ -73,19 +77,29 @@ class MCPTool(Tool):
         return from_json(call.raw)
 
 
-def fitting_names(names: Sequence[str], prefix: str) -> list[str]:
-    """Return names that every provider takes for tools of these *names*, which are those of one server.
+def fitting_names(names: Sequence[str], refused: re.Pattern[str] = NOT_IN_NAMES) -> list[str]:
+    """Return names that every provider takes for these *names*, which have to differ: none with a character *refused*.
 
     A name that has to be changed so much that it could be mistaken for another one ends with a hash of what it was, and
     so is the same whatever the other tools are called.
     """
-    plain = [re.sub(r"[^a-zA-Z0-9_-]", "_", f"{prefix}{name}") for name in names]
+    plain = [refused.sub("_", name) for name in names]
     found: list[str] = []
     for name, fit in zip(names, plain, strict=True):
-        if len(fit) > MAX_NAME or not name or (fit != f"{prefix}{name}" and plain.count(fit) > 1):
+        if len(fit) > MAX_NAME or not name or (fit != name and plain.count(fit) > 1):
             fit = f"{fit[: MAX_NAME - 9]}_{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
         found.append(fit)
     return found
+
+
+def _with_fitting_keys(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return *schema* with names of arguments that every provider takes, and the server's own for those that differ."""
+    fit = dict(zip(schema["properties"], fitting_names([*schema["properties"]], NOT_IN_KEYS), strict=True))
+    own = {sent: name for name, sent in fit.items() if sent != name}
+    if not own:
+        return schema, own
+    required = {"required": [fit[name] for name in schema["required"]]} if "required" in schema else {}
+    return {**schema, "properties": {fit[name]: about for name, about in schema["properties"].items()}, **required}, own
 
 
 def mended(listed: Any) -> dict[str, Any]:

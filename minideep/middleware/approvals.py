@@ -52,6 +52,10 @@ class HumanInTheLoopMiddleware(Middleware):
     def __init__(self, interrupt_on: Mapping[str, bool | Approval]) -> None:
         self._approvals = {name: Approval() if on is True else on for name, on in interrupt_on.items() if on}
 
+    def decides_about(self, tool: str) -> bool:
+        """Return whether calls of *tool* may wait for a person."""
+        return tool in self._approvals
+
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | Interrupt:
         approval = self._approvals.get(call.name)
         if approval is None or ctx.decision is not None or (approval.when and not approval.when(ctx, call)):

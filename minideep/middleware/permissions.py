@@ -47,6 +47,11 @@ class PermissionsMiddleware(Middleware):
         self._home = backend.home if backend else "/"
         self.policy: Policy = Policy((*above, rules), self._home)
 
+    def decides_about(self, tool: str) -> bool:
+        """Return whether a rule restricts calls of *tool* by its name, or as one of all tools."""
+        rules = [rule for rules in self.policy.lists for rule in rules if not isinstance(rule, Allow)]
+        return any(rule.operation in ("*", tool) for rule in rules)
+
     async def before_tool(self, ctx: ToolContext, call: ToolCall) -> ToolCall | ToolResult | Interrupt:
         tool: Tool | None = ctx.tools.get(call.name)
         if tool is None:
@@ -100,7 +105,7 @@ class _Permit:
     def __init__(self, policy: Policy, asked: Asked, accesses: tuple[Access, ...], seen: bool) -> None:
         self._policy, self._asked, self._accesses, self._seen = policy, asked, accesses, seen
         self._changes = {access.operation for access in accesses} == {"write"}
-        """True if all that it does to files is part of a change: `edit_file` reads what it edits."""
+        """True if all that it does to files is part of a change: `write_file` reads what it replaces."""
 
     def verdict(self) -> Rule:
         """Return the strictest rule about anything that the call reaches."""
@@ -122,7 +127,7 @@ class _Permit:
         remedy = "do without it, or say that you need it and why"
         lines = [access.subject for access in self._accesses if access.operation == "execute"]
         if lines:
-            from ..commands import commands
+            from ..command_lines import commands
 
             if any(one.opaque for line in lines for one in commands(line)):
                 remedy = f"a command in it cannot be told: write it without `$(...)`, loops and `sh -c`, or {remedy}"

@@ -1,7 +1,7 @@
 """Subagents: a tool that runs another agent, with fresh messages and a log of its own."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Struct, structs
 
@@ -13,7 +13,6 @@ from ..export import as_plain
 from ..kinds import having, remedy, shown
 from ..messages import Input, ToolMessage, ToolResult
 from ..parameters import Alias
-from ..permissions import Rule
 from ..plain_json import to_json
 from ..ports import Middleware, Model
 from ..spec import AgentSpec, Runnable
@@ -22,6 +21,11 @@ from ..tools import Tool
 from ..turn import Turn
 from .approvals import Approval
 from .output import as_response_format
+
+if TYPE_CHECKING:
+    from ..permissions import Rule
+else:  # Few agents have rules: whoever writes one has loaded its class.
+    Rule = Annotated[Any, having("strictness", "a rule such as Allow('read', '/src/**'), Ask('write') or Deny('task')")]
 
 PROMPT = """\
 Delegate work that is large, separate or noisy (long searches, much reading) with `task`, several tasks in one reply \
@@ -218,11 +222,15 @@ class SubAgentMiddleware(Middleware):
         if not description.strip():
             raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
         about, agent = self._agents[name]
-        if not (id or about.persistent or about.fork):
-            return report(name, await ctx.run(agent, description))
-        from . import continuing  # Most subagents begin with nothing.
+        work: Input = description
+        if about.fork and not id:
+            from .forking import forked  # Few agents have one.
 
-        work: Input = continuing.forked(ctx, description) if about.fork and not id else description
+            work = forked(ctx, description)
+        if not about.persistent and not id:
+            return report(name, await ctx.run(agent, work))
+        from . import continuing  # Most subagents begin anew each time.
+
         if id:
             work = await continuing.continued(ctx, name, id, description)
         result = report(name, await ctx.run(agent, work))

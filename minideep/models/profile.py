@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import copy
+from functools import cache
 
 from ..checks import UserWritten, check_fields, checked
 from ..errors import ConfigError
@@ -42,4 +43,10 @@ def profile_of(model: Model) -> Profile:
     profile = getattr(model, "profile", None)
     if profile is not None and not isinstance(profile, Profile):
         raise ConfigError(f"model {model.name!r}: profile must be a `Profile`, not {profile!r}")
-    return profile or Profile()
+    return profile or _no_profile()
+
+
+@cache
+def _no_profile() -> Profile:
+    """Return the same for all models without one: it is asked for with each agent that is built."""
+    return Profile()

@@ -6,19 +6,32 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache, partial
 from typing import Any, Literal, cast
 
-from msgspec import structs
+from msgspec import msgpack, structs
 
 from ..checks import checked
 from ..errors import ConfigError
 from ..messages import AnyBlock, Document, Message, Text, ToolCall
 from ..plain_json import from_json, to_json
 from ..ports import Emit, Model, Reply, Request
+from .body import Encoded, Part
 from .pii import FOUND, Kind, is_meant, pattern_of
 from .resolving import resolve
 from .wrapper import ModelWrapper
 
-CACHED = 1_000
-"""Texts of which is kept what became of them: every request repeats the messages of the one before."""
+PROMPTS = 64
+"""Prompts of which is kept what became of them."""
+
+
+class Shown(Part, frozen=True):
+    """A message as the model is shown it. Every request repeats the messages of the one before, as the same objects,
+    and adapters know the objects that they have encoded.
+    """
+
+    message: Message
+
+    @property
+    def size(self) -> int:
+        return len(msgpack.encode(self.message.content))
 
 
 class RedactPII(ModelWrapper):
@@ -64,19 +77,20 @@ class RedactPII(ModelWrapper):
             raise ConfigError(f"RedactPII: patterns has {exc.pattern!r}, no regular expression: {exc}") from None
         # The user's first: what they name is to have their name.
         self._patterns = named | {kind: pattern_of(kind) for kind in kinds}
-        self._redacted = lru_cache(maxsize=CACHED)(self._without)
+        self._prompt = lru_cache(maxsize=PROMPTS)(self._redacted)
+        self._shown = Encoded[Message, Shown](self._message)
 
     async def complete(self, request: Request, emit: Emit | None) -> Reply:
         # The part that never changes is known by its length.
-        stable = self._redacted(request.system[: request.stable])
-        system = stable if request.stable is None else stable + self._redacted(request.system[request.stable :])
-        messages = [self._message(message) for message in request.messages]
+        stable = self._prompt(request.system[: request.stable])
+        system = stable if request.stable is None else stable + self._prompt(request.system[request.stable :])
+        messages = [self._shown(message).message for message in request.messages]
         redacted = structs.replace(request, system=system, messages=messages)
         if request.stable is not None:
             redacted = structs.replace(redacted, stable=len(stable))
         return await self.models[0].complete(redacted, emit)
 
-    def _without(self, text: str) -> str:
+    def _redacted(self, text: str) -> str:
         for kind, pattern in self._patterns.items():
             text = pattern.sub(partial(self._mark, kind), text)
         return text
@@ -91,10 +105,10 @@ class RedactPII(ModelWrapper):
 
     # ---- what a request holds
 
-    def _message(self, message: Message) -> Message:
+    def _message(self, message: Message) -> Shown:
         content = message.content
         redacted = self._redacted(content) if isinstance(content, str) else tuple(map(self._block, content))
-        return message if redacted == content else structs.replace(message, content=redacted)
+        return Shown([], message if redacted == content else structs.replace(message, content=redacted))
 
     def _block(self, block: AnyBlock) -> AnyBlock:
         match block:
@@ -106,7 +120,9 @@ class RedactPII(ModelWrapper):
                 # As they stand, if nothing was found: a cache of the provider compares the bytes.
                 return block if redacted == args else ToolCall(name, to_json(redacted), call_id)
             case Document(data, media_type) if media_type.startswith("text/"):
-                return structs.replace(block, data=self._redacted(data.decode(errors="replace")).encode())
+                text = data.decode(errors="replace")
+                redacted = self._redacted(text)
+                return block if redacted == text else structs.replace(block, data=redacted.encode())
             case _:
                 return block
 

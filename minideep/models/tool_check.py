@@ -1,4 +1,4 @@
-"""Whether a model fits the tools of an agent."""
+"""Whether the tools of an agent fit its model."""
 
 from collections.abc import Collection
 

@@ -1,7 +1,7 @@
 """The contracts of all backends that can run commands: those of this machine, bubblewrap, and sandboxes."""
 
 import pytest
-from harness.sandboxes import IMAGE, AtHome, bubblewrap_missing, docker_here, docker_missing, in_folder, needs
+from harness.sandboxes import IMAGE, bubblewrap_missing, docker_here, docker_missing, in_folder, needs
 
 from minideep.backends import BubblewrapBackend, DockerSandbox, LocalShellBackend, SandboxBackend
 from minideep.testing import BackendContract, ShellContract
@@ -24,8 +24,12 @@ class TestSandbox(ShellContract):
 
 
 class TestFilesOfASandbox(BackendContract):
+    @pytest.fixture(autouse=True)
+    def at_home(self, tmp_path):
+        self.root = str(tmp_path / "home")
+
     def make(self, folder):
-        return AtHome(in_folder(folder))
+        return in_folder(folder)
 
 
 class TestDockerHere(ShellContract):
@@ -61,5 +65,7 @@ class TestDocker(InContainer, ShellContract):
 
 
 class TestFilesOfDocker(InContainer, BackendContract):
+    root = "/workspace"
+
     def make(self, folder):
-        return AtHome(self.new())
+        return self.new()

@@ -2,7 +2,13 @@
 
 from harness.stores import DistantStore
 from minideep import DiskCheckpointer, MemoryCheckpointer
-from minideep.backends import CompositeBackend, FilesystemBackend, StateBackend, StoreBackend
+from minideep.backends import (
+    CompositeBackend,
+    FilesystemBackend,
+    LocalShellBackend,
+    StateBackend,
+    StoreBackend,
+)
 
 NAMESPACE = ("memories", "acme")
 
@@ -28,14 +34,20 @@ def store_far_away(folder):
     return StoreBackend(DistantStore(), lambda ctx: NAMESPACE)
 
 
+def shell(folder):
+    (folder / "root").mkdir(exist_ok=True)
+    return LocalShellBackend(folder / "root")
+
+
 ALONE = {
     "state": state,
     "disk": disk,
+    "shell": shell,
     "store": store,
     "store on disk": store_on_disk,
     "store far away": store_far_away,
 }
-"""Functions of a folder that make an empty backend."""
+"""Functions of a folder that make an empty backend. Sandboxes are not among them: a container is what confines those."""
 
 
 def routed(make, default=state):

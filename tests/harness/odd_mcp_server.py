@@ -25,6 +25,11 @@ BAD_SCHEMAS = {
         "$defs": {"all": {"required": ["whole"], "properties": {"whole": {"type": "boolean"}}}},
     },
     "all_of": {"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, True]},
+    "keys": {
+        "type": "object",
+        "properties": {"filter[id]": {"type": "integer"}, "Time<": {}, "Time>": {}, "plain.key": {}},
+        "required": ["filter[id]"],
+    },
     "circle": {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
     "wrong_parts": {"type": "object", "properties": {"a": 3, "b": {"$ref": "#/x/y"}, "c": {"type": 7, "enum": 5}}},
 }

@@ -20,10 +20,12 @@ from minideep import Agent, ToolCall, ToolMessage
 from minideep.backends import CompositeBackend, StoreBackend, parsed
 from minideep.checkpoint import namespace_name
 from minideep.errors import ToolError
-from minideep.middleware import FilesystemMiddleware
+from minideep.events import FileDeleted
+from minideep.middleware import FilesystemMiddleware, PermissionsMiddleware
 from minideep.models import ScriptedModel
+from minideep.permissions import Deny
 
-SECRET = "the secret of somebody else"
+SECRET, KEPT = "the secret of somebody else", "kept from the agent"
 LINKS = {
     "out": "..",
     "to_secret": "../secret",
@@ -32,10 +34,28 @@ LINKS = {
     "broken": "nowhere",
     "absolute": "/etc/passwd",
     "to_d": "d",
+    "to_kept": "kept",
+    "to_kept_file": "kept/f",
 }
 PIECES = [
     *("", ".", "..", "...", "a..b", "..a", "~", "~root", "-rf", "*", "?", "[a]", "{a,b}", "$HOME", "`x`", ";", "|"),
-    *("d", "file", "secret", "root", "store", "cache.db", "threads.lock", "d/file", "in", "here", "hereby"),
+    *(
+        "d",
+        "file",
+        "kept",
+        "kept/f",
+        "KEPT",
+        "ｋept",
+        "secret",
+        "root",
+        "store",
+        "cache.db",
+        "threads.lock",
+        "d/file",
+        "in",
+        "here",
+        "hereby",
+    ),
     *(
         "\0",
         "a\0b",
@@ -76,12 +96,35 @@ PIECES = [
 ]
 TEXT = st.text(st.characters(codec=None), max_size=20)
 PIECE = st.one_of(st.sampled_from(PIECES), TEXT)
-PATH = st.builds(
+WILD = st.builds(
     lambda start, parts, end: start + "/".join(parts) + end,
     st.sampled_from(["", "/", "//", "./", "../", "/../", "/in/here/", "/in/", "/IN/here/", "/in/here/../../"]),
     st.lists(PIECE, max_size=6),
     st.sampled_from(["", "", "/", "/.", "/..", "//", "\0", " "]),
 )
+LIKELY = st.builds(
+    lambda start, parts, end: start + "/".join(parts) + end,
+    st.sampled_from(["/in/here/", "/"]),
+    st.lists(st.sampled_from(["d", "file", "f", "kept", "secret", "..", *LINKS]), min_size=1, max_size=3),
+    st.sampled_from(["", "", "", "/", "/."]),
+)
+"""What exists, by way of links."""
+KNOWN = [
+    f"{start}/{name}"
+    for start in ("", "/in/here")
+    for name in (
+        "kept/f",
+        "to_kept/f",
+        "to_kept_file",
+        "up/to_kept",
+        "out/secret",
+        "to_secret",
+        "d/../kept/f",
+        "KEPT/F",
+    )
+]
+"""Tried each time, before those that are generated."""
+PATH = st.one_of(WILD, LIKELY)
 WORDS = re.compile(r"Traceback|(?:Value|Type|Key|Index|Unicode\w*|OS|Recursion|Assertion)Error")
 
 
@@ -96,7 +139,8 @@ class Fort:
         for store in stores_of(self.backend):
             for namespace in (("memories",), ("memories", "acme2"), ("memories,acme",)):
                 StoreBackend(store, namespace).write(self.ctx, "/secret", SECRET.encode())
-        self.names = FilesystemMiddleware(self.backend)
+        rules = [Deny(operation, f"{self.root}/kept/**") for operation in ("read", "write")]
+        self.tools = (FilesystemMiddleware(self.backend), PermissionsMiddleware(rules, self.backend))
         self.before = self.outside()
 
     def attack(self, path: str) -> None:
@@ -120,9 +164,9 @@ class Fort:
 
     def _furnish(self) -> None:
         """Put back what an attack may have deleted."""
-        for name in ("/d/file", "/file"):
+        for name, text in {"/d/file": "inside", "/file": "inside", "/kept/f": KEPT}.items():
             with suppress(ToolError):  # An attack may have made a folder of it.
-                put(self.backend, self.ctx, self.root + name, b"inside")
+                put(self.backend, self.ctx, self.root + name, text.encode())
         if (disk := self.folder / "root").is_dir():
             for name, target in LINKS.items():
                 if not (disk / name).is_symlink() and not (disk / name).exists():
@@ -137,7 +181,7 @@ class Fort:
             lambda: backend.write(ctx, path, b"mine", "0" * 64),
             lambda: put(backend, ctx, parsed(path, backend.home), b"mine"),
             lambda: backend.read(ctx, path),
-            lambda: backend.delete(ctx, path),
+            lambda: self._delete(path),
         ):
             try:
                 found = act()
@@ -146,6 +190,19 @@ class Fort:
                 expect(path in ("", "/") or len(found) < 10_000, f"{path!a}: an error of {len(found):,} characters")
             expect(SECRET not in repr(found), f"{path!a} showed what is outside")
             expect("of somebody else" not in repr(found), f"{path!a} showed what is outside")
+
+    def _delete(self, path: str) -> list[str]:
+        gone = self.backend.delete(self.ctx, path)
+        for file in gone:
+            if file in self.ctx.state.files:  # Else the state would grow with each path.
+                self.ctx.record(FileDeleted(file, 0.0))
+        return gone
+
+    def _kept(self) -> bytes:
+        try:
+            return self.backend.read(self.ctx, f"{self.root}/kept/f")
+        except ToolError:  # An attack by methods has put something else there.
+            return b""
 
     def _by_tools(self, path: str) -> None:
         calls = [
@@ -159,11 +216,14 @@ class Fort:
         edit = {"file_path": path, "old_string": "e", "new_string": "i", "replace_all": True}
         changes = [ToolCall("edit_file", edit), ToolCall("write_file", {"file_path": path, "content": "x"})]
         model = ScriptedModel([calls, *changes, ToolCall("delete", {"file_path": path}), "done"])
-        turn = Agent(model, middleware=[self.names]).run_sync("go")
+        kept = self._kept()
+        turn = Agent(model, middleware=self.tools).run_sync("go")
+        expect(self._kept() == kept, f"{path!a} changed what permissions forbid")
         results = [message.text for message in turn.messages if isinstance(message, ToolMessage)]
         expect((turn.status, len(results)) == ("ended", 9), f"{path!a}: the run {turn.status}: {turn.error!r}")
         for text in results:
             expect("of somebody else" not in text, f"{path!a} showed what is outside")
+            expect(KEPT not in text, f"{path!a} showed what permissions forbid")
             expect(not WORDS.search(text), f"{path!a} crashed a tool: {text[:500]!a}")
 
 
@@ -201,8 +261,10 @@ def campaign(examples: int, kinds=(*ALONE, *INSIDE)) -> str:
             for fort in forts:
                 fort.attack(path)
 
+        for path in KNOWN:
+            attack.hypothesis.inner_test(path)
         attack()
-    return f"{tried:,} paths at each of {len(forts)} backends: nothing outside was seen or changed, and no run crashed"
+    return f"{tried:,} paths at each of {len(forts)} backends: nothing outside was seen or changed, permissions held, no run crashed"
 
 
 if __name__ == "__main__":

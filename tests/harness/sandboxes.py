@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minideep.backends import BubblewrapBackend, DockerSandbox, Executed, FileInfo, SandboxBackend
+from minideep.backends import BubblewrapBackend, DockerSandbox, Executed, SandboxBackend
 from minideep.errors import ConfigError
 
 IMAGE = "minideep-test:latest"
@@ -72,36 +72,6 @@ def docker_here(folder):
     return SandboxBackend(DockerSandbox("none", program=str(program)), home=str(folder / "home"))
 
 
-class AtHome:
-    """A backend whose paths begin at the `home` of another one: the contract of backends writes to the root."""
-
-    blocking, home = True, "/"
-
-    def __init__(self, inner):
-        self._inner, self._home = inner, inner.home
-
-    def _in(self, path):
-        return f"{self._home}/{path}" if path.startswith("/") else path
-
-    def _out(self, info):
-        return FileInfo(info.path[len(self._home) :] or "/", info.is_dir, info.size, info.modified)
-
-    def ls(self, ctx, path):
-        return [self._out(info) for info in self._inner.ls(ctx, self._in(path))]
-
-    def walk(self, ctx, path):
-        return [self._out(info) for info in self._inner.walk(ctx, self._in(path))]
-
-    def read(self, ctx, path):
-        return self._inner.read(ctx, self._in(path))
-
-    def write(self, ctx, path, data, expect=None):
-        return self._inner.write(ctx, self._in(path), data, expect)
-
-    def delete(self, ctx, path):
-        return [file[len(self._home) :] for file in self._inner.delete(ctx, self._in(path))]
-
-
 def in_folder(folder):
     return SandboxBackend(FolderSandbox(), home=str(folder / "home"))
 
@@ -110,8 +80,7 @@ def in_folder(folder):
 def bubblewrap_missing():
     """Return why bubblewrap cannot be used here; empty if it can."""
     try:
-        folder = Path.cwd() / "tests" / "frozen"
-        BubblewrapBackend(folder)
+        BubblewrapBackend(Path(__file__).parent)
     except ConfigError as exc:
         return str(exc)
     return ""

@@ -40,7 +40,7 @@ def with_a_tool_of_the_request():
 
 
 @pytest.mark.parametrize(
-    ("build", "most"), [(bare, 80), (default, 750), (with_subagents, 1400), (with_a_tool_of_the_request, 765)]
+    ("build", "most"), [(bare, 80), (default, 710), (with_subagents, 1330), (with_a_tool_of_the_request, 720)]
 )
 async def test_a_second_agent_is_built_in_few_calls_of_functions(build, most):
     async def work():

@@ -862,7 +862,7 @@ MISTAKES = [
         "a plan to approve that nobody can write",
         "create_deep_agent(model, without=['write_todos'], approve_plan=True)",
         ConfigError,
-        ["agent 'main' has approve_plan and is without 'write_todos', which writes it", "drop one"],
+        ["approve_plan waits for 'write_todos', which `without` leaves out", "drop one"],
     ),
     (
         "a preset that is not called",

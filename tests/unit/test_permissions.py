@@ -119,6 +119,14 @@ def test_a_tool_is_described_by_its_name_and_by_what_it_says_that_it_reaches():
     assert verdict([Deny("write", "/etc")], "write", "/etc/passwd", tool="put") == "deny"
 
 
+@pytest.mark.parametrize("operation", ["read", "write", "execute", "task"])
+def test_what_allows_an_operation_does_not_allow_a_tool_of_that_name(operation):
+    assert verdict([Allow(operation), Deny("*")], "", tool=operation) == "deny"
+    assert verdict([Allow(operation), Ask("*")], "network", "x", operation) == "ask"
+    assert verdict([Allow(operation), Deny("*")], operation, "/x", operation) == "allow"
+    assert verdict([Deny(operation)], "", tool=operation) == "deny"
+
+
 def test_a_pattern_for_a_tool_that_tells_nothing_of_its_calls_is_a_doubt():
     assert verdict([Deny("send", "x*")], "", tool="send") == "deny"
     assert verdict([Allow("send", "x*"), Deny("send")], "", tool="send") == "deny"

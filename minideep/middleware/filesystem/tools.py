@@ -43,7 +43,6 @@ _NOTED = 16  # Hex digits. 64 bits tell the versions of a file apart, and the no
 _CHANGES = frozenset({"write_file", "edit_file", "delete"})
 _UNREAD = "you have not read it; read it, then decide whether to make this change"
 _UNREADABLE = "it is binary, and you have not made it; leave it, or delete it first if it is to go"
-_ORDER = ("ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep")
 _PROMPT = """\
 Files: paths are absolute, and the working folder is {home}. {about}Find with `glob` and `grep`, read what you need, \
 then change it. Read a file before you edit or replace it, and prefer editing one to creating another: make only the \
@@ -83,14 +82,11 @@ class FilesystemMiddleware(Middleware):
         self._backend = PermittedBackend(backend)
         self._home: str = backend.home
         self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
-        reads, writes = (self.ls, self.read_file, self.glob, self.grep), (self.write_file, self.edit_file, self.delete)
-        here = getattr(backend, "in_state", False)
-        by_name = {
-            function.__name__: Tool(function, access=partial(self._access, operation), thread_only=here)
-            for operation, functions in (("read", reads), ("write", writes))
-            for function in functions
-        }
-        self.tools: Sequence[Tool] = tuple(by_name[name] for name in _ORDER)
+        functions = self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep
+        self.tools: Sequence[Tool] = tuple(map(Tool, functions))
+        in_state, reads, writes = getattr(backend, "in_state", False), self._reads, self._writes
+        for tool in self.tools:  # As arguments of `Tool` they would be checked for each agent that is built.
+            tool.thread_only, tool.access = in_state, writes if tool.name in _CHANGES else reads
 
     async def add_files(self, ctx: ToolContext, files: Mapping[str, str | bytes]) -> None:
         def record(path: str, data: bytes, kept: bool) -> None:
@@ -332,14 +328,22 @@ class FilesystemMiddleware(Middleware):
         except (msgspec.ValidationError, ToolError):  # That call will return an error.
             return ""
 
-    def _access(self, operation: str, args: Mapping[str, Any]) -> tuple[Access, ...]:
+    def _reads(self, args: Mapping[str, Any]) -> tuple[Access, ...]:
+        return self._reaches("read", args)
+
+    def _writes(self, args: Mapping[str, Any]) -> tuple[Access, ...]:
+        return self._reaches("write", args)
+
+    def _reaches(self, operation: str, args: Mapping[str, Any]) -> tuple[Access, ...]:
         """Return what a call with *args* reaches. A path that no file has is left to the tool, which refuses it."""
         whole = "file_path" not in args
         try:
             path = self._path(args.get("path", ".") if whole else args["file_path"])
         except ToolError:
             return ()
-        return (Access(operation, path, whole or operation == "write"),)
+        # Whether an edit succeeds tells what is in the file.
+        reads = (Access("read", path),) if "old_string" in args else ()
+        return (*reads, Access(operation, path, whole or operation == "write"))
 
     def _changes(self, entry: OpenCall) -> str:
         """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""

@@ -10,6 +10,7 @@ from minideep import MemoryCheckpointer, ToolCall, ToolMessage, create_deep_agen
 from minideep.backends import CompositeBackend, FilesystemBackend, Missing, StateBackend, StoreBackend, find, grep
 from minideep.errors import ConfigError, ToolError
 from minideep.models import ScriptedModel
+from minideep.permissions import Deny
 
 
 @pytest.fixture
@@ -313,3 +314,36 @@ def test_a_composite_of_any_routes_is_as_one_backend_with_the_same_files(wanted,
     assert [backend.read(ctx, name) for name in names] == [name.encode() for name in names]
     assert [name for name in names if not remove(backend, ctx, name)] == []
     assert paths(backend.walk(ctx, "/")) == []
+
+
+def test_permissions_speak_of_paths_as_they_are_called_here_and_hold_for_links(tmp_path):
+    (tmp_path / "root" / "kept").mkdir(parents=True)
+    (tmp_path / "root" / "kept" / "f").write_text("the secret")
+    (tmp_path / "root" / "link").symlink_to("kept/f")
+    (tmp_path / "root" / "folder").symlink_to("kept")
+    routes = {"/docs/": FilesystemBackend(tmp_path / "root"), "/m/": stored(), "/all/": stored()}
+    rules = [Deny("read", "/docs/kept/**"), Deny("write", "/docs/kept/**"), Deny("write", "/m/kept/**")]
+    rules += [Deny("read", "/all"), Deny("write", "/z")]
+    backend = CompositeBackend(StateBackend(), routes)
+    routes["/all/"].write(context(), "/f", b"the secret")
+    refused = [
+        *(ToolCall("read_file", {"file_path": f"/docs/{name}"}) for name in ("kept/f", "link", "folder/f")),
+        ToolCall("read_file", {"file_path": "/all/f"}),
+        ToolCall("delete", {"file_path": "/docs/kept/f"}),
+        *(ToolCall("write_file", {"file_path": path, "content": "x"}) for path in ("/m/kept/f", "/z", "/m//./kept/g")),
+    ]
+    allowed = [ToolCall("write_file", {"file_path": path, "content": "x"}) for path in ("/m/z", "/kept/f", "/docs/new")]
+    looks = [
+        ToolCall("grep", {"pattern": "secret"}),
+        ToolCall("ls", {"path": "/docs/folder"}),
+        ToolCall("glob", {"pattern": "**"}),
+        ToolCall("ls", {"path": "/"}),
+    ]
+    model = ScriptedModel([refused, allowed, looks, "done"])
+    agent = create_deep_agent(model, backend=backend, permissions=rules)
+    results = [message for message in agent.run_sync("go").messages if isinstance(message, ToolMessage)]
+    assert [message.is_error for message in results] == [True] * len(refused) + [False] * 7
+    assert "the secret" not in " ".join(message.text for message in results)
+    found = [message.text.split("\n") for message in results[-3:]]
+    assert found == [["no files in '/docs/folder'"], ["/docs/new", "/kept/f", "/m/z"], ["/docs/", "/kept/", "/m/"]]
+    assert (tmp_path / "root" / "kept" / "f").read_text() == "the secret"

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from harness.sse_mcp_server import streaming
 
 from minideep import (
     Agent,
+    Approve,
     Audio,
     ConfigError,
     Document,
@@ -31,8 +33,10 @@ from minideep import (
 )
 from minideep.mcp import MCPClient
 from minideep.models import ScriptedModel
+from minideep.permissions import Ask, Deny
 
 SERVER = [sys.executable, mcp_server.__file__]
+NAME_OF_AN_ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 ODD = [sys.executable, odd_mcp_server.__file__]
 
 
@@ -154,14 +158,15 @@ def test_a_tool_can_be_called_as_a_function(library):
 
 
 def test_only_the_tools_that_are_named_are_offered_and_a_prefix_tells_servers_apart():
-    with MCPClient(SERVER, only=["search", "shelf.list"], prefix="lib_") as client:
-        assert [tool.name for tool in client.tools] == ["lib_search", "lib_shelf_list"]
-        assert "Emma" in ask(client, ToolCall("lib_shelf_list"))[0].text
+    with MCPClient([*ODD, "names"], only=["a.b", "a_b"], prefix="lib_") as client:
+        assert [tool.name for tool in client.tools][1] == "lib_a_b"
+        assert ask(client, ToolCall(client.tools[0].name))[0].text == '["a.b", {}]'
+        assert len(client.tools) == 2
 
 
 def test_a_name_in_only_that_the_server_lacks_is_refused_with_the_one_that_was_meant():
-    with pytest.raises(ConfigError, match=r"no tool 'serch', which `only` names; did you mean 'search'\?"):
-        MCPClient(SERVER, only=["serch"]).connect()
+    with pytest.raises(ConfigError, match=r"no tool 'ecoh', which `only` names; did you mean 'echo'\?"):
+        MCPClient([*ODD, "plain"], only=["ecoh"]).connect()
 
 
 def test_two_tools_of_one_name_are_refused_with_the_remedy(library):
@@ -174,6 +179,18 @@ def test_two_tools_of_one_name_are_refused_with_the_remedy(library):
         Agent("offline:", [search, *library.tools])
     with pytest.raises(ConfigError, match=r"two tools are named 'search'; .*prefix="):
         Agent("offline:", [*library.tools, search])
+
+
+def test_rules_and_approvals_hold_for_the_tools_of_a_server_by_their_names(library):
+    model = ScriptedModel([[ToolCall("refuse"), ToolCall("search", {"query": "Austen"})], "done"])
+    rules = [Deny("refuse"), *(Ask(tool.name) for tool in library.tools if tool.read_only)]
+    agent = create_deep_agent(model, library.tools, permissions=rules)
+    turn = agent.run_sync("Go.", "t")
+    assert [waiting.call.name for waiting in turn.interrupts] == ["search"]
+    turn = agent.resume_sync("t", {turn.interrupts[0].key: Approve()})
+    refused, found = results(turn)
+    assert "forbids it" in refused.text
+    assert found.text == "Austen: Emma"
 
 
 # ---- services
@@ -490,6 +507,16 @@ def test_every_schema_of_a_server_becomes_one_that_providers_take():
             assert one.schema["type"] == "object"
             assert isinstance(one.schema["properties"], dict)
             assert not {"anyOf", "oneOf", "allOf", "not", "enum"} & {*one.schema}
+
+
+def test_an_argument_whose_name_providers_refuse_has_another_one_and_the_server_gets_its_own():
+    with MCPClient([*ODD, "schemas"], only=["keys"]) as client:
+        (keys,) = client.tools
+        identity, before, after, plain = keys.schema["properties"]
+        assert (identity, plain, keys.schema["required"]) == ("filter_id_", "plain.key", ["filter_id_"])
+        call = ToolCall("keys", {identity: "3", before: 1, after: 2, plain: 4})
+        assert ask(client, call)[0].text == '["keys", {"filter[id]": 3, "Time<": 1, "Time>": 2, "plain.key": 4}]'
+        assert all(NAME_OF_AN_ARGUMENT.fullmatch(name) for name in keys.schema["properties"])
 
 
 def test_a_name_that_providers_refuse_is_made_fit_and_mapped_back():

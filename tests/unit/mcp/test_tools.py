@@ -63,14 +63,14 @@ def test_a_tool_keeps_what_is_right_and_loses_the_schema_of_its_results():
 
 
 def test_a_name_that_fits_is_kept_and_one_that_had_to_change_is_the_same_in_any_company():
-    alone = fitting_names(["x" * 99], "")
-    assert fitting_names(["a.b", "a_c", "x" * 99], "p_")[:2] == ["p_a_b", "p_a_c"]
-    assert alone == fitting_names(["y", "x" * 99], "")[1:]
+    alone = fitting_names(["x" * 99])
+    assert fitting_names(["p_a.b", "p_a_c", "x" * 99])[:2] == ["p_a_b", "p_a_c"]
+    assert alone == fitting_names(["y", "x" * 99])[1:]
     assert len(alone[0]) == 64
 
 
 def test_names_that_would_be_one_are_told_apart_and_the_one_that_fits_keeps_its_own():
-    dotted, slashed, plain = fitting_names(["a.b", "a/b", "a_b"], "")
+    dotted, slashed, plain = fitting_names(["a.b", "a/b", "a_b"])
     assert plain == "a_b"
     assert len({dotted, slashed, plain}) == 3
-    assert dotted == fitting_names(["a_b", "a.b"], "")[1]
+    assert dotted == fitting_names(["a_b", "a.b"])[1]

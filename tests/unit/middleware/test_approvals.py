@@ -278,6 +278,11 @@ async def test_plans_of_subagents_do_not_wait():
     assert (await agent.run("go")).status == "ended"
 
 
+def test_an_agent_without_plans_has_none_to_approve():
+    with pytest.raises(ConfigError, match="approve_plan waits for 'write_todos', which `without` leaves out"):
+        planner(without=("write_todos",))
+
+
 def test_the_prompt_says_that_the_first_plan_waits_only_if_it_does():
     with_approval, without = (
         create_deep_agent(ScriptedModel([]), approve_plan=wanted).spec.system for wanted in (True, False)

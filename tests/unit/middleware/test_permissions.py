@@ -1,5 +1,6 @@
 """Agents under permissions: which calls run, wait or are refused, in every run below, through links and edits alike."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from minideep import (
     tool,
 )
 from minideep.access import Access
-from minideep.backends import FilesystemBackend, PermittedBackend, StateBackend
+from minideep.backends import FilesystemBackend, LocalShellBackend, PermittedBackend, StateBackend
 from minideep.middleware import FilesystemMiddleware, PermissionsMiddleware
 from minideep.models import ScriptedModel
 from minideep.permissions import Allow, Ask, Deny, ask_before_writes, read_only, workspace
@@ -127,6 +128,16 @@ async def test_a_rule_against_writing_stops_every_tool_that_changes_a_file(backe
     assert "Deny('write', '/secret/**') forbids it" in said
     bench = Bench([Deny("write", "/secret/**")], backend)
     assert "alpha" in (await bench(read("/secret/x"), read("/secret/sub/y")))[0]
+
+
+async def test_a_file_that_must_not_be_read_is_not_edited_either_as_the_error_would_tell_what_is_in_it(backend):
+    guess = "edit_file", {"file_path": "/src/.env", "old_string": "beta", "new_string": "alp"}
+    (said,) = await Bench([Deny("read", "*.env")], backend)(guess)
+    assert said.startswith("edit_file was not run: Deny('read', '*.env') forbids it")
+    bench = Bench([Ask("read", "*.env"), Ask("write")], backend)
+    await bench(edit("/src/.env"))
+    assert len(bench.waits) == 1
+    assert (await bench.decide(Approve())) == ["replaced 1 occurrence in '/src/.env'"]
 
 
 async def test_the_results_of_ls_glob_and_grep_leave_out_what_must_not_be_read(backend):
@@ -544,7 +555,8 @@ class Below(Bench):
             return last.text
         if last.text == "go":
             return self.replies.pop(0)
-        return [ToolCall(name, args, "d0") for name, args in json.loads(last.text)]
+        calls = json.loads(last.text) if last.text.startswith("[[") else [read("/pub/file")]
+        return [ToolCall(name, args, "d0") for name, args in calls]
 
 
 @pytest.mark.parametrize(
@@ -617,6 +629,47 @@ async def test_a_hook_of_ones_own_that_changes_the_path_afterwards_is_still_chec
     assert "'/secret/x' was not reached" in turn.messages[-2].text
 
 
+@pytest.mark.parametrize("kind", ["agent", "fork", "persistent"])
+async def test_every_kind_of_subagent_is_held_by_the_rules_of_its_parent(links, kind):
+    def say(request):
+        last = request.messages[-1]
+        return [ToolCall("read_file", {"file_path": "/pub/file"}, "d0")] if last.text == "look" else last.text
+
+    inner = Agent(ScriptedModel(say), middleware=[FilesystemMiddleware(links)])
+    kinds = {"agent": {"agent": inner}, "fork": {"fork": True}, "persistent": {"persistent": True}}
+    bench = Below([Deny("read", "/secret")], links, worker(**kinds[kind]))
+    bench.asked = 1  # The files are there.
+    (said,) = await bench(("task", {"description": "look", "subagent_type": "worker"}))
+    assert "leads to '/secret/x', which was not reached: Deny('read', '/secret')" in said
+
+
+async def test_a_task_in_the_background_is_held_by_the_rules_of_the_agent_that_started_it(links):
+    bench = Below([Deny("read", "/secret")], links, worker(background=True))
+    bench.asked = 1
+    async with bench.agent:
+        name = next(tool for tool in bench.agent.spec.tools if tool.startswith("start"))
+        calls = json.dumps([read("/pub/file")])
+        await bench((name, {"description": calls, "subagent_type": "worker"}))
+        thread = next(info.thread_id for info in await bench.agent.athreads() if info.thread_id != "t")
+        while (await bench.agent.aget_state(thread)).status == "running":
+            await asyncio.sleep(0.01)
+        state = await bench.agent.aget_state(thread)
+    assert "leads to '/secret/x', which was not reached: Deny('read', '/secret')" in state.messages[-1].text
+
+
+async def test_commands_of_a_real_shell_are_held_too(tmp_path):
+    (tmp_path / "kept").write_text("alpha")
+    rules = [Deny("execute", "rm *"), Allow("execute", "ls *"), Ask("execute"), Deny("read", "/kept")]
+    bench = Bench(rules, LocalShellBackend(tmp_path))
+    bench.asked = 1
+    said = await bench(runs("ls"), runs("ls; rm kept"), runs("ls $(rm kept)"), runs("sudo rm kept"), read("/kept"))
+    assert "kept" in said[0]
+    assert ["forbids it" in text for text in said] == [False, True, True, True, True]
+    await bench(runs("touch new"))
+    await bench.decide(Approve())
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["kept", "new"]
+
+
 # ---- building
 
 
@@ -643,6 +696,22 @@ def test_permissions_that_could_not_work_are_refused_when_the_agent_is_built(rul
 
     with pytest.raises(ConfigError, match=problem):
         create_deep_agent(ScriptedModel([]), [send], permissions=rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "warns"),
+    [
+        ([Deny("read", "/secret")], True),
+        ([Deny("read", "/secret"), Allow("execute")], False),
+        ([Deny("read", "/secret"), Ask("*")], False),
+        ([Allow("read", "/src/**")], False),
+    ],
+)
+def test_rules_that_hold_files_and_forget_commands_are_warned_of(tmp_path, caplog, rules, warns):
+    create_deep_agent(ScriptedModel([]), backend=FilesystemBackend(tmp_path), permissions=rules)
+    assert not caplog.records
+    create_deep_agent(ScriptedModel([]), backend=LocalShellBackend(tmp_path), permissions=rules)
+    assert ["its rules hold files, but not commands" in record.message for record in caplog.records] == [True] * warns
 
 
 def test_rules_may_name_tools_that_only_a_subagent_has():

@@ -45,16 +45,18 @@ async def test_only_tools_that_are_named_are_answered_from_it():
     assert len(found) == 2
 
 
-async def test_the_next_turn_and_the_runs_below_share_it_and_other_threads_do_not():
+async def test_the_runs_of_one_agent_share_it_and_other_agents_and_threads_do_not():
+    """A subagent may be forbidden to read what the result of its parent holds."""
     search, found = searching()
-    child = ScriptedModel([asks(), "done"])
-    main = ScriptedModel([asks(), "ok", task("one"), "ok", asks(), "ok"])
+    child = ScriptedModel([asks(), "done", asks(), "done"])
+    main = ScriptedModel([asks(), "ok", task("one"), task("one"), asks(), "ok", asks(), "ok"])
     agent = create_deep_agent(main, [search], subagents=[sub("one", child)], middleware=[ToolResultCache(["search"])])
     await agent.run("go", "t")
     await agent.run("go on", "t")
-    assert len(found) == 1
+    assert len(child.requests) == 4
+    assert len(found) == 2  # Once for the main agent, and once for the other.
     await agent.run("go", "another")
-    assert len(found) == 2
+    assert len(found) == 3
 
 
 async def test_a_thread_that_is_deleted_and_begun_again_has_none_of_its_old_results(store):

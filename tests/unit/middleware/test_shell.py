@@ -9,11 +9,12 @@ from harness.sandboxes import running
 
 from minideep import Agent, Approve, MemoryCheckpointer, Reject, Subagent, ToolCall, create_deep_agent
 from minideep.access import Access
-from minideep.backends import Executed, FilesystemBackend, LocalShellBackend
+from minideep.backends import CompositeBackend, Executed, FilesystemBackend, LocalShellBackend, StateBackend
 from minideep.errors import ConfigError
 from minideep.middleware import FilesystemMiddleware, ShellMiddleware
 from minideep.middleware.shell import readable, result_of
 from minideep.models import ScriptedModel
+from minideep.permissions import Allow, Deny
 
 
 def execute(command, **more):
@@ -68,9 +69,17 @@ def test_colours_and_overwritten_text_are_left_out(raw, shown):
     assert readable(raw) == shown
 
 
-@pytest.mark.parametrize("raw", ["\r" + "x" * 200_000, "\x1b]" * 100_000, "\x1b[" + "0" * 200_000, "\r" * 200_000])
-def test_no_output_takes_long_to_read(raw):
-    readable(raw)
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\r" + "x" * 200_000, "x" * 200_000),
+        ("\x1b]" * 100_000, ""),
+        ("\x1b[" + "0" * 200_000, "\ufffd[" + "0" * 200_000),
+        ("\r" * 200_000, ""),
+    ],
+)
+def test_long_output_is_read_as_short_output_is(raw, shown):
+    assert readable(raw) == shown
 
 
 def test_a_command_that_fails_is_an_error_result(shell):
@@ -120,6 +129,23 @@ def test_an_agent_has_it_if_its_backend_runs_commands_and_subagents_too(shell, t
 
     assert tools(shell) == [True, True, True]
     assert tools(FilesystemBackend(tmp_path)) == [False, False, False]
+
+
+def test_a_composite_runs_commands_where_its_first_backend_does(shell):
+    parts = CompositeBackend(shell, {"/memories/": StateBackend()})
+    model = ScriptedModel([execute("touch here; ls"), "done"])
+    [found] = results(create_deep_agent(model, backend=parts).run_sync("go"))
+    assert found.text == "here\n[exit code 0]"
+    agent = create_deep_agent(ScriptedModel(ok), backend=CompositeBackend(StateBackend(), {"/desk/": shell}))
+    assert "execute" not in agent.spec.tools
+
+
+def test_permissions_decide_about_each_command_of_a_line(shell):
+    rules = [Deny("execute", "rm *"), Allow("execute", "touch *"), Deny("execute")]
+    model = ScriptedModel([[execute("touch kept"), execute("touch other; rm kept"), execute("ls")], "done"])
+    turn = create_deep_agent(model, backend=shell, permissions=rules).run_sync("go")
+    assert [found.is_error for found in results(turn)] == [False, True, True]
+    assert [info.path for info in shell.ls(None, "/")] == ["/kept"]
 
 
 def test_the_tools_stay_the_same_from_request_to_request(shell):

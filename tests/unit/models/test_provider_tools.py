@@ -9,6 +9,7 @@ from harness.providers import Provider, json_answer
 from harness.wires import HELLO, claude, plain_ls as ls, responses
 
 from minideep import Agent, ConfigError, Subagent, Tool, ToolCall, create_deep_agent, tool
+from minideep.middleware import PermissionsMiddleware
 from minideep.models import (
     Anthropic,
     BatchModel,
@@ -21,6 +22,7 @@ from minideep.models import (
     ScriptedModel,
     WebSearch,
 )
+from minideep.permissions import Allow, Ask, Deny, read_only
 from minideep.ports import Reply, Request
 
 TO_CLAUDE = [
@@ -178,3 +180,23 @@ async def test_what_a_search_of_the_provider_found_goes_back_to_it():
             await agent.run("Thanks.", "t")
             assert provider.bodies[1]["messages"][1]["content"][:2] == [call, found]
             assert json.dumps(provider.bodies[0]["tools"]) == json.dumps(provider.bodies[1]["tools"])
+
+
+@pytest.mark.parametrize("rule", [Deny("web_search"), Ask("web_search"), Deny("*"), Ask("*")])
+def test_a_rule_about_a_tool_that_no_guard_sees_is_refused(rule):
+    with pytest.raises(ConfigError, match="PermissionsMiddleware decides about 'web_search', which the provider"):
+        create_deep_agent(ScriptedModel([]), [WebSearch()], permissions=[rule])
+    with pytest.raises(ConfigError, match="decides about 'web_search'"):
+        Agent(ScriptedModel([]), [WebSearch()], middleware=[PermissionsMiddleware([rule])])
+    finder = Subagent(name="finder", description="finds", tools=[WebSearch()])
+    with pytest.raises(ConfigError, match="decides about 'web_search'"):
+        create_deep_agent(ScriptedModel([]), subagents=[finder], permissions=[rule])
+
+
+def test_an_approval_of_a_tool_that_the_provider_runs_is_refused():
+    with pytest.raises(ConfigError, match="HumanInTheLoopMiddleware decides about 'web_search'"):
+        create_deep_agent(ScriptedModel([]), [WebSearch()], interrupt_on={"web_search": True})
+
+
+def test_rules_about_files_and_commands_leave_the_provider_s_tools_alone():
+    create_deep_agent(ScriptedModel([]), [WebSearch()], permissions=[*read_only(), Allow("*")])

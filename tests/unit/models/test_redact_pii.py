@@ -30,9 +30,16 @@ from minideep.ports import Request
 
 MAIL, CARD, ADDRESS, KEY = "ada@example.com", "4111 1111 1111 1111", "192.168.0.17", "sk-ant-api03-" + "x1Y2" * 8
 FOUND_HERE = {
-    "email": [MAIL, "a.b+c%d@mail.example.co.uk", "X_1@a-b.org", "ada@xn--bcher-kva.example"],
+    "email": [
+        MAIL,
+        "a.b+c%d@mail.example.co.uk",
+        "X_1@a-b.org",
+        "ada@xn--bcher-kva.example",
+        "jörg@müller.de",
+        "анна@пример.рф",
+    ],
     "card": [CARD, "4111111111111111", "4111-1111-1111-1111", "3782 822463 10005", "6011000990139424"],
-    "ip": [ADDRESS, "8.8.8.8", "2001:db8::8a2e:370:7334", "fe80::1", "::1", "1:2:3:4:5:6:7:8"],
+    "ip": [ADDRESS, "8.8.8.8", "2001:db8::8a2e:370:7334", "fe80::1", "::1", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4"],
     "key": [
         KEY,
         "sk-proj-" + "a" * 40,
@@ -45,6 +52,8 @@ FOUND_HERE = {
         "sk_live_" + "a" * 24,
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.sig-nature",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n+/=\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,0A\n\nMIIEow\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQVY\n=A1\n-----END PGP PRIVATE KEY BLOCK-----",
     ],
 }
 NOT_FOUND = [
@@ -136,6 +145,15 @@ async def test_a_message_without_any_stays_the_same_object_and_bytes():
     ]
     asked = await sent(request(*messages))
     assert all(one is other for one, other in zip(asked.messages, messages, strict=True))
+
+
+async def test_a_message_is_redacted_once_and_is_the_same_object_in_every_request():
+    model = ScriptedModel(["ok", "ok"])
+    safe, asked = RedactPII(model), request(UserMessage(f"I am {MAIL}"), ToolMessage(f"{CARD}", "c1", "pay"))
+    await safe.complete(asked, None)
+    await safe.complete(structs.replace(asked, messages=[*asked.messages, UserMessage("go on")]), None)
+    first, second = (list(one.messages) for one in model.requests)
+    assert all(one is other for one, other in zip(first, second, strict=False))
 
 
 async def test_the_part_of_the_prompt_that_never_changes_keeps_its_end():
