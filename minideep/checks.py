@@ -125,11 +125,7 @@ class _Arguments:
     def checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments, with an iterator replaced by one that checks its items as they are read."""
         for place, ((name, kind), value) in enumerate(zip(self._positional, args, strict=False)):
-            if (
-                type(value) not in kind.exact
-                and kind is not ANYTHING
-                and (items := self._items(name, kind, value, args))
-            ):
+            if type(value) not in kind.exact and kind is not ANYTHING and (items := self._fit(name, kind, value, args)):
                 args = (*args[:place], items, *args[place + 1 :])
         for name, value in kwargs.items():
             kind = self._kinds.get(name, ANYTHING)
@@ -137,11 +133,7 @@ class _Arguments:
                 from .mistakes import unexpected
 
                 raise TypeError(unexpected(self._called(args), name, self._function))
-            if (
-                type(value) not in kind.exact
-                and kind is not ANYTHING
-                and (items := self._items(name, kind, value, args))
-            ):
+            if type(value) not in kind.exact and kind is not ANYTHING and (items := self._fit(name, kind, value, args)):
                 kwargs = {**kwargs, name: items}
         return args, kwargs
 
@@ -153,7 +145,7 @@ class _Arguments:
             return self._owner
         return f"{type(args[0]).__name__}.{name}".removesuffix(".__init__")
 
-    def _items(self, name: str, kind: Kind, value: Any, args: tuple[Any, ...]) -> Iterator[Any] | None:
+    def _fit(self, name: str, kind: Kind, value: Any, args: tuple[Any, ...]) -> Iterator[Any] | None:
         items = _check(value, kind, name, partial(self._called, args)).items
         return (
             _checking(value, items, name, self._called(args)) if items and not isinstance(value, Collection) else None
