@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -323,8 +323,8 @@ class Batch:
 def _tags(state: State) -> dict[str, str]:
     tags: Any = state.notes.get(ABOUT, {}).get("tags")
     # A tool may have noted anything there, and `redact` may have left anything: no head could be read that holds it.
-    items: Any = tags.items() if type(tags) is dict else ()  # pyright: ignore[reportUnknownMemberType]
-    return {name: tag for name, tag in items if type(name) is type(tag) is str}
+    given = cast(dict[Any, Any], tags) if type(tags) is dict else {}
+    return {name: tag for name, tag in given.items() if type(name) is type(tag) is str}
 
 
 def _with_parts(row: RunRow, parts: list[_Part]) -> RunRow:

@@ -72,7 +72,7 @@ def _is(run: RunView, noted: str, question: str) -> bool:
 
 
 def _note(run: RunView, entry: OpenCall) -> dict[str, Any]:
-    note = run.view.notes.get(OWNER, {}).get(entry.call.id)
+    note: Any = run.view.notes.get(OWNER, {}).get(entry.call.id)
     # Another call may have had this id, and a message instead of its answer.
     return note if _is_whole(note) and note["by"] == entry.requested_by else NOTHING
 

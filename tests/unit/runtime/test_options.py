@@ -293,3 +293,31 @@ def test_whatever_a_tool_notes_in_place_of_tags_the_thread_can_be_read(store, va
 def test_another_model_is_refused_where_its_parts_ask_their_own():
     with pytest.raises(ConfigError, match=r"another model would have no effect; `override\(model=\.\.\.\)`"):
         Blueprint(ScriptedModel([])).with_options(model=ScriptedModel(["42"]))
+
+
+async def test_a_stream_that_is_read_with_and_without_await_is_refused_and_does_not_wait_for_itself():
+    agent = Agent(ScriptedModel(endless))
+    stream = agent.stream("go", "a")
+    await anext(stream)
+    with pytest.raises(ConfigError, match="use `async with` and `async for` only"), stream:
+        pass
+    stream = agent.stream("go", "b")
+    await anext(stream)
+    with pytest.raises(ConfigError, match="one stream is read both with `await` and without"):
+        list(stream)
+    stream = agent.stream("go", "c")
+    next(iter(stream))  # Leaving it ends the turn.
+    stream = agent.stream("go", "d")
+    events = iter(stream)
+    next(events)
+    with pytest.raises(ConfigError, match="one stream is read both"):
+        await anext(stream)
+    await stream.aclose()
+    while "running" in {info.status for info in agent.threads()}:
+        await asyncio.sleep(0)
+    assert {info.status for info in agent.threads()} == {"cancelled"}
+
+
+async def endless(request):
+    await asyncio.Event().wait()
+    return ""
