@@ -11,6 +11,7 @@ from minideep import (
     Agent,
     ConfigError,
     DiskCheckpointer,
+    EncryptedCheckpointer,
     Limits,
     MemoryCheckpointer,
     Middleware,
@@ -19,7 +20,9 @@ from minideep import (
     create_deep_agent,
     tool,
 )
-from minideep.models import FallbackModel, ScriptedModel
+from minideep.backends import LocalShellBackend
+from minideep.mcp import MCPClient
+from minideep.models import FallbackModel, OpenAI, RedactPII, ScriptedModel
 
 
 @tool
@@ -63,6 +66,30 @@ def test_an_error_names_the_parameter_what_was_given_and_what_is_wanted(given, s
     with pytest.raises(ConfigError, match=re.escape(said)) as refused:
         Agent(**{"model": model()} | given)
     assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda key: OpenAI("x", api_key=key.encode()),
+        lambda key: RedactPII(model(), strategy="hash", secret=[key]),
+        lambda key: EncryptedCheckpointer(MemoryCheckpointer(), key),
+        lambda key: LocalShellBackend(".", env={"KEY": key.encode()}),
+        lambda key: LocalShellBackend(".", env={"KEY": f"{key}\0"}),
+        lambda key: MCPClient("https://example.com/mcp", headers=f"Authorization: {key}"),
+        lambda key: MCPClient("https://example.com/mcp", headers=[("Authorization", key)]),
+        lambda key: MCPClient(f"server --key '{key}"),
+    ],
+)
+def test_no_error_shows_a_secret(make):
+    with pytest.raises(ConfigError) as refused:
+        make("sk-secret")
+    assert "sk-secret" not in str(refused.value)
+
+
+def test_what_to_do_about_a_wrong_secret_is_said_all_the_same():
+    with pytest.raises(ConfigError, match=r"not a value of type bytes; write AESGCM\(key\)"):
+        EncryptedCheckpointer(MemoryCheckpointer(), b"sk-secret")
 
 
 class Words(str):
