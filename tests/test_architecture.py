@@ -213,8 +213,8 @@ OPT_IN = {
     "": "command_lines mcp mistakes permissions",
     "backends.": "bubblewrap commands composite docker filesystem ignoring sandbox scripts shell store supervisor",
     "middleware.": (
-        "asking background call_limits context.clearing continuing grading leaving_out permissions result_cache rubric "
-        "shell tool_retry tool_selector"
+        "asking background call_limits context.clearing continuing forking grading leaving_out permissions "
+        "result_cache rubric shell tool_retry tool_selector"
     ),
     "models.": "provider_tools redact_pii retry",
     "runtime.": "decisions jobs options questions updating",

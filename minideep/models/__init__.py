@@ -21,7 +21,7 @@ __getattr__ = lazy_names(
         "openai.chat": "OpenAIChat",
         "openai.responses": "OpenAI",
         "profile": "Profile profile_of",
-        "provider_tools": "CodeExecution FileSearch WebSearch",
+        "provider_tools": "CodeExecution FileSearch WebSearch check_guards",
         "rate_limit": "RateLimiter",
         "redact_pii": "RedactPII",
         "registry": "register",

@@ -16,7 +16,12 @@ from .offline import OfflineModel as OfflineModel
 from .openai.chat import OpenAIChat as OpenAIChat
 from .openai.responses import OpenAI as OpenAI
 from .profile import Profile as Profile, profile_of as profile_of
-from .provider_tools import CodeExecution as CodeExecution, FileSearch as FileSearch, WebSearch as WebSearch
+from .provider_tools import (
+    CodeExecution as CodeExecution,
+    FileSearch as FileSearch,
+    WebSearch as WebSearch,
+    check_guards as check_guards,
+)
 from .rate_limit import RateLimiter as RateLimiter
 from .redact_pii import RedactPII as RedactPII
 from .registry import register as register

@@ -1,12 +1,13 @@
 """Tools that a provider runs, in one line for every provider that has them: `tools=[WebSearch()]`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..checks import checked
 from ..errors import ConfigError, ToolError
 from ..kinds import Injected, Positive
 from ..messages import ToolCall
+from ..ports import Middleware
 from ..tools import Tool
 
 
@@ -96,3 +97,17 @@ def without_options(tool: Tool, model: str, names: Collection[str], remedy: str)
 def given(**options: Any) -> dict[str, Any]:
     """Return the *options* that are set."""
     return {name: value for name, value in options.items() if value}
+
+
+def check_guards(tools: Iterable[Tool], middleware: Iterable[Middleware]) -> None:
+    """Check that no guard in *middleware* means to decide about calls that it will never see.
+
+    Raises:
+        ConfigError: one has a rule about a tool that the provider runs.
+    """
+    hosted = [tool.name for tool in tools if tool.is_hosted]
+    for part in middleware:
+        for name in hosted:
+            if (decides := getattr(part, "decides_about", None)) and decides(name):
+                problem = f"{part.name} decides about {name!r}, which the provider of the model runs"
+                raise ConfigError(f"{problem}, so that its calls are seen by no guard; leave out the tool or the rule")

@@ -84,7 +84,8 @@ class FilesystemMiddleware(Middleware):
         self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
         functions = self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep
         self.tools: Sequence[Tool] = tuple(map(Tool, functions))
-        in_state, reads, writes = getattr(backend, "in_state", False), self._reads, self._writes
+        reads, writes = partial(self._reaches, "read"), partial(self._reaches, "write")
+        in_state = getattr(backend, "in_state", False)
         for tool in self.tools:  # As arguments of `Tool` they would be checked for each agent that is built.
             tool.thread_only, tool.access = in_state, writes if tool.name in _CHANGES else reads
 
@@ -327,12 +328,6 @@ class FilesystemMiddleware(Middleware):
             return self._path(_target(call))
         except (msgspec.ValidationError, ToolError):  # That call will return an error.
             return ""
-
-    def _reads(self, args: Mapping[str, Any]) -> tuple[Access, ...]:
-        return self._reaches("read", args)
-
-    def _writes(self, args: Mapping[str, Any]) -> tuple[Access, ...]:
-        return self._reaches("write", args)
 
     def _reaches(self, operation: str, args: Mapping[str, Any]) -> tuple[Access, ...]:
         """Return what a call with *args* reaches. A path that no file has is left to the tool, which refuses it."""
