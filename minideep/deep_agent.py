@@ -21,6 +21,7 @@ from .middleware import (
     OffloadMiddleware,
     PatchToolCallsMiddleware,
     PromptCachingMiddleware,
+    Rule,
     SkillsMiddleware,
     Subagent,
     SubAgentMiddleware,
@@ -29,7 +30,6 @@ from .middleware import (
     as_subagent,
 )
 from .models import profile_of, resolve
-from .permissions import Rule, check_operations
 from .ports import Backend, Middleware, Model, Store
 from .runtime import check_prices, inheritable
 from .spec import AgentSpec, Runnable
@@ -89,27 +89,27 @@ def create_deep_agent(
     Raises:
         ConfigError: a model, a tool or a name is not usable.
     """
-    own = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
-    given = (*middleware, *_plan_approval(approve_plan, without))
-    model, files = resolve(model), backend or StateBackend()
-    usual = _usual(model, files)
-    main = Subagent(
-        name=name,
-        description="",
-        system_prompt=system_prompt,
-        memory=memory,
-        skills=skills,
-        interrupt_on=interrupt_on,
-        permissions=permissions,
-        middleware=given,
-        subagents=_with_general_purpose(own, skills, given, without, usual),
-        response_format=response_format,
-        without=without,
-    )
-    agent, known = _Defaults(model, tuple(map(as_tool, tools)), files, limits, usual).build(main)
-    _check_profile(model, known)
+    parts: dict[str, Any] = {"system_prompt": system_prompt, "memory": memory, "skills": skills, "without": without}
+    parts |= {"interrupt_on": interrupt_on, "permissions": permissions, "response_format": response_format}
+    parts["subagents"] = [as_subagent(subagent, f"subagents[{place}]") for place, subagent in enumerate(subagents)]
+    parts["middleware"] = (*middleware, *_plan_approval(approve_plan, without))
+    agent = _built(Subagent(name=name, description="", **parts), model, tools, backend or StateBackend(), limits)
     agent.spec = structs.replace(agent.spec, about={"version": version}, continues=frozenset(continues))
     agent.checkpointer, agent.durability, agent.redact = checkpointer, durability, redact
+    return agent
+
+
+def _built(
+    main: Subagent,
+    model: str | Model,
+    tools: Iterable[Tool | Callable[..., Any]],
+    files: Backend,
+    limits: Limits | None,
+) -> Agent[Any]:
+    model = resolve(model)
+    defaults = _Defaults(model, tuple(map(as_tool, tools)), files, limits, _usual(model, files))
+    agent, known = defaults.build(main, _below(main, defaults.usual))
+    _check_profile(model, known)
     return agent
 
 
@@ -123,24 +123,19 @@ def _plan_approval(wanted: bool, without: Sequence[str]) -> list[Middleware]:
     return [PlanApprovalMiddleware()]
 
 
-def _with_general_purpose(
-    subagents: Sequence[Subagent],
-    skills: Sequence[str],
-    middleware: Sequence[Middleware],
-    without: Sequence[str],
-    usual: Sequence[Middleware],
-) -> Sequence[Subagent]:
-    """Return *subagents* after `general-purpose`, unless one of them has that name, or the agent leaves it out.
+def _below(main: Subagent, usual: Sequence[Middleware]) -> Sequence[Subagent]:
+    """Return the subagents of *main*, after `general-purpose`, unless one has that name, or *main* leaves it out.
 
     It has the main agent's skills, and its middleware that replaces a *usual* one.
     """
-    names = {subagent.name for subagent in subagents}
-    if {GENERAL_PURPOSE.name, "task"} & {*without} or GENERAL_PURPOSE.name in names:
-        return subagents
-    shared = [part for part in middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
-    if not (skills or shared):
-        return [GENERAL_PURPOSE, *subagents]
-    return [structs.replace(GENERAL_PURPOSE, skills=skills, middleware=shared), *subagents]
+    names = {subagent.name for subagent in main.subagents}
+    if {GENERAL_PURPOSE.name, "task"} & {*(main.without or ())} or GENERAL_PURPOSE.name in names:
+        return main.subagents
+    shared = [part for part in main.middleware if isinstance(part, (*map(type, usual), SkillsMiddleware))]
+    general = GENERAL_PURPOSE
+    if main.skills or shared:
+        general = structs.replace(general, skills=main.skills, middleware=shared)
+    return [general, *main.subagents]
 
 
 class _Defaults(Struct, frozen=True):
@@ -192,14 +187,14 @@ class _Defaults(Struct, frozen=True):
             (*self.budgets, (subagent.name, subagent.limits or self.limits or Limits())),
         )
 
-    def build(self, subagent: Subagent) -> tuple[Agent, frozenset[str]]:
-        """Build the agent that *subagent* describes, and those below it. Return it, and the names of all tools."""
+    def build(self, subagent: Subagent, below: Iterable[Subagent]) -> tuple[Agent, frozenset[str]]:
+        """Build the agent that *subagent* describes, and those *below* it. Return it, and the names of all tools."""
         for shared in subagent.share:
             if shared in NEVER_SHARED:
                 problem = f"subagent {subagent.name!r} shares {shared!r}"
                 raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
         own = self.of(subagent)
-        children = [(child, *own.child(child)) for child in subagent.subagents]
+        children = [(child, *own.child(child)) for child in below]
         stack = own.middleware(subagent, _delegation(children) if children else ())
         agent = Agent(
             own.model,
@@ -223,6 +218,8 @@ class _Defaults(Struct, frozen=True):
         known = frozenset[str]().union(agent.spec.tools, *(names for *_, names in children))
         _check_names(subagent, known)
         if subagent.permissions:
+            from .permissions import check_operations  # Guards are loaded by those who use them.
+
             check_operations(subagent.permissions, known, agent.spec.tools, f"agent {subagent.name!r}")
         if subagent.model:
             _check_profile(own.model, known)
@@ -237,7 +234,7 @@ class _Defaults(Struct, frozen=True):
 
             return Fork(subagent.name, subagent.limits), frozenset()
         if subagent.agent is None:
-            return self.build(subagent)
+            return self.build(subagent, subagent.subagents)
         spec: AgentSpec = subagent.agent.spec
         for owner, limits in self.budgets:
             check_prices(spec, limits, owner)

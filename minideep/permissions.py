@@ -12,7 +12,7 @@ from unicodedata import normalize
 
 from msgspec import Struct
 
-from .access import Access
+from .access import OPERATIONS, Access
 from .backends import Glob, is_within, join
 from .checks import UserWritten, check_fields
 from .context import ToolContext
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Allow", "Ask", "Deny", "ask_before_writes", "read_only", "workspace"]
 EVERYTHING = "**"
 logger: logging.Logger = logging.getLogger("minideep")
-OPERATIONS = ("read", "write", "execute", "task", "*")
+RULED = (*OPERATIONS, "*")
 When = Callable[[ToolContext, ToolCall], bool]
 
 
@@ -138,8 +138,12 @@ class Policy:
         """Return whether *folder* may be listed: it, or something that may be below it, is not denied."""
         access = Access("read", folder)
         return all(
-            self._first(rules, asked, access, None).strictness < 2
-            or any(_meets(self._starts(rule), folder) for rule in _about(rules, asked, "read") if rule.strictness < 2)
+            not isinstance(self._first(rules, asked, access, None), Deny)
+            or any(
+                _meets(self._starts(rule), folder)
+                for rule in _about(rules, asked, "read")
+                if not isinstance(rule, Deny)
+            )
             for rules in self.lists
         )
 
@@ -250,15 +254,13 @@ def check_operations(rules: Sequence[Rule], known: Collection[str], tools: Mappi
         ConfigError: one is not, or has a pattern for a tool that does not say what its calls reach.
     """
     for rule in rules:
-        if rule.operation in OPERATIONS:
+        if rule.operation in RULED:
             continue
         if rule.operation not in known:
             from .mistakes import did_you_mean
 
-            meant = did_you_mean(rule.operation, [*OPERATIONS, *known], f"; the tools are {', '.join(sorted(known))}")
-            problem = (
-                f"{rule} names {rule.operation!r}, which is neither an operation ({', '.join(OPERATIONS)}) nor a tool"
-            )
+            meant = did_you_mean(rule.operation, [*RULED, *known], f"; the tools are {', '.join(sorted(known))}")
+            problem = f"{rule} names {rule.operation!r}, which is neither an operation ({', '.join(RULED)}) nor a tool"
             raise ConfigError(f"{owner}: {problem}{meant}")
         tool = tools.get(rule.operation)
         if rule.pattern != EVERYTHING and tool is not None and tool.access is None:

@@ -1,6 +1,7 @@
 """The ideas of the layout, checked: imports point down, packages have faces, one function changes a state."""
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -205,7 +206,35 @@ for name, module in sys.modules.items():
     loaded = [Path(line) for line in run.stdout.split("\n") if line]
     # On a busy machine a turn takes so long that it has an address.
     address = {"exchange.py", "addresses.py", "frames.py"}
-    assert sum(code_lines(path) for path in loaded if path.name not in address) < 6_560
+    assert sum(code_lines(path) for path in loaded if path.name not in address) < 6_545
+
+
+OPT_IN = {
+    "": "commands mcp mistakes permissions",
+    "backends.": "bubblewrap commands composite docker filesystem ignoring sandbox scripts shell store supervisor",
+    "middleware.": (
+        "asking background call_limits context.clearing continuing grading leaving_out permissions result_cache rubric "
+        "shell tool_retry tool_selector"
+    ),
+    "models.": "provider_tools redact_pii retry",
+    "runtime.": "decisions jobs options questions updating",
+}
+
+
+def test_a_default_agent_loads_nothing_that_nobody_asked_for():
+    opt_in = {f"minideep.{package}{name}" for package, names in OPT_IN.items() for name in names.split()}
+    assert all(importlib.util.find_spec(name) for name in opt_in)
+    code = """
+import asyncio, sys
+from minideep import MemoryCheckpointer, ToolCall, create_deep_agent
+from minideep.models import ScriptedModel
+model = ScriptedModel([ToolCall("write_file", {"file_path": "a", "content": "b"}), "done"])
+turn = asyncio.run(create_deep_agent(model, checkpointer=MemoryCheckpointer()).run("hi"))
+assert turn.status == "ended"
+print(*sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert opt_in & {*run.stdout.split()} == set()
 
 
 def test_rules_that_comments_name_are_written_down():

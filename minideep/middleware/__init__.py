@@ -41,7 +41,7 @@ __getattr__ = lazy_names(
         "result_cache": "ToolResultCache",
         "rubric": "Rubric",
         "skills": "SkillsMiddleware",
-        "subagents": "Named SubAgentMiddleware Subagent as_subagent",
+        "subagents": "Named Rule SubAgentMiddleware Subagent as_subagent",
         "todos": "TodoListMiddleware unfinished",
         "tool_retry": "ToolRetry",
         "tool_selector": "ToolSelector",

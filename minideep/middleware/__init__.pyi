@@ -40,6 +40,7 @@ from .shell import ShellMiddleware as ShellMiddleware
 from .skills import SkillsMiddleware as SkillsMiddleware
 from .subagents import (
     Named as Named,
+    Rule as Rule,
     Subagent as Subagent,
     SubAgentMiddleware as SubAgentMiddleware,
     as_subagent as as_subagent,

@@ -1,7 +1,7 @@
 """Subagents: a tool that runs another agent, with fresh messages and a log of its own."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Struct, structs
 
@@ -10,10 +10,9 @@ from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..export import as_plain
-from ..kinds import having, shown
+from ..kinds import having, remedy, shown
 from ..messages import Input, ToolMessage, ToolResult
 from ..parameters import Alias
-from ..permissions import Rule
 from ..plain_json import to_json
 from ..ports import Middleware, Model
 from ..spec import AgentSpec, Runnable
@@ -22,6 +21,11 @@ from ..tools import Tool
 from ..turn import Turn
 from .approvals import Approval
 from .output import as_response_format
+
+if TYPE_CHECKING:
+    from ..permissions import Rule
+else:  # Few agents have rules: whoever writes one has loaded its class.
+    Rule = Annotated[Any, having("strictness", "a rule such as Allow('read', '/src/**'), Ask('write') or Deny('task')")]
 
 PROMPT = """\
 Delegate work that is large, separate or noisy (long searches, much reading) with `task`, several tasks in one reply \
@@ -55,6 +59,7 @@ TYPE_NAMES = Alias("agent", "agent_name", "agent_type", "subagent", "subagent_na
 ID = Annotated[str, Alias("task_id", "session_id", "subagent_id")]
 
 
+@remedy("write Subagent(name=..., description=...), with agent=... around an agent that you have built")
 class Subagent(UserWritten, frozen=True, kw_only=True):
     """A kind of subagent that an agent may delegate to.
 
@@ -115,17 +120,17 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
         if self.agent is not None:
             self._check_alone("agent", "share background persistent", "build it into the agent")
         if self.fork:
-            self._check_alone("fork", "limits persistent", "a fork has all else of its parent")
+            self._check_alone("fork", "limits persistent", "drop one, as a fork takes all else from its parent")
         if self.background and self.persistent:
             problem = f"subagent {self.name!r} is both background and persistent"
             raise ConfigError(f"{problem}; leave persistent out, as `update_task` always goes on with a task")
 
-    def _check_alone(self, field: str, besides: str, remedy: str) -> None:
+    def _check_alone(self, field: str, besides: str, instead: str) -> None:
         """Check that besides *field* only the fields *besides* are given."""
         for other in structs.fields(type(self)):
             given = getattr(self, other.name)
             if other.name not in ("name", "description", field, *besides.split()) and given != other.default:
-                raise ConfigError(f"subagent {self.name!r} has both {field}= and {other.name}=; {remedy}")
+                raise ConfigError(f"subagent {self.name!r} has both {field}= and {other.name}=; {instead}")
 
 
 class Named(Struct, frozen=True):

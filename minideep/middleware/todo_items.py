@@ -6,7 +6,6 @@ from typing import Any, cast, get_args
 from ..coercion import spelling
 from ..kinds import shown
 from ..messages import clean
-from ..mistakes import did_you_mean
 from ..state import Todo, TodoStatus
 from ..structured import whole_value
 
@@ -88,6 +87,8 @@ def _todo(number: int, item: Any) -> Todo:
     texts, status = [name for name in fields if name in _TEXTS], fields.pop("status", "pending")
     for name in fields:
         if name not in texts[:1] and spelling(name) not in _IGNORED:
+            from ..mistakes import did_you_mean
+
             known = did_you_mean(name, ("content", "status"), "; the fields are content and status")
             raise ValueError(f"todo {number} has a field {shown(name)}{known}")
     content = fields[texts[0]] if texts else None

@@ -61,7 +61,7 @@ class Job:
 
 
 class Boss:
-    """An agent that does what each test has it do; `{job}` in an id stands for the first task."""
+    """An agent with one background subagent, which does what each test has it do."""
 
     def __init__(self, job, *, store=None, tools=(), middleware=(), durability="turn", limits=None, **more):
         self.turns, self.requests = [], []
@@ -627,7 +627,7 @@ async def test_where_redact_removes_the_notes_another_process_goes_on_without_th
         await boss.turn(start())
         later = Boss(ScriptedModel([]), store=store)
         turn = await later.turn(ToolCall("list_tasks"), about("check_task", "x"), "ok")
-    assert answers(turn) == ["no tasks were begun", "no task has the id 'x'; `list_tasks` shows those that there are"]
+    assert answers(turn) == ["no tasks were begun", "no task has the id 'x'; `list_tasks` shows all tasks"]
 
 
 async def test_the_thread_of_a_task_has_an_id_that_everybody_can_name():

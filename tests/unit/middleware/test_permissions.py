@@ -727,3 +727,35 @@ async def test_presets_hold_for_the_file_tools(backend, rules):
     bench = Bench(rules, backend)
     await bench(read("/src/a.py"), write("/pub/f"))
     assert (bench.turn.status == "paused") is (rules == ask_before_writes())
+
+
+@pytest.mark.parametrize(
+    ("access", "problem"),
+    [
+        (lambda args: [Access("Read", args["path"])], "rules do not know the operation 'Read'; write 'read'"),
+        (lambda args: [Access("excute", args["path"])], "rules do not know the operation 'excute'; write 'execute'"),
+        (lambda args: Access("read", args["path"]), "tool 'send': what access returns must be a list, not Access("),
+        (lambda args: ["read"], "tool 'send': what access returns[0] must be an `Access`, not 'read'"),
+        (lambda args: None, "tool 'send': what access returns must be a list, not None"),
+    ],
+)
+def test_a_tool_that_tells_something_else_than_what_its_call_reaches_does_not_run(access, problem):
+    ran = []
+
+    def send(path: str) -> str:
+        """Send a file."""
+        ran.append(path)
+        return "sent"
+
+    call = ToolCall("send", {"path": "/secret/x"})
+    agent = create_deep_agent(
+        ScriptedModel([call, "done"]), [Tool(send, access=access)], permissions=[Deny("read", "/secret")]
+    )
+    turn = agent.run_sync("Send it.")
+    assert turn.status == "failed"
+    assert problem in str(turn.error)
+    assert not ran
+
+
+def test_an_operation_of_a_tools_own_is_no_mistake():
+    assert [Access(word).operation for word in ("publish", "thread", "read_mail")] == ["publish", "thread", "read_mail"]
