@@ -142,6 +142,8 @@ class AsyncSubAgentMiddleware(Middleware):
         status = "cancelled" if cancelled else await _status(ctx, jobs, id, about)
         if not cancelled and status not in OPEN:
             return f"task {id} had stopped before: {status}"
+        if status == "paused":
+            await jobs.end(self._agent(about), thread_of_job(ctx.thread_id, id))
         _note(ctx, id, about, "cancelled")
         return f"task {id} is cancelled"
 

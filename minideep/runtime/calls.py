@@ -57,7 +57,9 @@ async def call_tool(run: Run, asked: ToolCall) -> None:
             forget(run, asked.id)
     if isinstance(outcome, Interrupt):
         # A hook may show another call than the model's; the decision must still find this one.
-        interrupt = structs.replace(outcome, call=structs.replace(outcome.call, id=asked.id), path=run.path)
+        # Nor does the tool ask: a `Respond` to a hook must not run it.
+        shown = structs.replace(outcome.call, id=asked.id)
+        interrupt = structs.replace(outcome, call=shown, path=run.path, question=False)
         _wait(call, (interrupt,))
     else:
         _record_result(run, asked, outcome, perf_counter() - started)

@@ -1,5 +1,6 @@
 """Jobs: threads that a tool of another thread begins beside it, in the same store, run by the same agent's block."""
 
+import time
 from concurrent.futures import Future
 from hashlib import sha256
 from typing import Any
@@ -10,6 +11,7 @@ from ..checkpoint import get_state
 from ..context import DRIVEN, ToolContext
 from ..costs import Costs
 from ..errors import CheckpointError, ConfigError, ThreadBusy, ToolError, UnknownThread
+from ..events import TurnCancelled
 from ..messages import UserMessage
 from ..spec import Runnable
 from ..turn import Turn, turn_of
@@ -17,10 +19,11 @@ from .delegation import count_child, spec_beside
 from .following import cancel_turn, say_to_turn, status_of
 from .handle import Begin, start
 from .run import Run
-from .turns import TurnConfig, Turns
+from .turns import Accepted, TurnConfig, Turns
 
 LONGEST = 488
 """Characters of a thread's id that the ids of its jobs begin with: they are bounded as well, by 500."""
+BY_PARENT = "cancelled by the agent that began it"
 CLOSED = "no task can run beside this turn, as its program has not opened the agent (`async with agent:`)"
 
 
@@ -89,7 +92,19 @@ class Jobs:
 
     async def cancel(self, thread_id: str) -> bool:
         """`Agent.cancel`."""
-        return await cancel_turn(self._store, thread_id, "cancelled by the agent that began it")
+        return await cancel_turn(self._store, thread_id, BY_PARENT)
+
+    async def end(self, agent: Runnable, thread_id: str) -> None:
+        """Cancel the turn of a job that waits for a person: nobody is to let its calls run any more.
+
+        Raises:
+            ToolError: it could not be cancelled.
+        """
+        turns: Turns = self._turns
+        try:
+            await turns.update(self._config(agent), thread_id, _cancelled)
+        except (CheckpointError, ConfigError) as exc:
+            raise ToolError(f"not cancelled: {exc}") from None
 
     async def last_turn(self, agent: Runnable, thread_id: str) -> Turn:
         """Return the last turn of a job as it is saved, or as it is now if it runs here."""
@@ -124,6 +139,12 @@ class Jobs:
             # If it runs already, this call has begun it, or a person has gone on with it.
             if not isinstance(exc, ThreadBusy) or await self.status(thread_id) != "running":
                 raise ToolError(f"not begun: {exc}") from None
+
+
+async def _cancelled(run: Run) -> Accepted:
+    if run.state.status == "paused":  # Otherwise a person was faster.
+        run.record(TurnCancelled(time.time(), BY_PARENT))
+    return Accepted(must_save=True)
 
 
 def job_id(ctx: ToolContext) -> str:

@@ -17,6 +17,7 @@ from minideep import (
     Limits,
     MemoryCheckpointer,
     Middleware,
+    Respond,
     Subagent,
     ToolCall,
     ToolContext,
@@ -635,3 +636,24 @@ async def test_the_thread_of_a_task_has_an_id_that_everybody_can_name():
         await boss.turn(start(), thread="t" * 500)
         (info,) = boss.agent.threads(prefix="t" * 488 + "/bg/")
         assert (await boss.agent.status(info.thread_id)).thread_id == info.thread_id
+
+
+async def test_a_task_that_waits_for_a_person_and_is_cancelled_waits_no_longer():
+    paid = []
+
+    @tool
+    async def ask_and_pay(ctx: ToolContext) -> str:
+        """Pay."""
+        paid.append(ctx.interrupt("Sure?"))
+        return "paid"
+
+    boss = Boss(ScriptedModel([ToolCall("ask_and_pay", {}, "p"), "done"]), tools=[ask_and_pay])
+    async with boss.agent:
+        await boss.turn(start())
+        await boss.until("paused")
+        turn = await boss.turn(about("cancel_task", boss.job), about("check_task", boss.job), "ok")
+        assert answers(turn) == [f"task {boss.job} is cancelled", "subagent worker cancelled: cancelled."]
+        assert (await boss.agent.status(boss.thread)).status == "cancelled"
+        with pytest.raises(ConfigError, match="was cancelled before every call waited"):
+            await boss.agent.resume(boss.thread, {"p": Respond("yes")})
+    assert paid == []

@@ -321,3 +321,24 @@ async def test_a_stream_that_is_read_with_and_without_await_is_refused_and_does_
 async def endless(request):
     await asyncio.Event().wait()
     return ""
+
+
+async def test_a_block_that_ends_leaves_the_turns_of_other_blocks_of_the_same_agent():
+    begun, let = asyncio.Event(), asyncio.Event()
+
+    async def reply(request):
+        begun.set()
+        await let.wait()
+        return "slow"
+
+    agent = Agent(ScriptedModel(reply))
+
+    async def serve(user, **more):
+        async with agent.with_options(tags={"user": user}, **more) as own:
+            return await own.run("go", user)
+
+    slow = asyncio.create_task(serve("ann"))
+    await begun.wait()
+    assert (await serve("bob", model=ScriptedModel(["quick"]))).text == "quick"
+    let.set()
+    assert (await slow).text == "slow"

@@ -336,3 +336,15 @@ def test_a_call_is_not_given_the_answer_to_another_one_that_had_its_id():
     asyncio.run(first.update_state("t", messages=[]))  # As a compaction does: nothing in context has the id now.
     turn = agent(asking([], "Hotel?"), store).run_sync("Book Rome.", "t")
     assert (turn.interrupts[0].call_id, turn.interrupts[0].reason) == ("b", "Hotel?")
+
+
+def test_a_response_to_a_hook_that_calls_its_interrupt_a_question_does_not_run_the_call():
+    class Asks(Middleware):
+        async def before_tool(self, ctx, call):
+            return Interrupt(call, "Book it?", question=True) if ctx.decision is None else call
+
+    deeds = []
+    booking = agent(asking(deeds), middleware=[Asks()])
+    booking.run_sync("Book Rome.", "t")
+    turn = booking.resume_sync("t", {"b": Respond("no, leave it")})
+    assert (turn.messages[-2].text, deeds) == ("no, leave it", [])
