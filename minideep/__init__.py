@@ -30,7 +30,9 @@ def lazy_names(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
 
 _HOMES = {
     "agent": "Agent",
-    "checkpoint": "Boundary Damage Difference DiskCheckpointer MemoryCheckpointer RunInfo ThreadInfo",
+    "checkpoint": (
+        "AESGCM Boundary Damage Difference DiskCheckpointer EncryptedCheckpointer MemoryCheckpointer RunInfo ThreadInfo"
+    ),
     "context": "ToolContext",
     "costs": "Costs",
     "decoding": "decision_from_json decisions_from_json",

@@ -5,10 +5,12 @@ from typing import Any
 
 from .agent import Agent as Agent
 from .checkpoint import (
+    AESGCM as AESGCM,
     Boundary as Boundary,
     Damage as Damage,
     Difference as Difference,
     DiskCheckpointer as DiskCheckpointer,
+    EncryptedCheckpointer as EncryptedCheckpointer,
     MemoryCheckpointer as MemoryCheckpointer,
     RunInfo as RunInfo,
     ThreadInfo as ThreadInfo,

@@ -3,10 +3,18 @@
 from typing import Any
 
 from .checks import UserWritten, check_fields
+from .errors import ConfigError
+
+OPERATIONS = ("read", "write", "execute", "task")
+"""What the built-in tools do, and rules are written about."""
 
 
 class Access(UserWritten, frozen=True):
-    """One thing that a call reaches: `Access("write", "/src/a.py")`."""
+    """One thing that a call reaches: `Access("write", "/src/a.py")`.
+
+    Raises:
+        ConfigError: *operation* is a misspelt one of those that rules are about, which would then hold nothing.
+    """
 
     operation: str
     """`read` or `write` for files, `execute` for a command, `task` for a subagent, or a word of your own."""
@@ -17,6 +25,11 @@ class Access(UserWritten, frozen=True):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.operation not in OPERATIONS:
+            from difflib import get_close_matches
+
+            if meant := get_close_matches(self.operation.casefold(), OPERATIONS, 1, 0.85):
+                raise ConfigError(f"Access: rules do not know the operation {self.operation!r}; write {meant[0]!r}")
 
 
 def no_access(args: dict[str, Any]) -> tuple[Access, ...]:

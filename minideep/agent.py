@@ -17,7 +17,7 @@ from .models import resolve
 from .ports import Middleware, Model, Store
 from .runtime import TurnConfig, Turns, build_spec, check_prices, overridden
 from .spec import AgentSpec
-from .state import Decision, InputKey, Limits, ThreadId, UnattendedDecision
+from .state import Decision, InputKey, Limits, TagText, ThreadId, UnattendedDecision
 from .stored_async import AsyncStoredThreads
 from .tools import R, Tool
 from .turn import Turn
@@ -242,7 +242,7 @@ class Agent(LiveThreads[R], AsyncStoredThreads):
         *,
         limits: Limits | None = None,
         model: str | Model | None = None,
-        tags: Mapping[str, str] | None = None,
+        tags: Mapping[TagText, TagText] | None = None,
         unattended: UnattendedDecision | None = None,
     ) -> Self:
         """Return this agent with other settings for its turns: `agent.with_options(tags={"user": "ann"}).run("hi")`.

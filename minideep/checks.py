@@ -4,7 +4,7 @@ Annotations are read when a function is first called, so that importing costs no
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from inspect import CO_VARKEYWORDS, isclass, iscoroutinefunction, isfunction
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -125,24 +125,42 @@ class _Arguments:
     def checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments, with an iterator replaced by one that checks its items as they are read."""
         for place, ((name, kind), value) in enumerate(zip(self._positional, args, strict=False)):
-            if type(value) not in kind.exact and kind is not ANYTHING and (items := self._items(name, kind, value)):
+            if (
+                type(value) not in kind.exact
+                and kind is not ANYTHING
+                and (items := self._items(name, kind, value, args))
+            ):
                 args = (*args[:place], items, *args[place + 1 :])
         for name, value in kwargs.items():
             kind = self._kinds.get(name, ANYTHING)
             if kind is ANYTHING and not self._takes(name):
                 from .mistakes import unexpected
 
-                raise TypeError(unexpected(self._owner, name, self._function))
-            if type(value) not in kind.exact and kind is not ANYTHING and (items := self._items(name, kind, value)):
+                raise TypeError(unexpected(self._called(args), name, self._function))
+            if (
+                type(value) not in kind.exact
+                and kind is not ANYTHING
+                and (items := self._items(name, kind, value, args))
+            ):
                 kwargs = {**kwargs, name: items}
         return args, kwargs
 
-    def _items(self, name: str, kind: Kind, value: Any) -> Iterator[Any] | None:
-        items = _check(value, kind, name, self._owner).items
-        return _checking(value, items, name, self._owner) if items and not isinstance(value, Collection) else None
+    def _called(self, args: tuple[Any, ...]) -> str:
+        """Return what people call: `Agent.fork`, whichever class above `Agent` has the method."""
+        name = self._function.__name__
+        method = getattr(cast(type[Any], type(args[0])), name, None) if args else None
+        if getattr(method, "__wrapped__", None) is not self._function:
+            return self._owner
+        return f"{type(args[0]).__name__}.{name}".removesuffix(".__init__")
+
+    def _items(self, name: str, kind: Kind, value: Any, args: tuple[Any, ...]) -> Iterator[Any] | None:
+        items = _check(value, kind, name, partial(self._called, args)).items
+        return (
+            _checking(value, items, name, self._called(args)) if items and not isinstance(value, Collection) else None
+        )
 
 
-def _check(value: Any, kind: Kind, name: str, owner: str) -> Shape:
+def _check(value: Any, kind: Kind, name: str, owner: str | Callable[[], str]) -> Shape:
     """Check a value and all its parts; return the shape that accepts it."""
     for shape in kind.shapes:
         if shape.accepts(value):
@@ -151,17 +169,17 @@ def _check(value: Any, kind: Kind, name: str, owner: str) -> Shape:
                     if type(part) not in inner.exact:
                         _check(part, inner, name + place, owner)
             return shape
-    hint = _remedy(value, kind)
+    hint, owner = _remedy(value, kind), owner if isinstance(owner, str) else owner()
     raise ConfigError(f"{owner}: {name} must be {kind.wanted}, not {shown(value)}{hint and f'; {hint}'}")
 
 
 def _remedy(value: Any, kind: Kind) -> str:
     for shape in kind.shapes:
-        if shape.hint and (said := shape.hint(value)):
-            return said
         if shape.meant and (meant := shape.meant(value)) is not None and kind.accepts(meant):
             return f"write {meant:g}"
-    return ""
+    from .mistakes import best
+
+    return best([said for shape in kind.shapes if shape.hint and (said := shape.hint(value))] or [""], value)
 
 
 def _checking(values: Iterable[Any], kind: Kind, name: str, owner: str) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from msgspec import structs
 from .checks import checked
 from .errors import ConfigError, IllegalEvent, ToolError
 from .events import FILE_EVENTS, AnyEvent, Compacted, Noted, StreamEvent, TodosWritten, TurnEscalated
-from .kinds import Injected, Rule, having
+from .kinds import Check, Injected, having
 from .ledger import Spent
 from .messages import Input
 from .state import Interrupt, OpenCall, Path, RecordedDecision, StateView
@@ -33,7 +33,7 @@ class ThreadFiles(Protocol):
     def recall(self, file: str, sha256: str) -> str | bytes | None: ...
 
 
-class ChildPaused(BaseException):
+class CallPaused(BaseException):
     """Raised through a tool that waits: for a person, for a child that does, or for a new budget of a run above.
 
     Not an `Exception`: many tools catch those.
@@ -175,7 +175,7 @@ class ToolContext(Injected):
 
     @checked
     def recall(
-        self, file: str, sha256: Annotated[str, Rule(str.isascii, "a SHA-256 in hex digits")]
+        self, file: str, sha256: Annotated[str, Check(str.isascii, "a SHA-256 in hex digits")]
     ) -> str | bytes | None:
         """Return the content that a file had when its hash was *sha256*, even if the file has since been changed or
         deleted. Return None if no event in the log holds that content.
@@ -246,7 +246,7 @@ class ToolContext(Injected):
         answers: list[str | None] = []
         self._on_loop(lambda text: answers.append(call.answer_to(text)), question)
         if (answer := answers[0]) is None:
-            raise ChildPaused
+            raise CallPaused
         return answer
 
     def _check_open(self) -> None:

@@ -383,6 +383,6 @@ TABLE: dict[type, tuple[tuple[Status, ...], Callable[[State, Any, int], None]]] 
     FileDeleted: (BEGUN, _file_deleted),
     Compacted: (RUNNING, _compacted),
     MessagesReplaced: (SETTLED, _messages_replaced),
-    Noted: (RUNNING, _noted),
+    Noted: (BEGUN, _noted),
 }
 """The statuses in which each event is legal, and the change that it makes."""

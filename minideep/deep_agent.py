@@ -171,7 +171,7 @@ class _Defaults(Struct, frozen=True):
         model = resolve(subagent.model) if subagent.model else self.model
         without = self.without
         if subagent.without is not None:
-            without = _left_out(subagent) if subagent.without else frozenset[str]()
+            without = _checked_without(subagent) if subagent.without else frozenset[str]()
         same = model is self.model and without == self.without
         return _Defaults(
             model,
@@ -194,7 +194,7 @@ class _Defaults(Struct, frozen=True):
                 problem = f"subagent {subagent.name!r} shares {shared!r}"
                 raise ConfigError(f"{problem}; messages, todos and summaries cannot be shared")
         own = self.of(subagent)
-        children = [(child, *own.built(child)) for child in below]
+        children = [(child, *own.child(child)) for child in below]
         stack = own.middleware(subagent, _delegation(children) if children else ())
         agent = Agent(
             own.model,
@@ -225,7 +225,7 @@ class _Defaults(Struct, frozen=True):
             _check_profile(own.model, known)
         return agent, known
 
-    def built(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
+    def child(self, subagent: Subagent) -> tuple[Any, frozenset[str]]:
         """Return the agent of a subagent of this one, built if there is none yet, and the names of all its tools."""
         if subagent.background:
             self._check_background(subagent)
@@ -260,14 +260,14 @@ class _Defaults(Struct, frozen=True):
         early = [part for part in given if getattr(part, "before_compaction", False)] if given else []
         usual = [todos, files, offload, *delegation, *early, *others, environment]
         if self.without:
-            from .middleware import left_out  # Few agents leave anything out.
+            from .middleware import trimmed  # Few agents leave anything out.
 
-            usual = left_out(usual, self.without, given)
+            usual = trimmed(usual, self.without, given)
         own = [next((part for part in given if isinstance(part, type(built))), built) for built in usual]
         return [*own, *(part for part in given if part not in own), *self.guards]
 
 
-def _left_out(subagent: Subagent) -> frozenset[str]:
+def _checked_without(subagent: Subagent) -> frozenset[str]:
     """Return what a subagent is to do without."""
     assert subagent.without is not None
     from .middleware import checked_names  # Few agents leave anything out.

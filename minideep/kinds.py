@@ -1,6 +1,6 @@
 """Reads annotations: types, protocols by their members, and the conditions that `Annotated` adds.
 
-A bound of a number is added as a `msgspec.Meta`, everything else as a `Rule`.
+A bound of a number is added as a `msgspec.Meta`, everything else as a `Check`.
 """
 
 import operator
@@ -55,15 +55,15 @@ class Injected:
     """Base class of parameters that the run fills in, and that are not in a tool's schema."""
 
 
-class Rule(Struct, frozen=True):
-    """A condition besides a type; *wanted* describes both: `Annotated[str, Rule(str.isascii, "ASCII text")]`."""
+class Check(Struct, frozen=True):
+    """A check besides a type; *wanted* describes both: `Annotated[str, Check(str.isascii, "ASCII text")]`."""
 
     holds: Callable[[Any], object]
     wanted: str
 
     def __repr__(self) -> str:
         """Return what `help()` shows in a signature: not the function, which says nothing."""
-        return f"Rule({self.wanted!r})"
+        return f"Check({self.wanted!r})"
 
 
 class Shape(Struct, frozen=True):
@@ -185,12 +185,12 @@ _BOUNDS: list[tuple[str, str, Callable[[Any, Any], bool]]] = [
 ]
 
 
-def _narrowed(kind: Kind, rules: Sequence[Any]) -> Kind:
-    for rule in rules:
-        if isinstance(rule, Meta):
-            rule = _within(rule, kind.wanted)
-        if isinstance(rule, Rule):
-            kind = Kind(rule.wanted, tuple(_with(shape, rule.holds) for shape in kind.shapes))
+def _narrowed(kind: Kind, checks: Sequence[Any]) -> Kind:
+    for check in checks:
+        if isinstance(check, Meta):
+            check = _within(check, kind.wanted)
+        if isinstance(check, Check):
+            kind = Kind(check.wanted, tuple(_with(shape, check.holds) for shape in kind.shapes))
     return kind
 
 
@@ -201,10 +201,10 @@ def _with(shape: Shape, holds: Callable[[Any], object]) -> Shape:
     return structs.replace(shape, accepts=accepts)
 
 
-def _within(meta: Meta, wanted: str) -> Rule:
+def _within(meta: Meta, wanted: str) -> Check:
     bounds = [(text, test, bound) for name, text, test in _BOUNDS if (bound := getattr(meta, name)) is not None]
     says = " and".join(text.format(bound) for text, _, bound in bounds)
-    return Rule(lambda value: all(test(value, bound) for _, test, bound in bounds), wanted + says)
+    return Check(lambda value: all(test(value, bound) for _, test, bound in bounds), wanted + says)
 
 
 # ---- mappings, lists and functions
@@ -364,15 +364,15 @@ def has(given: Any, name: str, is_method: bool = False) -> bool:
 # ---- annotations that several functions share
 
 
-def having(member: str, wanted: str) -> Rule:
-    """Return a rule that knows a value by a member, for a class that must not be imported."""
+def having(member: str, wanted: str) -> Check:
+    """Return a check that knows a value by a member, for a class that must not be imported."""
 
     def holds(value: Any) -> bool:
         # An SDK's synchronous client has the same members, and would fail at the first request.
         is_sync = has(value, "__enter__") and not has(value, "__aenter__")
         return not isclass(value) and has(value, member) and not is_sync
 
-    return Rule(holds, wanted)
+    return Check(holds, wanted)
 
 
 def _is_path(value: Any) -> bool:
@@ -385,5 +385,5 @@ def _is_path(value: Any) -> bool:
 
 Positive = Annotated[int, Meta(gt=0)]
 Seconds = Annotated[float, Meta(gt=0)]
-Pathname = Annotated[str | os.PathLike[str], Rule(_is_path, "a path")]
+Pathname = Annotated[str | os.PathLike[str], Check(_is_path, "a path")]
 """A path of this machine."""

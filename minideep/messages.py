@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, overload
 from msgspec import structs
 
 from .documented import Struct
-from .kinds import Rule
+from .kinds import Check
 from .plain_json import arguments_json, from_json, is_json, parse_arguments
 
 StopReason = Literal["done", "truncated", "refused", "continue"]
@@ -245,7 +245,7 @@ list_behind: Callable[[Messages], list[Message]] = attrgetter("_all")  # It runs
 """Return the list that messages are a view of, to compare it with another; nobody changes it."""
 
 _Item = AnyBlock | Message | Mapping[str, Any]
-Input = str | UserMessage | Annotated[Iterable[_Item], Rule(iter, "a list of blocks or messages")]
+Input = str | UserMessage | Annotated[Iterable[_Item], Check(iter, "a list of blocks or messages")]
 """The input of a turn: text, a message, its blocks, or a history that ends with it: messages, or mappings such as
 `{"role": "user", "content": "hi"}`.
 """

@@ -1,9 +1,9 @@
 """Words about a mistake: what was probably meant, and what to write instead. Loaded when something is wrong."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from inspect import Parameter, signature
+from inspect import Parameter, isfunction, signature
 from typing import Any, cast
 
 from msgspec import Struct, structs
@@ -25,29 +25,47 @@ WORDS: dict[str, dict[str, str]] = {
 }
 """Attributes that people look for, by the name of the class, and what to do instead."""
 PACKAGES = {
-    "backends": "CompositeBackend FilesystemBackend StateBackend StoreBackend",
+    "access": "Access",
+    "backends": (
+        "BubblewrapBackend CompositeBackend DockerSandbox FilesystemBackend LocalShellBackend SandboxBackend "
+        "StateBackend StoreBackend"
+    ),
     "blueprint": "Blueprint Role STOCK_ROLES",
     "evals": "Golden evaluate judge load",
     "events": "ModelReplied Noted TextDelta ToolEnded ToolReturned ToolStarted",
     "mcp": "MCPClient",
     "middleware": (
-        "FilesystemMiddleware HumanInTheLoopMiddleware MemoryMiddleware OffloadMiddleware PatchToolCallsMiddleware "
-        "PromptCachingMiddleware SkillsMiddleware SubAgentMiddleware SummarizationMiddleware TodoListMiddleware"
+        "AsyncSubAgentMiddleware ClearToolResults EnvironmentMiddleware FilesystemMiddleware HumanInTheLoopMiddleware "
+        "MemoryMiddleware OffloadMiddleware PatchToolCallsMiddleware PermissionsMiddleware PlanApprovalMiddleware "
+        "PromptCachingMiddleware Rubric ShellMiddleware SkillsMiddleware SubAgentMiddleware SummarizationMiddleware "
+        "TodoListMiddleware ToolCallLimits ToolResultCache ToolRetry ToolSelector"
     ),
     "models": (
-        "Anthropic CodeExecution FallbackModel FileSearch OpenAI OpenAIChat Price Profile RateLimiter ScriptedModel "
-        "WebSearch"
+        "Anthropic BatchModel CodeExecution FallbackModel FileSearch ModelInfo OfflineModel OpenAI OpenAIChat Price "
+        "Profile RateLimiter RedactPII RetryModel ScriptedModel Timeouts WebSearch"
     ),
     "permissions": "Allow Ask Deny ask_before_writes read_only workspace",
 }
 """Names that people look for in `minideep` itself, by the package that has them."""
 SYNONYMS = {
     "AgentMiddleware": "Middleware",
+    "AsyncSubAgent": "Subagent",
+    "CompiledSubAgent": "Subagent",
+    "ContextEditingMiddleware": "ClearToolResults",
     "DeepAgent": "create_deep_agent",
+    "EncryptedSerializer": "EncryptedCheckpointer",
     "InMemorySaver": "MemoryCheckpointer",
+    "InterruptOnConfig": "Approval",
+    "LLMToolSelectorMiddleware": "ToolSelector",
     "MemorySaver": "MemoryCheckpointer",
+    "ModelFallbackMiddleware": "FallbackModel",
+    "ModelRetryMiddleware": "RetryModel",
+    "PIIMiddleware": "RedactPII",
+    "RubricMiddleware": "Rubric",
     "SqliteSaver": "DiskCheckpointer",
     "SubAgent": "Subagent",
+    "ToolCallLimitMiddleware": "ToolCallLimits",
+    "ToolRetryMiddleware": "ToolRetry",
 }
 """What other libraries call it, and what it is called here."""
 CONSTRUCTORS = {"ToolCall": "ToolCall('name', {...})", "Edit": "Edit({...})"}
@@ -78,10 +96,9 @@ def other_word(kind: type, name: str) -> str:
 
 def where(name: str) -> str:
     """Return how to import what people look for in `minideep` itself under *name*, or an empty string."""
-    if name in SYNONYMS:
-        return f"from minideep import {SYNONYMS[name]}"
-    home = next((package for package, names in PACKAGES.items() if name in names.split()), "")
-    return home and f"from minideep.{home} import {name}"
+    here = SYNONYMS.get(name, name)
+    home = next((f".{package}" for package, names in PACKAGES.items() if here in names.split()), "")
+    return f"from minideep{home} import {here}" if home or here != name else ""
 
 
 # ---- calls
@@ -141,6 +158,19 @@ def hook_signature(hook: str, kind: type, parameters: Iterable[str], problem: ob
 # ---- values of another kind
 
 
+def best(remedies: Sequence[str], given: Any) -> str:
+    """Return one remedy out of those for all types that are allowed: that which says what was given, or every way to
+    write one. Which of them is meant must not be guessed: a text in place of a decision is no approval.
+    """
+    *first, last = remedies
+    if not first or not all(remedy.startswith("write ") for remedy in remedies):
+        return min(remedies, key=lambda remedy: not remedy.startswith("pass an instance"))
+    ways = [remedy.removeprefix("write ") for remedy in remedies]
+    named = [way for way in ways if isinstance(given, str) and way.lower().startswith(f"{given.lower()}(")]
+    *first, last = named or ways
+    return f"write {', '.join(first)}{' or ' * bool(first)}{last}"
+
+
 def number(kind: type, given: Any) -> Any:
     """Return the number that "60" or 5.0 was meant to be, or None."""
     with suppress(ValueError, OverflowError):
@@ -163,4 +193,6 @@ def item_of_list(item: Kind, given: Any) -> str:
         return ""
     if isinstance(given, Mapping) and given and all(map(item.accepts, cast(Mapping[Any, Any], given).values())):
         return "write a list of its values"
-    return f"write [{shown(given)}]" if item.accepts(given) else ""
+    if given != "" and item.accepts(given):
+        return f"write [{shown(given)}]"
+    return f"call it: {cast(Any, given).__name__}()" if isfunction(cast(Any, given)) else ""

@@ -4,6 +4,7 @@ A rule names an operation and a pattern. The first one of a list that describes 
 describes is allowed. Of several lists, those of an agent and of the agents above it, the strictest verdict counts.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
@@ -11,7 +12,7 @@ from unicodedata import normalize
 
 from msgspec import Struct
 
-from .access import Access
+from .access import OPERATIONS, Access
 from .backends import Glob, is_within, join
 from .checks import UserWritten, check_fields
 from .context import ToolContext
@@ -21,11 +22,12 @@ from .messages import ToolCall
 from .tools import Tool
 
 if TYPE_CHECKING:
-    from .commands import Command
+    from .command_lines import Command
 
 __all__ = ["Allow", "Ask", "Deny", "ask_before_writes", "read_only", "workspace"]
 EVERYTHING = "**"
-OPERATIONS = ("read", "write", "execute", "task", "*")
+logger: logging.Logger = logging.getLogger("minideep")
+RULED = (*OPERATIONS, "*")
 When = Callable[[ToolContext, ToolCall], bool]
 
 
@@ -126,7 +128,7 @@ class Policy:
         """Return the rule that decides about one *access* of a call; None for a call that tells nothing of itself."""
         pieces: Sequence[Command | None] = (None,)
         if access is not None and access.operation == "execute":
-            from .commands import commands  # Few agents have a shell.
+            from .command_lines import commands  # Few agents have a shell.
 
             pieces = commands(access.subject)
         found = [self._first(rules, asked, access, piece) for rules in self.lists for piece in pieces]
@@ -136,8 +138,12 @@ class Policy:
         """Return whether *folder* may be listed: it, or something that may be below it, is not denied."""
         access = Access("read", folder)
         return all(
-            self._first(rules, asked, access, None).strictness < 2
-            or any(_meets(self._starts(rule), folder) for rule in _about(rules, asked, "read") if rule.strictness < 2)
+            not isinstance(self._first(rules, asked, access, None), Deny)
+            or any(
+                _meets(self._starts(rule), folder)
+                for rule in _about(rules, asked, "read")
+                if not isinstance(rule, Deny)
+            )
             for rules in self.lists
         )
 
@@ -160,11 +166,13 @@ class Policy:
     def _describes(self, rule: Rule, asked: Asked, access: Access | None, piece: "Command | None") -> bool | None:
         """Return whether *rule* is about the access; None if that cannot be told."""
         operation = access.operation if access is not None else "" if asked.thread_only else "*"
-        if rule.operation not in (asked.call.name, operation) and (rule.operation != "*" or not operation):
+        restricts = rule.strictness > 0
+        # A server may name a tool `read` that does anything: what allows reading does not allow that.
+        named = rule.operation == asked.call.name and (restricts or rule.operation not in OPERATIONS)
+        if not named and rule.operation != operation and (rule.operation != "*" or not operation):
             return False
         if rule.when is not None and not rule.when(asked.ctx, asked.call):
             return False
-        restricts = rule.strictness > 0
         if rule.pattern == EVERYTHING:
             return True
         if access is None:
@@ -175,7 +183,7 @@ class Policy:
             if access.below:
                 return self._describes_below(rule, access.subject)
             return _reaches(_glob(rule.pattern, self._home, restricts), access.subject, restricts)
-        from .commands import fits
+        from .command_lines import fits
 
         return fits(rule.pattern, access.subject)
 
@@ -240,21 +248,29 @@ def _inside(starts: list[str], folder: str) -> bool:
 def check_operations(rules: Sequence[Rule], known: Collection[str], tools: Mapping[str, Tool], owner: str) -> None:
     """Check that each rule is about an operation or one of the *known* tools. Misspelt, it would describe nothing.
 
+    Rules that hold files where commands reach them too are logged as a warning, unless one is about commands.
+
     Raises:
         ConfigError: one is not, or has a pattern for a tool that does not say what its calls reach.
     """
     for rule in rules:
-        if rule.operation in OPERATIONS:
+        if rule.operation in RULED:
             continue
         if rule.operation not in known:
             from .mistakes import did_you_mean
 
-            meant = did_you_mean(rule.operation, [*OPERATIONS, *known], f"; the tools are {', '.join(sorted(known))}")
-            problem = (
-                f"{rule} names {rule.operation!r}, which is neither an operation ({', '.join(OPERATIONS)}) nor a tool"
-            )
+            meant = did_you_mean(rule.operation, [*RULED, *known], f"; the tools are {', '.join(sorted(known))}")
+            problem = f"{rule} names {rule.operation!r}, which is neither an operation ({', '.join(RULED)}) nor a tool"
             raise ConfigError(f"{owner}: {problem}{meant}")
         tool = tools.get(rule.operation)
         if rule.pattern != EVERYTHING and tool is not None and tool.access is None:
             problem = f"{rule} has a pattern, but tool {tool.name!r} does not say what its calls reach"
             raise ConfigError(f"{owner}: {problem}; give it `Tool(..., access=...)`, or the rule `when=`")
+    restricted = {rule.operation for rule in rules if rule.strictness > 0}
+    if (
+        "execute" in tools
+        and restricted & {"read", "write"}
+        and not {rule.operation for rule in rules} & {"execute", "*"}
+    ):
+        remedy = "add a rule for 'execute', or Allow('execute') if that is meant"
+        logger.warning("%s: its rules hold files, but not commands, which reach the same files; %s", owner, remedy)

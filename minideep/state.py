@@ -10,7 +10,7 @@ from msgspec import Meta, field, msgpack, structs
 from .checks import UserWritten
 from .costs import Costs, TurnStart
 from .documented import Struct
-from .kinds import Rule
+from .kinds import Check
 from .messages import Message, Messages, ToolCall, ToolResult, Usage, UserMessage, clean
 from .plain_json import arguments_json, from_json
 
@@ -27,9 +27,10 @@ def _names_a_thread(text: str) -> bool:
     return bool(text.strip()) and len(text) <= 500 and clean(text) == text
 
 
-ThreadId = Annotated[str, Rule(_names_a_thread, "text of 1 to 500 characters")]
-ThreadPrefix = Annotated[str, Rule(lambda text: clean(text) == text, "text that UTF-8 can encode")]
-InputKey = Annotated[str, Rule(lambda text: _names_a_thread(text) and len(text) <= 200, "text of 1 to 200 characters")]
+ThreadId = Annotated[str, Check(_names_a_thread, "text of 1 to 500 characters")]
+ThreadPrefix = Annotated[str, Check(lambda text: clean(text) == text, "text that UTF-8 can encode")]
+TagText = ThreadPrefix
+InputKey = Annotated[str, Check(lambda text: _names_a_thread(text) and len(text) <= 200, "text of 1 to 200 characters")]
 BoundaryNumber = Annotated[int, Meta(ge=1)]
 """Boundaries of a thread are numbered from 1."""
 _Count = Annotated[int, Meta(ge=0)]

@@ -12,7 +12,7 @@ import msgspec
 
 from .checks import checked
 from .errors import ConfigError
-from .kinds import Injected, Rule, Seconds, remedy, shown
+from .kinds import Check, Injected, Seconds, remedy, shown
 from .messages import Block, ToolCall, ToolResult, clean, clean_content
 from .plain_json import from_json
 
@@ -155,7 +155,7 @@ class Tool(Generic[P, R]):
         return signature_of(self.schema)
 
 
-_FUNCTION = Rule(callable, "a function, and its name given by `name=`")
+_FUNCTION = Check(callable, "a function, and its name given by `name=`")
 
 
 @overload

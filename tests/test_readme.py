@@ -213,7 +213,7 @@ THEIRS = [
     "store",
     "thread",
 ]
-THEIRS += ["is_large", "tools", "user", "value", "without_secrets"]
+THEIRS += ["is_large", "key", "tools", "user", "value", "without_secrets"]
 """What stands for something of the reader in the tables of the pages."""
 
 

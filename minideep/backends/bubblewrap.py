@@ -40,13 +40,14 @@ class BubblewrapBackend(LocalShellBackend):
     def __init__(
         self,
         root_dir: Pathname,
+        *,
         network: bool = False,
         readable: Iterable[Pathname] = (),
         timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
         env: Environment | None = None,
     ) -> None:
-        super().__init__(root_dir, timeout, max_output, env)
+        super().__init__(root_dir, timeout=timeout, max_output=max_output, env=env)
         program = shutil.which("bwrap")
         if sys.platform != "linux" or not program:
             remedy = "install it (`apt-get install bubblewrap`), or use a SandboxBackend"
@@ -56,7 +57,7 @@ class BubblewrapBackend(LocalShellBackend):
             problem = f"root_dir {self._root_dir!r} contains the home folder {home!r}, with all its secrets"
             raise ConfigError(f"BubblewrapBackend: {problem}; give a folder for this work alone")
         shown = [os.path.realpath(os.path.expanduser(path)) for path in readable]  # noqa: PTH111 - As in a root_dir.
-        self._prefix = [program, *_mounts(self._root_dir, [*_HIDDEN, home], shown, network)]
+        self._prefix = [program, *mounts(self._root_dir, [*_HIDDEN, home], shown, network)]
         tried = run_process(self._argv("true"), folder="/", env=self._env, timeout=20.0, max_output=2_000)
         if tried.exit_code != 0:
             problem = f"bubblewrap does not work here: {tried.output.strip() or f'exit code {tried.exit_code}'}"
@@ -68,14 +69,14 @@ class BubblewrapBackend(LocalShellBackend):
         return [*self._prefix, *super()._argv(command)]
 
 
-def _mounts(root: str, hidden: Iterable[str], shown: Iterable[str], network: bool) -> list[str]:
+def mounts(root: str, hidden: Iterable[str], shown: Iterable[str], network: bool) -> list[str]:
     """Return the options of bwrap. Later ones are mounted over earlier ones."""
     options = ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev"]
     options += ["--proc", "/proc"]
     for name in _KERNEL:
         options += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
-    for path in dict.fromkeys(hidden):
-        if path != "/" and Path(path).is_dir() and not Path(path).is_symlink():
+    for path in dict.fromkeys(map(os.path.realpath, hidden)):  # `/home` is a link where systems are images.
+        if path != "/" and Path(path).is_dir():
             options += ["--tmpfs", path]
     for path in (*_SHOWN, *shown):
         options += ["--ro-bind-try", path, path]

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from ..context import ToolContext
 from ..errors import ToolError
-from ..kinds import Rule, remedy
+from ..kinds import Check, remedy
 from ..ports import Backend
 
 MAX_COMMAND = 100_000
@@ -28,7 +28,7 @@ def _is_environment(env: Mapping[str, str]) -> bool:
         return False
 
 
-Environment = Annotated[Mapping[str, str], Rule(_is_environment, "a mapping of names to texts without NUL")]
+Environment = Annotated[Mapping[str, str], Check(_is_environment, "a mapping of names to texts without NUL")]
 
 
 class Executed(Struct, frozen=True):

@@ -100,10 +100,10 @@ def guarded(backend: Backend, guard: Guard) -> Backend:
     """Return *backend* as *guard* lets a call reach it."""
     if hasattr(backend, "guarded"):
         return cast(CanGuard, backend).guarded(guard)
-    return NamedFiles(backend, guard)
+    return GuardedFiles(backend, guard)
 
 
-class NamedFiles:
+class GuardedFiles:
     """A backend as *guards* let a call reach it. *place* returns the place to which a path leads; by default a path
     leads where it says, and is checked by its name alone.
     """
@@ -114,7 +114,7 @@ class NamedFiles:
         self.home: str = backend.home
 
     def guarded(self, guard: Guard) -> Backend:
-        return NamedFiles(self._backend, *self._guards, guard, place=self._place)
+        return GuardedFiles(self._backend, *self._guards, guard, place=self._place)
 
     def ls(self, ctx: ToolContext, path: str) -> list[FileInfo]:
         path = normalized(path, self.home)

@@ -15,7 +15,7 @@ from ..ports import Backend, FileInfo
 from ..workers import in_thread, start_thread
 from . import scripts
 from .commands import MAX_OUTPUT, CommandSeconds, Executed, Window, check_command
-from .guarded import Guard, NamedFiles
+from .guarded import Guard, GuardedFiles
 from .names import quoted
 from .paths import (
     MAX_FILE,
@@ -90,6 +90,7 @@ class SandboxBackend:
     def __init__(
         self,
         sandbox: Sandbox,
+        *,
         home: str = "/workspace",
         timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
@@ -188,7 +189,7 @@ class SandboxBackend:
         """Return the same files as *guard* lets a call reach them. It is asked about the place to which links lead just
         before that is reached; a command that replaces a folder by a link at that very moment is not noticed.
         """
-        return NamedFiles(self, guard, place=self._resolved)
+        return GuardedFiles(self, guard, place=self._resolved)
 
     def _resolved(self, path: str) -> str:
         """Return the place to which *path* leads, or would lead if it existed."""

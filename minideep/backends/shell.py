@@ -39,6 +39,7 @@ class LocalShellBackend(FilesystemBackend):
     def __init__(
         self,
         root_dir: Pathname,
+        *,
         timeout: CommandSeconds = 120.0,
         max_output: Positive = MAX_OUTPUT,
         env: Environment | None = None,

@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 ADOPTS = sys.platform == "linux"
 LINGER = 0.2
 """Seconds that processes in the background have to end by themselves, such as the `tee` of a `> >(tee log)`."""
-PATIENCE = 2.0
+KILL_SECONDS = 2.0
 """Seconds after which it gives up on processes that not even SIGKILL ends: they hang in the kernel."""
 
 
@@ -62,7 +62,7 @@ class Family:
         """End all: with SIGTERM, and those that are left after *grace* seconds with SIGKILL."""
         self._signal(signal.SIGTERM)
         self.wait(grace, for_all=True)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + KILL_SECONDS
         # Again and again, as they may go on to start others.
         while self.is_alive and time.monotonic() < until:
             self._signal(signal.SIGKILL)

@@ -18,6 +18,7 @@ __getattr__ = lazy_names(
         "batch": "Pending",
         "boundaries": "STATUS_AFTER Boundary recallable",
         "disk": "DiskCheckpointer",
+        "encryption": "AESGCM Cipher EncryptedCheckpointer",
         "files": "MAX_NAMESPACE MAX_PLACE FileRow Seen StoredFiles namespace_name place",
         "format": "decode decode_recorded encode encode_state number_of",
         "holding": "HeldThread",

@@ -9,6 +9,7 @@ from .adapter import threaded as threaded
 from .batch import Pending as Pending
 from .boundaries import STATUS_AFTER as STATUS_AFTER, Boundary as Boundary, recallable as recallable
 from .disk import DiskCheckpointer as DiskCheckpointer
+from .encryption import AESGCM as AESGCM, Cipher as Cipher, EncryptedCheckpointer as EncryptedCheckpointer
 from .files import (
     MAX_NAMESPACE as MAX_NAMESPACE,
     MAX_PLACE as MAX_PLACE,

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import sha256
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -105,7 +106,7 @@ class Batch:
             "title": old.title or (state.said.text[:80] if state.said else ""),
             "created": old.created or self._now,
             "updated": self._now,
-            "tags": state.notes.get(ABOUT, {}).get("tags", {}),
+            "tags": _tags(state),
         }
 
     def events(self, path: Path, entries: Iterable[tuple[bytes, bool]], tail: Tail | None = None) -> list[SegmentRef]:
@@ -317,6 +318,13 @@ class Batch:
             truncation=self._truncation,
             **self._root,
         )
+
+
+def _tags(state: State) -> dict[str, str]:
+    tags: Any = state.notes.get(ABOUT, {}).get("tags")
+    # A tool may have noted anything there, and `redact` may have left anything: no head could be read that holds it.
+    given = cast(dict[Any, Any], tags) if type(tags) is dict else {}
+    return {name: tag for name, tag in given.items() if type(name) is type(tag) is str}
 
 
 def _with_parts(row: RunRow, parts: list[_Part]) -> RunRow:

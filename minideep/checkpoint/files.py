@@ -23,7 +23,7 @@ from .store import CheckedStore
 KINDS = ("file", "data")
 PAGE = 500
 """Rows that are read in one trip."""
-PATIENCE = 30.0
+WAIT_SECONDS = 30.0
 """Seconds that a change waits for those of others."""
 MAX_NAMESPACE, MAX_PLACE = 400, 1500
 """The most characters of a namespace, and of a path, in a key, which may have 2,000. A character that is not printable
@@ -107,7 +107,7 @@ class StoredFiles:
         Raises:
             ThreadBusy: others have it for too long.
         """
-        opened = self._store.wait_for(lambda: self._store.open(self._lock, wait=PATIENCE))
+        opened = self._store.wait_for(lambda: self._store.open(self._lock, wait=WAIT_SECONDS))
         if opened is None:
             raise ThreadBusy("others change these files all the time")
         return opened.lease

@@ -107,6 +107,8 @@ MAX_NUMBER = 2**53
 """No count or time of a head or a run row comes near it; a larger one is forged, and adding to it could overflow."""
 JUMP = 2**20
 """A thread that was cut short goes on at the next multiple: an idempotency key must never stand for two calls."""
+ENCRYPTED = b"\xc1e1"
+"""The beginning of every row of an `EncryptedCheckpointer`. MessagePack never uses its first byte."""
 _head_decoder = msgspec.msgpack.Decoder(Head)
 _run_decoder = msgspec.msgpack.Decoder(RunRow)
 _key_decoder = msgspec.msgpack.Decoder(KeyRow)
@@ -226,9 +228,11 @@ def read_head(thread_id: str, data: bytes) -> Head:
     """Decode a head row.
 
     Raises:
-        CorruptSegment: it was damaged.
+        CorruptSegment: it was damaged, or is encrypted.
         UnknownVersion: a newer version wrote it.
     """
+    if data.startswith(ENCRYPTED):
+        raise CorruptSegment(f"thread {thread_id!r} is encrypted; open its store with EncryptedCheckpointer")
     head = decoded(_head_decoder.decode, data, f"the head of thread {thread_id!r}")
     if head.format[0] != FORMAT[0] or head.format > FORMAT:
         raise UnknownVersion(f"thread {thread_id!r} has format {head.format}, this version reads {FORMAT}")

@@ -235,8 +235,11 @@ def _check_end(log: Log, path: Path, state: State) -> None:
 
 def _blob(store: CheckedStore, key: str) -> list[Damage]:
     name = key.removeprefix("blob/")
-    if (data := store.get(key)) is None:
-        return []
+    try:
+        if (data := store.get(key)) is None:
+            return []
+    except CorruptSegment as exc:  # The store itself finds that it was changed.
+        return [Damage(thread_id, key, str(exc)) for thread_id in _users(store, name) or [""]]
     users = _users(store, name)
     # Asked twice: between two looks a thread may have been saved or deleted.
     if not users and store.get(key) is not None and not (users := _users(store, name)):

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ..checks import checked
 from ..errors import ConfigError, ToolError
-from ..kinds import Pathname, Rule, Seconds
+from ..kinds import Check, Pathname, Seconds
 from ..messages import ToolResult
 from ..mistakes import did_you_mean
 from ..tools import Tool, logger
@@ -31,7 +31,7 @@ CLOSE_SECONDS = 10.0
 """How long `close` waits: a server has two seconds to end by itself, two after SIGTERM, and is killed then."""
 MAX_COMMAND = 100_000
 """Characters of a command: splitting a text into words is slow, and no system takes a much longer one."""
-_SERVER = Rule(
+_SERVER = Check(
     lambda server: 0 < len(server) <= MAX_COMMAND,
     "the address of a server, such as 'https://example.com/mcp', or the command that starts one",
 )

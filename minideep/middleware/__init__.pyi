@@ -22,10 +22,10 @@ from .context.compaction import SummarizationMiddleware as SummarizationMiddlewa
 from .context.context_size import SUMMARIES as SUMMARIES
 from .context.offload import OffloadMiddleware as OffloadMiddleware
 from .context.spill import write_new_file as write_new_file
-from .continuing import Fork as Fork
 from .environment import EnvironmentMiddleware as EnvironmentMiddleware, day_of as day_of
 from .filesystem import FilesystemMiddleware as FilesystemMiddleware, edited as edited
-from .leaving_out import checked_names as checked_names, left_out as left_out
+from .forking import Fork as Fork
+from .leaving_out import checked_names as checked_names, trimmed as trimmed
 from .memory import MemoryMiddleware as MemoryMiddleware
 from .output import (
     RequestSchema as RequestSchema,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from msgspec import structs
 
@@ -22,6 +22,7 @@ from .subagents import TYPE_NAMES, WORK, Named, Subagent, line_of, report, task_
 
 OWNER = "async_subagent_jobs"
 """The owner of the notes about the tasks of a thread: by the id of the task, what `_note` makes."""
+FIELDS = {"agent", "description", "call_id", "status"}
 OPEN = ("running", "paused", "interrupted")
 """The statuses that may change without the agent's doing."""
 HEARS = 60.0
@@ -65,15 +66,15 @@ class AsyncSubAgentMiddleware(Middleware):
 
     @checked
     def __init__(self, agents: Iterable[tuple[Subagent, Runnable]]) -> None:
-        self.background: dict[str, Runnable] = {}
+        self.background_agents: dict[str, Runnable] = {}
         """The agents by the names under which they work. Whoever turns to the thread of a task finds its agent here."""
         lines: list[str] = []
         for about, agent in agents:
-            if about.name in self.background:
+            if about.name in self.background_agents:
                 raise ConfigError(f"two subagents are named {about.name!r}; give one of them another name")
-            self.background[about.name] = Named(structs.replace(agent.spec, name=about.name))
+            self.background_agents[about.name] = Named(structs.replace(agent.spec, name=about.name))
             lines.append(line_of(about))
-        self.subagents: tuple[str, ...] = tuple(self.background)
+        self.subagents: tuple[str, ...] = tuple(self.background_agents)
         rest = (self.check_task, self.update_task, self.cancel_task, self.list_tasks)
         self.tools: Sequence[Tool] = (
             Tool(self._start(), description=START + "\n".join(lines), access=task_access),
@@ -90,7 +91,7 @@ class AsyncSubAgentMiddleware(Middleware):
             jobs.check_may_begin()
             jobs.count(job)
             _note(ctx, job, {"agent": subagent_type, "description": description[:200], "call_id": ctx.call_id})
-            await jobs.start(self.background[subagent_type], description, thread_of_job(ctx.thread_id, job), job)
+            await jobs.start(self.background_agents[subagent_type], description, thread_of_job(ctx.thread_id, job), job)
             return f"task {job} ({subagent_type}) has begun"
 
         names: Any = Literal[self.subagents] if self.subagents else str
@@ -160,7 +161,7 @@ class AsyncSubAgentMiddleware(Middleware):
         Raises:
             ToolError: it is gone, after a deploy.
         """
-        if (agent := self.background.get(about["agent"])) is None:
+        if (agent := self.background_agents.get(about["agent"])) is None:
             raise ToolError(f"there is no subagent {about['agent']!r} any more, so nobody can go on with its tasks")
         return agent
 
@@ -232,7 +233,13 @@ def _check_goes_on(id: str, status: str, message: str, thread: str) -> None:
 
 
 def _notes(ctx: ToolContext) -> Mapping[str, dict[str, Any]]:
-    return ctx.state.notes.get(OWNER, {})
+    noted: Mapping[str, Any] = ctx.state.notes.get(OWNER, {})
+    # `redact` may have removed what another process noted.
+    return {id: about for id, about in noted.items() if _is_whole(about)}
+
+
+def _is_whole(about: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(about, dict) and about.keys() >= FIELDS
 
 
 def _known(ctx: ToolContext, id: str) -> dict[str, Any]:
@@ -243,7 +250,7 @@ def _known(ctx: ToolContext, id: str) -> dict[str, Any]:
     """
     notes = _notes(ctx)
     if id not in notes:
-        raise ToolError(f"no task has the id {shown(id)}; `list_tasks` shows those that there are")
+        raise ToolError(f"no task has the id {shown(id)}; `list_tasks` shows all tasks")
     return notes[id]
 
 

@@ -1,9 +1,7 @@
-"""Subagents that begin with messages: those of an earlier run of theirs, or those of their parent."""
+"""Persistent subagents: they go on, by an id, with the messages of an earlier run of theirs."""
 
 from collections.abc import Sequence
-from copy import copy
-from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from msgspec import structs
 
@@ -12,27 +10,12 @@ from ..errors import ToolError
 from ..events import Noted
 from ..kinds import shown
 from ..messages import Message, Text, ToolResult, UserMessage
-from ..ports import Middleware, Request
 from ..runtime import messages_of_run
-from ..spec import AgentSpec, Runnable
-from ..state import Edit, Limits, OpenCall
-from ..tools import Tool
-from .caching import cache_key
+from ..state import Edit, OpenCall
 
 OWNER = "subagents"
 """The owner of the notes on persistent subagents: by id, `{"agent", "call_id"}`, of the call that went on with it last.
 """
-FORKED = """\
-[You are now a fork of the agent above: you do one task for it, and nothing else of its work. You know all that it \
-knows. It sees nothing but your last message, so put the whole answer there. You cannot delegate.]
-
-"""
-REFUSED = "a fork cannot delegate; do this work yourself with your other tools"
-
-
-def forked(ctx: ToolContext, description: str) -> list[Message]:
-    """Return the input of a fork: the messages of its parent, without the reply that asks for it, and the task."""
-    return [*ctx.state.messages[:-1], UserMessage(FORKED + description)]
 
 
 async def continued(ctx: ToolContext, name: str, id: str, description: str) -> list[Message]:
@@ -55,7 +38,8 @@ def with_id(ctx: ToolContext, name: str, id: str, result: ToolResult) -> ToolRes
 
 async def _messages(ctx: ToolContext, name: str, id: str) -> Sequence[Message]:
     """Return the messages that the subagent *id* has in context."""
-    known: dict[str, Any] = ctx.state.notes.get(OWNER, {}).get(id, {})
+    noted: Any = ctx.state.notes.get(OWNER, {}).get(id)
+    known = cast(dict[str, Any], noted) if isinstance(noted, dict) else {}  # `redact` may have removed it.
     if known.get("agent") != name:
         found = f"which is a {known['agent']}" if known else "which nobody has"
         raise ToolError(f"no {name} has the id {shown(id)}, {found}; to begin a new one, leave `id` out")
@@ -73,52 +57,3 @@ async def _messages(ctx: ToolContext, name: str, id: str) -> Sequence[Message]:
 def _id_of(entry: OpenCall) -> Any:
     call = entry.call
     return (entry.decision.args if isinstance(entry.decision, Edit) else call.args).get("id")
-
-
-class Fork:
-    """The agent of `Subagent(fork=True)`: that of its parent, whose tools for delegating refuse."""
-
-    def __init__(self, name: str, limits: Limits | None) -> None:
-        self._name, self._limits = name, limits
-        self.parent: Runnable | None = None
-        """Set once the parent is built, which has this as a part."""
-
-    @cached_property
-    def spec(self) -> AgentSpec:
-        assert self.parent is not None
-        spec = self.parent.spec
-        tools = {name: _refusing(tool) if _delegates(tool) else tool for name, tool in spec.tools.items()}
-        return structs.replace(
-            spec,
-            name=self._name,
-            tools=tools,
-            tool_list=tuple(tools.values()),
-            limits=self._limits or spec.limits,
-            share=("files",),  # It has read what its parent has.
-            before_model=(*spec.before_model, ParentsCache()),
-        )
-
-
-class ParentsCache(Middleware):
-    """Names a fork to the provider's cache as its parent, whose messages it begins with."""
-
-    async def before_model(self, ctx: ToolContext, request: Request) -> Request:
-        if request.cache is None:
-            return request
-        key = cache_key(ctx.thread_id, ctx.path[:-1])
-        return structs.replace(request, cache=structs.replace(request.cache, key=key))
-
-
-def _delegates(tool: Tool) -> bool:
-    return tool.name in ("task", "start_task")
-
-
-def _refusing(tool: Tool) -> Tool:
-    """Return a tool that a model reads as *tool*, so that the provider's cache has its words, and that refuses."""
-
-    async def refuse(**arguments: Any) -> str:
-        raise ToolError(REFUSED)
-
-    refusing = copy(tool)
-    refusing.function = refuse
-    return refusing

@@ -54,7 +54,7 @@ def checked_names(without: Iterable[str], owner: str) -> frozenset[str]:
     return names
 
 
-def left_out(parts: Iterable[Middleware], names: Collection[str], given: Collection[Middleware]) -> list[Middleware]:
+def trimmed(parts: Iterable[Middleware], names: Collection[str], given: Collection[Middleware]) -> list[Middleware]:
     """Return *parts*, which only agents without these *names* have, without the tools and the words about them. Those
     that the user has *given* stay as they are.
     """

@@ -1,14 +1,16 @@
 """Holds calls of tools to permissions: lets them through, has a person decide, or refuses them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 from msgspec import structs
 
 from ..access import Access
 from ..backends import hold, is_within, normalized, quoted
-from ..checks import checked
+from ..checks import check, checked
 from ..context import ToolContext
 from ..errors import ToolError
+from ..kinds import kind_of
 from ..messages import ToolCall, ToolResult
 from ..permissions import Allow, Ask, Asked, Deny, Policy, Rule, strictest
 from ..ports import Backend, Middleware
@@ -19,6 +21,7 @@ from .filesystem import FilesystemMiddleware
 PROMPT = """\
 Rules forbid some calls, and let others wait for a person. Do not look for a way round a rule that forbids a call: do \
 without it, or say what you need and why."""
+_ACCESSES = kind_of(Sequence[Access])
 
 
 class PermissionsMiddleware(Middleware):
@@ -58,7 +61,7 @@ class PermissionsMiddleware(Middleware):
         except ToolError:  # It never runs, and its own error says why.
             return call
         try:
-            accesses = tuple(map(self._plain, tool.access(arguments) if tool.access else ()))
+            accesses = tuple(map(self._plain, _told(tool, arguments)))
         except ToolError as exc:  # What cannot be told cannot be allowed.
             return ToolResult(f"{call.name} was not run: {exc}", is_error=True)
         # Our file tools ask again wherever they arrive; what another tool does below a folder, nobody sees.
@@ -83,13 +86,26 @@ class PermissionsMiddleware(Middleware):
         return structs.replace(access, subject=normalized(access.subject, self._home))
 
 
+def _told(tool: Tool, arguments: dict[str, Any]) -> Sequence[Access]:
+    """Return what *tool* says that a call reaches.
+
+    Raises:
+        ConfigError: its function returned something else.
+    """
+    told: Any = tool.access(arguments) if tool.access else ()
+    if isinstance(told, Iterable):
+        told = list(cast(Iterable[Any], told))
+    check(told, _ACCESSES, "what access returns", f"tool {tool.name!r}")
+    return told
+
+
 class _Permit:
     """What one call may reach. It is left with the call, as the guard of the files that it uses."""
 
     def __init__(self, policy: Policy, asked: Asked, accesses: tuple[Access, ...], seen: bool) -> None:
         self._policy, self._asked, self._accesses, self._seen = policy, asked, accesses, seen
         self._changes = {access.operation for access in accesses} == {"write"}
-        """True if all that it does to files is part of a change: `edit_file` reads what it edits."""
+        """True if all that it does to files is part of a change: `write_file` reads what it replaces."""
 
     def verdict(self) -> Rule:
         """Return the strictest rule about anything that the call reaches."""
@@ -111,7 +127,7 @@ class _Permit:
         remedy = "do without it, or say that you need it and why"
         lines = [access.subject for access in self._accesses if access.operation == "execute"]
         if lines:
-            from ..commands import commands
+            from ..command_lines import commands
 
             if any(one.opaque for line in lines for one in commands(line)):
                 remedy = f"a command in it cannot be told: write it without `$(...)`, loops and `sh -c`, or {remedy}"

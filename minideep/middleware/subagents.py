@@ -10,7 +10,7 @@ from ..checks import UserWritten, check_fields, checked
 from ..context import ToolContext
 from ..errors import ConfigError, ToolError
 from ..export import as_plain
-from ..kinds import having, shown
+from ..kinds import having, remedy, shown
 from ..messages import Input, ToolMessage, ToolResult
 from ..parameters import Alias
 from ..plain_json import to_json
@@ -59,6 +59,7 @@ TYPE_NAMES = Alias("agent", "agent_name", "agent_type", "subagent", "subagent_na
 ID = Annotated[str, Alias("task_id", "session_id", "subagent_id")]
 
 
+@remedy("write Subagent(name=..., description=...), with agent=... around an agent that you have built")
 class Subagent(UserWritten, frozen=True, kw_only=True):
     """A kind of subagent that an agent may delegate to.
 
@@ -119,17 +120,17 @@ class Subagent(UserWritten, frozen=True, kw_only=True):
         if self.agent is not None:
             self._check_alone("agent", "share background persistent", "build it into the agent")
         if self.fork:
-            self._check_alone("fork", "limits persistent", "a fork has all else of its parent")
+            self._check_alone("fork", "limits persistent", "drop one, as a fork takes all else from its parent")
         if self.background and self.persistent:
             problem = f"subagent {self.name!r} is both background and persistent"
             raise ConfigError(f"{problem}; leave persistent out, as `update_task` always goes on with a task")
 
-    def _check_alone(self, field: str, besides: str, remedy: str) -> None:
+    def _check_alone(self, field: str, besides: str, instead: str) -> None:
         """Check that besides *field* only the fields *besides* are given."""
         for other in structs.fields(type(self)):
             given = getattr(self, other.name)
             if other.name not in ("name", "description", field, *besides.split()) and given != other.default:
-                raise ConfigError(f"subagent {self.name!r} has both {field}= and {other.name}=; {remedy}")
+                raise ConfigError(f"subagent {self.name!r} has both {field}= and {other.name}=; {instead}")
 
 
 class Named(Struct, frozen=True):
@@ -221,11 +222,15 @@ class SubAgentMiddleware(Middleware):
         if not description.strip():
             raise ToolError("the description is empty; say what the subagent is to do and what it is to answer")
         about, agent = self._agents[name]
-        if not (id or about.persistent or about.fork):
-            return report(name, await ctx.run(agent, description))
-        from . import continuing  # Most subagents begin with nothing.
+        work: Input = description
+        if about.fork and not id:
+            from .forking import forked  # Few agents have one.
 
-        work: Input = continuing.forked(ctx, description) if about.fork and not id else description
+            work = forked(ctx, description)
+        if not about.persistent and not id:
+            return report(name, await ctx.run(agent, work))
+        from . import continuing  # Most subagents begin anew each time.
+
         if id:
             work = await continuing.continued(ctx, name, id, description)
         result = report(name, await ctx.run(agent, work))

@@ -1,6 +1,7 @@
 """Retries of tools: a call that failed runs again, after a wait."""
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 
 from ..backoff import wait_before
@@ -56,4 +57,5 @@ class ToolRetry(Middleware):
 
 def broke(tool: str, result: ToolResult) -> bool:
     """Return whether *tool* raised something else than a `ToolError`, or was stopped at its timeout."""
-    return result.is_error and result.text.startswith((f"{tool} failed: ", f"{tool} did not end within "))
+    told = rf"{re.escape(tool)} (failed: \w+: |did not end within [\d.]+ s and was stopped)"
+    return result.is_error and re.match(told, result.text) is not None

@@ -30,7 +30,7 @@ __getattr__ = lazy_names(
         "scripted": "Policy Say ScriptedModel as_reply",
         "servers": "SERVERS server_address",
         "timeouts": "Timeouts",
-        "tool_check": "check_guards check_tools",
+        "tool_check": "check_tools",
         "wrapper": "ModelWrapper",
     },
 )

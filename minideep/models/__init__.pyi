@@ -25,7 +25,7 @@ from .retry import RetryModel as RetryModel
 from .scripted import Policy as Policy, Say as Say, ScriptedModel as ScriptedModel, as_reply as as_reply
 from .servers import SERVERS as SERVERS, server_address as server_address
 from .timeouts import Timeouts as Timeouts
-from .tool_check import check_guards as check_guards, check_tools as check_tools
+from .tool_check import check_tools as check_tools
 from .wrapper import ModelWrapper as ModelWrapper
 
 __all__: list[str]

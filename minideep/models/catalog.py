@@ -17,12 +17,12 @@ from typing import Annotated
 import msgspec
 
 from ..checks import UserWritten, check_fields, checked
-from ..kinds import Positive, Rule
+from ..kinds import Check, Positive
 from ..messages import Usage
 
 logger: logging.Logger = logging.getLogger("minideep")
 
-_Dollars = Annotated[float, Rule(lambda price: 0 <= price < math.inf, "US dollars for a million tokens, 0 or more")]
+_Dollars = Annotated[float, Check(lambda price: 0 <= price < math.inf, "US dollars for a million tokens, 0 or more")]
 
 
 class Price(UserWritten, frozen=True):

@@ -7,18 +7,21 @@ from typing import Literal
 
 Kind = Literal["email", "card", "ip", "key"]
 FOUND: Mapping[str, str] = {
-    "email": r"(?<![A-Z0-9.%+-])[A-Z0-9_.%+-]{1,64}@(?:[A-Z0-9-]{1,63}\.){1,8}[A-Z]{2,24}(?![A-Z0-9])",
+    # Also in Latin letters with marks, Greek and Cyrillic; a script without blanks would take the text beside it along.
+    "email": r"(?<![A-Z0-9.%+\-\u00c0-\u052f])[A-Z0-9_.%+\-\u00c0-\u052f]{1,64}"
+    r"@(?:[A-Z0-9\-\u00c0-\u052f]{1,63}\.){1,8}[A-Z\u00c0-\u052f]{2,24}(?![A-Z0-9\u00c0-\u052f])",
     # Of 13 to 19 digits, or in the groups of a card: https://en.wikipedia.org/wiki/Payment_card_number
     "card": r"(?<![0-9.])(?:[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}|[0-9]{4}([ -])[0-9]{6}\2[0-9]{5}|[0-9]{13,19})"
     r"(?![0-9])",
     "ip": r"(?<![A-Z0-9_.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![A-Z0-9_]|\.[0-9])"
-    r"|(?<![A-Z0-9_])(?:[A-F0-9]{0,4}:){2,7}[A-F0-9]{1,4}(?![A-Z0-9_])",
+    r"|(?<![A-Z0-9_])(?:[A-F0-9]{0,4}:){2,7}[A-F0-9]{1,4}(?:(?:\.[0-9]{1,3}){3})?(?![A-Z0-9_])",
     # Tokens that say by their beginning whose they are: of Anthropic, OpenAI, GitHub, GitLab, Slack, AWS, Google and
     # Stripe; JSON Web Tokens; and private keys.
     "key": r"(?<![A-Z0-9_])(?:sk-[\w-]{20,500}|gh[pousr]_\w{30,500}|github_pat_\w{30,500}|glpat-[\w-]{20,500}"
     r"|xox[abeoprs]-[\w-]{10,500}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)|AIza[\w-]{35}|[rs]k_(?:live|test)_\w{16,500}"
     r"|eyJ[\w-]{8,5000}\.[\w-]{8,5000}\.[\w-]{0,5000})"
-    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{1,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----",
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){1,20000}"
+    r"-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----",
 }
 """What each kind looks like. Every repetition is bounded, so that none takes long on hostile text."""
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 from ..checkpoint import Journal, MemoryCheckpointer, open_store
-from ..context import ChildPaused, RunView
+from ..context import CallPaused, RunView
 from ..errors import MinideepError
 from ..events import FILE_EVENTS, AnyEvent, StreamEvent
 from ..ledger import Ledger, Spent
@@ -79,7 +79,7 @@ class LoneRun:
         above = self._calls.setdefault(entry.call.id, Call(self._driven, entry))
         try:
             return await run_child(above, agent, input, key, attempt)
-        except ChildPaused:
+        except CallPaused:
             waits = ", ".join(repr(wait.call.name) for wait in above.paused)
             raise MinideepError(f"the child waits for a person, before {waits}; {IN_AN_AGENT}") from None
 

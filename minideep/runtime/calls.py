@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ..context import ChildPaused, ToolContext
+from ..context import CallPaused, ToolContext
 from ..errors import IllegalEvent, MinideepError, SegmentTooLarge, ToolError
 from ..events import CallStarted, Decided, ToolEnded, ToolReturned, ToolWaiting
 from ..messages import Text, ToolCall, ToolResult, clean
@@ -32,7 +32,7 @@ async def call_tool(run: Run, asked: ToolCall) -> None:
     # An approved call that was cut short may have taken effect. Only a person can say whether it may run twice. One
     # that has run children is safe to begin again: they continue from the log.
     if entry.started and not has_children(call):
-        run.record(ToolWaiting(asked.id, (Interrupt(asked, _cut_short(entry), run.path),)))
+        run.record(ToolWaiting(asked.id, (Interrupt(asked, _cut_short(run, entry), run.path),)))
         return  # Even if nobody attends: no decision that was made beforehand is about a second time.
     try:
         if entry.decision is not None or run.spec.tool_hooks or run.spec.wrap_tool:
@@ -72,9 +72,12 @@ def _wait(call: Call, interrupts: tuple[Interrupt, ...]) -> None:
     run.record(ToolWaiting(call.entry.call.id, interrupts))
     if run.live.unattended is not None:
         from .decisions import decided_beforehand
+        from .questions import asks_again
 
-        # A hook that asks again about a call that it has a decision about would ask for ever.
-        if (not was_decided or call.asked) and (decision := decided_beforehand(call.entry, run.live.unattended)):
+        # A hook that asks again about a call that it has a decision about would ask for ever, as a tool that its answer
+        # does not satisfy.
+        again = asks_again(run, call.entry) if call.asked else was_decided
+        if not again and (decision := decided_beforehand(call.entry, run.live.unattended)):
             run.record(Decided(call.entry.call.id, decision))
 
 
@@ -85,13 +88,16 @@ async def _children_over(call: Call) -> None:
         await asyncio.wait(running)
 
 
-def _cut_short(entry: OpenCall) -> str:
+def _cut_short(run: Run, entry: OpenCall) -> str:
     """Return the reason why a call that had begun waits. The interrupt shows the model's arguments, though the call may
     have begun with a person's.
     """
-    if not isinstance(entry.decision, Edit):
-        return CUT_SHORT
-    return f"{CUT_SHORT}; it began with other arguments, which a person gave: {_brief(entry.decision.raw)}"
+    from .questions import arguments_of
+
+    raw = arguments_of(run, entry)
+    return (
+        CUT_SHORT if raw is None else f"{CUT_SHORT}; it began with other arguments, which a person gave: {_brief(raw)}"
+    )
 
 
 def _record_result(run: Run, asked: ToolCall, result: ToolResult, seconds: float) -> None:
@@ -139,7 +145,7 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
     if isinstance(decision, Respond):
         return await changed_result(hooks, ctx, asked, ToolResult(clean(decision.text)))
     if isinstance(decision, Edit | Answer):
-        asked, edited = _edited(run, asked, decision)
+        asked, edited = _edited(run, call.entry, asked)
     # After a decision too: a person's edit must not lead around a hook that denies.
     for place, hook in enumerate(hooks):
         if not hook.before:
@@ -161,17 +167,15 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
     return _with_edit(result, asked) if edited else result
 
 
-def _edited(run: Run, asked: ToolCall, decision: Edit | Answer) -> tuple[ToolCall, bool]:
+def _edited(run: Run, entry: OpenCall, asked: ToolCall) -> tuple[ToolCall, bool]:
     """Return a call with a person's arguments as its tool takes them, and whether there are any: hooks see what runs,
     as with a model's.
     """
-    if isinstance(decision, Edit):
-        raw: bytes | None = decision.raw
-    else:
-        from .questions import note_answer
+    from .questions import arguments_of, note_answer
 
-        raw = note_answer(run, asked.id, clean(decision.text))
-    if raw is None:
+    if isinstance(entry.decision, Answer):
+        note_answer(run, entry, clean(entry.decision.text))
+    if (raw := arguments_of(run, entry)) is None:
         return asked, False
     call, tool = ToolCall(asked.name, raw, asked.id), run.spec.tools.get(asked.name)
     return (call if tool is None else tool.normalized(call)), True
@@ -192,7 +196,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
 
     async def run_once(again: ToolCall) -> ToolResult:
         nonlocal attempts
-        attempts += 1
+        attempts, call.asked = attempts + 1, 0  # It asks from its first line, and has the answers.
         # Keys of a further attempt are its own: the children of the first one are over.
         own = ctx if attempts == 1 else ToolContext(call.run, call, attempts)
         call.run.scope.check()
@@ -200,7 +204,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
             # A wrap may pass on a call of its own making; the result still answers this one.
             below.last = await _execute(call, own, structs.replace(again, id=asked.id))
         if call.paused or call.stopped:
-            raise ChildPaused  # A wrap must not take the pause for a result.
+            raise CallPaused  # A wrap must not take the pause for a result.
         return below.last
 
     outer: Any = run_once
@@ -208,7 +212,7 @@ async def _run_wrapped(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolRes
         outer = Wrap(call.run.scope, part, "wrap_tool", ToolResult, ctx, below, outer)
     try:
         result = await outer(asked)
-    except ChildPaused:
+    except CallPaused:
         result = ToolResult("")
     # A wrap may have caught the cancellation, and must not make a result of it.
     call.run.scope.check()
@@ -251,7 +255,7 @@ async def _execute(call: Call, ctx: ToolContext | None, asked: ToolCall) -> Tool
         if run.scope.cancel_requested():
             raise
         return ToolResult(f"{asked.name}: the tool cancelled itself", is_error=True)
-    except ChildPaused:
+    except CallPaused:
         return ToolResult("")  # Nobody reads it: the call stays open.
     except KeyboardInterrupt:  # Ctrl-C is for the program, not for the model.
         raise

@@ -6,7 +6,7 @@ from time import perf_counter
 
 from msgspec import structs
 
-from ..context import DRIVEN, ChildPaused
+from ..context import DRIVEN, CallPaused
 from ..errors import ConfigError, ToolError
 from ..events import Noted, Resumed, UserSaid
 from ..messages import Input, Message, clean
@@ -45,11 +45,11 @@ async def run_child(call: Call, agent: Runnable, input: Input, key: str | None, 
         if state.status == "paused":
             # Kept by the call, since a tool may swallow even this exception.
             call.paused += state.interrupts
-            raise ChildPaused
+            raise CallPaused
         if is_out_of_budget(state) and parent.over_budget():
             # An answer would close the call, and the child's work, which was paid for, could never be continued.
             call.stopped = True
-            raise ChildPaused
+            raise CallPaused
         return child.turn()
     finally:
         ended.set_result(None)

@@ -19,6 +19,8 @@ from .handle import Begin, start
 from .run import Run
 from .turns import TurnConfig, Turns
 
+LONGEST = 488
+"""Characters of a thread's id that the ids of its jobs begin with: they are bounded as well, by 500."""
 CLOSED = "no task can run beside this turn, as its program has not opened the agent (`async with agent:`)"
 
 
@@ -131,4 +133,4 @@ def job_id(ctx: ToolContext) -> str:
 
 def thread_of_job(thread_id: str, job: str) -> str:
     """Return the id of a job's thread. A fork has none of the jobs of its source."""
-    return f"{thread_id}/bg/{job}"
+    return f"{thread_id[:LONGEST]}/bg/{job}"

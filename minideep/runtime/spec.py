@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from ..errors import ConfigError
-from ..models import check_guards, check_tools, profile_of
+from ..models import check_tools, profile_of
 from ..ports import Middleware, Model
 from ..spec import AgentSpec, ToolHook
 from ..state import Limits
@@ -53,7 +53,7 @@ def build_spec(
     if profile.descriptions:
         by_name = {name: profile.worded(tool) for name, tool in by_name.items()}
     check_tools(model, by_name.values())
-    check_guards(by_name.values(), middleware)
+    _check_guards(by_name.values(), middleware)
     return AgentSpec(
         name,
         model,
@@ -68,8 +68,8 @@ def build_spec(
         tuple(by_name.values()),
         inheritable(middleware),
         other_models=tuple([model for part in middleware for model in part.models]),
-        output=next((read for part in middleware if (read := getattr(part, "read_turn", None))), None),
-        background=next((part.background for part in middleware if hasattr(part, "background")), {}),  # pyright: ignore
+        output=_first(middleware, "read_turn"),
+        background=_first(middleware, "background_agents") or {},
         origin=object(),
         add_files=hooks["add_files"],
     )
@@ -100,6 +100,20 @@ def _tools_by_name(middleware: tuple[Middleware, ...], tools: Iterable[Tool | Ca
             raise ConfigError(f"{problem}; {other.rename if tool.rename is Tool.rename else tool.rename}")
         by_name[tool.name] = tool
     return by_name
+
+
+def _first(middleware: tuple[Middleware, ...], member: str) -> Any:
+    """Return the optional *member* of the first middleware that has it."""
+    return next((found for part in middleware if (found := getattr(part, member, None)) is not None), None)
+
+
+def _check_guards(tools: Iterable[Tool], middleware: tuple[Middleware, ...]) -> None:
+    """Refuse a guard in *middleware* that means to decide about calls which it will never see."""
+    for name in [tool.name for tool in tools if tool.is_hosted]:
+        for part in middleware:
+            if (decides := getattr(part, "decides_about", None)) and decides(name):
+                problem = f"{part.name} decides about {name!r}, which the provider of the model runs"
+                raise ConfigError(f"{problem}, so that its calls are seen by no guard; leave out the tool or the rule")
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from ..checks import checked
 from ..errors import ConfigError
@@ -11,6 +11,9 @@ from ..tools import R
 from ..turn import Turn
 from .feed import Reader
 from .live import LiveTurn
+
+T = TypeVar("T")
+MIXED = "one stream is read both with `await` and without: in a coroutine use `async with` and `async for` only"
 
 
 class Stream(Generic[R]):
@@ -65,6 +68,8 @@ class Stream(Generic[R]):
             # Not a method of ours: a task that held this object would keep a dropped stream running.
             self._task = asyncio.ensure_future(self._start(self._beginning.begun))
             self._task.add_done_callback(self._beginning.end)
+        elif self._task.get_loop() is not asyncio.get_running_loop():
+            raise ConfigError(MIXED)
         try:
             await self._beginning.over.wait()
             event = await self._beginning.next()
@@ -81,21 +86,27 @@ class Stream(Generic[R]):
 
     def __iter__(self) -> Iterator[StreamEvent]:
         """Iterate in synchronous code, on the event loop of `run_sync`. Leaving the `for` early cancels the turn."""
-        from .sync import run_sync
-
         try:
-            while (event := run_sync(self._next())) is not None:
+            while (event := self._waited(self._next())) is not None:
                 yield event
         finally:
-            run_sync(self.aclose())
+            self._waited(self.aclose())
 
     def __enter__(self) -> "Stream[R]":
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._waited(self.aclose())
+
+    def _waited(self, work: Coroutine[Any, Any, T]) -> T:
         from .sync import run_sync
 
-        run_sync(self.aclose())
+        task = self._task
+        if task is not None and not task.done() and task.get_loop() is asyncio._get_running_loop():
+            work.close()  # It would wait for this very code.
+            task.cancel()
+            raise ConfigError(MIXED)
+        return run_sync(work)
 
     async def _next(self) -> StreamEvent | None:
         return await anext(self, None)
@@ -109,6 +120,9 @@ class Stream(Generic[R]):
     async def aclose(self) -> None:
         """Cancel the turn if it is still running, and wait until it is saved."""
         if self._task is not None and not self._task.done():
+            if (loop := self._task.get_loop()) is not asyncio.get_running_loop():  # A plain `for` has begun it.
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.aclose(), loop))
+                return
             self._task.cancel()
             # Not `await self._task`, which would raise what ended the turn.
             await asyncio.wait([self._task])

@@ -14,7 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from harness.stores import DistantStore, plain
 
-from minideep import Agent, CheckpointError, ConfigError, CorruptSegment, DiskCheckpointer, MemoryCheckpointer, tool
+from minideep import (
+    AESGCM,
+    Agent,
+    CheckpointError,
+    ConfigError,
+    CorruptSegment,
+    DiskCheckpointer,
+    EncryptedCheckpointer,
+    MemoryCheckpointer,
+    tool,
+)
 from minideep.checkpoint import threaded
 from minideep.checkpoint.memory import MemoryRows
 from minideep.models import ScriptedModel
@@ -45,6 +55,21 @@ class TestDistant(StoreContract):
 class TestSlow(StoreContract):
     def make(self, folder):
         return threaded(Slow(Retention()))
+
+
+class TestEncrypted(StoreContract):
+    def make(self, folder):
+        return EncryptedCheckpointer(MemoryCheckpointer(), AESGCM(bytes(range(32))))
+
+
+class TestEncryptedDisk(DurableStoreContract):
+    def make(self, folder):
+        return EncryptedCheckpointer(DiskCheckpointer(folder / "state"), AESGCM(bytes(range(32))))
+
+
+class TestEncryptedDistant(StoreContract):
+    def make(self, folder):
+        return EncryptedCheckpointer(DistantStore(), AESGCM(bytes(range(32))))
 
 
 class Slow(MemoryRows):

@@ -833,6 +833,77 @@ MISTAKES = [
         ["Agent.resume: decisions['p1'] must be an `Approve`", "not 'approve'", "write Approve()"],
     ),
     (
+        "a refusal in a word, which no remedy may turn into consent",
+        "Agent(model).with_options(unattended='reject')",
+        ConfigError,
+        [
+            "Agent.with_options: unattended must be an `Approve`, a `Reject`, a `Respond`, or None, not 'reject'; write Reject(reason=...)"
+        ],
+    ),
+    (
+        "the class of a refusal",
+        "Agent(model).with_options(unattended=Reject)",
+        ConfigError,
+        [
+            "Agent.with_options: unattended must be",
+            "not <class 'minideep.state.Reject'>; pass an instance, Reject(reason=...)",
+        ],
+    ),
+    (
+        "an answer as plain text",
+        "await (await waiting()).resume('t', {'p1': 'the Grand'})",
+        ConfigError,
+        [
+            "Agent.resume: decisions['p1'] must be",
+            "not 'the Grand'; write Approve(), Edit({...}), Reject(reason=...) or Respond(text=...)",
+        ],
+    ),
+    (
+        "a plan to approve that nobody can write",
+        "create_deep_agent(model, without=['write_todos'], approve_plan=True)",
+        ConfigError,
+        ["approve_plan waits for 'write_todos', which `without` leaves out", "drop one"],
+    ),
+    (
+        "a preset that is not called",
+        "from minideep.permissions import read_only; create_deep_agent(model, permissions=read_only)",
+        ConfigError,
+        ["create_deep_agent: permissions must be a list, not <function read_only>", "call it: read_only()"],
+    ),
+    (
+        "an agent in place of a subagent",
+        "create_deep_agent(model, subagents=[Agent(model, name='reader')])",
+        ConfigError,
+        [
+            "create_deep_agent: subagents[0] must be a `Subagent` or a mapping, not <Agent 'reader'",
+            "with agent=... around an agent",
+        ],
+    ),
+    (
+        "a wrong argument of a verb that an agent inherits",
+        "Agent(model).threads(limit='3')",
+        ConfigError,
+        ["Agent.threads: limit must be a whole number of 0 or more, or None, not '3'", "write 3"],
+    ),
+    (
+        "a wrong name of an argument of a verb that an agent inherits",
+        "await Agent(model).update_state('t', todos=[])",
+        TypeError,
+        ["Agent.update_state() got an unexpected keyword argument 'todos'; it takes thread_id, messages, files"],
+    ),
+    (
+        "a middleware by its name in another library",
+        "from minideep import PIIMiddleware",
+        ImportError,
+        ["there is no 'PIIMiddleware' in `minideep` itself", "write `from minideep.models import RedactPII`"],
+    ),
+    (
+        "a backend from the package itself",
+        "from minideep import LocalShellBackend",
+        ImportError,
+        ["there is no 'LocalShellBackend'", "write `from minideep.backends import LocalShellBackend`"],
+    ),
+    (
         "a dict for a decision",
         "await (await waiting()).resume('t', {'p1': {'type': 'approve'}})",
         ConfigError,

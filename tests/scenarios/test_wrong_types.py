@@ -20,11 +20,13 @@ import minideep.middleware
 import minideep.models
 import minideep.testing
 from minideep import (
+    AESGCM,
     Agent,
     Approval,
     Costs,
     DiskCheckpointer,
     Edit,
+    EncryptedCheckpointer,
     Limits,
     MemoryCheckpointer,
     Middleware,
@@ -408,6 +410,10 @@ def calls(world):
         "tool": (lambda function, **rest: tool(**rest)(function), {"function": plain_tool, "name": "n", "timeout": 1.0}, called),
         "DiskCheckpointer": (DiskCheckpointer, {"directory": "d", "retention": None, "fsync": False, "lease": None, "timeout": 60.0}, kept),
         "MemoryCheckpointer": (MemoryCheckpointer, {"retention": Retention()}, kept),
+        "AESGCM": (AESGCM, {"key": bytes(32)}, lambda cipher: kept(EncryptedCheckpointer(MemoryCheckpointer(), cipher))),
+        "EncryptedCheckpointer": (EncryptedCheckpointer, {"store": MemoryCheckpointer(), "cipher": AESGCM(bytes(32))}, kept),
+        "EncryptedCheckpointer.verify": (EncryptedCheckpointer(MemoryCheckpointer(), AESGCM(bytes(32))).verify, {}),
+        "EncryptedCheckpointer.close": (EncryptedCheckpointer(MemoryCheckpointer(), AESGCM(bytes(32))).close, {}),
         "DiskCheckpointer.backup": (DiskCheckpointer("d").backup, {"path": "copy"}),
         "DiskCheckpointer.verify": (DiskCheckpointer("d").verify, {}),
         "MemoryCheckpointer.verify": (MemoryCheckpointer().verify, {}),
@@ -673,8 +679,21 @@ CALLED_BY_THE_LOOP = {
     },
     **{
         f"{kind}.{verb}": "a store's, which the journal calls at every append"
-        for kind in ("DiskCheckpointer", "MemoryCheckpointer")
-        for verb in ("append", "get", "head", "held", "hold", "keys", "release", "rows")
+        for kind in ("DiskCheckpointer", "EncryptedCheckpointer", "MemoryCheckpointer")
+        for verb in (
+            "aclose",
+            "append",
+            "get",
+            "head",
+            "heads",
+            "held",
+            "hold",
+            "keys",
+            "open",
+            "read",
+            "release",
+            "rows",
+        )
     },
     **{
         f"{kind}.{verb}": "a backend's, which the file tools call"
@@ -687,6 +706,7 @@ CALLED_BY_THE_LOOP = {
         for kind in ("Sandbox", "DockerSandbox")
         for verb in ("start", "execute", "read", "write", "close")
     },
+    **{f"AESGCM.{verb}": "a cipher's, which its store calls" for verb in ("seal", "open")},
     "Sandbox": "a protocol",
     "ShellBackend": "a protocol",
     "ShellBackend.execute": "of a protocol",

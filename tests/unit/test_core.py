@@ -304,7 +304,7 @@ LEGAL = {
     "FileDeleted": "running paused ended escalated failed cancelled exhausted",
     "Compacted": "running",
     "MessagesReplaced": "paused ended escalated failed cancelled exhausted",
-    "Noted": "running",
+    "Noted": "running paused ended escalated failed cancelled exhausted",
 }
 CALL = ToolCall("pay", {"amount": 1}, "p")
 ASKS = Interrupt(CALL)

@@ -341,7 +341,9 @@ class FilesystemMiddleware(Middleware):
             path = self._path(args.get("path", ".") if whole else args["file_path"])
         except ToolError:
             return ()
-        return (Access(operation, path, whole or operation == "write"),)
+        # Whether an edit succeeds tells what is in the file.
+        reads = (Access("read", path),) if "old_string" in args else ()
+        return (*reads, Access(operation, path, whole or operation == "write"))
 
     def _changes(self, entry: OpenCall) -> str:
         """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""

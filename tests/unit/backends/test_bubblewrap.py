@@ -9,6 +9,7 @@ import pytest
 from harness.sandboxes import bubblewrap_missing, needs
 
 from minideep.backends import BubblewrapBackend
+from minideep.backends.bubblewrap import mounts
 from minideep.errors import ConfigError
 from minideep.testing import tool_context
 
@@ -50,6 +51,13 @@ def test_homes_and_the_files_beside_its_folder_cannot_be_seen(folder):
     names = {name.name for name in home.iterdir()} if home.is_dir() else set()
     assert not names & set(found.output.split())
     assert "key" not in found.output
+
+
+def test_a_home_folder_that_is_a_link_is_hidden_where_it_leads(tmp_path):
+    (tmp_path / "var").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "var")
+    options = mounts(str(tmp_path / "work"), [str(tmp_path / "home")], [], network=False)
+    assert options[options.index("--tmpfs") + 1] == str(tmp_path / "var")
 
 
 def test_folders_that_are_named_can_be_read_and_not_changed(folder, tmp_path):

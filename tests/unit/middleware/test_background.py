@@ -7,6 +7,7 @@ import pytest
 from harness.agents import answers, hang, pay, pays, ping, results, sub
 from harness.middleware import AskFirst
 from harness.stores import copy_of
+from msgspec import structs
 
 from minideep import (
     Agent,
@@ -25,6 +26,7 @@ from minideep import (
 )
 from minideep.backends import FilesystemBackend
 from minideep.checkpoint import open_store
+from minideep.events import Noted
 from minideep.middleware import AsyncSubAgentMiddleware
 from minideep.models import ScriptedModel
 from minideep.permissions import Ask, Deny
@@ -58,7 +60,7 @@ class Job:
 
 
 class Boss:
-    """An agent that does what each test has it do; `{job}` in an id stands for the first task."""
+    """An agent with one background subagent, which does what each test has it do."""
 
     def __init__(self, job, *, store=None, tools=(), middleware=(), durability="turn", limits=None, **more):
         self.turns, self.requests = [], []
@@ -611,3 +613,25 @@ async def test_the_permissions_of_the_main_agent_hold_in_its_tasks_and_for_begin
         assert [wait.call_id for wait in agent.get_state(thread.thread_id).interrupts] == ["w2"]
         assert (await agent.resume(thread.thread_id, {"w2": Approve()})).text == "written"
     assert [*agent.get_state(thread.thread_id).files] == ["/open/a"]
+
+
+async def test_where_redact_removes_the_notes_another_process_goes_on_without_the_tasks():
+    def without_notes(event):
+        return structs.replace(event, value="(gone)") if isinstance(event, Noted) else event
+
+    store = MemoryCheckpointer()
+    boss = Boss(ScriptedModel(["12 pens"]), store=store)
+    boss.agent.redact = without_notes
+    async with boss.agent:
+        await boss.turn(start())
+        later = Boss(ScriptedModel([]), store=store)
+        turn = await later.turn(ToolCall("list_tasks"), about("check_task", "x"), "ok")
+    assert answers(turn) == ["no tasks were begun", "no task has the id 'x'; `list_tasks` shows those that there are"]
+
+
+async def test_the_thread_of_a_task_has_an_id_that_everybody_can_name():
+    boss = Boss(ScriptedModel(["12 pens"]))
+    async with boss.agent:
+        await boss.turn(start(), thread="t" * 500)
+        (info,) = boss.agent.threads(prefix="t" * 488 + "/bg/")
+        assert (await boss.agent.status(info.thread_id)).thread_id == info.thread_id

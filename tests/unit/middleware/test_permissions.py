@@ -130,6 +130,16 @@ async def test_a_rule_against_writing_stops_every_tool_that_changes_a_file(backe
     assert "alpha" in (await bench(read("/secret/x"), read("/secret/sub/y")))[0]
 
 
+async def test_a_file_that_must_not_be_read_is_not_edited_either_as_the_error_would_tell_what_is_in_it(backend):
+    guess = "edit_file", {"file_path": "/src/.env", "old_string": "beta", "new_string": "alp"}
+    (said,) = await Bench([Deny("read", "*.env")], backend)(guess)
+    assert said.startswith("edit_file was not run: Deny('read', '*.env') forbids it")
+    bench = Bench([Ask("read", "*.env"), Ask("write")], backend)
+    await bench(edit("/src/.env"))
+    assert len(bench.waits) == 1
+    assert (await bench.decide(Approve())) == ["replaced 1 occurrence in '/src/.env'"]
+
+
 async def test_the_results_of_ls_glob_and_grep_leave_out_what_must_not_be_read(backend):
     bench = Bench([Deny("read", "/secret"), Deny("read", "*.env")], backend)
     listed, found, searched, counted, below, hidden = await bench(
@@ -688,6 +698,22 @@ def test_permissions_that_could_not_work_are_refused_when_the_agent_is_built(rul
         create_deep_agent(ScriptedModel([]), [send], permissions=rules)
 
 
+@pytest.mark.parametrize(
+    ("rules", "warns"),
+    [
+        ([Deny("read", "/secret")], True),
+        ([Deny("read", "/secret"), Allow("execute")], False),
+        ([Deny("read", "/secret"), Ask("*")], False),
+        ([Allow("read", "/src/**")], False),
+    ],
+)
+def test_rules_that_hold_files_and_forget_commands_are_warned_of(tmp_path, caplog, rules, warns):
+    create_deep_agent(ScriptedModel([]), backend=FilesystemBackend(tmp_path), permissions=rules)
+    assert not caplog.records
+    create_deep_agent(ScriptedModel([]), backend=LocalShellBackend(tmp_path), permissions=rules)
+    assert ["its rules hold files, but not commands" in record.message for record in caplog.records] == [True] * warns
+
+
 def test_rules_may_name_tools_that_only_a_subagent_has():
     def send(to: str) -> str:
         """Send a mail."""
@@ -701,3 +727,35 @@ async def test_presets_hold_for_the_file_tools(backend, rules):
     bench = Bench(rules, backend)
     await bench(read("/src/a.py"), write("/pub/f"))
     assert (bench.turn.status == "paused") is (rules == ask_before_writes())
+
+
+@pytest.mark.parametrize(
+    ("access", "problem"),
+    [
+        (lambda args: [Access("Read", args["path"])], "rules do not know the operation 'Read'; write 'read'"),
+        (lambda args: [Access("excute", args["path"])], "rules do not know the operation 'excute'; write 'execute'"),
+        (lambda args: Access("read", args["path"]), "tool 'send': what access returns must be a list, not Access("),
+        (lambda args: ["read"], "tool 'send': what access returns[0] must be an `Access`, not 'read'"),
+        (lambda args: None, "tool 'send': what access returns must be a list, not None"),
+    ],
+)
+def test_a_tool_that_tells_something_else_than_what_its_call_reaches_does_not_run(access, problem):
+    ran = []
+
+    def send(path: str) -> str:
+        """Send a file."""
+        ran.append(path)
+        return "sent"
+
+    call = ToolCall("send", {"path": "/secret/x"})
+    agent = create_deep_agent(
+        ScriptedModel([call, "done"]), [Tool(send, access=access)], permissions=[Deny("read", "/secret")]
+    )
+    turn = agent.run_sync("Send it.")
+    assert turn.status == "failed"
+    assert problem in str(turn.error)
+    assert not ran
+
+
+def test_an_operation_of_a_tools_own_is_no_mistake():
+    assert [Access(word).operation for word in ("publish", "thread", "read_mail")] == ["publish", "thread", "read_mail"]

@@ -62,7 +62,12 @@ async def test_a_tool_that_did_not_end_in_time_runs_again():
 
 
 @pytest.mark.parametrize(
-    ("call", "outcome"), [(FETCH, ToolError("no such page; try another")), (ToolCall("fetch", {"uri": "x"}), "page")]
+    ("call", "outcome"),
+    [
+        (FETCH, ToolError("no such page; try another")),
+        (FETCH, ToolError("fetch failed: the page is gone")),
+        (ToolCall("fetch", {"uri": "x"}), "page"),
+    ],
 )
 async def test_what_the_tool_says_to_the_model_and_wrong_arguments_are_no_reason(call, outcome):
     fetch, called = fetching(outcome)

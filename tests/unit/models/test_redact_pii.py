@@ -30,9 +30,16 @@ from minideep.ports import Request
 
 MAIL, CARD, ADDRESS, KEY = "ada@example.com", "4111 1111 1111 1111", "192.168.0.17", "sk-ant-api03-" + "x1Y2" * 8
 FOUND_HERE = {
-    "email": [MAIL, "a.b+c%d@mail.example.co.uk", "X_1@a-b.org", "ada@xn--bcher-kva.example"],
+    "email": [
+        MAIL,
+        "a.b+c%d@mail.example.co.uk",
+        "X_1@a-b.org",
+        "ada@xn--bcher-kva.example",
+        "jörg@müller.de",
+        "анна@пример.рф",
+    ],
     "card": [CARD, "4111111111111111", "4111-1111-1111-1111", "3782 822463 10005", "6011000990139424"],
-    "ip": [ADDRESS, "8.8.8.8", "2001:db8::8a2e:370:7334", "fe80::1", "::1", "1:2:3:4:5:6:7:8"],
+    "ip": [ADDRESS, "8.8.8.8", "2001:db8::8a2e:370:7334", "fe80::1", "::1", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4"],
     "key": [
         KEY,
         "sk-proj-" + "a" * 40,
@@ -45,6 +52,8 @@ FOUND_HERE = {
         "sk_live_" + "a" * 24,
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.sig-nature",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n+/=\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,0A\n\nMIIEow\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQVY\n=A1\n-----END PGP PRIVATE KEY BLOCK-----",
     ],
 }
 NOT_FOUND = [

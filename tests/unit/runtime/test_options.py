@@ -21,6 +21,8 @@ from minideep import (
     create_deep_agent,
     tool,
 )
+from minideep.blueprint import Blueprint
+from minideep.events import Noted
 from minideep.models import ScriptedModel
 from minideep.testing import recorded
 
@@ -262,3 +264,60 @@ def test_leaving_a_plain_with_cancels_the_turn_and_waits_until_it_is_saved():
     with agent.stream("hi", "t") as stream:
         next(iter(stream))
     assert agent.get_state("t").status in ("cancelled", "ended")
+
+
+def test_tags_that_cannot_be_saved_are_refused_when_they_are_given():
+    agent = Agent(ScriptedModel(["ok"]))
+    for tags in ({"user": "\ud800"}, {"\ud800": "ann"}):
+        with pytest.raises(ConfigError, match="text that UTF-8 can encode"):
+            agent.with_options(tags=tags)
+
+
+@pytest.mark.parametrize("value", [["ann"], "ann", {"user": 5, 7: "x", "team": "a"}])
+def test_whatever_a_tool_notes_in_place_of_tags_the_thread_can_be_read(store, value):
+    @tool
+    async def note(ctx: ToolContext) -> str:
+        """Note."""
+        ctx.record(Noted("agent", "tags", value))
+        return "noted"
+
+    agent = Agent(ScriptedModel([ToolCall("note", {}), "ok", "ok"]), [note], checkpointer=store)
+    agent.run_sync("hi", "t")
+    assert agent.run_sync("again", "t").saved
+    assert agent.get_state("t").notes["agent"]["tags"] == value
+    (info,) = agent.threads()
+    assert (info.status, dict(info.tags)) == ("ended", {"team": "a"} if isinstance(value, dict) else {})
+    assert Agent(ScriptedModel([]), checkpointer=store).get_state("t").turn == 2
+
+
+def test_another_model_is_refused_where_its_parts_ask_their_own():
+    with pytest.raises(ConfigError, match=r"another model would have no effect; `override\(model=\.\.\.\)`"):
+        Blueprint(ScriptedModel([])).with_options(model=ScriptedModel(["42"]))
+
+
+async def test_a_stream_that_is_read_with_and_without_await_is_refused_and_does_not_wait_for_itself():
+    agent = Agent(ScriptedModel(endless))
+    stream = agent.stream("go", "a")
+    await anext(stream)
+    with pytest.raises(ConfigError, match="use `async with` and `async for` only"), stream:
+        pass
+    stream = agent.stream("go", "b")
+    await anext(stream)
+    with pytest.raises(ConfigError, match="one stream is read both with `await` and without"):
+        list(stream)
+    stream = agent.stream("go", "c")
+    next(iter(stream))  # Leaving it ends the turn.
+    stream = agent.stream("go", "d")
+    events = iter(stream)
+    next(events)
+    with pytest.raises(ConfigError, match="one stream is read both"):
+        await anext(stream)
+    await stream.aclose()
+    while "running" in {info.status for info in agent.threads()}:
+        await asyncio.sleep(0)
+    assert {info.status for info in agent.threads()} == {"cancelled"}
+
+
+async def endless(request):
+    await asyncio.Event().wait()
+    return ""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec import structs
 
 from minideep import (
     Agent,
@@ -14,13 +15,16 @@ from minideep import (
     DiskCheckpointer,
     Edit,
     Interrupt,
+    MemoryCheckpointer,
     Middleware,
     Reject,
     Respond,
     ToolCall,
     ToolContext,
+    ToolError,
     tool,
 )
+from minideep.events import Noted, ToolWaiting
 from minideep.models import ScriptedModel
 
 
@@ -214,3 +218,121 @@ def test_the_log_tells_question_and_answer():
     assert json.loads(waiting.json())["interrupts"][0]["question"] is True
     decided = next(event for event in told if isinstance(event, events.Decided))
     assert events.from_json(decided.json()) == decided
+
+
+def without_hotel(event):
+    """Redact a word wherever it is."""
+    if isinstance(event, Noted):
+        return structs.replace(event, value=json.loads(json.dumps(event.value).replace("Hotel", "***")))
+    if isinstance(event, ToolWaiting):
+        waits = [structs.replace(wait, reason=wait.reason.replace("Hotel", "***")) for wait in event.interrupts]
+        return structs.replace(event, interrupts=tuple(waits))
+    return event
+
+
+def test_the_answer_to_a_redacted_question_is_given_to_it_in_another_process_too():
+    deeds, store = [], MemoryCheckpointer()
+    agent(asking(deeds, "Hotel?", "Nights?"), store, redact=without_hotel).run_sync("Book Rome.", "t")
+    for answer in ("Grand", "3"):
+        later = Agent(ScriptedModel(["Done."]), [asking(deeds, "Hotel?", "Nights?")], checkpointer=store)
+        later.redact = without_hotel
+        later.resume_sync("t", {"b": Respond(answer)})
+    assert deeds == [("Rome", "Grand", "3")]
+
+
+def test_where_redact_removes_what_was_asked_it_is_asked_again():
+    def without_notes(event):
+        return structs.replace(event, value="(gone)") if isinstance(event, Noted) else event
+
+    deeds, store = [], MemoryCheckpointer()
+    agent(asking(deeds, "Hotel?"), store, redact=without_notes).run_sync("Book Rome.", "t")
+    later = Agent(ScriptedModel(["Done."]), [asking(deeds, "Hotel?")], checkpointer=store, redact=without_notes)
+    turn = later.resume_sync("t", {"b": Respond("Grand")})
+    assert (turn.status, [wait.reason for wait in turn.interrupts]) == ("paused", ["Hotel?"])
+    assert later.resume_sync("t", {"b": Respond("Grand")}).status == "ended"
+    assert deeds == [("Rome", "Grand")]
+
+
+def test_a_tool_that_no_answer_made_beforehand_satisfies_waits_for_a_person():
+    asked = []
+
+    @tool
+    async def count(ctx: ToolContext) -> str:
+        """Count."""
+        while (answer := ctx.interrupt("How many?")) != "5":
+            asked.append(answer)
+            assert len(asked) < 10
+        return answer
+
+    counter = Agent(ScriptedModel([ToolCall("count", {}, "c"), "Done."]), [count])
+    turn = counter.with_options(unattended=Respond("as you like")).run_sync("Count.", "t")
+    assert (turn.status, asked) == ("paused", ["as you like"])
+    assert counter.resume_sync("t", {"c": Respond("5")}).messages[-2].text == "5"
+
+
+@pytest.mark.parametrize(("decision", "paid"), [(Approve(), 100), (Edit({"n": 10}), 10)])
+async def test_whoever_decides_again_about_a_call_that_was_cut_short_after_its_answer_reads_what_it_ran_with(
+    decision, paid
+):
+    begun, deeds, store = asyncio.Event(), [], MemoryCheckpointer()
+
+    @tool
+    async def pay(n: int, ctx: ToolContext) -> str:
+        """Pay."""
+        ctx.interrupt("Sure?")
+        if not begun.is_set():
+            begun.set()
+            await asyncio.Event().wait()
+        ctx.interrupt("Really?")
+        deeds.append(n)
+        return "paid"
+
+    def payer(*replies):
+        return Agent(ScriptedModel([*replies]), [pay], middleware=[AskFirst()], checkpointer=store)
+
+    first = payer(ToolCall("pay", {"n": 100}, "p"))
+    await first.run("Pay.", "t")
+    await first.resume("t", {"p": Edit({"n": 10})})
+    await first.start_resume("t", {"p": Respond("yes")})
+    await begun.wait()
+    await first.aclose()
+    later = payer("Done.")
+    turn = await later.resume("t")
+    assert '{"n":10}' in turn.interrupts[0].reason
+    turn = await later.resume("t", {"p": decision})
+    assert turn.interrupts[0].reason == "Really?"  # The first one has its answer.
+    await later.resume("t", {"p": Respond("yes")})
+    assert deeds == [paid]
+
+
+def test_a_tool_that_a_middleware_runs_again_has_the_answers_that_it_had():
+    class Retry(Middleware):
+        async def wrap_tool(self, ctx, call, run):
+            result = await run(call)
+            return await run(call) if result.is_error else result
+
+    answers = []
+
+    @tool
+    async def book(city: str, ctx: ToolContext) -> str:
+        """Book a trip."""
+        answers.append(ctx.interrupt("Hotel?"))
+        if len(answers) == 1:
+            raise ToolError("full")
+        return "booked"
+
+    booking = agent(book, middleware=[Retry()])
+    booking.run_sync("Book Rome.", "t")
+    assert booking.resume_sync("t", {"b": Respond("Grand")}).status == "ended"
+    assert answers == ["Grand", "Grand"]
+
+
+def test_a_call_is_not_given_the_answer_to_another_one_that_had_its_id():
+    store = MemoryCheckpointer()
+    first = agent(asking([], "Hotel?", "Nights?"), store)
+    first.run_sync("Book Rome.", "t")
+    first.resume_sync("t", {"b": Respond("Grand")})
+    first.run_sync("Never mind.", "t")
+    asyncio.run(first.update_state("t", messages=[]))  # As a compaction does: nothing in context has the id now.
+    turn = agent(asking([], "Hotel?"), store).run_sync("Book Rome.", "t")
+    assert (turn.interrupts[0].call_id, turn.interrupts[0].reason) == ("b", "Hotel?")

@@ -48,6 +48,14 @@ def test_a_misspelt_hook_of_a_base_class_is_refused_too():
         Agent(ScriptedModel([]), middleware=[kind()])
 
 
+def test_a_middleware_may_have_attributes_of_its_own():
+    class Poster(Middleware):
+        background = True
+
+    agent = Agent(ScriptedModel(["one", "two"]), middleware=[Poster()])
+    assert [agent.run_sync("go", "t").text for _ in range(2)] == ["one", "two"]
+
+
 def test_a_middleware_may_have_other_methods():
     class Mine(TodoListMiddleware):
         before = after_noon = "no method"

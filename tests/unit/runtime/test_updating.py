@@ -23,6 +23,7 @@ from minideep import (
     tool,
 )
 from minideep.backends import FilesystemBackend
+from minideep.blueprint import Blueprint
 from minideep.models import ScriptedModel
 
 
@@ -246,3 +247,14 @@ def test_the_messages_are_what_was_given_and_a_new_reader_finds_the_same(changes
     assert reader.get_state("t") == agent.get_state("t")
     assert reader.run_sync("2", "t").messages[0].text == "2"
     assert reader.get_state("t").began >= 0
+
+
+async def test_files_are_given_to_a_blueprint_between_two_turns():
+    requests = []
+    script = ScriptedModel(lambda request: requests.append(request.messages[0].text) or "no plan")
+    agent = Blueprint(script)
+    assert (await agent.run("goal", "t")).status == "escalated"
+    await agent.update_state("t", files={"sales.md": "7"})
+    del requests[:]
+    await agent.run("go on", "t")
+    assert '"name":"sales.md"' in requests[0]

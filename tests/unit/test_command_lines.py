@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies
 
-from minideep.commands import MAX_CARRIED, MAX_LENGTH, OPAQUE, commands, fits
+from minideep.command_lines import MAX_CARRIED, MAX_LENGTH, OPAQUE, commands, fits
 
 
 def texts(line):
@@ -188,11 +188,38 @@ def test_a_rule_allows_a_line_if_it_describes_each_of_its_commands_whole(pattern
         "GIT status",
         "gitx status",
         "git status `x`",
+        "git status; > x",
+        "git status\n>> x",
+        "git log | > x",
+        "< x; git status",
         "\ngit status\nrm",
     ],
 )
 def test_a_rule_never_allows_a_line_with_anything_else_in_it(line):
     assert not allows("git *", line)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("test *", "test -v 'a[$(rm x)]'"),
+        ("printf *", "printf -v 'a[`rm x`]' 1"),
+        ("read *", "read 'a[0$(rm x)]'"),
+        ("let *", "let 'a[$(rm x)]'"),
+        ("declare *", "declare -i x='a[$(rm x)]'"),
+        ("RANDOM=*", "RANDOM='a[$(rm x)]'"),
+        ("RANDOM=*", "RANDOM='a[$(rm x)]' ls"),
+    ],
+)
+def test_a_quoted_index_that_bash_evaluates_may_be_any_command(pattern, line):
+    assert not allows(pattern, line)
+    assert hits("rm *", line)
+    assert hits("rm *", f"builtin {line}")
+
+
+def test_a_bracket_that_is_only_printed_is_no_index():
+    assert allows("printf *", "printf '[%s]' \"$HOME\"")
+    assert allows("grep *", "grep 'a[$`]' x")
 
 
 def test_what_only_the_shell_knows_fits_a_star_alone():

@@ -45,10 +45,13 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _RESERVED = "if then else elif fi for while until do done case esac in select function coproc [[ ]]"
 _SHELLS = (
     "sh bash dash zsh ksh mksh ash fish csh tcsh rbash busybox toybox su script expect "
-    "eval source . trap alias hash enable"
+    "eval source . trap alias hash enable mapfile readarray compgen"
 )
 _HIDING = frozenset((*_RESERVED.split(), *_SHELLS.split()))
 """Words that begin more of the shell's language, and programs that read more of it, from an argument or a file."""
+_EVALUATING = frozenset(("let", "declare", "typeset", "read", "unset", "printf", "test"))
+"""Builtins of bash that run what stands in an index, though it is quoted: `test -v 'a[$(rm x)]'`."""
+_INDEX = re.compile(r"\[.*[$`\0]", re.DOTALL)
 _CARRIER_NAMES = (
     "env sudo doas time nohup nice ionice chrt timeout gtimeout exec command builtin xargs parallel stdbuf setsid "
     "watch find fd strace ltrace flock unshare nsenter chroot bwrap taskset ssh entr"
@@ -98,7 +101,9 @@ def commands(line: str) -> tuple[Command, ...]:
     if len(line) > MAX_LENGTH:
         return (OPAQUE,)
     read = [
-        OPAQUE if words is None else _command(words, redirected) for words, redirected in _simple(line) if words != []
+        OPAQUE if words is None else _command(words, redirected)
+        for words, redirected in _simple(line)
+        if words != [] or redirected  # `> a` alone empties a file.
     ]
     return tuple(read) or (OPAQUE,)
 
@@ -147,6 +152,10 @@ def _command(words: list[str], redirected: bool) -> Command:
     text, bare = " ".join(words), [*words]
     while bare and _ASSIGNMENT.match(bare[0]):
         bare.pop(0)
+    # Some variables are numbers, and evaluate what is assigned to them.
+    evaluates = len(bare) < len(words) or any(_name(word) in _EVALUATING for word in bare)
+    if evaluates and any(map(_INDEX.search, words)):
+        return OPAQUE
     if not bare:
         return Command(text, redirected=redirected)
     if re.search(r"\s", bare[0]):  # Joined by spaces, it would look like a program with arguments.
