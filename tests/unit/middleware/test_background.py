@@ -626,7 +626,7 @@ async def test_where_redact_removes_the_notes_another_process_goes_on_without_th
         await boss.turn(start())
         later = Boss(ScriptedModel([]), store=store)
         turn = await later.turn(ToolCall("list_tasks"), about("check_task", "x"), "ok")
-    assert answers(turn) == ["no tasks were begun", "no task has the id 'x'; `list_tasks` shows those that there are"]
+    assert answers(turn) == ["no tasks were begun", "no task has the id 'x'; `list_tasks` shows all tasks"]
 
 
 async def test_the_thread_of_a_task_has_an_id_that_everybody_can_name():
