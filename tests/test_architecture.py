@@ -206,15 +206,21 @@ for name, module in sys.modules.items():
     loaded = [Path(line) for line in run.stdout.split("\n") if line]
     # On a busy machine a turn takes so long that it has an address.
     address = {"exchange.py", "addresses.py", "frames.py"}
-    assert sum(code_lines(path) for path in loaded if path.name not in address) < 6_545
+    assert sum(code_lines(path) for path in loaded if path.name not in address) < 6_560
 
 
 OPT_IN = {
     "": "command_lines mcp mistakes permissions",
     "backends.": "bubblewrap commands composite docker filesystem ignoring sandbox scripts shell store supervisor",
+    "checkpoint.": "encryption",
     "middleware.": (
+<<<<<<< HEAD
         "asking background call_limits context.clearing continuing forking grading leaving_out permissions "
         "result_cache rubric shell tool_retry tool_selector"
+=======
+        "asking background call_limits context.clearing continuing forking grading leaving_out permissions result_cache rubric "
+        "shell tool_retry tool_selector"
+>>>>>>> rev-speed
     ),
     "models.": "provider_tools redact_pii retry",
     "runtime.": "decisions jobs options questions updating",

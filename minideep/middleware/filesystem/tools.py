@@ -11,18 +11,7 @@ from msgspec import Meta, Struct, json
 
 from ... import backends
 from ...access import Access
-from ...backends import (
-    Hits,
-    Missing,
-    PermittedBackend,
-    decode,
-    encodable,
-    encode,
-    escaped,
-    is_within,
-    quoted,
-    unescaped,
-)
+from ...backends import Missing, PermittedBackend, decode, encodable, encode, escaped, is_within, quoted, unescaped
 from ...checks import checked
 from ...context import ToolContext
 from ...errors import ToolError
@@ -226,7 +215,9 @@ class FilesystemMiddleware(Middleware):
 
     # ---- the work, on a thread if the backend blocks
 
-    async def _search(self, ctx: ToolContext, path: str, search: Callable[..., Hits], slow: bool) -> Hits:
+    async def _search(
+        self, ctx: ToolContext, path: str, search: Callable[..., backends.Hits], slow: bool
+    ) -> backends.Hits:
         if not slow or self._backend.blocking:
             return await self._hop(ctx, search, ctx, self._backend)
         files = await self._hop(ctx, backends.InMemory, ctx, self._backend, path)
