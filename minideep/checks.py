@@ -125,26 +125,16 @@ class _Arguments:
     def checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments, with an iterator replaced by one that checks its items as they are read."""
         for place, ((name, kind), value) in enumerate(zip(self._positional, args, strict=False)):
-<<<<<<< HEAD
-            if type(value) not in kind.exact and kind is not ANYTHING and (items := self._fit(name, kind, value, args)):
-                args = (*args[:place], items, *args[place + 1 :])
-=======
             if type(value) not in kind.exact and kind is not ANYTHING and (read := self._read(name, kind, value, args)):
                 args = (*args[:place], read, *args[place + 1 :])
->>>>>>> rev-speed
         for name, value in kwargs.items():
             kind = self._kinds.get(name, ANYTHING)
             if kind is ANYTHING and not self._takes(name):
                 from .mistakes import unexpected
 
                 raise TypeError(unexpected(self._called(args), name, self._function))
-<<<<<<< HEAD
-            if type(value) not in kind.exact and kind is not ANYTHING and (items := self._fit(name, kind, value, args)):
-                kwargs = {**kwargs, name: items}
-=======
             if type(value) not in kind.exact and kind is not ANYTHING and (read := self._read(name, kind, value, args)):
                 kwargs = {**kwargs, name: read}
->>>>>>> rev-speed
         return args, kwargs
 
     def _called(self, args: tuple[Any, ...]) -> str:
@@ -155,18 +145,10 @@ class _Arguments:
             return self._owner
         return f"{type(args[0]).__name__}.{name}".removesuffix(".__init__")
 
-<<<<<<< HEAD
-    def _fit(self, name: str, kind: Kind, value: Any, args: tuple[Any, ...]) -> Iterator[Any] | None:
-        items = _check(value, kind, name, partial(self._called, args)).items
-        return (
-            _checking(value, items, name, self._called(args)) if items and not isinstance(value, Collection) else None
-        )
-=======
     def _read(self, name: str, kind: Kind, value: Any, args: tuple[Any, ...]) -> Iterator[Any] | None:
         owner = partial(self._called, args)
         items = _check(value, kind, name, owner).items
         return _checking(value, items, name, owner) if items and not isinstance(value, Collection) else None
->>>>>>> rev-speed
 
 
 def _check(value: Any, kind: Kind, name: str, owner: str | Callable[[], str]) -> Shape:

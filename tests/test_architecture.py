@@ -214,13 +214,8 @@ OPT_IN = {
     "backends.": "bubblewrap commands composite docker filesystem ignoring sandbox scripts shell store supervisor",
     "checkpoint.": "encryption",
     "middleware.": (
-<<<<<<< HEAD
-        "asking background call_limits context.clearing continuing forking grading leaving_out permissions "
-        "result_cache rubric shell tool_retry tool_selector"
-=======
         "asking background call_limits context.clearing continuing forking grading leaving_out permissions result_cache rubric "
         "shell tool_retry tool_selector"
->>>>>>> rev-speed
     ),
     "models.": "provider_tools redact_pii retry",
     "runtime.": "decisions jobs options questions updating",
