@@ -13,6 +13,8 @@ from .errors import ConfigError
 from .kinds import ANYTHING, Kind, Shape, fields_of, kind_of, parameters_of, shown
 
 T = TypeVar("T")
+SECRET = frozenset(("api_key", "cipher", "env", "headers", "secret"))
+"""Arguments of which an error tells the type alone, because errors are logged."""
 
 
 def checked(function: T) -> T:
@@ -160,8 +162,10 @@ def _check(value: Any, kind: Kind, name: str, owner: str | Callable[[], str]) ->
                     if type(part) not in inner.exact:
                         _check(part, inner, name + place, owner)
             return shape
-    hint, owner = _remedy(value, kind), owner if isinstance(owner, str) else owner()
-    raise ConfigError(f"{owner}: {name} must be {kind.wanted}, not {shown(value)}{hint and f'; {hint}'}")
+    is_secret = name.partition("[")[0] in SECRET
+    found = f"a value of type {type(value).__name__}" if is_secret else shown(value)
+    hint, owner = _remedy(object() if is_secret else value, kind), owner if isinstance(owner, str) else owner()
+    raise ConfigError(f"{owner}: {name} must be {kind.wanted}, not {found}{hint and f'; {hint}'}")
 
 
 def _remedy(value: Any, kind: Kind) -> str:

@@ -50,7 +50,8 @@ class MCPClient:
       shell runs, or its words.
     * *only* names the tools of the server that agents get; by default all.
     * *prefix* stands before the name of each tool, to tell servers apart: `prefix="github_"`.
-    * *headers* are sent with each HTTP request, such as `{"Authorization": f"Bearer {token}"}`.
+    * *headers* are sent with each HTTP request, such as `{"Authorization": f"Bearer {token}"}`. Keys belong there, not
+      into the address, which the HTTP client logs.
     * *env* and *cwd* are the variables and the folder of a command. It gets nothing else of this environment but HOME,
       LOGNAME, PATH, SHELL, TERM and USER: a server must not see the keys of providers.
     * *connect_timeout* is in seconds; *timeout* is the limit of one call, and that of a single tool may be set:
@@ -241,8 +242,8 @@ def _load_sdk() -> None:
 def _words(server: str | Sequence[str]) -> list[str]:
     try:
         words = shlex.split(server) if isinstance(server, str) else list(server)
-    except ValueError as exc:
-        raise ConfigError(f"MCPClient: the command {server!r} cannot be split: {exc}; give it as a list") from None
+    except ValueError as exc:  # It may hold a key.
+        raise ConfigError(f"MCPClient: the command cannot be split: {exc}; give it as a list") from None
     if not words or not words[0].strip():
         raise ConfigError(f"MCPClient: server must be {_SERVER.wanted}, not {server!r}")
     return words
