@@ -84,8 +84,7 @@ class FilesystemMiddleware(Middleware):
         self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
         functions = self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep
         self.tools: Sequence[Tool] = tuple(map(Tool, functions))
-        reads, writes = partial(self._reaches, "read"), partial(self._reaches, "write")
-        in_state = getattr(backend, "in_state", False)
+        in_state, reads, writes = getattr(backend, "in_state", False), self._reads, self._writes
         for tool in self.tools:  # As arguments of `Tool` they would be checked for each agent that is built.
             tool.thread_only, tool.access = in_state, writes if tool.name in _CHANGES else reads
 
@@ -329,6 +328,12 @@ class FilesystemMiddleware(Middleware):
         except (msgspec.ValidationError, ToolError):  # That call will return an error.
             return ""
 
+    def _reads(self, args: Mapping[str, Any]) -> tuple[Access, ...]:
+        return self._reaches("read", args)
+
+    def _writes(self, args: Mapping[str, Any]) -> tuple[Access, ...]:
+        return self._reaches("write", args)
+
     def _reaches(self, operation: str, args: Mapping[str, Any]) -> tuple[Access, ...]:
         """Return what a call with *args* reaches. A path that no file has is left to the tool, which refuses it."""
         whole = "file_path" not in args
@@ -382,9 +387,8 @@ def _digest(data: bytes) -> str:
 
 
 def _written(ctx: ToolContext, path: str, data: bytes, kept: bool) -> FileWritten:
-    return FileWritten(
-        encodable(path), backends.as_content(data) if kept else None, len(data), _digest(data), time.time(), ctx.path
-    )
+    content = backends.as_content(data) if kept else None
+    return FileWritten(encodable(path), content, len(data), _digest(data), time.time(), ctx.path)
 
 
 def _step(ctx: ToolContext, path: str, part: Replacement, data: bytes) -> FileEdited:
