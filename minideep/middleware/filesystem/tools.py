@@ -55,7 +55,6 @@ _Folder = Annotated[str, Alias("directory", "dir", "folder", "dir_path", "direct
 _Content = Annotated[str, Alias("contents", "text", "file_content", "file_text")]
 _Old = Annotated[str, Alias("old", "old_str", "old_text")]
 _New = Annotated[str, Alias("new", "new_str", "new_text", "replacement")]
-_Offset = Annotated[int, Meta(ge=0)]
 _Lines = Annotated[int, Meta(ge=1), Alias("max_lines")]
 _Matches = Annotated[int, Meta(ge=1), Alias("limit", "head_limit", "max_results")]
 _T = TypeVar("_T")
@@ -107,7 +106,7 @@ class FilesystemMiddleware(Middleware):
         return render_list(lines) or f"no files in {quoted(path)}"
 
     async def read_file(
-        self, ctx: ToolContext, file_path: _File, offset: _Offset = 0, limit: _Lines = 100
+        self, ctx: ToolContext, file_path: _File, offset: Annotated[int, Meta(ge=0)] = 0, limit: _Lines = 100
     ) -> str | tuple[AnyBlock, ...]:
         """Read a text file or notebook, or look at an image or PDF. To search use `grep`.
 
@@ -342,8 +341,8 @@ class FilesystemMiddleware(Middleware):
         except ToolError:
             return ()
         # Whether an edit succeeds tells what is in the file.
-        reads = (Access("read", path),) if "old_string" in args else ()
-        return (*reads, Access(operation, path, whole or operation == "write"))
+        access = Access(operation, path, whole or operation == "write")
+        return (Access("read", path), access) if "old_string" in args else (access,)
 
     def _changes(self, entry: OpenCall) -> str:
         """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""
