@@ -99,15 +99,14 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 
-def check_guards(tools: Iterable[Tool], middleware: Iterable[Middleware]) -> None:
-    """Check that no guard in *middleware* means to decide about calls that it will never see.
+def check_guards(hosted: Iterable[Tool], middleware: Iterable[Middleware]) -> None:
+    """Check that no guard in *middleware* means to decide about calls of *hosted* tools, which it will never see.
 
     Raises:
-        ConfigError: one has a rule about a tool that the provider runs.
+        ConfigError: one has a rule about such a tool.
     """
-    hosted = [tool.name for tool in tools if tool.is_hosted]
-    for part in middleware:
-        for name in hosted:
-            if (decides := getattr(part, "decides_about", None)) and decides(name):
-                problem = f"{part.name} decides about {name!r}, which the provider of the model runs"
+    for tool in hosted:
+        for part in middleware:
+            if (decides := getattr(part, "decides_about", None)) and decides(tool.name):
+                problem = f"{part.name} decides about {tool.name!r}, which the provider of the model runs"
                 raise ConfigError(f"{problem}, so that its calls are seen by no guard; leave out the tool or the rule")

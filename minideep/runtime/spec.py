@@ -42,21 +42,19 @@ def build_spec(
     A `profile` of the model rewords prompt and tools.
 
     Raises:
-        ConfigError: two tools have one name, the model's settings declare one that does not fit the agent's, the model
-            has not one that it should run, a guard decides about one that the provider runs, a hook is misspelt or not
-            `async def`, or the model's `profile` is not a `Profile`.
+        ConfigError: two tools have one name, one does not fit the model or is hidden from a guard, a hook is misspelt
+            or not `async def`, or the model's `profile` is not a `Profile`.
     """
     _check_middleware(middleware)
     hooks = _overridden(middleware)
-    profile = profile_of(model)
-    by_name = _tools_by_name(middleware, tools)
+    profile, by_name = profile_of(model), _tools_by_name(middleware, tools)
     if profile.descriptions:
         by_name = {name: profile.worded(tool) for name, tool in by_name.items()}
     check_tools(model, by_name.values())
-    if any(tool.is_hosted for tool in by_name.values()):
-        from ..models import check_guards  # Few agents have such a tool.
+    if hosted := [tool for tool in by_name.values() if tool.is_hosted]:
+        from ..models import check_guards
 
-        check_guards(by_name.values(), middleware)
+        check_guards(hosted, middleware)
     return AgentSpec(
         name,
         model,

@@ -44,7 +44,6 @@ _Folder = Annotated[str, Alias("directory", "dir", "folder", "dir_path", "direct
 _Content = Annotated[str, Alias("contents", "text", "file_content", "file_text")]
 _Old = Annotated[str, Alias("old", "old_str", "old_text")]
 _New = Annotated[str, Alias("new", "new_str", "new_text", "replacement")]
-_Offset = Annotated[int, Meta(ge=0)]
 _Lines = Annotated[int, Meta(ge=1), Alias("max_lines")]
 _Matches = Annotated[int, Meta(ge=1), Alias("limit", "head_limit", "max_results")]
 _T = TypeVar("_T")
@@ -73,8 +72,7 @@ class FilesystemMiddleware(Middleware):
         self.prompt: str = _prompt(self._home, getattr(backend, "about", ""))  # Not every backend has it.
         functions = self.ls, self.read_file, self.write_file, self.edit_file, self.delete, self.glob, self.grep
         self.tools: Sequence[Tool] = tuple(map(Tool, functions))
-        reads, writes = partial(self._reaches, "read"), partial(self._reaches, "write")
-        in_state = getattr(backend, "in_state", False)
+        in_state, reads, writes = getattr(backend, "in_state", False), self._reads, self._writes
         for tool in self.tools:  # As arguments of `Tool` they would be checked for each agent that is built.
             tool.thread_only, tool.access = in_state, writes if tool.name in _CHANGES else reads
 
@@ -97,7 +95,7 @@ class FilesystemMiddleware(Middleware):
         return render_list(lines) or f"no files in {quoted(path)}"
 
     async def read_file(
-        self, ctx: ToolContext, file_path: _File, offset: _Offset = 0, limit: _Lines = 100
+        self, ctx: ToolContext, file_path: _File, offset: Annotated[int, Meta(ge=0)] = 0, limit: _Lines = 100
     ) -> str | tuple[AnyBlock, ...]:
         """Read a text file or notebook, or look at an image or PDF. To search use `grep`.
 
@@ -320,6 +318,12 @@ class FilesystemMiddleware(Middleware):
         except (msgspec.ValidationError, ToolError):  # That call will return an error.
             return ""
 
+    def _reads(self, args: Mapping[str, Any]) -> tuple[Access, ...]:
+        return self._reaches("read", args)
+
+    def _writes(self, args: Mapping[str, Any]) -> tuple[Access, ...]:
+        return self._reaches("write", args)
+
     def _reaches(self, operation: str, args: Mapping[str, Any]) -> tuple[Access, ...]:
         """Return what a call with *args* reaches. A path that no file has is left to the tool, which refuses it."""
         whole = "file_path" not in args
@@ -328,8 +332,8 @@ class FilesystemMiddleware(Middleware):
         except ToolError:
             return ()
         # Whether an edit succeeds tells what is in the file.
-        reads = (Access("read", path),) if "old_string" in args else ()
-        return (*reads, Access(operation, path, whole or operation == "write"))
+        access = Access(operation, path, whole or operation == "write")
+        return (Access("read", path), access) if "old_string" in args else (access,)
 
     def _changes(self, entry: OpenCall) -> str:
         """Return the path that a call changes, with the arguments of a person who edited them; "" if none."""
@@ -373,9 +377,8 @@ def _digest(data: bytes) -> str:
 
 
 def _written(ctx: ToolContext, path: str, data: bytes, kept: bool) -> FileWritten:
-    return FileWritten(
-        encodable(path), backends.as_content(data) if kept else None, len(data), _digest(data), time.time(), ctx.path
-    )
+    content = backends.as_content(data) if kept else None
+    return FileWritten(encodable(path), content, len(data), _digest(data), time.time(), ctx.path)
 
 
 def _step(ctx: ToolContext, path: str, part: Replacement, data: bytes) -> FileEdited:
