@@ -58,9 +58,8 @@ async def call_tool(run: Run, asked: ToolCall) -> None:
     if isinstance(outcome, Interrupt):
         # A hook may show another call than the model's; the decision must still find this one.
         # Nor does the tool ask: a `Respond` to a hook must not run it.
-        shown = structs.replace(outcome.call, id=asked.id)
-        interrupt = structs.replace(outcome, call=shown, path=run.path, question=False)
-        _wait(call, (interrupt,))
+        wait = structs.replace(outcome, call=structs.replace(outcome.call, id=asked.id), path=run.path, question=False)
+        _wait(call, (wait,))
     else:
         _record_result(run, asked, outcome, perf_counter() - started)
     # `entry` is the state's own object: `started` is set by now if the call ran with a person's decision.
@@ -147,7 +146,9 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
     if isinstance(decision, Respond):
         return await changed_result(hooks, ctx, asked, ToolResult(clean(decision.text)))
     if isinstance(decision, Edit | Answer):
-        asked, edited = _edited(run, call.entry, asked)
+        from .questions import edited_call
+
+        asked, edited = edited_call(run, call.entry, asked)
     # After a decision too: a person's edit must not lead around a hook that denies.
     for place, hook in enumerate(hooks):
         if not hook.before:
@@ -167,20 +168,6 @@ async def _answer(call: Call, ctx: ToolContext, asked: ToolCall) -> ToolResult |
         return result  # Nobody reads it: the call waits.
     result = await changed_result(hooks, ctx, asked, result)
     return _with_edit(result, asked) if edited else result
-
-
-def _edited(run: Run, entry: OpenCall, asked: ToolCall) -> tuple[ToolCall, bool]:
-    """Return a call with a person's arguments as its tool takes them, and whether there are any: hooks see what runs,
-    as with a model's.
-    """
-    from .questions import arguments_of, note_answer
-
-    if isinstance(entry.decision, Answer):
-        note_answer(run, entry, clean(entry.decision.text))
-    if (raw := arguments_of(run, entry)) is None:
-        return asked, False
-    call, tool = ToolCall(asked.name, raw, asked.id), run.spec.tools.get(asked.name)
-    return (call if tool is None else tool.normalized(call)), True
 
 
 async def _save_start(run: Run, asked: ToolCall) -> Exception | None:

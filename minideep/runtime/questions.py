@@ -4,7 +4,7 @@ from typing import Any, TypeGuard
 
 from ..context import CallView, RunView
 from ..events import Noted
-from ..messages import clean
+from ..messages import ToolCall, clean
 from ..state import Answer, Edit, Interrupt, OpenCall
 
 OWNER = "questions"
@@ -48,6 +48,18 @@ def arguments_of(run: RunView, entry: OpenCall) -> bytes | None:
     # Who approves a call that was cut short approves the model's arguments, which are those that are shown.
     edited = _note(run, entry)["edited"] if isinstance(entry.decision, Answer) else None
     return None if edited is None else edited.encode()
+
+
+def edited_call(run: RunView, entry: OpenCall, asked: ToolCall) -> tuple[ToolCall, bool]:
+    """Return a call that a person has let run with the person's arguments as its tool takes them, and whether there are
+    any: hooks see what runs, as with a model's. If the person has answered a question, note that.
+    """
+    if isinstance(entry.decision, Answer):
+        note_answer(run, entry, clean(entry.decision.text))
+    if (raw := arguments_of(run, entry)) is None:
+        return asked, False
+    call, tool = ToolCall(asked.name, raw, asked.id), run.spec.tools.get(asked.name)
+    return (call if tool is None else tool.normalized(call)), True
 
 
 def asks_again(run: RunView, entry: OpenCall) -> bool:
