@@ -25,7 +25,9 @@ from .output import as_response_format
 if TYPE_CHECKING:
     from ..permissions import Rule
 else:  # Few agents have rules: whoever writes one has loaded its class.
-    Rule = Annotated[Any, having("strictness", "a rule such as Allow('read', '/src/**'), Ask('write') or Deny('task')")]
+    Rule = Annotated[
+        Any, having("strictness", "a rule: Allow('read', '/src/**'), Ask('write') or Deny('execute', 'rm')")
+    ]
 
 PROMPT = """\
 Delegate work that is large, separate or noisy (long searches, much reading) with `task`, several tasks in one reply \

@@ -812,7 +812,10 @@ MISTAKES = [
         "a preset inside the list of rules",
         "from minideep.permissions import read_only; create_deep_agent(model, [pay], permissions=[read_only()])",
         ConfigError,
-        ["create_deep_agent: permissions[0] must be a rule such as Allow('read', '/src/**'), Ask(", "not [Deny("],
+        [
+            "create_deep_agent: permissions[0] must be a rule: Allow('read', '/src/**'), Ask('write') or ",
+            ", not [Deny(",
+        ],
     ),
     (
         "a decision under a tool's name",
