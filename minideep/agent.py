@@ -272,7 +272,7 @@ class Agent(LiveThreads[R], AsyncStoredThreads):
     async def __aenter__(self) -> Self:
         """Begin to import the SDKs of the models in the background: a first question waits for the rest of that only.
 
-        Leaving the block is `aclose`.
+        Leaving the block is `aclose`; if several are open on one agent, leaving the last of them.
         """
         from .models import begin_imports
 
@@ -282,7 +282,8 @@ class Agent(LiveThreads[R], AsyncStoredThreads):
 
     async def __aexit__(self, *exc: object) -> None:
         self._turns.blocks -= 1
-        await self.aclose()
+        if not self._turns.blocks:  # What runs may be of another block.
+            await self.aclose()
 
     def _models(self) -> tuple[Model, ...]:
         """Return the models that a turn may ask."""

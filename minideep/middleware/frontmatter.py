@@ -38,7 +38,7 @@ def parse_skill(folder: str, data: bytes) -> Skill | str:
     r"""Return the skill in a folder of this name whose file begins with *data*; or its problem, in one line.
 
     >>> parse_skill("notes", b"---\nname: notes\ndescription: Take notes.\n---\nFirst, ...")
-    Skill(name='notes', description='Take notes.')
+    Skill(name='notes', description='Take notes.', remark='')
     """
     head = re.match(_HEAD, data[:MAX_HEAD])
     if head is None:
