@@ -1,6 +1,7 @@
 """Decisions about calls that wait in several subagents at once, given in another process."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -56,7 +57,8 @@ print(json.dumps([turn.status, waits, turn.text]))
 def drive(folder, how, verb, given):
     """Run or resume the thread in a process of its own; return the status, the calls that wait and the text."""
     command = [sys.executable, "-c", PROGRAM, str(folder), how, verb, given]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 
