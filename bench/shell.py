@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 from bounds import bound, verdict
 from harness.sandboxes import running
 
