@@ -254,7 +254,7 @@ class Agent(LiveThreads[R], AsyncStoredThreads):
 
         Raises:
             ConfigError: *model* is not a model, lacks what the agent's tools need, or does not state its cost although
-                there is a budget of it.
+                there is a budget of it; or it would have no effect, as this agent computes its replies (a blueprint).
         """
         from .runtime import with_options
 

@@ -24,7 +24,7 @@ async def update(
     """
     if run.state.status == "running":
         found = f"thread {run.journal.thread_id!r} was cut short in the middle of a turn"
-        raise ConfigError(f"{found}; `resume` it first, or `cancel` it")
+        raise ConfigError(f"{found}; `resume` it first")
     if messages is not None:
         _replace(run, [structs.replace(one, content=clean_content(one.content)) for one in messages])
     given = files or {}
