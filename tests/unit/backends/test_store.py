@@ -70,6 +70,16 @@ def test_each_user_has_files_of_their_own():
     assert backend.read(tool_context(context={"user": "ada"}), "/me.md") == b"Ada"
 
 
+def verbs(backend):
+    return (
+        backend.ls,
+        backend.read,
+        backend.delete,
+        lambda ctx, path: list(backend.walk(ctx, path)),
+        lambda ctx, path: backend.write(ctx, path, b""),
+    )
+
+
 @pytest.mark.parametrize(
     "named", [(), ("memories", ""), ("memories", None), "memories", None, ("\ud800",), ("x" * 401,), 5]
 )
@@ -77,13 +87,7 @@ def test_a_namespace_that_is_none_is_refused_and_never_shows_another(ctx, named)
     with pytest.raises(ConfigError, match=r"StoreBackend: namespace(\[1\])? must"):
         StoreBackend(MemoryCheckpointer(), named)
     backend = StoreBackend(MemoryCheckpointer(), lambda ctx: named)
-    for act in (
-        backend.ls,
-        backend.read,
-        backend.delete,
-        lambda c, p: list(backend.walk(c, p)),
-        lambda c, p: backend.write(c, p, b""),
-    ):
+    for act in verbs(backend):
         with pytest.raises(ConfigError, match=r"StoreBackend: namespace(\[1\])? must"):
             act(ctx, "/f")
 
@@ -257,13 +261,7 @@ def test_a_store_that_fails_is_an_error_result_and_the_run_goes_on(ctx):
     backend = StoreBackend(store, ("n",))
     backend.write(ctx, "/f", b"x")
     store.down = {"rows", "get", "keys", "append", "head"}
-    for act in (
-        backend.ls,
-        backend.read,
-        backend.delete,
-        lambda c, p: list(backend.walk(c, p)),
-        lambda c, p: backend.write(c, p, b""),
-    ):
+    for act in verbs(backend):
         with pytest.raises(ToolError, match=r"'/f' cannot be reached: .*no space left; try again, or work without it"):
             act(ctx, "/f")
     calls = [ToolCall("read_file", {"file_path": "/f"}), ToolCall("write_file", {"file_path": "/g", "content": ""})]
